@@ -1,0 +1,359 @@
+"""One step of all tuples: what is due or arrives, what executors can do, what queues hold back, what is lost.
+
+Tuples are a fluid: a number that may be a part of one. A queue serves in order, so of its tuples only the origin (the
+intended emission time) of the oldest and of the newest is kept, and those between are taken as evenly spread; that is
+exact as long as what feeds it is even. Waiting that the fluid has not, for an executor that is not saturated, is
+Kingman's formula for its own utilisation. Both halves are judged tuple by tuple in tests/calibration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+from scheduler_plugins.simulator.cpu import fair_level
+from scheduler_plugins.simulator.layout import Flags, Floats, Groups, Ints, Layout, sums
+
+TINY = 1e-9
+FASTEST_S = 1e-7  # no tuple takes an executor less
+HIGHEST_UTILISATION = 0.98  # for Kingman's formula: above, the queue of the fluid itself says what waits
+
+
+@dataclass
+class Queues:
+    """Of each executor: tuples that wait (a spout's are due and not emitted), origins (s) of the oldest and newest."""
+
+    waiting: Floats
+    oldest: Floats
+    newest: Floats
+
+    @classmethod
+    def empty(cls, size: int, now: float) -> Queues:
+        return cls(np.zeros(size), np.full(size, now), np.full(size, now))
+
+
+@dataclass
+class Counters:
+    """Of each executor since they were last taken; `*_s` are seconds."""
+
+    due: Floats
+    executed: Floats
+    lost: Floats
+    missed: Floats
+    late: Floats
+    busy_s: Floats
+    cpu_s: Floats
+    blocked_s: Floats
+    latency_s: Floats  # sum over tuples, at sinks
+    square_s2: Floats  # sum of squares, at sinks
+    arrived: list[Floats]  # of each level's groups: at each target row
+
+    @classmethod
+    def zero(cls, layout: Layout) -> Counters:
+        columns = {each.name: np.zeros(layout.size) for each in fields(cls) if each.name != "arrived"}
+        return cls(arrived=[np.zeros(len(level.target)) for level in layout.groups], **columns)
+
+
+@dataclass
+class MachineCounters:
+    """Of each machine since they were last taken."""
+
+    cpu_s: Floats
+    sent_bytes: Floats
+    received_bytes: Floats
+
+    @classmethod
+    def zero(cls, machines: int) -> MachineCounters:
+        return cls(*(np.zeros(machines) for _ in range(3)))
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Of one step. `up`: the share of it in which each executor works; `due`: tuples that fall due at each spout's
+    executor, infinity where it emits as fast as it can; `catches_up`: whether it emits later what it could not.
+    `cores` of each machine, `bandwidth` in bytes a second (infinity: no limit). `cut`: machines off the LAN.
+    `others`: cores that threads which are no executors want, `others_machine`: where they run.
+    `speed`: of each executor, 1 as it should be. `hop_s` inside a worker and `remote_hop_s` between two.
+    """
+
+    begin: float
+    step_s: float
+    up: Floats
+    due: Floats
+    catches_up: Flags
+    cores: Floats
+    bandwidth: Floats
+    cut: Flags
+    others: Floats
+    others_machine: Ints
+    speed: Floats
+    hop_s: float
+    remote_hop_s: float
+
+
+@dataclass
+class Flow:
+    """Tuples under way in a layout, and what the step before says of how busy machines and networks are."""
+
+    layout: Layout
+    queues: Queues
+    counters: Counters
+    machines: MachineCounters
+    arrivals: Floats  # of the step before, a second
+    sending: Floats  # share that each machine's network lets out, and …
+    receiving: Floats  # … in
+    level: Floats  # cores that the greediest threads of each machine got; infinity where there was enough
+    is_bounded: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_bounded = bool(np.isfinite(self.layout.buffer).any())
+
+    @classmethod
+    def begin(cls, layout: Layout, now: float) -> Flow:
+        queues, counters = Queues.empty(layout.size, now), Counters.zero(layout)
+        ones = np.ones(layout.machines)
+        arrivals = np.zeros(layout.size)
+        level = np.full(layout.machines, np.inf)
+        return cls(layout, queues, counters, MachineCounters.zero(layout.machines), arrivals, ones, ones.copy(), level)
+
+    def step(self, now: Conditions) -> None:
+        capacity = self._capacity(now)
+        room = self._room(capacity) if self.is_bounded else None
+        step = _Step(self, now, capacity, room)
+        for number, part in enumerate(self.layout.slices()):
+            step.level(part, self.layout.groups[number], self.counters.arrived[number])
+        step.finish()
+
+    def _capacity(self, now: Conditions) -> Floats:
+        """Tuples that each executor can execute in the step, by its thread and its share of its machine's cores."""
+        layout = self.layout
+        cpu_s = layout.thread_s + layout.transfer_s
+        each_s = np.maximum(layout.sleep_s + layout.thread_s, FASTEST_S)
+        due = np.where(np.isfinite(now.due), now.due, now.step_s / each_s)
+        wanted = (self.queues.waiting + np.where(layout.is_spout, due, self.arrivals * now.step_s)) / now.step_s
+        rate = np.minimum(wanted, 1.0 / each_s) * now.up
+        demand = np.concatenate([rate * cpu_s, now.others])
+        self.level = fair_level(demand, np.concatenate([layout.machine, now.others_machine]), now.cores)
+        share = np.where(layout.machine >= 0, self.level[layout.machine], np.inf)
+        by_cpu = share / np.maximum(cpu_s, FASTEST_S)
+        capacity = np.minimum(1.0 / each_s, by_cpu) * now.up * now.step_s * now.speed
+        return np.asarray(capacity * self._let_through())
+
+    def _let_through(self) -> Floats:
+        """The share of its work that each executor may do, so that its machine and those it sends to can carry it."""
+        layout = self.layout
+        own = np.where((layout.machine >= 0) & (layout.cross > 0), self.sending[layout.machine], 1.0)
+        if (self.receiving >= 1.0).all():
+            return np.asarray(own)
+        for groups in layout.groups:
+            slowest = np.ones(groups.number)
+            np.minimum.at(slowest, groups.place_group, self.receiving[groups.place_machine])
+            far = layout.cross[groups.source] > 0
+            np.minimum.at(own, groups.source[far], slowest[groups.source_group[far]])
+        return np.asarray(own)
+
+    def _room(self, capacity: Floats) -> Floats:
+        """Tuples that each executor can take in this step: the free part of its queue, and what it will execute."""
+        layout = self.layout
+        free = np.maximum(layout.buffer - self.queues.waiting, 0.0)
+        room = free + capacity
+        for number in range(len(layout.groups) - 1, -1, -1):
+            groups = layout.groups[number]
+            if groups.number:
+                factor = source_factors(groups, capacity, room, layout.size)
+                room = np.where(factor < 1.0, free + capacity * factor, room)
+        return np.asarray(room)
+
+
+def source_factors(groups: Groups, executed: Floats, room: Floats, size: int) -> Floats:
+    """The share of what each source would execute that the fullest queue after it takes; 1 for who is no source."""
+    emitted = sums(groups.source_group, executed[groups.source] * groups.source_selectivity, groups.number)
+    arriving = emitted[groups.target_group] * groups.target_weight
+    into = sums(groups.target, arriving, size)
+    share = np.minimum(1.0, np.maximum(room, 0.0) / np.maximum(into, TINY))
+    tightest = np.where(groups.target_weight > 0, share[groups.target], 1.0)
+    of_group = np.minimum.reduceat(tightest, groups.group_begins)
+    factor = np.ones(size)
+    factor[groups.source_executors] = np.minimum.reduceat(of_group[groups.source_group], groups.source_begins)
+    return factor
+
+
+class _Step:
+    """What one step has found so far."""
+
+    def __init__(self, flow: Flow, now: Conditions, capacity: Floats, room: Floats | None) -> None:
+        layout = flow.layout
+        self._flow, self._now, self._capacity, self._room = flow, now, capacity, room
+        self._arrived = np.zeros(layout.size)
+        self._origin = np.zeros(layout.size)  # sum over what arrived
+        self._spread = np.zeros(layout.size)  # likewise: variance of ages (s²)
+        self._delay = np.zeros(layout.size)  # likewise: short delays that the fluid has not (s)
+        self._executed = np.zeros(layout.size)
+        self._received = np.zeros(layout.machines)
+        self._middle = now.begin + now.step_s / 2
+
+    def level(self, part: slice, groups: Groups, arrived: Floats) -> None:
+        flow, now, layout = self._flow, self._now, self._flow.layout
+        spout = layout.is_spout[part]
+        up = now.up[part]
+        capacity = self._capacity[part]
+        due = now.due[part]
+        greedy = np.isinf(due)
+        fresh = np.where(spout, np.where(greedy, capacity, due), self._arrived[part] * up)
+        flow.counters.lost[part] += np.where(spout, 0.0, self._arrived[part] * (1.0 - up))
+        flow.counters.due[part] += np.where(spout, fresh, 0.0)
+        missed = np.where(spout & ~now.catches_up[part] & ~greedy, fresh * (1.0 - up), 0.0)
+        flow.counters.missed[part] += missed
+        fresh = fresh - missed
+        before = flow.queues.waiting[part]
+        executed = np.minimum(before + fresh, capacity)
+        if groups.number and self._room is not None:
+            executed = self._held_back(part, groups, executed)
+        self._executed[part] = executed
+        if layout.sinks[part].any() or groups.number:
+            origin, spread, delay = self._serve(part, before, fresh, executed)
+            self._count_latencies(part, executed, origin, spread, delay)
+            if groups.number:
+                arrived += self._pass_on(part, groups, executed, origin, spread, delay)
+        left = before + fresh - executed
+        left[left < TINY] = 0.0
+        flow.queues.waiting[part] = np.where(greedy, 0.0, left)
+
+    def _held_back(self, part: slice, groups: Groups, executed: Floats) -> Floats:
+        flow, now, layout = self._flow, self._now, self._flow.layout
+        assert self._room is not None
+        whole = np.zeros(layout.size)
+        whole[part] = executed
+        factor = source_factors(groups, whole, self._room - self._arrived, layout.size)[part]
+        flow.counters.blocked_s[part] += now.step_s * now.up[part] * (1.0 - factor)
+        return np.asarray(executed * factor)
+
+    def _serve(self, part: slice, before: Floats, fresh: Floats, executed: Floats) -> tuple[Floats, Floats, Floats]:
+        """Mean origin, variance of ages and mean short delay of what is executed; the queues' origins move on."""
+        queues, layout, now = self._flow.queues, self._flow.layout, self._now
+        spout = layout.is_spout[part]
+        arrived = np.maximum(self._arrived[part], TINY)
+        come = np.where(spout, self._middle, self._origin[part] / arrived)
+        come = np.where(self._arrived[part] > 0, come, self._middle)
+        come_spread = np.where(spout, 0.0, self._spread[part] / arrived)
+        delay = np.where(spout, 0.0, self._delay[part] / arrived)
+        oldest, newest = queues.oldest[part], queues.newest[part]
+        old = np.minimum(executed, before)
+        share = np.where(before > TINY, old / np.maximum(before, TINY), 1.0)
+        reached = oldest + (newest - oldest) * share
+        new = executed - old
+        total = np.maximum(executed, TINY)
+        old_mean = (oldest + reached) / 2
+        origin = np.where(executed > TINY, (old * old_mean + new * come) / total, come)
+        within = old * ((reached - oldest) ** 2 / 12 + (old_mean - origin) ** 2) + new * (come - origin) ** 2
+        spread = within / total + come_spread
+        left = before + fresh - executed
+        queues.oldest[part] = np.where(before - old > TINY, reached, come)
+        queues.newest[part] = np.where(fresh - new > TINY, np.maximum(come, queues.oldest[part]), newest)
+        queues.newest[part] = np.maximum(queues.newest[part], queues.oldest[part])
+        empty = left <= TINY
+        queues.oldest[part][empty] = come[empty]
+        queues.newest[part][empty] = come[empty]
+        own = self._own_delay(part, executed)
+        waits = own - layout.sleep_s[part] - layout.thread_s[part]
+        return origin, spread + waits**2 * (now.step_s > 0), delay + own
+
+    def _own_delay(self, part: slice, executed: Floats) -> Floats:
+        """Of a tuple at an executor that is not saturated: its service, and by Kingman's formula its wait before it.
+
+        What arrives is taken as evenly spaced from one source and as random once several mix.
+        """
+        layout, now = self._flow.layout, self._now
+        service = np.maximum(layout.sleep_s[part] + layout.thread_s[part], FASTEST_S)
+        open_s = np.maximum(now.up[part] * now.step_s, TINY)
+        busy = np.minimum(executed * service / open_s, HIGHEST_UTILISATION)
+        mixing = np.where(layout.is_spout[part], 0.0, 1.0)
+        waits = busy / (1.0 - busy) * (mixing + layout.cv2[part]) / 2 * service
+        return np.asarray(service + np.where(layout.is_spout[part], 0.0, waits))
+
+    def _pass_on(
+        self, part: slice, groups: Groups, executed: Floats, origin: Floats, spread: Floats, delay: Floats
+    ) -> Floats:
+        now, layout = self._now, self._flow.layout
+        row = groups.source - part.start
+        sent = executed[row] * groups.source_selectivity
+        of_group = groups.source_group
+        total = sums(of_group, sent, groups.number)
+        here = groups.source_place >= 0
+        own = sums(groups.source_place[here], sent[here], len(groups.place_group))
+        far = groups.place_weight * (total[groups.place_group] - own)
+        received = far * groups.group_bytes[groups.place_group]
+        self._received += sums(groups.place_machine, received, layout.machines)
+        safe = np.maximum(total, TINY)
+        mean = sums(of_group, sent * origin[row], groups.number) / safe
+        about = spread[row] + (origin[row] - mean[of_group]) ** 2
+        mean_spread = sums(of_group, sent * about, groups.number) / safe
+        hop = now.hop_s + (now.remote_hop_s - now.hop_s) * np.minimum(
+            1.0, layout.remote[groups.source] / np.maximum(layout.transfers[groups.source], TINY)
+        )
+        mean_delay = sums(of_group, sent * (delay[row] + hop), groups.number) / safe
+        to = groups.target_group
+        arriving = total[to] * groups.target_weight
+        if now.cut.any():
+            arriving = self._without_cut(groups, arriving, sent, total)
+        size = layout.size
+        self._arrived += sums(groups.target, arriving, size)
+        self._origin += sums(groups.target, arriving * mean[to], size)
+        self._spread += sums(groups.target, arriving * mean_spread[to], size)
+        self._delay += sums(groups.target, arriving * mean_delay[to], size)
+        return np.asarray(arriving)
+
+    def _without_cut(self, groups: Groups, arriving: Floats, sent: Floats, total: Floats) -> Floats:
+        """What crosses the LAN from or to a machine that is off it is lost."""
+        cut, machine = self._now.cut, self._flow.layout.machine
+        off = cut[machine[groups.source]] & (machine[groups.source] >= 0)
+        reached = total - sums(groups.source_group[off], sent[off], groups.number)
+        here = groups.source_place >= 0
+        own = sums(groups.source_place[here], sent[here], len(groups.place_group))
+        keys = groups.place_group * self._flow.layout.machines + groups.place_machine
+        wanted = groups.target_group * self._flow.layout.machines + machine[groups.target]
+        place = np.minimum(np.searchsorted(keys, wanted), max(0, len(keys) - 1))
+        alone = np.where(keys[place] == wanted, own[place], 0.0) if len(keys) else np.zeros(len(wanted))
+        target_off = cut[machine[groups.target]] & (machine[groups.target] >= 0)
+        source = np.where(target_off, alone, reached[groups.target_group])
+        kept = source * groups.target_weight
+        lost = arriving - kept
+        self._flow.counters.lost += sums(groups.target, lost, self._flow.layout.size)
+        return np.asarray(kept)
+
+    def _count_latencies(self, part: slice, executed: Floats, origin: Floats, spread: Floats, delay: Floats) -> None:
+        counters, layout = self._flow.counters, self._flow.layout
+        age = np.maximum(self._middle - origin, 0.0) + delay
+        sinks = layout.sinks[part]
+        counters.latency_s[part] += np.where(sinks, executed * age, 0.0)
+        counters.square_s2[part] += np.where(sinks, executed * (age**2 + spread), 0.0)
+        late = layout.is_spout[part] & (self._middle - origin > 1.0)
+        counters.late[part] += np.where(late, executed, 0.0)
+
+    def finish(self) -> None:
+        flow, now, layout = self._flow, self._now, self._flow.layout
+        executed = self._executed
+        counters = flow.counters
+        thread_s = executed * layout.thread_s
+        counters.executed += executed
+        counters.busy_s += executed * (layout.sleep_s + layout.thread_s)
+        counters.cpu_s += thread_s
+        flow.arrivals = self._arrived / now.step_s
+        placed = layout.machine >= 0
+        machine = layout.machine[placed]
+        total_s = (thread_s + executed * layout.transfer_s)[placed]
+        used = np.minimum(now.others, flow.level[now.others_machine]) * now.step_s
+        flow.machines.cpu_s += sums(machine, total_s, layout.machines)
+        flow.machines.cpu_s += sums(now.others_machine, used, layout.machines)
+        sent = sums(machine, (executed * layout.cross_bytes)[placed], layout.machines)
+        flow.machines.sent_bytes += sent
+        flow.machines.received_bytes += self._received
+        allowed = now.bandwidth * now.step_s
+        flow.sending = _share(flow.sending, allowed, sent)
+        flow.receiving = _share(flow.receiving, allowed, self._received)
+
+
+def _share(before: Floats, allowed: Floats, carried: Floats) -> Floats:
+    """What a network lets through next, from what it carried now: all of it as soon as that fits."""
+    return np.asarray(np.minimum(1.0, before * np.minimum(allowed / np.maximum(carried, TINY), 2.0)))

@@ -1,0 +1,374 @@
+"""What runs, as arrays: a row an executor, ordered by level and component, so that a step goes through them once.
+
+An edge is a set of *groups*: all that a group's sources emit is shared among its targets by weight. A shuffle is one
+group; `local_or_shuffle` has one for each worker with targets of its own, and one for the other sources; a ring has one
+for each source. So every grouping is sums and products, and the cost of a step grows with executors and not with pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, TopologyWork
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+UNPLACED = -1
+
+
+def sums(rows: Ints, values: Floats, size: int) -> Floats:
+    """Of `size` rows, the sum of the values whose row it is."""
+    return np.asarray(np.bincount(rows, values, minlength=size), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class PlacedComponent:
+    """Executors of a component: the first and the last task of each, ascending, and its worker's row or UNPLACED."""
+
+    work: ComponentWork
+    first: Ints
+    last: Ints
+    worker: Ints
+
+
+@dataclass(frozen=True)
+class PlacedTopology:
+    topology_id: str
+    work: TopologyWork
+    components: Mapping[str, PlacedComponent]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The edges whose sources are in one level. A row of `source_*` is an executor in a group, by executor; one of
+    `target_*` an executor of a group, by group. `places`: pairs of a group and a machine on which it has targets.
+    """
+
+    source: Ints  # executor
+    source_group: Ints
+    source_selectivity: Floats
+    source_place: Ints  # row of places where it would send to itself, UNPLACED: nowhere
+    source_begins: Ints  # first row of each executor that is a source
+    source_executors: Ints  # those executors
+    target: Ints  # executor
+    target_group: Ints
+    target_weight: Floats
+    group_begins: Ints  # first row of each group
+    group_edge: Ints
+    group_bytes: Floats  # of a tuple outside its worker
+    place_group: Ints
+    place_machine: Ints
+    place_weight: Floats
+
+    @property
+    def number(self) -> int:
+        return len(self.group_edge)
+
+
+@dataclass(frozen=True)
+class EdgeRow:
+    """One edge of one topology, and the components at its ends by row."""
+
+    topology: int
+    edge: EdgeWork
+    source: int
+    target: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Rows of executors; `begins[c]` to `begins[c + 1]` are component c's, `levels[l]` to `levels[l + 1]` level l's."""
+
+    topologies: tuple[PlacedTopology, ...]
+    components: tuple[tuple[int, PlacedComponent], ...]  # topology's row, component
+    edges: tuple[EdgeRow, ...]
+    begins: Ints
+    levels: Ints
+    component: Ints
+    topology: Ints
+    worker: Ints
+    machine: Ints
+    first: Ints
+    last: Ints
+    sleep_s: Floats
+    thread_s: Floats  # CPU of the executor's own thread, a tuple
+    transfer_s: Floats  # CPU of the worker's other threads, a tuple
+    cv2: Floats
+    buffer: Floats
+    is_spout: Flags
+    emits: Floats  # tuples emitted per tuple executed
+    transfers: Floats  # of these, deliveries to tasks
+    remote: Floats  # deliveries to other workers
+    cross: Floats  # deliveries to other machines
+    cross_bytes: Floats
+    groups: tuple[Groups, ...]  # a level
+    machines: int
+
+    @property
+    def size(self) -> int:
+        return len(self.component)
+
+    def slices(self) -> Iterator[slice]:
+        """Of each level's executors, sources first."""
+        for begin, end in zip(self.levels[:-1], self.levels[1:], strict=True):
+            yield slice(int(begin), int(end))
+
+    @cached_property
+    def tasks(self) -> Ints:
+        return self.last - self.first + 1
+
+    @cached_property
+    def sinks(self) -> Flags:
+        """Executors that emit to nobody and are no spouts."""
+        return np.asarray((self.emits == 0) & ~self.is_spout)
+
+    @cached_property
+    def keys(self) -> Ints:
+        """What tells an executor from all others that ever were: its topology and its tasks."""
+        return (self.topology << 44) + (self.first << 22) + self.last
+
+
+def layout_of(topologies: Sequence[PlacedTopology], worker_machine: Ints, machines: int, costs: Costs) -> Layout:
+    """`worker_machine`: the machine's row of each worker's row."""
+    rows = [
+        (placed.work.levels()[name], number, placed.components[name])
+        for number, placed in enumerate(topologies)
+        for name in placed.components
+    ]
+    rows.sort(key=lambda row: row[0])
+    sizes = np.array([len(component.first) for _, _, component in rows], dtype=np.int64)
+    begins = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    depth = 1 + max((level for level, *_ in rows), default=-1)
+    levels = np.array([begins[sum(level < n for level, *_ in rows)] for n in range(depth + 1)], dtype=np.int64)
+    worker = _joined([component.worker for *_, component in rows])
+    machine = np.where(worker >= 0, worker_machine[worker] if len(worker_machine) else UNPLACED, UNPLACED)
+    place = {(number, component.work.name): row for row, (_, number, component) in enumerate(rows)}
+    edges = tuple(
+        EdgeRow(number, edge, place[number, edge.source], place[number, edge.target])
+        for number, placed in enumerate(topologies)
+        for edge in placed.work.edges
+    )
+    component = np.repeat(np.arange(len(rows), dtype=np.int64), sizes)
+    level_of = np.array([level for level, *_ in rows], dtype=np.int64)
+    first, last = _joined([c.first for *_, c in rows]), _joined([c.last for *_, c in rows])
+    builders = [_LevelBuilder(begins, first, last, worker, machine, machines) for _ in range(depth)]
+    for row, edge in enumerate(edges):
+        builders[level_of[edge.source]].add(row, edge, rows[edge.target][2].work, costs)
+    groups = tuple(builder.groups() for builder in builders)
+    works = [component.work for *_, component in rows]
+    emitted = _emissions(len(component), groups, worker, machine)
+    kilobytes = emitted.remote_bytes / 1000.0
+    transfer_ms = costs.remote_emit_ms * emitted.remote + costs.remote_kb_ms * kilobytes
+    is_spout = _spread([work.kind == "spout" for work in works], sizes).astype(bool)
+    own_ms = _spread([work.cpu_ms for work in works], sizes) + np.where(is_spout, 0.0, costs.receive_ms)
+    return Layout(
+        topologies=tuple(topologies),
+        components=tuple((number, component) for _, number, component in rows),
+        edges=edges,
+        begins=begins,
+        levels=levels,
+        component=component,
+        topology=_spread([number for _, number, _ in rows], sizes).astype(np.int64),
+        worker=worker,
+        machine=machine,
+        first=first,
+        last=last,
+        sleep_s=_spread([work.sleep_ms for work in works], sizes) / 1000.0,
+        thread_s=(own_ms + costs.local_emit_ms * emitted.transfers) / 1000.0,
+        transfer_s=transfer_ms / 1000.0,
+        cv2=_spread([work.cost_cv2 for work in works], sizes),
+        buffer=_spread([work.buffer for work in works], sizes),
+        is_spout=is_spout,
+        emits=emitted.emits,
+        transfers=emitted.transfers,
+        remote=emitted.remote,
+        cross=emitted.cross,
+        cross_bytes=emitted.cross_bytes,
+        groups=groups,
+        machines=machines,
+    )
+
+
+def _joined(parts: Sequence[Ints]) -> Ints:
+    return np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, dtype=np.int64)
+
+
+def _spread(values: Sequence[float], sizes: Ints) -> Floats:
+    return np.repeat(np.array(values, dtype=np.float64), sizes)
+
+
+class _LevelBuilder:
+    """Collects the groups of one level's edges."""
+
+    def __init__(self, begins: Ints, first: Ints, last: Ints, worker: Ints, machine: Ints, machines: int) -> None:
+        self._begins, self._first, self._last = begins, first, last
+        self._worker, self._machine, self._machines = worker, machine, machines
+        self._sources: list[tuple[Ints, Ints, Floats]] = []
+        self._targets: list[tuple[Ints, Ints, Floats]] = []
+        self._group_edge: list[Ints] = []
+        self._group_bytes: list[Floats] = []
+        self._number = 0
+
+    def add(self, row: int, edge: EdgeRow, target: ComponentWork, costs: Costs) -> None:
+        sources, targets = self._rows(edge.source), self._rows(edge.target)
+        weights = _weights(edge.edge, target, self._first[targets], self._last[targets])
+        if edge.edge.grouping == "ring":
+            split = _ring(sources, targets, self._first, self._last)
+        elif edge.edge.grouping == "local_or_shuffle":
+            split = _local(sources, targets, weights, self._worker)
+        else:
+            split = (np.zeros(len(sources), dtype=np.int64), targets, np.zeros(len(targets), dtype=np.int64), weights)
+        source_group, fed, target_group, weight = split
+        number = 1 + int(max(source_group.max(initial=-1), target_group.max(initial=-1)))
+        selectivity = np.full(len(sources), edge.edge.selectivity)
+        self._sources.append((sources, source_group + self._number, selectivity))
+        self._targets.append((fed, target_group + self._number, weight))
+        self._group_edge.append(np.full(number, row, dtype=np.int64))
+        self._group_bytes.append(np.full(number, edge.edge.tuple_bytes + costs.frame_bytes))
+        self._number += number
+
+    def _rows(self, component: int) -> Ints:
+        return np.arange(self._begins[component], self._begins[component + 1], dtype=np.int64)
+
+    def groups(self) -> Groups:
+        source, source_group, selectivity = _columns(self._sources)
+        target, target_group, weight = _columns(self._targets)
+        order = np.argsort(source, kind="stable")
+        source, source_group, selectivity = source[order], source_group[order], selectivity[order]
+        order = np.argsort(target_group, kind="stable")
+        target, target_group, weight = target[order], target_group[order], weight[order]
+        executors, begins = np.unique(source, return_index=True)
+        there = self._machine[target] >= 0
+        keys = target_group[there] * self._machines + self._machine[target[there]]
+        places, place = np.unique(keys, return_inverse=True)
+        here = source_group * self._machines + self._machine[source]
+        own = np.searchsorted(places, here)
+        known = (own < len(places)) & (self._machine[source] >= 0)
+        known[known] = places[own[known]] == here[known]
+        return Groups(
+            source=source,
+            source_group=source_group,
+            source_selectivity=selectivity,
+            source_place=np.where(known, own, UNPLACED),
+            source_begins=begins.astype(np.int64),
+            source_executors=executors,
+            target=target,
+            target_group=target_group,
+            target_weight=weight,
+            group_begins=np.searchsorted(target_group, np.arange(self._number)),
+            group_edge=_joined(self._group_edge),
+            group_bytes=np.concatenate(self._group_bytes) if self._group_bytes else np.zeros(0),
+            place_group=places // max(1, self._machines),
+            place_machine=places % max(1, self._machines),
+            place_weight=sums(place, weight[there], len(places)),
+        )
+
+
+def _columns(parts: Sequence[tuple[Ints, Ints, Floats]]) -> tuple[Ints, Ints, Floats]:
+    values = np.concatenate([part[2] for part in parts]) if parts else np.zeros(0)
+    return _joined([part[0] for part in parts]), _joined([part[1] for part in parts]), values
+
+
+def _weights(edge: EdgeWork, target: ComponentWork, first: Ints, last: Ints) -> Floats:
+    """The share of a group's tuples that each executor of the target gets; of `all`, how many copies."""
+    tasks = (last - first + 1).astype(np.float64)
+    if edge.grouping == "all":
+        return tasks
+    if edge.grouping == "global":
+        return np.asarray(np.where(np.arange(len(tasks)) == 0, 1.0, 0.0))
+    if not edge.weights:
+        return np.asarray(tasks / tasks.sum())
+    each = np.array(edge.weights, dtype=np.float64)
+    sums = np.concatenate([[0.0], np.cumsum(each / each.sum())])
+    place = np.searchsorted(np.array(target.tasks, dtype=np.int64), first)
+    return np.asarray(sums[place + (last - first + 1)] - sums[place])
+
+
+Split = tuple[Ints, Ints, Ints, Floats]  # group of each source; target, group and weight of each row
+
+
+def _local(sources: Ints, targets: Ints, weights: Floats, worker: Ints) -> Split:
+    """Group 0 are the sources without a target in their worker; then one for each worker that has targets."""
+    workers, group = np.unique(worker[targets], return_inverse=True)
+    place = np.searchsorted(workers, worker[sources])
+    there = place < len(workers)
+    there[there] = workers[place[there]] == worker[sources[there]]
+    there &= worker[sources] >= 0
+    inside = weights / sums(group, weights, len(workers))[group]
+    return (
+        np.where(there, place + 1, 0),
+        np.concatenate([targets, targets]),
+        np.concatenate([np.zeros(len(targets), dtype=np.int64), group + 1]),
+        np.concatenate([weights, inside]),
+    )
+
+
+def _ring(sources: Ints, targets: Ints, first: Ints, last: Ints) -> Split:
+    """Each source executor is a group; its task i feeds the target's task i + 1, and the last one the first."""
+    from_source = _by_task(sources, first, last)
+    from_target = _by_task(targets, first, last)
+    of_source = np.arange(len(from_source))
+    to = from_target[(of_source + 1) % len(from_target)]
+    group = from_source - sources[0]
+    share = 1.0 / (last[from_source] - first[from_source] + 1)
+    return np.arange(len(sources), dtype=np.int64), to, group, share
+
+
+def _by_task(executors: Ints, first: Ints, last: Ints) -> Ints:
+    """The executor of each task, in the order of tasks."""
+    return np.repeat(executors, last[executors] - first[executors] + 1)
+
+
+@dataclass(frozen=True)
+class _Emissions:
+    emits: Floats
+    transfers: Floats
+    remote: Floats
+    cross: Floats
+    cross_bytes: Floats
+    remote_bytes: Floats
+
+
+def _emissions(size: int, groups: Sequence[Groups], worker: Ints, machine: Ints) -> _Emissions:
+    """Of each executor, per tuple that it executes."""
+    emits, transfers, remote, cross, cross_bytes, remote_bytes = (np.zeros(size) for _ in range(6))
+    for level in groups:
+        if not level.number:
+            continue
+        total = sums(level.target_group, level.target_weight, level.number)
+        own_worker = _weight_at(level, worker)
+        own_machine = _weight_at(level, machine)
+        sent = level.source_selectivity * total[level.source_group]
+        away = level.source_selectivity * (total[level.source_group] - own_worker)
+        far = level.source_selectivity * (total[level.source_group] - own_machine)
+        tuple_bytes = level.group_bytes[level.source_group]
+        for column, values in (
+            (emits, level.source_selectivity),
+            (transfers, sent),
+            (remote, away),
+            (cross, far),
+            (cross_bytes, far * tuple_bytes),
+            (remote_bytes, away * tuple_bytes),
+        ):
+            np.add(column, sums(level.source, values, size), out=column)
+    return _Emissions(emits, transfers, remote, cross, cross_bytes, remote_bytes)
+
+
+def _weight_at(level: Groups, place: Ints) -> Floats:
+    """Of each source row: the weight of its group's targets that are where it is itself."""
+    span = int(place.max(initial=0)) + 2
+    keys = level.target_group * span + place[level.target] + 1
+    known, at = np.unique(keys, return_inverse=True)
+    weights = sums(at, level.target_weight, len(known))
+    wanted = level.source_group * span + place[level.source] + 1
+    found = np.searchsorted(known, wanted)
+    there = found < len(known)
+    there[there] = known[found[there]] == wanted[there]
+    there &= place[level.source] >= 0
+    return np.asarray(np.where(there, weights[np.minimum(found, len(known) - 1)], 0.0))

@@ -1,0 +1,161 @@
+"""What a simulated cluster is made of: what components do to tuples, what machines can do, what Storm costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Literal
+
+OnRestart = Literal["catch_up", "skip"]
+GROUPINGS = ("shuffle", "local_or_shuffle", "fields", "global", "none", "all", "ring")
+
+
+class SimulationError(Exception):
+    """Something that the model does not have, or that cannot be. `blame` is the user's configuration."""
+
+    blame = "configuration"
+
+
+@dataclass(frozen=True)
+class ComponentWork:
+    """What one tuple costs a component. `sleep_ms` passes on any machine alike, `cpu_ms` needs a core for so long.
+
+    `cost_cv2`: squared coefficient of variation of that cost, tuple by tuple. `rate_per_s`: what a spout component
+    offers, shared by its tasks; None: as fast as Storm lets it. `buffer`: tuples that the receive queue of an executor
+    takes before those that feed it have to wait; infinity as in Storm 0.9.
+    """
+
+    name: str
+    kind: Literal["spout", "bolt"]
+    tasks: tuple[int, ...]
+    sleep_ms: float = 0.0
+    cpu_ms: float = 0.0
+    cost_cv2: float = 0.0
+    rate_per_s: float | None = None
+    on_restart: OnRestart = "catch_up"
+    buffer: float = math.inf
+
+
+@dataclass(frozen=True)
+class EdgeWork:
+    """A stream from a component to another. `selectivity`: tuples emitted on it per tuple that the source executes (of
+    a spout: emits). `weights`: of a fields grouping, the share of the tuples that each task of the target gets, in the
+    order of its tasks; empty: all alike. A `ring` sends all tuples of the source's task i to the target's task i + 1.
+    """
+
+    source: str
+    stream: str
+    target: str
+    grouping: str
+    selectivity: float = 1.0
+    tuple_bytes: float = 100.0
+    weights: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class TopologyWork:
+    """A topology as it is submitted. `acked`: every tuple is tracked by ackers, at the costs of `Costs`."""
+
+    name: str
+    workers: int
+    components: tuple[ComponentWork, ...]
+    edges: tuple[EdgeWork, ...]
+    acked: bool = False
+
+    def __post_init__(self) -> None:
+        check_work(self)
+
+    def levels(self) -> dict[str, int]:
+        """Each component's longest way from a source. Raises SimulationError for a cycle."""
+        found: dict[str, int] = {}
+        sources: dict[str, list[str]] = {component.name: [] for component in self.components}
+        for edge in self.edges:
+            sources[edge.target].append(edge.source)
+        while len(found) < len(sources):
+            ready = [
+                name for name, feeding in sources.items() if name not in found and all(s in found for s in feeding)
+            ]
+            if not ready:
+                circle = ", ".join(sorted(set(sources) - set(found)))
+                raise SimulationError(
+                    f"topology {self.name}: {circle} feed each other; the simulator has no cycles: take the local"
+                    " testbed, or remove the stream that leads back"
+                )
+            found |= {name: 1 + max((found[s] for s in sources[name]), default=-1) for name in ready}
+        return found
+
+
+def check_work(work: TopologyWork) -> None:
+    """Raises SimulationError for what the model does not have."""
+    names = {component.name: component for component in work.components}
+    for edge in work.edges:
+        where = f"topology {work.name}: the stream from {edge.source} to {edge.target}"
+        if edge.grouping not in GROUPINGS:
+            raise SimulationError(f"{where} has the grouping {edge.grouping!r}; allowed are {', '.join(GROUPINGS)}")
+        if edge.source not in names or edge.target not in names:
+            raise SimulationError(f"{where} is between components of which one is not there")
+        if edge.weights and len(edge.weights) != len(names[edge.target].tasks):
+            tasks = len(names[edge.target].tasks)
+            raise SimulationError(f"{where} has {len(edge.weights)} weights; allowed are {tasks}, one a task")
+    work.levels()
+
+
+@dataclass(frozen=True)
+class MachineSize:
+    """`cores` that its processes may use, `bandwidth_mbit` in each direction, 0 for no limit; `slots`: its ports."""
+
+    name: str
+    cores: float = 1.0
+    bandwidth_mbit: float = 0.0
+    slots: int = 4
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What Storm costs on the machines in question; fitted to real runs, see docs/simulator.md.
+
+    Times of a core in ms a tuple unless said. `start_cpu_s`: CPU a worker needs until it works; `start_wait_s`: time
+    that passes beside, whatever the CPU (the supervisor's look, connections). `stop_s`: from an assignment until the
+    old worker is gone. `idle_cores`: of a worker at rest. `machine_idle_cores`: of a machine without workers.
+    `hop_ms`: from emit to the receive queue inside a worker, `remote_hop_ms` to that of another one.
+    `frame_bytes`: what Storm adds to a tuple that leaves its worker. `ack_bytes`: of an acker's message.
+    """
+
+    receive_ms: float = 0.02
+    local_emit_ms: float = 0.01
+    remote_emit_ms: float = 0.04
+    remote_kb_ms: float = 0.005
+    hop_ms: float = 1.0
+    remote_hop_ms: float = 3.0
+    frame_bytes: float = 60.0
+    ack_bytes: float = 60.0
+    start_cpu_s: float = 1.6
+    start_wait_s: float = 2.0
+    stop_s: float = 1.0
+    idle_cores: float = 0.025
+    machine_idle_cores: float = 0.02
+    noise: float = 0.0  # standard deviation of an executor's speed, second by second, as a share of it
+
+    @classmethod
+    def of(cls, values: Mapping[str, float]) -> Costs:
+        """From a file of costs. Raises SimulationError for an unknown name or a value below 0."""
+        known = {each.name for each in fields(cls)}
+        for name, value in values.items():
+            if name not in known:
+                raise SimulationError(f"costs: {name!r} is unknown; known are {', '.join(sorted(known))}")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+                raise SimulationError(f"costs: {name} is {value!r}; allowed is a number, 0 or above")
+        return cls(**values)
+
+
+@dataclass
+class Load:
+    """What machines suffer now: `busy` cores wanted by others, `speed` as a share of the cores, `cut` from the LAN."""
+
+    busy: float = 0.0
+    speed: float = 1.0
+    cut: bool = False
+    alive: bool = True
+    silent: bool = False  # its samples do not reach the policy service
+    partitioned_from: frozenset[str] = field(default_factory=frozenset)

@@ -1,0 +1,408 @@
+"""A simulated Storm cluster in time: machines, workers that start and end, topologies, and tuples between them.
+
+The world knows nothing of schedulers: whoever drives it says where executors are (`assign`) and what machines suffer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from scheduler_plugins.model import Slot, executor_ranges
+from scheduler_plugins.simulator.flow import Conditions, Counters, Flow, MachineCounters, Queues
+from scheduler_plugins.simulator.layout import (
+    UNPLACED,
+    Flags,
+    Floats,
+    Ints,
+    Layout,
+    PlacedComponent,
+    PlacedTopology,
+    layout_of,
+)
+from scheduler_plugins.simulator.work import Costs, Load, MachineSize, SimulationError, TopologyWork
+
+SHORT_STEP_S = 1.0  # while workers start or end
+READY = 1e-9
+
+WorkerKey = tuple[str, Slot]  # topology's id, and where
+DueTuples = Callable[[str, str, float, float], float]
+"""Tuples that fall due of a source between two times, as a multiple of its rate: topology's id, component, from, until,
+answers seconds at the submitted rate."""
+
+
+def steadily(_topology_id: str, _component: str, from_s: float, until_s: float) -> float:
+    return until_s - from_s
+
+
+@dataclass
+class Worker:
+    """A process in a slot. It works once nothing is left of `wait_s` and `cpu_s`; `begun_s`: when it was started."""
+
+    begun_s: float
+    wait_s: float
+    cpu_s: float
+    ready_s: float = math.inf
+    is_active: bool = False  # it has been connected to all others: its sources emit
+
+    def is_ready(self, now: float) -> bool:
+        return now >= self.ready_s - READY
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Executors of each component, and the slot of each task; a task that is not there has none."""
+
+    executors: Mapping[str, int]
+    placement: Mapping[int, Slot]
+
+
+@dataclass
+class Deployment:
+    """A topology that was submitted. A schedule begins when Storm first asks a source for a tuple (`has_begun`)."""
+
+    topology_id: str
+    work: TopologyWork
+    assignment: Assignment
+    is_paused: bool = False  # Storm has deactivated its sources
+    has_begun: bool = False
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What everything has counted from `begin` to `end` (s): executors as in `layout`, machines as in the world."""
+
+    begin: float
+    end: float
+    layout: Layout
+    counters: Counters
+    queues: Queues
+    machines: MachineCounters
+    worker_keys: tuple[WorkerKey, ...]  # rows of `layout.worker`
+    worker_begun: Mapping[WorkerKey, float]
+    ready: Flags  # of each executor: its worker counts
+
+
+@dataclass
+class World:
+    """`step_s`: the longest step, `sample_s`: how often everything is counted. Random numbers only from the seed."""
+
+    machines: list[MachineSize]
+    costs: Costs
+    now: float
+    seed: int = 0
+    step_s: float = 1.0
+    sample_s: float = 1.0
+    due: DueTuples = steadily
+    loads: dict[str, Load] = field(default_factory=dict)
+    workers: dict[WorkerKey, Worker] = field(default_factory=dict)
+    topologies: dict[str, Deployment] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.machines:
+            raise SimulationError("machines is empty; allowed are one or more")
+        self._random = np.random.default_rng(self.seed)
+        self._row = {machine.name: row for row, machine in enumerate(self.machines)}
+        self._flow: Flow | None = None
+        self._keys: tuple[WorkerKey, ...] = ()
+        self._is_stale = True
+        self._sampled_s = self.now
+        self._speed: Floats = np.ones(0)
+        self._idle = MachineCounters.zero(len(self.machines))
+
+    # What a scheduler and a harness do to it
+
+    def add_machine(self, machine: MachineSize) -> None:
+        """One more, or one that was there before."""
+        if machine.name not in self._row:
+            self._row[machine.name] = len(self.machines)
+            self.machines.append(machine)
+            self._idle = _grown(self._idle, len(self.machines))
+        self.loads.pop(machine.name, None)
+        self._is_stale = True
+
+    def load(self, machine: str) -> Load:
+        return self.loads.setdefault(machine, Load())
+
+    def submit(self, topology_id: str, work: TopologyWork) -> None:
+        """Nothing of it runs before `assign`."""
+        executors = {component.name: len(component.tasks) for component in work.components}
+        self.topologies[topology_id] = Deployment(topology_id, work, Assignment(executors, {}))
+        self._is_stale = True
+
+    def assign(self, topology_id: str, assignment: Assignment) -> tuple[Slot, ...]:
+        """Storm's new assignment. Workers whose executors change end, and begin anew where they are to be; returns the
+        slots in which one starts. The others notice nothing."""
+        deployment = self.topologies[topology_id]
+        before, after = workers_of(deployment.assignment), workers_of(assignment)
+        changed = {slot for slot, executors in after.items() if before.get(slot) != executors}
+        for slot in changed:
+            stop_s = self.costs.stop_s if slot in before else 0.0
+            self.workers[topology_id, slot] = self._started(stop_s)
+        for slot in before.keys() - after.keys():
+            self.workers.pop((topology_id, slot), None)
+        deployment.assignment = assignment
+        self._is_stale = True
+        return tuple(sorted(changed))
+
+    def _started(self, wait_s: float = 0.0) -> Worker:
+        return Worker(self.now + wait_s, self.costs.start_wait_s, self.costs.start_cpu_s)
+
+    def pause(self, topology_id: str, is_paused: bool) -> None:
+        """Deactivate a topology's sources, or activate them again."""
+        self.topologies[topology_id].is_paused = is_paused
+
+    def kill(self, topology_id: str) -> None:
+        del self.topologies[topology_id]
+        self.workers = {key: worker for key, worker in self.workers.items() if key[0] != topology_id}
+        self._is_stale = True
+
+    def kill_worker(self, topology_id: str, slot: Slot, wait_s: float = 3.0) -> None:
+        """Its process dies; the supervisor, which looks every so often, starts it again."""
+        self.workers[topology_id, slot] = self._started(wait_s)
+        self._lose_queues({(topology_id, slot)})
+
+    def crash(self, machine: str) -> None:
+        self.load(machine).alive = False
+        self._lose_queues({key for key in self.workers if key[1].machine == machine})
+
+    def restart(self, machine: str) -> None:
+        """A crashed machine boots; its supervisor starts the workers that are still assigned to it."""
+        self.loads.pop(machine, None)
+        for key in self.workers:
+            if key[1].machine == machine:
+                self.workers[key] = self._started()
+
+    # Time
+
+    def advance(self, until_s: float, take: Callable[[Sample], None]) -> None:
+        """Let time pass; `take` gets a sample for each `sample_s`."""
+        while self.now < until_s - READY:
+            self._rebuild(take)
+            step_s = min(self._step_s(), until_s - self.now, self._sampled_s + self.sample_s - self.now)
+            self._step(step_s)
+            self.now += step_s
+            self._end_step(step_s)
+            if self.now >= self._sampled_s + self.sample_s - READY:
+                take(self._sample())
+
+    def _step_s(self) -> float:
+        is_changing = any(not worker.is_active for worker in self.workers.values())
+        return max(READY, min(self.step_s, SHORT_STEP_S) if is_changing else self.step_s)
+
+    def _rebuild(self, take: Callable[[Sample], None]) -> None:
+        """What runs has changed: count what was, then go on with what is."""
+        if not self._is_stale and self._flow is not None:
+            return
+        keys = tuple(sorted(self.workers))
+        row = {key: number for number, key in enumerate(keys)}
+        placed = [_placed(deployment, row) for deployment in self.topologies.values()]
+        machine = np.array([self._row[slot.machine] for _, slot in keys], dtype=np.int64)
+        layout = layout_of(placed, machine, len(self.machines), self.costs)
+        ready = np.array([math.isfinite(self.workers[key].ready_s) for key in keys] + [False])[layout.worker]
+        flow = Flow.begin(layout, self.now)
+        if self._flow is not None:
+            carry_over(self._flow, flow, ready)
+            if self.now > self._sampled_s + READY:
+                take(self._sample())
+        self._flow, self._keys, self._is_stale = flow, keys, False
+        self._speed = np.ones(layout.size)
+
+    def _step(self, step_s: float) -> None:
+        assert self._flow is not None
+        layout = self._flow.layout
+        others, others_machine = self._others(step_s)
+        loads = [self.loads.get(machine.name, Load()) for machine in self.machines]
+        cores = [m.cores * load.speed if load.alive else 0.0 for m, load in zip(self.machines, loads, strict=True)]
+        limits = [m.bandwidth_mbit * 125_000.0 if m.bandwidth_mbit else math.inf for m in self.machines]
+        if self.costs.noise:
+            self._speed = np.maximum(0.05, 1.0 + self.costs.noise * self._random.standard_normal(layout.size))
+        self._flow.step(
+            Conditions(
+                begin=self.now,
+                step_s=step_s,
+                up=self._up(layout),
+                due=self._due(layout, step_s),
+                catches_up=self._per_executor(layout, lambda work: work.on_restart == "catch_up").astype(bool),
+                cores=np.array(cores),
+                bandwidth=np.array(limits),
+                cut=np.array([load.cut for load in loads]),
+                others=others,
+                others_machine=others_machine,
+                speed=self._speed,
+                hop_s=self.costs.hop_ms / 1000.0,
+                remote_hop_s=self.costs.remote_hop_ms / 1000.0,
+            )
+        )
+
+    def _per_executor(self, layout: Layout, value: Callable[..., float]) -> Floats:
+        values = np.array([float(value(c.work)) for _, c in layout.components])
+        return np.repeat(values, np.diff(layout.begins))
+
+    def _up(self, layout: Layout) -> Floats:
+        """Which executors work: their worker is ready and its machine alive; sources once all is connected."""
+        ready = np.array([self._works(key) for key in self._keys] + [False])
+        active = np.array([self.workers[key].is_active for key in self._keys] + [False])
+        paused = np.array([self.topologies[placed.topology_id].is_paused for placed in layout.topologies] + [False])
+        up = ready[layout.worker] & (~layout.is_spout | (active[layout.worker] & ~paused[layout.topology]))
+        return np.asarray(up, dtype=np.float64)
+
+    def _works(self, key: WorkerKey) -> bool:
+        load = self.loads.get(key[1].machine)
+        return self.workers[key].is_ready(self.now) and (load is None or load.alive)
+
+    def _due(self, layout: Layout, step_s: float) -> Floats:
+        due = np.zeros(layout.size)
+        for row, (topology, component) in enumerate(layout.components):
+            work = component.work
+            if work.kind != "spout":
+                continue
+            part = slice(int(layout.begins[row]), int(layout.begins[row + 1]))
+            if work.rate_per_s is None:
+                due[part] = np.inf
+                continue
+            deployment = self.topologies[layout.topologies[topology].topology_id]
+            if deployment.has_begun:
+                seconds = self.due(deployment.topology_id, work.name, self.now, self.now + step_s)
+                due[part] = work.rate_per_s * seconds * layout.tasks[part] / len(work.tasks)
+        return due
+
+    def _others(self, step_s: float) -> tuple[Floats, Ints]:
+        """Cores wanted by what is no executor: workers that start or rest, supervisors, loads."""
+        rows = []
+        for key, worker in self.workers.items():
+            if worker.begun_s <= self.now + READY and not math.isfinite(worker.ready_s):
+                rows.append((self._row[key[1].machine], min(1.0, worker.cpu_s / step_s)))
+            elif worker.is_ready(self.now):
+                rows.append((self._row[key[1].machine], self.costs.idle_cores))
+        for row, machine in enumerate(self.machines):
+            load = self.loads.get(machine.name, Load())
+            if load.alive:
+                rows.append((row, self.costs.machine_idle_cores))
+            whole = int(load.busy)
+            rows += [(row, 1.0)] * whole + ([(row, load.busy - whole)] if load.busy > whole else [])
+        machine_row = np.array([row for row, _ in rows], dtype=np.int64)
+        return np.array([cores for _, cores in rows]), machine_row
+
+    def _end_step(self, step_s: float) -> None:
+        """Workers that start come further, by the CPU that they got."""
+        assert self._flow is not None
+        for key, worker in self.workers.items():
+            load = self.loads.get(key[1].machine)
+            if math.isfinite(worker.ready_s) or worker.begun_s > self.now - READY or (load and not load.alive):
+                continue
+            got = min(1.0, worker.cpu_s / step_s, float(self._flow.level[self._row[key[1].machine]])) * step_s
+            worker.cpu_s -= got
+            if worker.cpu_s <= READY and self.now >= worker.begun_s + worker.wait_s - READY:
+                worker.ready_s = self.now
+        self._connect()
+
+    def _connect(self) -> None:
+        waiting = [key for key, worker in self.workers.items() if not worker.is_active and worker.is_ready(self.now)]
+        for topology_id in {topology_id for topology_id, _ in waiting}:
+            mine = [worker for key, worker in self.workers.items() if key[0] == topology_id]
+            if all(worker.is_ready(self.now) for worker in mine):
+                self.topologies[topology_id].has_begun = True
+                for worker in mine:
+                    worker.is_active = True
+
+    def _lose_queues(self, keys: set[WorkerKey]) -> None:
+        if self._flow is None:
+            return
+        layout = self._flow.layout
+        gone = np.array([key in keys for key in self._keys] + [False])[layout.worker] & ~layout.is_spout
+        self._flow.counters.lost[gone] += self._flow.queues.waiting[gone]
+        self._flow.queues.waiting[gone] = 0.0
+
+    def _sample(self) -> Sample:
+        assert self._flow is not None
+        flow, begin = self._flow, self._sampled_s
+        ready = np.array([self._works(key) for key in self._keys] + [False])[flow.layout.worker]
+        queues = Queues(flow.queues.waiting.copy(), flow.queues.oldest.copy(), flow.queues.newest.copy())
+        begun = {key: self.workers[key].begun_s for key in self._keys}
+        sample = Sample(begin, self.now, flow.layout, flow.counters, queues, flow.machines, self._keys, begun, ready)
+        flow.counters, flow.machines = Counters.zero(flow.layout), MachineCounters.zero(len(self.machines))
+        self._sampled_s = self.now
+        return sample
+
+
+def workers_of(assignment: Assignment) -> dict[Slot, frozenset[int]]:
+    """The tasks in each slot: a worker restarts where they change."""
+    found: dict[Slot, set[int]] = {}
+    for task, slot in assignment.placement.items():
+        found.setdefault(slot, set()).add(task)
+    return {slot: frozenset(tasks) for slot, tasks in found.items()}
+
+
+def _placed(deployment: Deployment, row: Mapping[WorkerKey, int]) -> PlacedTopology:
+    assignment = deployment.assignment
+    components = {}
+    for work in deployment.work.components:
+        ranges = np.array(executor_ranges(work.tasks, assignment.executors[work.name]), dtype=np.int64)
+        slots = [assignment.placement.get(int(first)) for first in ranges[:, 0]]
+        worker = [UNPLACED if slot is None else row.get((deployment.topology_id, slot), UNPLACED) for slot in slots]
+        components[work.name] = PlacedComponent(work, ranges[:, 0], ranges[:, 1], np.array(worker, dtype=np.int64))
+    return PlacedTopology(deployment.topology_id, deployment.work, components)
+
+
+def carry_over(old: Flow, new: Flow, ready: Flags) -> None:
+    """Queues of executors whose workers go on (`ready`) stay; what waited elsewhere is lost, and counted so. Sources go
+    on with their schedules wherever their tasks are now."""
+    place, same = _places(old.layout, new.layout)
+    stays = same & ready & ~new.layout.is_spout
+    rows, old_rows = np.flatnonzero(stays), place[stays]
+    for name in ("waiting", "oldest", "newest"):
+        getattr(new.queues, name)[rows] = getattr(old.queues, name)[old_rows]
+    new.arrivals[rows] = old.arrivals[old_rows]
+    gone = ~old.layout.is_spout
+    gone[old_rows] = False
+    old.counters.lost[gone] += old.queues.waiting[gone]
+    old.queues.waiting[gone] = 0.0
+    _carry_sources(old, new)
+    shared = min(new.layout.machines, old.layout.machines)
+    new.sending[:shared], new.receiving[:shared] = old.sending[:shared], old.receiving[:shared]
+
+
+def _places(old: Layout, new: Layout) -> tuple[Ints, Flags]:
+    """Of each executor the row in the old layout of the one with the same tasks, and whether there was one."""
+    before = {placed.topology_id: number for number, placed in enumerate(old.topologies)}
+    number = np.array([before.get(placed.topology_id, -1) for placed in new.topologies], dtype=np.int64)[new.topology]
+    wanted = np.where(number >= 0, (number << 44) + (new.first << 22) + new.last, -1)
+    if not old.size:
+        return np.zeros(new.size, dtype=np.int64), np.zeros(new.size, dtype=bool)
+    order = np.argsort(old.keys)
+    known = old.keys[order]
+    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return order[place], known[place] == wanted
+
+
+def _carry_sources(old: Flow, new: Flow) -> None:
+    """By task: what each is behind, and since when."""
+    before = {
+        (old.layout.topologies[number].topology_id, component.work.name): row
+        for row, (number, component) in enumerate(old.layout.components)
+    }
+    for row, (number, component) in enumerate(new.layout.components):
+        there = before.get((new.layout.topologies[number].topology_id, component.work.name))
+        if component.work.kind != "spout" or there is None:
+            continue
+        begin, end = (int(old.layout.begins[there + n]) for n in (0, 1))
+        tasks = old.layout.tasks[begin:end]
+        part = slice(int(new.layout.begins[row]), int(new.layout.begins[row + 1]))
+        starts = np.concatenate([[0], np.cumsum(new.layout.tasks[part])[:-1]])
+        new.queues.waiting[part] = np.add.reduceat(np.repeat(old.queues.waiting[begin:end] / tasks, tasks), starts)
+        new.queues.oldest[part] = np.minimum.reduceat(np.repeat(old.queues.oldest[begin:end], tasks), starts)
+        new.queues.newest[part] = np.maximum.reduceat(np.repeat(old.queues.newest[begin:end], tasks), starts)
+
+
+def _grown(counters: MachineCounters, machines: int) -> MachineCounters:
+    return replace(
+        counters,
+        **{
+            name: np.concatenate([getattr(counters, name), np.zeros(machines - len(getattr(counters, name)))])
+            for name in ("cpu_s", "sent_bytes", "received_bytes")
+        },
+    )
