@@ -72,7 +72,8 @@ class MachineCounters:
 class Conditions:
     """Of one step. `up`: the share of it in which each executor works; `due`: tuples that fall due at each spout's
     executor, infinity where it emits as fast as it can; `catches_up`: whether it emits later what it could not.
-    `cores` of each machine, `bandwidth` in bytes a second (infinity: no limit). `cut`: machines off the LAN.
+    `cores` of each machine, `bandwidth` in bytes a second (infinity: no limit). `reaches`: whether
+    what a machine (row) sends arrives at another (column); None: everything does.
     `others`: cores that threads which are no executors want, `others_machine`: where they run.
     `speed`: of each executor, 1 as it should be. `hop_s` inside a worker and `remote_hop_s` between two.
     """
@@ -84,7 +85,7 @@ class Conditions:
     catches_up: Flags
     cores: Floats
     bandwidth: Floats
-    cut: Flags
+    reaches: Flags | None
     others: Floats
     others_machine: Ints
     speed: Floats
@@ -295,8 +296,8 @@ class _Step:
         mean_delay = sums(of_group, sent * (delay[row] + hop), groups.number) / safe
         to = groups.target_group
         arriving = total[to] * groups.target_weight
-        if now.cut.any():
-            arriving = self._without_cut(groups, arriving, sent, total)
+        if now.reaches is not None:
+            arriving = self._that_reaches(groups, arriving, sent, now.reaches)
         size = layout.size
         self._arrived += sums(groups.target, arriving, size)
         self._origin += sums(groups.target, arriving * mean[to], size)
@@ -304,22 +305,17 @@ class _Step:
         self._delay += sums(groups.target, arriving * mean_delay[to], size)
         return np.asarray(arriving)
 
-    def _without_cut(self, groups: Groups, arriving: Floats, sent: Floats, total: Floats) -> Floats:
-        """What crosses the LAN from or to a machine that is off it is lost."""
-        cut, machine = self._now.cut, self._flow.layout.machine
-        off = cut[machine[groups.source]] & (machine[groups.source] >= 0)
-        reached = total - sums(groups.source_group[off], sent[off], groups.number)
-        here = groups.source_place >= 0
-        own = sums(groups.source_place[here], sent[here], len(groups.place_group))
-        keys = groups.place_group * self._flow.layout.machines + groups.place_machine
-        wanted = groups.target_group * self._flow.layout.machines + machine[groups.target]
-        place = np.minimum(np.searchsorted(keys, wanted), max(0, len(keys) - 1))
-        alone = np.where(keys[place] == wanted, own[place], 0.0) if len(keys) else np.zeros(len(wanted))
-        target_off = cut[machine[groups.target]] & (machine[groups.target] >= 0)
-        source = np.where(target_off, alone, reached[groups.target_group])
-        kept = source * groups.target_weight
-        lost = arriving - kept
-        self._flow.counters.lost += sums(groups.target, lost, self._flow.layout.size)
+    def _that_reaches(self, groups: Groups, arriving: Floats, sent: Floats, reaches: Flags) -> Floats:
+        """What is sent between machines that do not reach each other is lost."""
+        layout = self._flow.layout
+        machines = layout.machines
+        source, target = layout.machine[groups.source], layout.machine[groups.target]
+        placed = source >= 0
+        cell = groups.source_group[placed] * machines + source[placed]
+        by_machine = sums(cell, sent[placed], groups.number * machines).reshape(groups.number, machines)
+        reached = by_machine @ reaches.astype(np.float64)
+        kept = np.where(target >= 0, reached[groups.target_group, target], 0.0) * groups.target_weight
+        self._flow.counters.lost += sums(groups.target, np.maximum(arriving - kept, 0.0), layout.size)
         return np.asarray(kept)
 
     def _count_latencies(self, part: slice, executed: Floats, origin: Floats, spread: Floats, delay: Floats) -> None:

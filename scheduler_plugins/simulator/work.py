@@ -55,13 +55,12 @@ class EdgeWork:
 
 @dataclass(frozen=True)
 class TopologyWork:
-    """A topology as it is submitted. `acked`: every tuple is tracked by ackers, at the costs of `Costs`."""
+    """A topology as it is submitted."""
 
     name: str
     workers: int
     components: tuple[ComponentWork, ...]
     edges: tuple[EdgeWork, ...]
-    acked: bool = False
 
     def __post_init__(self) -> None:
         check_work(self)
@@ -119,7 +118,8 @@ class Costs:
     that passes beside, whatever the CPU (the supervisor's look, connections). `stop_s`: from an assignment until the
     old worker is gone. `idle_cores`: of a worker at rest. `machine_idle_cores`: of a machine without workers.
     `hop_ms`: from emit to the receive queue inside a worker, `remote_hop_ms` to that of another one.
-    `frame_bytes`: what Storm adds to a tuple that leaves its worker. `ack_bytes`: of an acker's message.
+    `frame_bytes`: what Storm adds to a tuple that leaves its worker. `noise`: standard deviation of an executor's
+    speed, step by step, as a share of it.
     """
 
     receive_ms: float = 0.02
@@ -129,13 +129,12 @@ class Costs:
     hop_ms: float = 1.0
     remote_hop_ms: float = 3.0
     frame_bytes: float = 60.0
-    ack_bytes: float = 60.0
     start_cpu_s: float = 1.6
     start_wait_s: float = 2.0
     stop_s: float = 1.0
     idle_cores: float = 0.025
     machine_idle_cores: float = 0.02
-    noise: float = 0.0  # standard deviation of an executor's speed, second by second, as a share of it
+    noise: float = 0.0
 
     @classmethod
     def of(cls, values: Mapping[str, float]) -> Costs:
@@ -151,11 +150,11 @@ class Costs:
 
 @dataclass
 class Load:
-    """What machines suffer now: `busy` cores wanted by others, `speed` as a share of the cores, `cut` from the LAN."""
+    """What a machine suffers now: `busy` cores wanted by others, `speed` as a share of its cores, `is_cut` from the
+    LAN; what it sends to the machines `unreached` is lost, and what they send to it."""
 
     busy: float = 0.0
     speed: float = 1.0
-    cut: bool = False
-    alive: bool = True
-    silent: bool = False  # its samples do not reach the policy service
-    partitioned_from: frozenset[str] = field(default_factory=frozenset)
+    is_cut: bool = False
+    is_alive: bool = True
+    unreached: frozenset[str] = field(default_factory=frozenset)

@@ -166,7 +166,7 @@ class World:
         self._lose_queues({(topology_id, slot)})
 
     def crash(self, machine: str) -> None:
-        self.load(machine).alive = False
+        self.load(machine).is_alive = False
         self._lose_queues({key for key in self.workers if key[1].machine == machine})
 
     def restart(self, machine: str) -> None:
@@ -216,7 +216,7 @@ class World:
         layout = self._flow.layout
         others, others_machine = self._others(step_s)
         loads = [self.loads.get(machine.name, Load()) for machine in self.machines]
-        cores = [m.cores * load.speed if load.alive else 0.0 for m, load in zip(self.machines, loads, strict=True)]
+        cores = [m.cores * load.speed if load.is_alive else 0.0 for m, load in zip(self.machines, loads, strict=True)]
         limits = [m.bandwidth_mbit * 125_000.0 if m.bandwidth_mbit else math.inf for m in self.machines]
         if self.costs.noise:
             self._speed = np.maximum(0.05, 1.0 + self.costs.noise * self._random.standard_normal(layout.size))
@@ -229,7 +229,7 @@ class World:
                 catches_up=self._per_executor(layout, lambda work: work.on_restart == "catch_up").astype(bool),
                 cores=np.array(cores),
                 bandwidth=np.array(limits),
-                cut=np.array([load.cut for load in loads]),
+                reaches=self._reaches(loads),
                 others=others,
                 others_machine=others_machine,
                 speed=self._speed,
@@ -237,6 +237,17 @@ class World:
                 remote_hop_s=self.costs.remote_hop_ms / 1000.0,
             )
         )
+
+    def _reaches(self, loads: list[Load]) -> Flags | None:
+        if not any(load.is_cut or load.unreached for load in loads):
+            return None
+        there = np.array([not load.is_cut for load in loads])
+        reaches = there[:, None] & there[None, :]
+        for row, load in enumerate(loads):
+            others = [self._row[name] for name in load.unreached if name in self._row]
+            reaches[row, others] = reaches[others, row] = False
+        np.fill_diagonal(reaches, True)
+        return np.asarray(reaches)
 
     def _per_executor(self, layout: Layout, value: Callable[..., float]) -> Floats:
         values = np.array([float(value(c.work)) for _, c in layout.components])
@@ -252,7 +263,7 @@ class World:
 
     def _works(self, key: WorkerKey) -> bool:
         load = self.loads.get(key[1].machine)
-        return self.workers[key].is_ready(self.now) and (load is None or load.alive)
+        return self.workers[key].is_ready(self.now) and (load is None or load.is_alive)
 
     def _due(self, layout: Layout, step_s: float) -> Floats:
         due = np.zeros(layout.size)
@@ -280,7 +291,7 @@ class World:
                 rows.append((self._row[key[1].machine], self.costs.idle_cores))
         for row, machine in enumerate(self.machines):
             load = self.loads.get(machine.name, Load())
-            if load.alive:
+            if load.is_alive:
                 rows.append((row, self.costs.machine_idle_cores))
             whole = int(load.busy)
             rows += [(row, 1.0)] * whole + ([(row, load.busy - whole)] if load.busy > whole else [])
@@ -292,7 +303,7 @@ class World:
         assert self._flow is not None
         for key, worker in self.workers.items():
             load = self.loads.get(key[1].machine)
-            if math.isfinite(worker.ready_s) or worker.begun_s > self.now - READY or (load and not load.alive):
+            if math.isfinite(worker.ready_s) or worker.begun_s > self.now - READY or (load and not load.is_alive):
                 continue
             got = min(1.0, worker.cpu_s / step_s, float(self._flow.level[self._row[key[1].machine]])) * step_s
             worker.cpu_s -= got
