@@ -5,6 +5,7 @@ TopologyError               blame: configuration
 ├── UnknownParameter        a parameter that the template does not declare
 ├── BadParameter            a value of the wrong kind
 ├── BadOverride             an override that names nothing, or an impossible size
+├── UnknownWork             a component of which nobody here knows what it does to a tuple
 ├── BrokenTemplate          a template of ours that cannot be read (blame: harness)
 └── JarMissing              the components were not built (blame: harness)
 """
@@ -33,6 +34,10 @@ class BadParameter(TopologyError):
 
 
 class BadOverride(TopologyError):
+    pass
+
+
+class UnknownWork(TopologyError):
     pass
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import yaml
@@ -23,9 +23,9 @@ from scheduler_plugins.model import Topology as ObservedTopology
 from scheduler_plugins.policies import scaling
 from scheduler_plugins.policies.stela import Parameters, assign_executors
 from topologies import catalogue
+from topologies.errors import UnknownWork
+from topologies.work import SOURCE_CHARACTERS, ComponentWork, components_of
 
-SOURCE_CHARACTERS = 40.25  # mean length of a text that leaves a source (LogLines.java)
-AGGREGATE_CHARACTERS = 8.0  # that AggregateBolt appends
 EVEN_GROUPINGS = ("shuffle", "fields")  # the fields that we group by spread evenly (docs/decisions/0004)
 
 Sizes = Mapping[str, int]  # component -> executors
@@ -85,8 +85,10 @@ def topology_of_flux(flux: str) -> Topology | None:
     that is not throttled, a grouping that is not even, a cycle."""
     document = yaml.safe_load(flux)
     shape = catalogue.topology_of_flux(document["name"], document)
-    vertices = {vertex["id"]: vertex for vertex in (*document["spouts"], *document["bolts"])}
-    components = [_component(each, vertices[each.name].get("constructorArgs", ())) for each in shape.components]
+    try:
+        components = [_component(each) for each in components_of(document, shape)]
+    except UnknownWork:
+        return None
     known = tuple(component for component in components if component is not None)
     uneven = [edge for edge in shape.edges if edge.grouping not in EVEN_GROUPINGS or edge.stream != "default"]
     if len(known) < len(components) or uneven:
@@ -101,29 +103,12 @@ def topology_of_flux(flux: str) -> Topology | None:
         return None
 
 
-def _component(shape: catalogue.Component, arguments: Sequence[Any]) -> Component | None:
-    """By its class; the arguments are those of its Java constructor."""
-    package, _, name = shape.class_name.rpartition(".")
-    if package != "barograph.topologies":
+def _component(work: ComponentWork) -> Component | None:
+    """None for one that is not throttled, or burns CPU."""
+    if work.is_unthrottled or (work.cost_model == "busy" and work.ms_per_character > 0.0):
         return None
-    own: dict[str, float]
-    match name, list(arguments):
-        case "SourceSpout", [rate_per_s, _, False, _]:
-            return Component(shape.name, shape.kind, shape.tasks, shape.executors, offered_per_s=float(rate_per_s))
-        case (("PassBolt" | "SinkBolt"), [cost_model, ms_per_character]):
-            own = {}
-        case "TransformBolt", [cost_model, ms_per_character, keeps]:
-            own = {"keeps": float(keeps)}
-        case "FilterBolt", [cost_model, ms_per_character, passes, _]:
-            own = {"passes": float(passes)}
-        case "AggregateBolt", [cost_model, ms_per_character]:
-            own = {"appends": AGGREGATE_CHARACTERS}
-        case _:
-            return None
-    cost = 0.0 if cost_model == "none" else float(ms_per_character)
-    if cost_model == "busy" and cost > 0.0:
-        return None
-    return Component(shape.name, shape.kind, shape.tasks, shape.executors, ms_per_character=cost, **own)
+    sizes = (work.name, work.kind, work.tasks, work.executors, work.rate_per_s or 0.0)
+    return Component(*sizes, work.ms_per_character, work.passes, work.keeps, work.appends)
 
 
 def component_rates(topology: Topology, executors: Sizes) -> dict[str, Rates]:

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from analysis.claims import capacity
-from analysis.claims.capacity import SOURCE_CHARACTERS
 from barograph.plan.events import ScaleIn, ScaleOut
 from barograph.plan.experiment import Experiment, Variant, load
 from inventory.machines import machine_type
@@ -34,6 +33,7 @@ from scheduler_plugins.model import (
 from scheduler_plugins.policies import bind
 from tests.calibration.comparisons import markdown_table
 from topologies import catalogue
+from topologies.work import SOURCE_CHARACTERS
 
 ROUNDS = 400  # of finding the shares: they settle far earlier
 OVERHEAD_MS = 0.15  # a tuple and executor

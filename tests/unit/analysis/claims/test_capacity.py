@@ -11,6 +11,7 @@ import pytest
 from analysis.claims import capacity
 from scheduler_plugins.policies.stela import Parameters
 from topologies import catalogue
+from topologies.work import SOURCE_CHARACTERS
 
 
 def shipped(name: str, parameters: Mapping[str, Any] | None = None, **overrides: Any) -> capacity.Topology:
@@ -63,7 +64,7 @@ def test_stelas_rule_is_the_policys_own() -> None:
 
 def test_eight_tasks_on_five_executors_have_loads_of_two_and_one() -> None:
     # 12.5/s a task; an executor can do 20/s, so those of two tasks leave 5/s of their 25/s.
-    topology = chain(100.0, bolt(8, 5, ms_per_character=50 / capacity.SOURCE_CHARACTERS))
+    topology = chain(100.0, bolt(8, 5, ms_per_character=50 / SOURCE_CHARACTERS))
     assert capacity.throughput(topology, {"spout": 1, "bolt": 5}) == pytest.approx(3 * 20 + 2 * 12.5)
     assert capacity.throughput(topology, {"spout": 1, "bolt": 8}) == pytest.approx(100)
 

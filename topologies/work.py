@@ -1,0 +1,192 @@
+"""What the components of rendered Flux YAML do to tuples, by their classes and the arguments of their constructors:
+said once for the closed form (analysis.claims.capacity) and for the simulator. Pure.
+
+The classes are those of `src/main/java`. How long texts are follows from LogLines.java: their distribution is carried
+along the topology, so that mean and spread of a cost by the character are known at every component.
+Errors: UnknownWork (topologies/errors.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, Literal
+
+import yaml
+
+from topologies import catalogue
+from topologies.errors import UnknownWork
+
+PACKAGE = "barograph.topologies"
+BUFFER = "topology.executor.receive.buffer.size"
+ACKERS = "topology.acker.executors"
+TRAFFIC = "barograph.traffic"
+
+Lengths = Mapping[int, float]  # characters of a text -> share of the texts
+# As LogLines.java draws them: 70 % are short and the others long, each uniformly.
+SHORT, LONG, SHORT_SHARE = range(6, 41), range(41, 121), Fraction(7, 10)
+SOURCE_LENGTHS: Lengths = {
+    **{length: float(SHORT_SHARE / len(SHORT)) for length in SHORT},
+    **{length: float((1 - SHORT_SHARE) / len(LONG)) for length in LONG},
+}
+SOURCE_CHARACTERS = float(
+    SHORT_SHARE * Fraction(sum(SHORT), len(SHORT)) + (1 - SHORT_SHARE) * Fraction(sum(LONG), len(LONG))
+)
+AGGREGATE_CHARACTERS = 8.0  # that AggregateBolt appends
+
+# Of a Line as Storm 2 and Kryo write it, in bytes beside the text: the message's head (task, stream and an empty
+# message id, one each), how many values (1), and of each value its class (1) and the number itself.
+# text: its length; id: up to 1,023, zigzag; count: up to a million; source_machine: `m1`; due_ms: a double.
+LINE_BYTES = 3 + 1 + (1 + 1) + (1 + 2) + (1 + 3) + (1 + 2) + (1 + 8)
+
+
+@dataclass(frozen=True)
+class ComponentWork:
+    """`rate_per_s`: offered by a spout component, None of a bolt and of a spout that emits as fast as Storm lets it.
+    `ms_per_character`: what a character of a text that comes in costs. `passes`: share of the tuples that are sent on;
+    `keeps`, `appends`: share of a text that stays, characters that are added."""
+
+    name: str
+    kind: Literal["spout", "bolt"]
+    tasks: int
+    executors: int
+    rate_per_s: float | None = None
+    on_restart: str = "catch_up"
+    cost_model: str = "none"
+    ms_per_character: float = 0.0
+    passes: float = 1.0
+    keeps: float = 1.0
+    appends: float = 0.0
+
+    @property
+    def is_unthrottled(self) -> bool:
+        return self.kind == "spout" and self.rate_per_s is None
+
+    def sent_on(self, lengths: Lengths) -> Lengths:
+        """Lengths of what it emits, of those that arrive. TransformBolt rounds half up, as Java does."""
+        found: dict[int, float] = {}
+        for length, share in lengths.items():
+            kept = math.floor(self.keeps * length + 0.5) + round(self.appends)
+            found[kept] = found.get(kept, 0.0) + share
+        return found
+
+
+@dataclass(frozen=True)
+class TopologyWork:
+    """`buffer`: tuples in the receive queue of an executor. `lengths`: by component, of the texts that it gets; of a
+    spout, that it emits. `has_traffic`: its workers count tuples by pair of tasks."""
+
+    name: str
+    workers: int
+    components: tuple[ComponentWork, ...]
+    edges: tuple[catalogue.Edge, ...]
+    buffer: float
+    ackers: int
+    has_traffic: bool
+    lengths: Mapping[str, Lengths]
+
+    def component(self, name: str) -> ComponentWork:
+        return next(component for component in self.components if component.name == name)
+
+
+def mean(lengths: Lengths) -> float:
+    return math.fsum(length * share for length, share in lengths.items())
+
+
+def squared_variation(lengths: Lengths) -> float:
+    """Variance over the square of the mean."""
+    middle = mean(lengths)
+    variance = math.fsum(share * (length - middle) ** 2 for length, share in lengths.items())
+    return variance / middle**2 if middle else 0.0
+
+
+def tuple_bytes(lengths: Lengths) -> float:
+    """Of one tuple between two workers, without Storm's frame around it."""
+    return LINE_BYTES + mean(lengths)
+
+
+def component_work(shape: catalogue.Component, arguments: Sequence[Any]) -> ComponentWork:
+    """By its class; the arguments are those of its Java constructor. Raises UnknownWork for a class not ours."""
+    package, _, name = shape.class_name.rpartition(".")
+    own: dict[str, Any]
+    match name if package == PACKAGE else None, list(arguments):
+        case "SourceSpout", [rate_per_s, _, bool(unthrottled), on_restart]:
+            own = {"rate_per_s": None if unthrottled else float(rate_per_s), "on_restart": on_restart}
+        case (("PassBolt" | "SinkBolt"), [cost_model, ms_per_character]):
+            own = _cost(cost_model, ms_per_character)
+        case "TransformBolt", [cost_model, ms_per_character, keeps]:
+            own = _cost(cost_model, ms_per_character) | {"keeps": float(keeps)}
+        case "FilterBolt", [cost_model, ms_per_character, passes, _]:
+            own = _cost(cost_model, ms_per_character) | {"passes": float(passes)}
+        case "AggregateBolt", [cost_model, ms_per_character]:
+            own = _cost(cost_model, ms_per_character) | {"appends": AGGREGATE_CHARACTERS}
+        case _:
+            raise UnknownWork(
+                f"component {shape.name}: what {shape.class_name} with {len(arguments)} arguments does to a tuple is"
+                " not known; known are SourceSpout, PassBolt, SinkBolt, TransformBolt, FilterBolt and AggregateBolt"
+                f" of {PACKAGE}"
+            )
+    return ComponentWork(shape.name, shape.kind, shape.tasks, shape.executors, **own)
+
+
+def _cost(cost_model: str, ms_per_character: Any) -> dict[str, Any]:
+    return {"cost_model": cost_model, "ms_per_character": 0.0 if cost_model == "none" else float(ms_per_character)}
+
+
+def topology_work(flux: str) -> TopologyWork:
+    """Of rendered Flux YAML. Raises UnknownWork for a class that is not ours, or components that feed each other."""
+    document = yaml.safe_load(flux)
+    shape = catalogue.topology_of_flux(document["name"], document)
+    components = components_of(document, shape)
+    config = document["config"]
+    return TopologyWork(
+        name=shape.name,
+        workers=shape.workers,
+        components=components,
+        edges=shape.edges,
+        buffer=float(config.get(BUFFER, math.inf)),
+        ackers=int(config.get(ACKERS) or 0),
+        has_traffic=bool(config.get(TRAFFIC, False)),
+        lengths=text_lengths(shape.name, components, shape.edges),
+    )
+
+
+def components_of(document: Mapping[str, Any], shape: catalogue.Topology) -> tuple[ComponentWork, ...]:
+    """In the order of the shape, which is that of the Flux YAML `document`. Raises UnknownWork."""
+    vertices = {vertex["id"]: vertex for vertex in (*document["spouts"], *document["bolts"])}
+    return tuple(component_work(each, vertices[each.name].get("constructorArgs", ())) for each in shape.components)
+
+
+def text_lengths(name: str, components: Sequence[ComponentWork], edges: Sequence[catalogue.Edge]) -> dict[str, Lengths]:
+    """By component. Where streams join, they are mixed as they would be if no component held any of them up."""
+    by_name = {component.name: component for component in components}
+    sources: dict[str, list[str]] = {component.name: [] for component in components}
+    for edge in edges:
+        sources[edge.target].append(edge.source)
+    try:
+        order = tuple(TopologicalSorter(sources).static_order())
+    except CycleError as error:
+        circle = ", ".join(sorted(set(error.args[1])))
+        raise UnknownWork(
+            f"topology {name}: {circle} feed each other; how long their texts are is not known"
+        ) from error
+    rates: dict[str, float] = {}
+    found: dict[str, Lengths] = {}
+    for each in order:
+        component = by_name[each]
+        streams = [(rates[source], by_name[source].sent_on(found[source])) for source in sources[each]]
+        arriving = math.fsum(rate for rate, _ in streams)
+        found[each] = _mixed(streams, arriving) if streams else SOURCE_LENGTHS
+        rates[each] = (arriving if streams else component.rate_per_s or 1.0) * component.passes
+    return found
+
+
+def _mixed(streams: Sequence[tuple[float, Lengths]], total: float) -> Lengths:
+    found: dict[int, float] = {}
+    for rate, lengths in streams:
+        for length, share in lengths.items():
+            found[length] = found.get(length, 0.0) + share * rate / total
+    return found
