@@ -6,7 +6,7 @@ The world knows nothing of schedulers: whoever drives it says where executors ar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,6 +22,7 @@ from scheduler_plugins.simulator.layout import (
     PlacedComponent,
     PlacedTopology,
     layout_of,
+    sums,
 )
 from scheduler_plugins.simulator.work import Costs, Load, MachineSize, SimulationError, TopologyWork
 
@@ -360,8 +361,8 @@ def _placed(deployment: Deployment, row: Mapping[WorkerKey, int]) -> PlacedTopol
 
 
 def carry_over(old: Flow, new: Flow, ready: Flags) -> None:
-    """Queues of executors whose workers go on (`ready`) stay; what waited elsewhere is lost, and counted so. Sources go
-    on with their schedules wherever their tasks are now."""
+    """Queues of executors whose workers go on (`ready`) stay; what waited elsewhere is lost, and counted at the first
+    executor of its component. Sources go on with their schedules wherever their tasks are now."""
     place, same = _places(old.layout, new.layout)
     stays = same & ready & ~new.layout.is_spout
     rows, old_rows = np.flatnonzero(stays), place[stays]
@@ -370,9 +371,12 @@ def carry_over(old: Flow, new: Flow, ready: Flags) -> None:
     new.arrivals[rows] = old.arrivals[old_rows]
     gone = ~old.layout.is_spout
     gone[old_rows] = False
-    old.counters.lost[gone] += old.queues.waiting[gone]
+    lost = sums(old.layout.component, np.where(gone, old.queues.waiting, 0.0), len(old.layout.components))
     old.queues.waiting[gone] = 0.0
-    _carry_sources(old, new)
+    for row, there in _same_components(old.layout, new.layout):
+        new.counters.lost[int(new.layout.begins[row])] += lost[there]
+        if new.layout.components[row][1].work.kind == "spout":
+            _carry_source(old, new, row, there)
     shared = min(new.layout.machines, old.layout.machines)
     new.sending[:shared], new.receiving[:shared] = old.sending[:shared], old.receiving[:shared]
 
@@ -390,23 +394,27 @@ def _places(old: Layout, new: Layout) -> tuple[Ints, Flags]:
     return order[place], known[place] == wanted
 
 
-def _carry_sources(old: Flow, new: Flow) -> None:
-    """By task: what each is behind, and since when."""
+def _same_components(old: Layout, new: Layout) -> Iterator[tuple[int, int]]:
+    """Rows of components in the new layout and in the old one."""
     before = {
-        (old.layout.topologies[number].topology_id, component.work.name): row
-        for row, (number, component) in enumerate(old.layout.components)
+        (old.topologies[number].topology_id, component.work.name): row
+        for row, (number, component) in enumerate(old.components)
     }
-    for row, (number, component) in enumerate(new.layout.components):
-        there = before.get((new.layout.topologies[number].topology_id, component.work.name))
-        if component.work.kind != "spout" or there is None:
-            continue
-        begin, end = (int(old.layout.begins[there + n]) for n in (0, 1))
-        tasks = old.layout.tasks[begin:end]
-        part = slice(int(new.layout.begins[row]), int(new.layout.begins[row + 1]))
-        starts = np.concatenate([[0], np.cumsum(new.layout.tasks[part])[:-1]])
-        new.queues.waiting[part] = np.add.reduceat(np.repeat(old.queues.waiting[begin:end] / tasks, tasks), starts)
-        new.queues.oldest[part] = np.minimum.reduceat(np.repeat(old.queues.oldest[begin:end], tasks), starts)
-        new.queues.newest[part] = np.maximum.reduceat(np.repeat(old.queues.newest[begin:end], tasks), starts)
+    for row, (number, component) in enumerate(new.components):
+        there = before.get((new.topologies[number].topology_id, component.work.name))
+        if there is not None:
+            yield row, there
+
+
+def _carry_source(old: Flow, new: Flow, row: int, there: int) -> None:
+    """By task: what each is behind, and since when."""
+    begin, end = (int(old.layout.begins[there + n]) for n in (0, 1))
+    tasks = old.layout.tasks[begin:end]
+    part = slice(int(new.layout.begins[row]), int(new.layout.begins[row + 1]))
+    starts = np.concatenate([[0], np.cumsum(new.layout.tasks[part])[:-1]])
+    new.queues.waiting[part] = np.add.reduceat(np.repeat(old.queues.waiting[begin:end] / tasks, tasks), starts)
+    new.queues.oldest[part] = np.minimum.reduceat(np.repeat(old.queues.oldest[begin:end], tasks), starts)
+    new.queues.newest[part] = np.maximum.reduceat(np.repeat(old.queues.newest[begin:end], tasks), starts)
 
 
 def _grown(counters: MachineCounters, machines: int) -> MachineCounters:

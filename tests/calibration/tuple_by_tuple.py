@@ -1,0 +1,159 @@
+"""Queues tuple by tuple, to judge the simulator's fluid by: `python -m tests.calibration.tuple_by_tuple`.
+
+Each executor is a server with a queue of its own that serves in order. Its departures follow from its arrivals and the
+cost of each tuple (Lindley 1952), all at once: D(n) = S(1) + … + S(n) + max over k ≤ n of A(k) - S(1) - … - S(k - 1).
+Networks without a way back are done component by component. There is no back-pressure and no sharing of cores: what
+these do is judged by closed forms, and by `tests.calibration.star_by_events`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_plugins.model import Slot
+from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, MachineSize, TopologyWork
+from scheduler_plugins.simulator.world import Assignment, Sample, World
+from tests.calibration.comparisons import markdown_table
+
+Times = NDArray[np.float64]
+BATCHES = 20  # of a long run, taken as independent
+STUDENT = 2.093  # 97.5 % of Student's distribution with 19 degrees of freedom
+
+
+@dataclass(frozen=True)
+class Interval:
+    mean: float
+    half_width: float
+
+    def holds(self, value: float) -> bool:
+        return abs(value - self.mean) <= self.half_width
+
+
+def departures(arrivals: Times, costs: Times) -> Times:
+    """When each tuple has been served (s), in the order in which they arrive."""
+    served = np.cumsum(costs)
+    return np.asarray(served + np.maximum.accumulate(arrivals - (served - costs)))
+
+
+def departures_of_many(arrivals: Times, costs: Times, servers: int) -> Times:
+    """One queue in front of several servers: the next tuple goes to whoever is free first."""
+    free = [0.0] * servers
+    ends = np.empty(len(arrivals))
+    for number, (arrival, cost) in enumerate(zip(arrivals, costs, strict=True)):
+        ends[number] = max(arrival, heapq.heappop(free)) + cost
+        heapq.heappush(free, float(ends[number]))
+    return ends
+
+
+def batch_interval(values: Times) -> Interval:
+    """Of the mean, by batch means (Law and Kelton, 'Simulation Modeling and Analysis', section 9.5); a tenth of the
+    values is left out at the beginning."""
+    kept = values[len(values) // 10 :]
+    means = np.array([batch.mean() for batch in np.array_split(kept, BATCHES)])
+    return Interval(float(means.mean()), STUDENT * float(means.std(ddof=1)) / math.sqrt(BATCHES))
+
+
+def mean_wait_of_many(rate: float, cost_s: float, servers: int) -> float:
+    """Mean sojourn in M/M/k (s), by Erlang's formula."""
+    offered = rate * cost_s
+    blocking = 1.0
+    for number in range(1, servers + 1):
+        blocking = offered * blocking / (number + offered * blocking)
+    waiting = blocking / (1 - offered / servers * (1 - blocking))
+    return cost_s + waiting * cost_s / (servers - offered)
+
+
+def shuffled_chain(rate: float, costs_s: tuple[float, ...], cv2: float, servers: int, tuples: int, seed: int) -> Times:
+    """Time from source to end (s) of each tuple through components of `servers` executors each: Poisson arrivals, each
+    tuple to any executor. `cv2`: 1 exponential costs, 0 constant ones."""
+    random = np.random.default_rng(seed)
+    begin = np.cumsum(random.exponential(1 / rate, tuples))
+    now = begin
+    for cost_s in costs_s:
+        order = np.argsort(now, kind="stable")
+        ends = np.empty(tuples)
+        to = random.integers(servers, size=tuples)
+        costs = random.exponential(cost_s, tuples) if cv2 else np.full(tuples, cost_s)
+        for server in range(servers):
+            mine = order[to[order] == server]
+            ends[mine] = departures(now[mine], costs[mine])
+        now = ends
+    return np.asarray(now - begin)
+
+
+def fluid_latency_s(rate: float, costs_s: tuple[float, ...], cv2: float, servers: int, seconds: float = 60.0) -> float:
+    """Mean latency (s) that the simulator has for the same chain, without anything that Storm adds."""
+    free = Costs(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    tasks = [tuple(range(1 + n * servers, 1 + (n + 1) * servers)) for n in range(len(costs_s) + 1)]
+    components = [ComponentWork("source", "spout", tasks[0], rate_per_s=rate)]
+    components += [
+        ComponentWork(f"bolt_{n}", "bolt", tasks[n], sleep_ms=1000 * cost_s, cost_cv2=cv2)
+        for n, cost_s in enumerate(costs_s, start=1)
+    ]
+    names = [component.name for component in components]
+    edges = [EdgeWork(a, "default", b, "shuffle") for a, b in pairwise(names)]
+    world = World([MachineSize("m1", cores=1000.0)], free, 0.0)
+    world.submit("chain-1", TopologyWork("chain", 1, tuple(components), tuple(edges)))
+    placement = {task: Slot("m1", 6700) for each in tasks for task in each}
+    world.assign("chain-1", Assignment(dict.fromkeys(names, servers), placement))
+    latency = executed = 0.0
+
+    def take(sample: Sample) -> None:
+        nonlocal latency, executed
+        sinks = sample.layout.sinks
+        latency += float(sample.counters.latency_s[sinks].sum())
+        executed += float(sample.counters.executed[sinks].sum())
+
+    world.advance(seconds, take)
+    return latency / executed
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    rate: float
+    costs_s: tuple[float, ...]
+    cv2: float
+    servers: int
+    theory_s: float
+
+
+def cases() -> list[Case]:
+    """Chains whose mean sojourn is known exactly."""
+    found = [
+        Case(f"M/M/1 at {load:.0%}", load * 100, (0.01,), 1.0, 1, 0.01 / (1 - load)) for load in (0.3, 0.6, 0.8, 0.9)
+    ]
+    found.append(Case("M/D/1 at 80%", 80.0, (0.01,), 0.0, 1, 0.01 + 0.8 / 0.2 * 0.01 / 2))
+    found.append(Case("4 × M/M/1 at 70%", 280.0, (0.01,), 1.0, 4, 0.01 / 0.3))
+    tandem = (0.01, 0.008, 0.005)
+    found.append(Case("tandem at 70%", 70.0, tandem, 1.0, 1, sum(1 / (1 / cost - 70) for cost in tandem)))
+    return found
+
+
+def main(tuples: int = 400_000) -> None:
+    rows: list[tuple[str, list[float | None]]] = []
+    for case in cases():
+        run = batch_interval(shuffled_chain(case.rate, case.costs_s, case.cv2, case.servers, tuples, seed=1))
+        fluid = fluid_latency_s(case.rate, case.costs_s, case.cv2, case.servers)
+        found = [case.theory_s, run.mean, run.half_width, fluid]
+        rows.append((case.name, [1000 * each for each in found]))
+    random = np.random.default_rng(1)
+    for servers in (2, 4):
+        rate, cost_s = 0.8 * servers * 100, 0.01
+        begin = np.cumsum(random.exponential(1 / rate, tuples))
+        run = batch_interval(departures_of_many(begin, random.exponential(cost_s, tuples), servers) - begin)
+        theory = mean_wait_of_many(rate, cost_s, servers)
+        rows.append((f"M/M/{servers} at 80%", [1000 * theory, 1000 * run.mean, 1000 * run.half_width, None]))
+    title = "Mean time in the system (ms); M/M/k has one queue, which no component of Storm has."
+    cells = [[name, *("–" if each is None else f"{each:.2f}" for each in values)] for name, values in rows]
+    print(markdown_table(title, ["", "theory", "tuple by tuple", "± 95 %", "simulator"], cells))
+
+
+if __name__ == "__main__":
+    main()

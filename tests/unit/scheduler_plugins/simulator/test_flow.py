@@ -1,0 +1,223 @@
+"""What a step of the simulator keeps: tuples, limits, closed forms."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler_plugins.model import Slot
+from scheduler_plugins.simulator.cpu import fair_level
+from scheduler_plugins.simulator.work import ComponentWork, EdgeWork, SimulationError, TopologyWork
+from tests.calibration.tuple_by_tuple import Case, batch_interval, cases, fluid_latency_s, shuffled_chain
+from tests.unit.scheduler_plugins.simulator.worlds import FREE, Totals, chain, dealt, world_of
+
+GROUPINGS = ("shuffle", "local_or_shuffle", "fields", "global", "none", "ring")
+
+
+def advanced(work: TopologyWork, seconds: float, **site: object) -> Totals:
+    world, totals = world_of(work, **site), Totals()  # type: ignore[arg-type]
+    world.advance(world.now + seconds, totals.take)
+    return totals
+
+
+@given(
+    rate=st.floats(1, 500),
+    costs=st.lists(st.floats(0, 40), min_size=1, max_size=4),
+    tasks=st.integers(1, 5),
+    grouping=st.sampled_from(GROUPINGS),
+    buffer=st.sampled_from([math.inf, 50.0, 5.0]),
+    cores=st.floats(0.05, 4),
+    bandwidth=st.sampled_from([0.0, 1.0]),
+)
+@settings(max_examples=60, deadline=None)
+def test_no_tuple_is_made_or_lost_in_the_accounts(
+    rate: float, costs: list[float], tasks: int, grouping: str, buffer: float, cores: float, bandwidth: float
+) -> None:
+    work = chain(rate, costs, tasks, cpu_ms=1.0, buffer=buffer, grouping=grouping)
+    totals = advanced(work, 30, cores=cores, bandwidth_mbit=bandwidth)
+    assert totals.due["spout"] == pytest.approx(30 * rate, rel=0.05)
+    assert totals.due["spout"] == pytest.approx(totals.executed["spout"] + totals.waiting["spout"], rel=1e-6)
+    names = [component.name for component in work.components]
+    for source, target in pairwise(names):
+        assert totals.arrived[target] == pytest.approx(totals.executed[source], rel=1e-6, abs=1e-6)
+        left = totals.arrived[target] - totals.executed[target] - totals.waiting[target]
+        assert left == pytest.approx(totals.lost[target], rel=1e-6, abs=1e-5)
+
+
+@pytest.mark.parametrize(("tasks", "executors"), [(8, 4), (8, 5), (8, 8), (6, 4)])
+def test_a_saturated_bolt_does_what_its_executors_can(tasks: int, executors: int) -> None:
+    """Per task: of 8 tasks on 5 executors each task gets an eighth, and executors with two of them are the limit."""
+    work = chain(1000.0, [20.0], tasks)
+    world, totals = world_of(work), Totals()
+    world.assign("x-1", dealt(work, [Slot("m1", 6700), Slot("m2", 6700)], {"bolt_1": executors}))
+    world.advance(world.now + 60, totals.take)
+    assert totals.rate("bolt_1", 1020, 1060) == pytest.approx(executors * 50, rel=1e-6)
+
+
+def test_below_saturation_single_tasks_limit_what_a_shuffle_gives() -> None:
+    """128/s to 8 tasks on 5 executors: 16/s a task; three executors have two tasks and do 30 of 32/s, two are idle half
+    of the time. A component that shared one queue would do all 128."""
+    work = chain(128.0, [1000 / 30], 8)
+    world, totals = world_of(work), Totals()
+    world.assign("x-1", dealt(work, [Slot("m1", 6700)], {"bolt_1": 5}))
+    world.advance(world.now + 60, totals.take)
+    assert totals.rate("bolt_1", 1020, 1060) == pytest.approx(3 * 30 + 2 * 16, rel=1e-6)
+
+
+def test_page_load_by_its_closed_form() -> None:
+    """Five sources of 20/s, two filters that pass 0.8, two aggregators of 40.25 ms: 49.7/s out, and latency grows by
+    1 - 49.7 / 64 = 0.224 s a second."""
+    aggregate = ComponentWork("aggregate", "bolt", (2, 3), sleep_ms=40.25)
+    components = (
+        ComponentWork("spout", "spout", (1,), rate_per_s=100.0),
+        aggregate,
+        ComponentWork("end", "bolt", (4,)),
+    )
+    edges = (
+        EdgeWork("spout", "default", "aggregate", "shuffle", selectivity=0.64),
+        EdgeWork("aggregate", "default", "end", "shuffle"),
+    )
+    totals = advanced(TopologyWork("page_load", 1, components, edges), 300)
+    assert totals.rate("end", 1200, 1300) == pytest.approx(2 / 0.04025, rel=1e-6)
+    latency = {sample.end: sample.counters.latency_s.sum() / sample.counters.executed[sample.layout.sinks].sum()
+               for sample in totals.samples if sample.end > 1100}  # fmt: skip
+    growth = (latency[1300.0] - latency[1150.0]) / 150
+    assert growth == pytest.approx(1 - 2 / 0.04025 / 64, abs=0.002)
+
+
+def test_a_full_queue_holds_back_who_feeds_it() -> None:
+    totals = advanced(chain(200.0, [0.0, 20.0], 2, buffer=100.0), 60)
+    last = totals.samples[-1]
+    bolt_2 = last.layout.component == 2
+    assert last.queues.waiting[bolt_2] == pytest.approx([100.0, 100.0], rel=0.01), "they are full"
+    assert totals.rate("spout", 1040, 1060) == pytest.approx(100.0, rel=0.01)
+    assert last.counters.blocked_s[last.layout.component == 1] == pytest.approx([0.5, 0.5], abs=0.3)
+    assert totals.waiting["spout"] > 1000, "what is due and not emitted waits at the source"
+
+
+def test_unbounded_queues_hold_nobody_back() -> None:
+    totals = advanced(chain(200.0, [0.0, 20.0], 2), 60)
+    assert totals.rate("spout", 1040, 1060) == pytest.approx(200.0)
+    assert totals.waiting["bolt_2"] == pytest.approx(60 * 100, rel=0.02)
+
+
+def test_busy_executors_share_the_cores_of_their_machine() -> None:
+    """Two machines of half a core, two executors on each that need 10 ms of CPU a tuple: 50/s a machine."""
+    totals = advanced(chain(1000.0, [0.0], 4, cpu_ms=10.0), 40, cores=0.5)
+    used = [sum(float(sample.machines.cpu_s[row]) for sample in totals.samples[-10:]) for row in (0, 1)]
+    assert used == pytest.approx([5.0, 5.0], rel=0.01), "half a core for ten seconds"
+    assert totals.rate("bolt_1", 1020, 1040) == pytest.approx(2 * 0.5 / 0.010, rel=0.01)
+
+
+def test_sleeping_executors_need_no_share_of_a_core() -> None:
+    assert advanced(chain(100.0, [20.0], 2), 40, cores=0.01).rate("bolt_1", 1020, 1040) == pytest.approx(100.0)
+
+
+def test_a_network_carries_no_more_than_its_bandwidth() -> None:
+    """Half of a shuffle between two machines crosses: 1 Mbit/s each way carries 125 kB/s a machine."""
+    work = chain(2000.0, [0.0], 2, tuple_bytes=1000.0)
+    totals = advanced(work, 60, bandwidth_mbit=1.0)
+    sent = [float(sum(sample.machines.sent_bytes[0] for sample in totals.samples[-20:])) / 20]
+    assert sent == pytest.approx([125_000.0], rel=0.02)
+    assert totals.rate("bolt_1", 1040, 1060) == pytest.approx(2 * 125_000 / 500, rel=0.02)
+
+
+def test_local_or_shuffle_crosses_no_network() -> None:
+    totals = advanced(chain(200.0, [0.0], 2, grouping="local_or_shuffle"), 20)
+    assert sum(float(sample.machines.sent_bytes.sum()) for sample in totals.samples) == 0.0
+    assert totals.rate("bolt_1", 1010, 1020) == pytest.approx(200.0)
+
+
+def test_all_gives_every_task_a_copy() -> None:
+    totals = advanced(chain(50.0, [0.0], 4, grouping="all"), 20)
+    assert totals.executed["bolt_1"] == pytest.approx(4 * totals.executed["spout"])
+
+
+def test_a_ring_sends_each_task_to_the_next() -> None:
+    work = chain(100.0, [0.0], 4, grouping="ring")
+    world, totals = world_of(work, machines=2), Totals()
+    world.advance(world.now + 10, totals.take)
+    sent = sum(float(sample.machines.sent_bytes.sum()) for sample in totals.samples)
+    assert sent == pytest.approx(totals.executed["spout"] * 100), "tasks alternate between the machines: all of it"
+
+
+def test_keys_that_are_skewed_saturate_their_task_first() -> None:
+    components = (
+        ComponentWork("spout", "spout", (1,), rate_per_s=90.0),
+        ComponentWork("bolt", "bolt", (2, 3), sleep_ms=20.0),
+    )
+    edge = EdgeWork("spout", "default", "bolt", "fields", weights=(0.7, 0.3))
+    totals = advanced(TopologyWork("skewed", 1, components, (edge,)), 40)
+    assert totals.rate("bolt", 1020, 1040) == pytest.approx(50.0 + 0.3 * 90.0)
+
+
+def test_latency_is_service_and_hops_where_nothing_waits() -> None:
+    totals = advanced(chain(1.0, [20.0, 30.0], 1), 60)
+    last = totals.samples[-1]
+    sinks = last.layout.sinks
+    latency = last.counters.latency_s[sinks].sum() / last.counters.executed[sinks].sum()
+    assert latency == pytest.approx(0.050, rel=0.03)
+
+
+def test_sources_that_catch_up_are_late_and_sources_that_skip_miss() -> None:
+    work = chain(100.0, [0.0], 2)
+    world, totals = world_of(work, costs=FREE), Totals()
+    world.advance(1010, totals.take)
+    world.pause("x-1", True)
+    world.advance(1020, totals.take)
+    assert totals.waiting["spout"] == pytest.approx(1000.0)
+    world.pause("x-1", False)
+    world.advance(1025, totals.take)
+    assert totals.waiting["spout"] == 0.0
+    assert sum(float(sample.counters.late.sum()) for sample in totals.samples) > 900
+
+
+@given(
+    demands=st.lists(st.floats(0, 2), min_size=1, max_size=30),
+    cores=st.lists(st.floats(0.1, 4), min_size=1, max_size=3),
+)
+def test_cores_are_shared_fairly(demands: list[float], cores: list[float]) -> None:
+    machine = np.arange(len(demands)) % len(cores)
+    demand = np.array(demands)
+    level = fair_level(demand, machine, np.array(cores))
+    got = np.minimum(demand, level[machine])
+    for row, limit in enumerate(cores):
+        mine = machine == row
+        if demand[mine].sum() <= limit:
+            assert math.isinf(level[row])
+        else:
+            assert got[mine].sum() == pytest.approx(limit)
+
+
+def test_a_cycle_is_refused_in_words() -> None:
+    components = (
+        ComponentWork("spout", "spout", (1,), rate_per_s=1.0),
+        ComponentWork("a", "bolt", (2,)),
+        ComponentWork("b", "bolt", (3,)),
+    )
+    edges = (
+        EdgeWork("spout", "default", "a", "shuffle"),
+        EdgeWork("a", "x", "b", "shuffle"),
+        EdgeWork("b", "x", "a", "shuffle"),
+    )
+    with pytest.raises(SimulationError, match="a, b feed each other; the simulator has no cycles"):
+        TopologyWork("round", 1, components, edges)
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_waiting_below_saturation_is_that_of_theory(case: Case) -> None:
+    found = fluid_latency_s(case.rate, case.costs_s, case.cv2, case.servers)
+    assert found == pytest.approx(case.theory_s, rel=0.005)
+
+
+@pytest.mark.parametrize("case", [case for case in cases() if "90%" not in case.name], ids=lambda case: case.name)
+def test_tuple_by_tuple_it_is_that_of_theory_too(case: Case) -> None:
+    """The judge is judged: within twice the interval of its own run."""
+    run = batch_interval(shuffled_chain(case.rate, case.costs_s, case.cv2, case.servers, 200_000, seed=2))
+    assert abs(run.mean - case.theory_s) <= 2 * run.half_width
+    assert run.half_width < 0.1 * case.theory_s

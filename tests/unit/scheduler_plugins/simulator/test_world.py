@@ -1,0 +1,176 @@
+"""Time in the simulator: workers that start, restart and die, machines that come, are disturbed and crash."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from scheduler_plugins.model import Slot
+from scheduler_plugins.simulator.work import Costs, MachineSize, SimulationError
+from scheduler_plugins.simulator.world import Assignment, World
+from tests.unit.scheduler_plugins.simulator.worlds import FREE, Totals, chain, dealt, world_of
+
+STARTS = replace(FREE, start_cpu_s=2.0, start_wait_s=1.0)
+M1, M2 = Slot("m1", 6700), Slot("m2", 6700)
+
+
+def moved(world: World, task: int, slot: Slot) -> Assignment:
+    """The assignment as it is, with one task elsewhere."""
+    now = world.topologies["x-1"].assignment
+    return Assignment(now.executors, {**now.placement, task: slot})
+
+
+def test_a_worker_starts_as_fast_as_its_machine_lets_it() -> None:
+    """2 CPU seconds on half a core take four seconds, and a wait of one goes on beside."""
+    world, totals = world_of(chain(100.0, [0.0]), cores=0.5, costs=STARTS), Totals()
+    world.advance(1010, totals.take)
+    first = next(sample.begin for sample in totals.samples if sample.counters.executed.sum() > 0)
+    assert first == pytest.approx(1004.0)
+
+
+def test_only_workers_whose_executors_change_restart() -> None:
+    world, totals = world_of(chain(100.0, [0.0, 0.0], 2), costs=STARTS, machines=3), Totals()
+    world.advance(1020, totals.take)
+    begun = {slot: worker.begun_s for (_, slot), worker in world.workers.items()}
+    assert world.assign("x-1", moved(world, 6, Slot("m1", 6700))) == (Slot("m1", 6700), Slot("m3", 6700))
+    world.advance(1040, totals.take)
+    assert world.workers["x-1", M2].begun_s == begun[M2]
+    assert world.workers["x-1", M1].begun_s == 1020.0
+
+
+def test_what_waits_in_a_worker_that_restarts_is_lost_and_elsewhere_it_stays() -> None:
+    world, totals = world_of(chain(200.0, [20.0], 2), costs=STARTS), Totals()
+    world.advance(1020, totals.take)
+    waiting = totals.waiting["bolt_1"]
+    assert waiting > 1000
+    world.assign("x-1", moved(world, 4, Slot("m2", 6701)))
+    world.advance(1021, totals.take)
+    assert totals.lost["bolt_1"] >= waiting / 2, "of the two, the one that moves"
+    assert totals.waiting["bolt_1"] == pytest.approx(waiting / 2, rel=0.1)
+
+
+def test_an_assignment_that_changes_nothing_disturbs_nobody() -> None:
+    world, totals = world_of(chain(100.0, [0.0]), costs=STARTS), Totals()
+    world.advance(1020, totals.take)
+    assert world.assign("x-1", world.topologies["x-1"].assignment) == ()
+    world.advance(1030, totals.take)
+    assert totals.rate("bolt_1", 1020, 1030) == pytest.approx(100.0)
+
+
+def test_a_source_goes_on_with_its_schedule_in_another_worker() -> None:
+    world, totals = world_of(chain(100.0, [0.0], 2), costs=STARTS), Totals()
+    world.advance(1020, totals.take)
+    world.assign("x-1", moved(world, 1, Slot("m2", 6701)))
+    world.advance(1040, totals.take)
+    begin_s = 1000 + 2.0
+    assert totals.due["spout"] == pytest.approx(100 * (1040 - begin_s), rel=0.03)
+    assert totals.executed["spout"] == pytest.approx(totals.due["spout"]), "all of it was emitted, some of it late"
+
+
+def test_tuples_of_a_topology_that_arrives_do_not_touch_another() -> None:
+    world, totals = world_of(chain(100.0, [0.0])), Totals()
+    world.advance(1010, totals.take)
+    other = replace(chain(40.0, [5.0]), name="other")
+    world.submit("y-1", other)
+    world.assign("y-1", dealt(other, [Slot("m1", 6701)]))
+    world.advance(1030, totals.take)
+    sample = totals.samples[-1]
+    first = sample.layout.topology == 0
+    assert sample.counters.executed[first & sample.layout.sinks].sum() == pytest.approx(100.0)
+    assert sample.counters.executed[~first & sample.layout.sinks].sum() == pytest.approx(40.0)
+    world.kill("y-1")
+    world.advance(1031, totals.take)
+    assert {placed.topology_id for placed in totals.samples[-1].layout.topologies} == {"x-1"}
+
+
+def test_a_machine_that_crashes_loses_its_queues_and_works_again_once_it_boots() -> None:
+    world, totals = world_of(chain(200.0, [20.0], 2), costs=STARTS), Totals()
+    world.advance(1020, totals.take)
+    world.crash("m2")
+    world.advance(1030, totals.take)
+    assert totals.rate("bolt_1", 1022, 1030) == pytest.approx(50.0)
+    world.restart("m2")
+    world.advance(1050, totals.take)
+    assert totals.rate("bolt_1", 1040, 1050) == pytest.approx(100.0)
+
+
+def test_a_machine_that_is_cut_off_talks_to_itself_only() -> None:
+    world, totals = world_of(chain(200.0, [0.0], 2)), Totals()
+    world.advance(1010, totals.take)
+    world.load("m2").is_cut = True
+    world.advance(1020, totals.take)
+    assert totals.rate("bolt_1", 1010, 1020) == pytest.approx(100.0), "half of a shuffle stays on its machine"
+    world.load("m2").is_cut = False
+    world.advance(1030, totals.take)
+    assert totals.rate("bolt_1", 1020, 1030) == pytest.approx(200.0)
+
+
+def test_machines_that_do_not_reach_each_other_reach_the_others() -> None:
+    """Of three machines two are parted: of nine pairs two are lost."""
+    world, totals = world_of(chain(300.0, [0.0], 3), machines=3), Totals()
+    world.load("m1").unreached = frozenset({"m2"})
+    world.advance(1010, totals.take)
+    assert totals.rate("bolt_1", 1002, 1010) == pytest.approx(300.0 * 7 / 9)
+
+
+def test_another_load_takes_its_share_of_a_core() -> None:
+    """Two executors and one other thread on a core: a third each."""
+    world, totals = world_of(chain(1000.0, [0.0], 2, cpu_ms=10.0), machines=1, cores=1.0), Totals()
+    world.load("m1").busy = 1.0
+    world.advance(1030, totals.take)
+    assert totals.rate("bolt_1", 1010, 1030) == pytest.approx(2 / 3 * 100, rel=0.02)
+    world.load("m1").speed = 0.5
+    world.advance(1050, totals.take)
+    assert totals.rate("bolt_1", 1030, 1050) == pytest.approx(1 / 3 * 100, rel=0.02)
+
+
+def test_a_killed_worker_is_started_again_where_it_was() -> None:
+    world, totals = world_of(chain(100.0, [0.0], 2), costs=STARTS), Totals()
+    world.advance(1010, totals.take)
+    world.kill_worker("x-1", M2)
+    world.advance(1012, totals.take)
+    assert totals.rate("bolt_1", 1010, 1012) < 60
+    world.advance(1030, totals.take)
+    assert totals.rate("bolt_1", 1020, 1030) == pytest.approx(100.0)
+
+
+def test_a_long_step_gives_what_short_ones_do() -> None:
+    found = []
+    for step_s in (1.0, 10.0):
+        world, totals = world_of(chain(200.0, [20.0], 2)), Totals()
+        world.step_s = world.sample_s = step_s
+        world.advance(1200, totals.take)
+        found.append((totals.executed["bolt_1"], totals.waiting["bolt_1"]))
+    assert found[1] == pytest.approx(found[0], rel=0.02)
+
+
+def test_noise_comes_from_the_seed() -> None:
+    def executed(seed: int) -> float:
+        world, totals = world_of(chain(200.0, [20.0], 2), costs=replace(FREE, noise=0.1), seed=seed), Totals()
+        world.advance(1030, totals.take)
+        return totals.executed["bolt_1"]
+
+    assert executed(1) == executed(1) != executed(2)
+
+
+def test_no_machines_are_refused_in_words() -> None:
+    with pytest.raises(SimulationError, match="machines is empty; allowed are one or more"):
+        World([], Costs(), 0.0)
+
+
+def test_costs_are_checked_by_name_and_value() -> None:
+    with pytest.raises(SimulationError, match=r"costs: 'hop' is unknown; known are .*hop_ms"):
+        Costs.of({"hop": 1.0})
+    with pytest.raises(SimulationError, match=r"costs: hop_ms is -1; allowed is a number, 0 or above"):
+        Costs.of({"hop_ms": -1})
+
+
+def test_a_machine_that_joins_takes_work() -> None:
+    world, totals = world_of(chain(200.0, [20.0], 2)), Totals()
+    world.advance(1010, totals.take)
+    world.add_machine(MachineSize("m9", 8.0))
+    world.assign("x-1", moved(world, 4, Slot("m9", 6700)))
+    world.advance(1020, totals.take)
+    assert totals.rate("bolt_1", 1012, 1020) == pytest.approx(100.0)
+    assert len(totals.samples[-1].machines.cpu_s) == 3
