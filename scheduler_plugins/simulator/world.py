@@ -47,7 +47,11 @@ class Worker:
     wait_s: float
     cpu_s: float
     ready_s: float = math.inf
-    is_active: bool = False  # it has been connected to all others: its sources emit
+    active_s: float = math.inf  # since then it is connected to all others: its sources emit
+
+    @property
+    def is_active(self) -> bool:
+        return math.isfinite(self.active_s)
 
     def is_ready(self, now: float) -> bool:
         return now >= self.ready_s - READY
@@ -83,7 +87,8 @@ class Sample:
     queues: Queues
     machines: MachineCounters
     worker_keys: tuple[WorkerKey, ...]  # rows of `layout.worker`
-    worker_begun: Mapping[WorkerKey, float]
+    workers: tuple[Worker, ...]  # of these rows, as they were at the end
+    has_begun: frozenset[str]  # topologies whose sources' schedules have begun
     ready: Flags  # of each executor: its worker counts
 
 
@@ -113,6 +118,7 @@ class World:
         self._sampled_s = self.now
         self._speed: Floats = np.ones(0)
         self._idle = MachineCounters.zero(len(self.machines))
+        self._cut: list[Sample] = []  # that nobody has taken yet
 
     # What a scheduler and a harness do to it
 
@@ -137,6 +143,7 @@ class World:
     def assign(self, topology_id: str, assignment: Assignment) -> tuple[Slot, ...]:
         """Storm's new assignment. Workers whose executors change end, and begin anew where they are to be; returns the
         slots in which one starts. The others notice nothing."""
+        self._cut_sample()
         deployment = self.topologies[topology_id]
         before, after = workers_of(deployment.assignment), workers_of(assignment)
         changed = {slot for slot, executors in after.items() if before.get(slot) != executors}
@@ -157,6 +164,7 @@ class World:
         self.topologies[topology_id].is_paused = is_paused
 
     def kill(self, topology_id: str) -> None:
+        self._cut_sample()
         del self.topologies[topology_id]
         self.workers = {key: worker for key, worker in self.workers.items() if key[0] != topology_id}
         self._is_stale = True
@@ -180,21 +188,35 @@ class World:
     # Time
 
     def advance(self, until_s: float, take: Callable[[Sample], None]) -> None:
-        """Let time pass; `take` gets a sample for each `sample_s`."""
+        """Let time pass; `take` gets a sample at each multiple of `sample_s`, and one that ends where workers do."""
         while self.now < until_s - READY:
-            self._rebuild(take)
-            step_s = min(self._step_s(), until_s - self.now, self._sampled_s + self.sample_s - self.now)
+            self._rebuild()
+            for sample in self._cut:
+                take(sample)
+            self._cut.clear()
+            end_s = self._next_sample_s()
+            until = min(until_s, end_s)
+            left_s = until - self.now
+            step_s = min(self._step_s(), left_s)
             self._step(step_s)
-            self.now += step_s
+            self.now = until if step_s == left_s else self.now + step_s
             self._end_step(step_s)
-            if self.now >= self._sampled_s + self.sample_s - READY:
+            if self.now >= end_s - READY:
                 take(self._sample())
+
+    def _next_sample_s(self) -> float:
+        return (math.floor(self._sampled_s / self.sample_s + READY) + 1) * self.sample_s
+
+    def _cut_sample(self) -> None:
+        """What those have counted that are about to end; it may be of no time at all."""
+        if self._flow is not None:
+            self._cut.append(self._sample())
 
     def _step_s(self) -> float:
         is_changing = any(not worker.is_active for worker in self.workers.values())
         return max(READY, min(self.step_s, SHORT_STEP_S) if is_changing else self.step_s)
 
-    def _rebuild(self, take: Callable[[Sample], None]) -> None:
+    def _rebuild(self) -> None:
         """What runs has changed: count what was, then go on with what is."""
         if not self._is_stale and self._flow is not None:
             return
@@ -206,9 +228,10 @@ class World:
         ready = np.array([math.isfinite(self.workers[key].ready_s) for key in keys] + [False])[layout.worker]
         flow = Flow.begin(layout, self.now)
         if self._flow is not None:
+            if not self._cut:
+                self._cut_sample()
             carry_over(self._flow, flow, ready)
-            if self.now > self._sampled_s + READY:
-                take(self._sample())
+            self._cut[-1].counters.lost[:] += self._flow.counters.lost
         self._flow, self._keys, self._is_stale = flow, keys, False
         self._speed = np.ones(layout.size)
 
@@ -319,7 +342,7 @@ class World:
             if all(worker.is_ready(self.now) for worker in mine):
                 self.topologies[topology_id].has_begun = True
                 for worker in mine:
-                    worker.is_active = True
+                    worker.active_s = min(worker.active_s, self.now)
 
     def _lose_queues(self, keys: set[WorkerKey]) -> None:
         if self._flow is None:
@@ -334,8 +357,11 @@ class World:
         flow, begin = self._flow, self._sampled_s
         ready = np.array([self._works(key) for key in self._keys] + [False])[flow.layout.worker]
         queues = Queues(flow.queues.waiting.copy(), flow.queues.oldest.copy(), flow.queues.newest.copy())
-        begun = {key: self.workers[key].begun_s for key in self._keys}
-        sample = Sample(begin, self.now, flow.layout, flow.counters, queues, flow.machines, self._keys, begun, ready)
+        workers = tuple(replace(self.workers[key]) for key in self._keys)
+        begun = frozenset(each.topology_id for each in self.topologies.values() if each.has_begun)
+        sample = Sample(
+            begin, self.now, flow.layout, flow.counters, queues, flow.machines, self._keys, workers, begun, ready
+        )
         flow.counters, flow.machines = Counters.zero(flow.layout), MachineCounters.zero(len(self.machines))
         self._sampled_s = self.now
         return sample
