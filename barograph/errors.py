@@ -12,7 +12,7 @@ BarographError (harness)
 ├── NoFreshSamples (infrastructure)      measuring stopped while the machines live
 ├── OutcomeUnknown (infrastructure)      nobody says what became of a decision
 ├── ServiceRestarted (infrastructure)    the policy service ended during the run and began anew
-├── RunInvalid (infrastructure)          something else than the variant placed, so that nothing was measured
+├── RunInvalid (infrastructure)          something else than the variant placed, or the load was not the plan's
 ├── RunBroken (system_under_test)        Storm or the policy failed: a result
 └── RunsFailed                           blame of the worst run of the series
 Interrupted (KeyboardInterrupt)          somebody asked for the end

@@ -10,7 +10,7 @@ from analysis.record.small_tables import Row
 
 SYSTEM_UNDER_TEST = "system_under_test"
 STATUS_REASONS = {
-    "invalid": "invalid: the bridge placed evenly without an answer; see run.json",
+    "invalid": "invalid: something else than the variant placed, or the load was not the plan's; see run.json",
     "incomplete": "cut short",
 }
 

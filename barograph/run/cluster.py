@@ -57,7 +57,7 @@ class Cluster(Protocol):
     def grow(self, machines: Sequence[str]) -> Mapping[str, float | None]:
         """Start these machines and put everything on them, ready to join; how long each took to boot (s), by name.
 
-        CapacityError and InfrastructureError: none of them is there then.
+        CapacityError and InfrastructureError: none of them is there then, nor after an interrupt.
         """
         ...
 

@@ -134,17 +134,14 @@ class RunContext:
         machines = Membership(experiment.starting(), later=set(experiment.workers()) - set(experiment.acquired()))
 
         def alarm() -> None:
+            courses.raise_failure()
             raise_if_recalled(context.cluster, machines, record)
 
         def note(state: ServiceState) -> None:
             run.note(state)
 
-        def send_ahead() -> None:
-            courses.send_ahead(context.clock.now())
-
-        courses = RateCourses(context.service, record)
-        hooks = (machines.expected, alarm, note, send_ahead)
-        monitor = RunMonitor(context.service, context.clock, context.listener, *hooks)
+        courses = RateCourses(context.service, record, context.clock)
+        monitor = RunMonitor(context.service, context.clock, context.listener, machines.expected, alarm, note)
         run = cls(context, plan, record, machines, monitor, courses, last)
         return run
 

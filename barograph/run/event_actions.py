@@ -142,10 +142,10 @@ class EventActions:
         run.record.event("machines_left", machines=list(machines), given_back=given_back)
 
     def change_rate(self, factor: float) -> None:
-        self.run.courses.change(self.event_id, factor, self.run.now())
+        self.run.courses.change(self.event_id, factor)
 
     def begin_course(self, course: Course, topology: str | None, source: str | None) -> float:
-        zero_s = self.run.courses.begin(self.event_id, course, (topology, source), self.run.now())
+        zero_s = self.run.courses.begin(self.event_id, course, (topology, source))
         self.wait_until(zero_s)
         return zero_s
 

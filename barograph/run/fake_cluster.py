@@ -116,14 +116,33 @@ class FakeClock:
     time_s: float = 1_700_000_000.0
     pace: float = 0.0
     shift_s: float = 0.0
+    _each_second: list[Callable[[], None]] = field(default_factory=list)
 
     def now(self) -> float:
         return self.time_s
 
     def sleep(self, seconds: float) -> None:
+        end_s = self.time_s + seconds
+        while self._each_second and end_s - self.time_s > 1:
+            self._pass(1.0)
+            for action in self._each_second:
+                action()
+        self._pass(end_s - self.time_s)
+        for action in self._each_second:
+            action()
+
+    def _pass(self, seconds: float) -> None:
         if self.pace:
             time.sleep(seconds * self.pace)
         self.time_s += seconds
+
+    @contextmanager
+    def each_second(self, action: Callable[[], None]) -> Iterator[None]:
+        self._each_second.append(action)
+        try:
+            yield
+        finally:
+            self._each_second.remove(action)
 
     def restart(self) -> None:
         self.shift(-self.shift_s)
@@ -227,7 +246,11 @@ class FakeStorm:
         self._note_call("grow", machines=tuple(machines))
         if self.testbed is not None:
             self.testbed.grow(machines)
-        self.clock.sleep(BOOT_S)
+        try:
+            self.clock.sleep(BOOT_S)
+        except BaseException:
+            self.give_back(machines)
+            raise
         self._booted.update(machines)
         self.returned.difference_update(machines)
         return dict.fromkeys(machines, BOOT_S)

@@ -227,7 +227,8 @@ def _number(name: str) -> int:
 
 
 def _boot_for_policy(run: RunContext, names: Sequence[str], about: dict[str, Any]) -> None:
-    """Raises _RequestFailure where the budget does not cover them, or they did not come: then none of them is there."""
+    """Raises _RequestFailure where the budget does not cover them, or they did not come: then none of them is there, as
+    after an interrupt."""
     elapsed_s = run.now() - float(run.record.document["started_s"])
     rest_s = max(0.0, longest_run_s(run.context.experiment) + LONGEST_CLOSING_S - elapsed_s)
     try:
@@ -236,10 +237,10 @@ def _boot_for_policy(run: RunContext, names: Sequence[str], about: dict[str, Any
         raise _RequestFailure("refused", message_of(error)) from error
     try:
         boot(run, names, **about)
-    except Exception as error:
+    except BaseException as error:
         run.machines.unfit.update(names)
         return_booted(run, [name for name in names if name in run.machines.extra])
-        if not _is_news(error):
+        if not isinstance(error, Exception) or not _is_news(error):
             raise
         raise _RequestFailure("failed", message_of(error)) from error
     types = run.context.cluster.facts().machines

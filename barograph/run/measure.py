@@ -77,7 +77,7 @@ def _end_failed(record: RunRecord, status: str, cause: Exception | None = None) 
 def _why_invalid(run: RunContext) -> str:
     """Empty for a run that may be counted."""
     fallbacks = [f"the bridge fell back: {each.get('reason')}" for each in fallbacks_of_run(run.record)]
-    return "; ".join(dict.fromkeys(fallbacks))
+    return "; ".join(dict.fromkeys([*fallbacks, *run.courses.interruptions]))
 
 
 def _end_invalid(record: RunRecord, why: str) -> RunInvalid:
@@ -108,11 +108,8 @@ def _phases(run: RunContext) -> None:
     with record.phase("first_tuple", expected_s=10):
         begin_s = max(_first_tuple(run, name) for name in present)
     _warm_up(run, begin_s)
-    for place, event in enumerate(context.experiment.events):
-        actions = EventActions(run, place)
-        times = event.perform(actions)
-        run.end_restarts(times.begin_s)
-        _watch_after(run, place, actions.event_id, times)
+    with run.courses.sending():
+        _events(run)
     machine_changes.close(run, "the run is over")
     _require_all_answer(run)
     with record.phase("collect", expected_s=10):
@@ -120,6 +117,14 @@ def _phases(run: RunContext) -> None:
     if NO_SAMPLES in record.document["missing"]:
         raise NoFreshSamples("no worker left a sample file: there is nothing to analyse in this run; see its logs/")
     clocks.require_steady(run)
+
+
+def _events(run: RunContext) -> None:
+    for place, event in enumerate(run.context.experiment.events):
+        actions = EventActions(run, place)
+        times = event.perform(actions)
+        run.end_restarts(times.begin_s)
+        _watch_after(run, place, actions.event_id, times)
 
 
 def _service_levels(run: RunContext) -> dict[str, dict[str, float]]:

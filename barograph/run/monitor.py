@@ -163,7 +163,6 @@ class RunMonitor:
     expected: Callable[[], Sequence[str]]
     alarm: Callable[[], None]
     note: Callable[[ServiceState], None]
-    send_ahead: Callable[[], None] = lambda: None  # what the service needs to know before its time
     symptom: str = ""
     state: ServiceState | None = None
     _absent_since_s: float | None = field(default=None, init=False)
@@ -180,7 +179,6 @@ class RunMonitor:
         begin_s = self.clock.now()
         while True:
             self.alarm()
-            self.send_ahead()
             state = self._read_state(patience)
             self.note(state)
             answer = question(state)

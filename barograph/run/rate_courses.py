@@ -1,17 +1,19 @@
 """The courses of a run's input rates: what of each the policy service is told, half a minute ahead of the time.
 
-Whoever watches the run calls `send_ahead` at each look; between two looks there may be half a minute without harm.
+It is sent from a thread of its own (`sending`), for what a run does may take longer than half a minute: a boot, a play.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from barograph.plan.events.course import Course, Step
 from barograph.policy_service import ServiceClient, ServiceUnreachable
-from barograph.series.run_record import RunRecord
+from barograph.series.run_record import Clock, RunRecord
 from scheduler_plugins.emission_records import EVERYWHERE, InputRates, RateKey, overlap, width
 
 AHEAD_S = 30.0  # so much is sent
@@ -65,32 +67,64 @@ class RunningCourse:
 
 @dataclass
 class RateCourses:
-    """Those of a run. Of each source the newest course that covers it counts."""
+    """Those of a run. Of each source the newest course that covers it counts.
+
+    `interruptions`: where a course stood still because nothing was sent in time; the load was not the plan's then.
+    """
 
     service: ServiceClient
     record: RunRecord
+    clock: Clock
     rates: InputRates = field(default_factory=lambda: InputRates(0.0))  # that were sent
     running: list[RunningCourse] = field(default_factory=list)
+    interruptions: list[str] = field(default_factory=list)
+    _failure: Exception | None = None  # of the thread that sends
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def begin(self, event_id: str, course: Course, key: RateKey, now: float) -> float:
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """What is ahead is sent each second of the block. Raises at its end what went wrong with that, unless the block
+        itself failed; `raise_failure` says so before."""
+        with self.clock.each_second(self._send_or_fail):
+            yield
+        self.raise_failure()
+
+    def raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def begin(self, event_id: str, course: Course, key: RateKey) -> float:
         """Its zero, a full second that is ahead. Raises what the service says."""
-        zero_s = float(math.ceil(now + LEAD_S))
-        self._end(key, zero_s, event_id)
-        keys = self.rates.keys_in(key)
-        before = {each: self.rates.factor(each, zero_s) for each in keys}
-        for each in keys if len(set(before.values())) > 1 else [key]:
-            running = RunningCourse(event_id, each, zero_s, course(before[each]))
-            self.running.append(running)
-            self._send(running, now)
-        return zero_s
+        with self._lock:
+            now = self.clock.now()
+            zero_s = float(math.ceil(now + LEAD_S))
+            self._end(key, zero_s, event_id)
+            keys = self.rates.keys_in(key)
+            before = {each: self.rates.factor(each, zero_s) for each in keys}
+            for each in keys if len(set(before.values())) > 1 else [key]:
+                running = RunningCourse(event_id, each, zero_s, course(before[each]))
+                self.running.append(running)
+                self._send(running, now)
+            return zero_s
 
-    def change(self, event_id: str, factor: float, now: float) -> None:
+    def change(self, event_id: str, factor: float) -> None:
         """All sources, from now on."""
-        self.service.input_rate(factor)
-        self._end(EVERYWHERE, now, event_id)
-        self.rates.change(now, factor)
+        with self._lock:
+            now = self.clock.now()
+            self.service.input_rate(factor)
+            self._end(EVERYWHERE, now, event_id)
+            self.rates.change(now, factor)
 
-    def send_ahead(self, now: float) -> None:
+    def _send_or_fail(self) -> None:
+        if self._failure is not None:
+            return
+        try:
+            with self._lock:
+                self._send_ahead(self.clock.now())
+        except Exception as error:  # noqa: BLE001 - whoever watches the run raises it
+            self._failure = error
+
+    def _send_ahead(self, now: float) -> None:
         """What is not sent because the service does not answer is sent at a later look."""
         for running in list(self.running):
             if running.end_s is not None and not running.waiting and running.end_s <= now:
@@ -107,6 +141,9 @@ class RateCourses:
         if late is not None:
             facts = {"event_id": running.event_id, "from_s": late[0], "until_s": late[1]}
             self.record.event("course_interrupted", t=now, **facts)
+            self.interruptions.append(
+                f"the course of {running.event_id} stood still for {late[1] - late[0]:.0f} s: the harness was late"
+            )
         if running.waiting:
             self.service.input_rate_changes(running.since_s, running.waiting, *running.key)
             self.rates.prune(now)

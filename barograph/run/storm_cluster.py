@@ -174,7 +174,7 @@ class StormCluster:
             self._describe()
             home = base_home(self.directory) or storm_home(log.info)
             cluster.extend(self.inventory, self.directory, machines, home)
-        except Exception:
+        except BaseException:  # an interrupt too: whoever asks for them has none of them then
             with suppress(InventoryError):
                 self.give_back(machines)
             raise

@@ -5,9 +5,10 @@ records.
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -123,6 +124,11 @@ class Clock(Protocol):
         """Add this to the time from now on: the machines' clocks are ahead by so much."""
         ...
 
+    def each_second(self, action: Callable[[], None]) -> AbstractContextManager[None]:
+        """`action` is called once a second of the block, whatever the block waits for, and never after it. It must not
+        raise, and whatever both use needs a lock: it may be called from another thread."""
+        ...
+
 
 class MonotonicClock:
     """The time of the box when this was started, and the seconds since."""
@@ -141,6 +147,22 @@ class MonotonicClock:
 
     def shift(self, seconds: float) -> None:
         self._ahead_s += seconds
+
+    @contextmanager
+    def each_second(self, action: Callable[[], None]) -> Iterator[None]:
+        over = threading.Event()
+
+        def work() -> None:
+            while not over.wait(1.0):
+                action()
+
+        thread = threading.Thread(target=work, name="each second", daemon=True)  # a second interrupt ends the process
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
 
 class Listener(Protocol):

@@ -252,7 +252,7 @@ def test_an_invalid_run_leaves_its_block_out_and_says_why(tmp_path: Path) -> Non
     assert [block.number for block in row(found, "throughput_after").blocks] == [1, 2, 4, 5, 6]
     assert found.notes == (
         "stela, block 3 is left out: my-branch (stela_b-r3) was invalid: "
-        "the bridge placed evenly without an answer; see run.json.",
+        "something else than the variant placed, or the load was not the plan's; see run.json.",
     )
 
 

@@ -1,13 +1,17 @@
 """Machines that boot at their event, and machines that their owner takes away."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from barograph.errors import MachineRecalled
+from barograph.errors import Interrupted, MachineRecalled
 from barograph.plan.blocks import digest
 from barograph.plan.experiment import Experiment
+from barograph.run import storm_cluster
 from barograph.run.clocks import ClockWrong
 from barograph.run.context import SeriesContext
 from barograph.run.fake_cluster import BOOT_S, FakeClock, FakeStorm
@@ -131,3 +135,23 @@ def test_a_machine_that_boots_with_another_time_is_refused(
     with pytest.raises(ClockWrong, match=r"m5 \+5\.000 s"):
         attempt_next_run(booted, bench)
     assert "join" not in storm.calls and storm.returned == {"m5"}
+
+
+@pytest.mark.parametrize("error", [Interrupted("asked to stop"), InfrastructureError("no Storm on m5")])
+def test_what_is_put_on_a_machine_that_boots_and_fails_leaves_no_machine(
+    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    given_back: list[Sequence[str]] = []
+
+    def fail(*_arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr(storm_cluster.machines_of, "grow", lambda _series, _names: ())
+    monkeypatch.setattr(storm_cluster.machines_of, "give_back", lambda _series, names: given_back.append(names))
+    monkeypatch.setattr(storm_cluster.machines_of, "current_machines", lambda _folder: ())
+    monkeypatch.setattr(storm_cluster, "base_home", lambda _directory: tmp_path)
+    monkeypatch.setattr(storm_cluster.cluster, "extend", fail)
+    here: Any = SimpleNamespace(experiment=experiment, folder=tmp_path)
+    with pytest.raises(type(error)):
+        storm_cluster.StormCluster(here, tmp_path).grow(["m5"])
+    assert given_back == [["m5"]]

@@ -11,10 +11,11 @@ from analysis.record.event_timeline import event_marks, event_outcomes, planned_
 from analysis.record.files import RunPaths
 from barograph.errors import BudgetSpent, Interrupted, MachineLost, RunBroken
 from barograph.plan.durations import longest_run_s
-from barograph.plan.events import Crash, PlannedEvent, RateChange, Reschedule
+from barograph.plan.events import Crash, PlannedEvent, RateChange, Reschedule, Sine
 from barograph.plan.events.disturbances import CpuLoad
 from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import Experiment, MachineCount
+from barograph.run import clocks
 from barograph.run.clocks import ClockWrong
 from barograph.run.fake_cluster import APPLY_S, BOOT_S, FakeClock, FakeStorm
 from barograph.series.status import PHASE_WORDS
@@ -283,6 +284,41 @@ def test_who_interrupts_finds_the_request_closed(elastic: SetUp) -> None:
     with pytest.raises(Interrupted):
         attempt_next_run(here.series, here.context)
     assert of(here.events(), "requests_closed")[0]["refused"] == 1
+
+
+def test_a_course_goes_on_while_machines_boot_for_a_policy(elastic: SetUp) -> None:
+    """A boot takes 40 s; what was sent before it is used up after 30."""
+    sine = Sine(at="steady", mean=1.0, amplitude=0.5, period_s=17.3, for_s=90.0)
+    hold = Hold(10.0, decide_every_s=5.0, for_s=60.0)
+    here = elastic((5, 1), events=(sine, hold), joining="booted", repetitions=1)
+    told = here.next()
+    assert of(told, "machine_booted") and here.document()["status"] == "complete"
+    (ended,) = of(told, "course_ended")
+    assert ended["reason"] == "it is over" and not of(told, "course_interrupted")
+
+
+@pytest.mark.parametrize("place", ["in the boot", "after it"])
+def test_who_interrupts_a_boot_for_a_policy_leaves_no_machine(
+    elastic: SetUp, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = elastic((5, 1), joining="booted")
+    sleep = FakeClock.sleep
+
+    def interrupt(*_arguments: object) -> None:
+        raise Interrupted("asked to stop")
+
+    def boot(self: FakeClock, seconds: float) -> None:
+        (interrupt if seconds == BOOT_S else sleep)(self, seconds)
+
+    if place == "in the boot":
+        monkeypatch.setattr(FakeClock, "sleep", boot)
+    else:
+        monkeypatch.setattr(clocks, "note_joined", interrupt)
+    with pytest.raises(Interrupted):
+        attempt_next_run(here.series, here.context)
+    assert here.storm.returned == {"m5"} and here.document()["status"] == "incomplete"
+    given_back = here.storm.calls.index("give_back")
+    assert "stop" in here.storm.calls[given_back:], "at once, and not when the run is collected"
 
 
 def test_a_machine_that_is_lost_is_not_had_and_the_run_is_infrastructures_as_everywhere(elastic: SetUp) -> None:

@@ -1,18 +1,26 @@
 """Courses of rates over a fake cluster: what the policy service is sent, and when; and what the record says."""
 
+import threading
+import time
+from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from barograph.errors import ExperimentError
+from barograph.errors import ExperimentError, Interrupted, RunBroken, RunInvalid
 from barograph.plan.events import PlannedEvent, RateChange, ScaleOut, Sine, Trace, course
 from barograph.policy_service import ServiceRefused, ServiceUnreachable
+from barograph.run import rate_courses
 from barograph.run.fake_cluster import BOOT_S, FakeStorm
-from barograph.run.rate_courses import AHEAD_S, LEAD_S
+from barograph.run.rate_courses import AHEAD_S, LEAD_S, RateCourses
+from barograph.series.run_record import MonotonicClock, RunRecord
 from barograph.series.series import open_series, read_series
+from barograph.series_steps import attempt_next_run
+from scheduler_plugins.emission_records import EVERYWHERE
+from tests.unit.barograph.conftest import Heard
 from tests.unit.barograph.run.conftest import SetUp, Stage
 
 RAMP = RateChange("steady", 2.0, over_s=40.0)
@@ -79,10 +87,8 @@ def test_it_goes_on_while_something_else_happens(stage: SetUp, calls: list[dict[
     assert not named(told, "course_interrupted") and not named(told, "course_ended")
 
 
-def test_a_harness_that_is_away_too_long_says_so_and_goes_on(
-    stage: SetUp, calls: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A boot of 40 s: what was sent is used up after 30."""
+def test_it_goes_on_while_a_machine_boots(stage: SetUp, calls: list[dict[str, Any]], monkeypatch: Any) -> None:
+    """The run waits 40 s for it and looks at nothing; what was sent before that is used up after 30."""
     join = FakeStorm.join
 
     def slow(self: FakeStorm, machines: Any) -> None:
@@ -90,14 +96,108 @@ def test_a_harness_that_is_away_too_long_says_so_and_goes_on(
         join(self, machines)
 
     monkeypatch.setattr(FakeStorm, "join", slow)
-    told = stage(SINE, ScaleOut(30.0, 1), repetitions=1).go()
+    told = stage(replace(SINE, period_s=17.3), ScaleOut(30.0, 1), repetitions=1).go()
+    begun, *_ = named(told, "event_performed")
+    of_all = changes_of(calls)
+    assert [t - begun["t"] for t, _ in of_all] == list(range(len(of_all))), "each second"
+    assert of_all[-1][0] > named(told, "topology_killed")[0]["t"]
+    assert all(t > call["t"] for call in calls for t, _ in call["changes"]), "and each ahead of its time"
+    assert not named(told, "course_interrupted")
+
+
+def stand_still(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """The box of the harness does, for 40 s in which nothing of it runs, in the first joins."""
+    join, left = FakeStorm.join, [None] * times
+
+    def late(self: FakeStorm, machines: Any) -> None:
+        if left:
+            left.pop()
+            self.clock.time_s += BOOT_S
+        join(self, machines)
+
+    monkeypatch.setattr(FakeStorm, "join", late)
+
+
+def test_a_harness_that_is_away_too_long_says_so_and_goes_on_and_the_run_is_none(
+    stage: SetUp, calls: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_still(monkeypatch, times=2)
+    here = stage(SINE, ScaleOut(30.0, 1), repetitions=1)
+    with pytest.raises(RunInvalid, match=r"invalid: the course of e1 stood still for \d\d s: the harness was late"):
+        attempt_next_run(here.series, here.context)
+    assert (here.document()["status"], here.document()["failure"]) == ("invalid", None)
+    told = here.events()
     begun, (stopped,) = named(told, "event_performed")[0], named(told, "course_interrupted")
     assert stopped["event_id"] == "e1" and 0 < stopped["until_s"] - stopped["from_s"] < BOOT_S
     steps = dict(zip(range(1000), (factor for _, factor in course.sine(1.0, 0.5, 20.0, None, 0.0)), strict=False))
-    after = [(t, factor) for t, factor in changes_of(calls) if t >= stopped["until_s"]]
-    assert not any(stopped["from_s"] <= t < stopped["until_s"] for t, _ in changes_of(calls))
+    mine = [call for call in calls if call["since_s"] > begun["t"] - 1]
+    after = [(t, factor) for t, factor in changes_of(mine) if t >= stopped["until_s"]]
+    assert not any(stopped["from_s"] <= t < stopped["until_s"] for t, _ in changes_of(mine))
     assert after[0] == (stopped["until_s"], steps[int(stopped["until_s"] - begun["t"])])
     assert all(factor == steps[round(t - begun["t"])] for t, factor in after[1:])
+
+
+def test_a_run_whose_course_stood_still_is_done_again(stage: SetUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_still(monkeypatch, times=1)
+    here = stage(SINE, ScaleOut(30.0, 1), repetitions=1)
+    told = here.go()
+    assert here.document()["attempt"] == 2 and not named(told, "course_interrupted")
+
+
+def courses(tmp_path: Path, service: Any) -> RateCourses:
+    """On the box's own clock."""
+    return RateCourses(service, RunRecord(tmp_path, MonotonicClock(), Heard()), MonotonicClock())
+
+
+class Service:
+    """Takes what it is sent; `answers`: what the next calls raise, None for nothing."""
+
+    def __init__(self, *answers: Exception | None) -> None:
+        self.sent: list[float] = []
+        self.answers = list(answers)
+
+    def input_rate_changes(self, _since_s: float, changes: Any, *_key: str | None) -> None:
+        if self.answers and (error := self.answers.pop(0)):
+            raise error
+        self.sent += [t for t, _ in changes]
+
+
+def steps_for_ever(_before: float) -> Iterator[tuple[float, float]]:
+    return ((float(second), 1.0 + second % 2) for second in count())
+
+
+def send_for(here: RateCourses, seconds: float, error: BaseException | None = None) -> None:
+    """In which nobody looks; then the run is interrupted, or breaks."""
+    with here.sending():
+        here.begin("e1", steps_for_ever, EVERYWHERE)
+        time.sleep(seconds)
+        if error is not None:
+            raise error
+
+
+def test_it_is_sent_from_a_thread_that_ends_with_the_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rate_courses, "REFILL_S", AHEAD_S)  # so that each look sends something
+    service = Service()
+    here, threads = courses(tmp_path, service), threading.active_count()
+    with pytest.raises(Interrupted):
+        send_for(here, 2.5, Interrupted("asked to stop"))
+    sent = len(service.sent)
+    assert sent > AHEAD_S - LEAD_S, "more than as it began"
+    time.sleep(1.2)
+    assert len(service.sent) == sent and threading.active_count() == threads
+    assert service.sent == sorted(set(service.sent))
+
+
+@pytest.mark.parametrize("error", [None, RunBroken("something else")])
+def test_what_goes_wrong_in_the_thread_is_raised_by_who_watches_and_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None
+) -> None:
+    monkeypatch.setattr(rate_courses, "REFILL_S", AHEAD_S)
+    here = courses(tmp_path, Service(None, ServiceRefused("400: no")))
+    with pytest.raises(ServiceRefused if error is None else RunBroken):
+        send_for(here, 1.5, error)
+    with pytest.raises(ServiceRefused, match="400: no"):
+        here.raise_failure()
 
 
 def test_a_service_that_does_not_answer_is_told_at_the_next_look(stage: SetUp, calls: list[dict[str, Any]]) -> None:
