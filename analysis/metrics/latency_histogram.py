@@ -1,36 +1,17 @@
-"""Counts of latencies by bucket, as sinks write them (docs/contracts.md): bounds of buckets, percentiles of tuples.
+"""Counts of latencies by bucket, as sinks write them (docs/contracts.md): middles of buckets, percentiles of tuples.
 
-Buckets are log-linear over whole microseconds: 64 equal ones in each power of two. A bucket's middle is within 1/128 of
-all its values (0.8 %), or exact below 128 µs. Counts of tasks, seconds and runs add up. `LatencyBuckets.java` has the
-same formula, and `analysis.metrics.latency` has it for Spark.
+Counts of tasks, seconds and runs add up. What a bucket is: `scheduler_plugins.latency_buckets`.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-BITS = 6  # 64 buckets in each power of two
-LONGEST_US = 2**37 - 1  # 38 hours; what is longer counts as that
+from scheduler_plugins.latency_buckets import BITS, LONGEST_US, bounds_us, bucket_of
+
+__all__ = ["BITS", "LONGEST_US", "Counts", "bounds_us", "bucket_of", "merged", "middle_ms", "percentile_ms"]
+
 ROUNDING = 1e-9  # of sums of parts
 Counts = Mapping[int, float]  # bucket -> tuples; parts of one where a line of several seconds is in two windows
-
-
-def bucket_of(latency_us: int) -> int:
-    """The bucket of a latency; below 0 (clocks that disagree) those of `-1 - latency_us`, mirrored."""
-    if latency_us < 0:
-        return ~bucket_of(~latency_us)
-    bounded = min(latency_us, LONGEST_US)
-    shift = max(0, bounded.bit_length() - 1 - BITS)
-    return (shift << BITS) + (bounded >> shift)
-
-
-def bounds_us(bucket: int) -> tuple[int, int]:
-    """The first and the last microsecond of a bucket."""
-    if bucket < 0:
-        first, last = bounds_us(~bucket)
-        return ~last, ~first
-    shift = max(0, (bucket >> BITS) - 1)
-    first = (bucket - (shift << BITS)) << shift
-    return first, first + (1 << shift) - 1
 
 
 def middle_ms(bucket: int) -> float:
