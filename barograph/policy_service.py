@@ -101,7 +101,6 @@ class TopologyStatus:
     rebalancing: bool = False
     tasks_placed: int = 0
     tasks_total: int = 0
-    samples_age_s: float | None = None  # of its oldest worker; None: one has not sent any
     placed_among: tuple[str, ...] | None = None  # machines known when it was placed; None: an older service
 
 
@@ -195,7 +194,6 @@ def _topology(shown: Mapping[str, Any]) -> TopologyStatus:
         rebalancing=bool(shown.get("rebalancing")),
         tasks_placed=int(shown["tasks_placed"]),
         tasks_total=int(shown["tasks_total"]),
-        samples_age_s=shown["samples_age_s"],
         placed_among=tuple(shown["placed_among"]) if "placed_among" in shown else None,
     )
 

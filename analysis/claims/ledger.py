@@ -115,15 +115,8 @@ def conditions(series: Iterable[SeriesPaths]) -> Conditions:
                 name = run["run_id"] if times[run["experiment"]] == 1 else f"{run['series_id']}/{run['run_id']}"
                 found = Value(name, row["value"], row["censored"], blocks[run["run_id"]], row.get("steady"))
                 values[_key(run, row, several)].append(found)
-    there = {experiment: _topologies(names) for experiment, names in topologies.items()}
+    there = {name: tuple(sorted(dict.fromkeys(of), key=WHOLE_CLUSTER.__eq__)) for name, of in topologies.items()}
     return Conditions(dict(values), dict(exclusions), dict(specs), dict(timed_otherwise), there)
-
-
-def _topologies(names: Sequence[str]) -> tuple[str, ...]:
-    """Names, with `all` last where a run has several. None where runs have one each and not all the same, as in other
-    people's logs."""
-    found = tuple(dict.fromkeys(name for name in names if name != WHOLE_CLUSTER))
-    return (*found, WHOLE_CLUSTER) if WHOLE_CLUSTER in names else found if len(found) == 1 else ()
 
 
 def _names(paths: SeriesPaths) -> Sequence[str]:

@@ -35,7 +35,8 @@ class Value:
 class Conditions:
     """Complete runs: (experiment, variant, metric, event) -> values; the runs left out, with why; what each experiment
     was (`spec` of its series); its series whose times of convergence are left out, for an older version timed them; and
-    the names of the topologies that its runs have, with `all` where these are several.
+    the names of the topologies that its runs have, with `all` last where a run has several. Without it runs have one
+    each, maybe not all the same, as in other people's logs.
     """
 
     values: Mapping[Key, Sequence[Value]]

@@ -514,7 +514,6 @@ class FakeStorm:
             running=topology not in self._killed,
             tasks_placed=placed,
             tasks_total=2,
-            samples_age_s=self._samples_age_s(),
             placed_among=self._placed_among,
         )
 

@@ -1,12 +1,15 @@
 """Which series the ledger reads, and how: small Parquet tables written by hand."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from analysis.claims.ledger import conditions, evaluate, evaluate_newest, newest_complete
+from analysis.claims.statements import load_claims
+from analysis.errors import ClaimFileError
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 
@@ -192,19 +195,26 @@ def write_topologies(root: Path, rows: list[dict[str, Any]]) -> None:
     small_tables.write(SeriesPaths(root), "topologies", rows)
 
 
+def write_several(root: Path, series_id: str, *names: str) -> SeriesPaths:
+    """A series of one run, which has these topologies."""
+    paths = SeriesPaths(write(root, series_id, {"stela": [10.0]}))
+    measured = small_tables.rows(paths, "measurements")
+    small_tables.write(
+        paths, "measurements", [row | {"topology": name} for row in measured for name in (*names, "all")]
+    )
+    write_topologies(
+        paths.root, [{"run_id": "stela-r1", "topology": name, "position": i} for i, name in enumerate(names, 1)]
+    )
+    return paths
+
+
 def test_values_are_of_each_topology_where_a_run_has_several(tmp_path: Path) -> None:
-    root = write(tmp_path, "20261121-000000-a", {"stela": [10.0]})
-    measured = small_tables.rows(SeriesPaths(root), "measurements")
-    rows = [row | {"topology": name} for row in measured for name in ("one", "two", "all")]
-    small_tables.write(SeriesPaths(root), "measurements", rows)
-    write_topologies(root, [{"run_id": "stela-r1", "topology": name, "position": i}
-                            for i, name in enumerate(("one", "two"), 1)])  # fmt: skip
-    known = conditions([SeriesPaths(root)])
+    known = conditions([write_several(tmp_path, "20261121-000000-a", "one", "two")])
     assert known.topologies == {STAR: ("one", "two", "all")}
     assert {key[4:] for key in known.values} == {("one",), ("two",), ("all",)}
 
 
-@pytest.mark.parametrize(("second", "known"), [("one", ("one",)), ("other", ()), ("", ("one",))])
+@pytest.mark.parametrize(("second", "known"), [("one", ("one",)), ("other", ("one", "other")), ("", ("one",))])
 def test_runs_of_one_topology_each_need_no_name_even_where_it_differs(
     tmp_path: Path, second: str, known: tuple[str, ...]
 ) -> None:
@@ -214,4 +224,14 @@ def test_runs_of_one_topology_each_need_no_name_even_where_it_differs(
                             for i, name in enumerate(("one", second), 1)])  # fmt: skip
     found = conditions([SeriesPaths(root)])
     assert found.topologies == {STAR: known}
-    assert [value.value for value in found.values[STAR, "stela", "throughput_after", "e1"]] == [10.0, 20.0]
+    (claim,) = (claim for claim in load_claims("stela") if claim.name == "S03")
+    for topology in (None, *known):
+        mine = replace(claim, metric="throughput_after", topology=topology)
+        assert [value.value for value in found.of(mine, "stela")] == [10.0, 20.0]
+    with pytest.raises(ClaimFileError, match=r"topology is 'third'; allowed of stela/star: one"):
+        found.of(replace(claim, topology="third"), "stela")
+
+
+def test_the_cluster_is_last_also_where_series_are_pooled(tmp_path: Path) -> None:
+    pooled = [write_several(tmp_path, f"2026112{i}-000000-a", "one", name) for i, name in ((1, "two"), (2, "three"))]
+    assert conditions(pooled).topologies == {STAR: ("one", "two", "three", "all")}
