@@ -87,23 +87,34 @@ class Podman:
         """From now on the machine may use so much; what needs more ends, the largest process first.
 
         The kernel sees to that in cgroup version 2. In version 1 it refuses a limit below what is in use and cannot be
-        given back. The machine's own first processes stay: with them it would end.
+        given back; to ask may have given enough back, so what is refused with room is asked for once more.
         """
         argv = ["update", f"--memory={memory_mb}m", f"--memory-swap={memory_mb}m", name]
-        for _ in range(MOST_ENDED):
+        ended, had_room = 0, False
+        while ended <= MOST_ENDED:
             try:
                 self._run(argv)
             except InfrastructureError:
-                if self._memory_in_use(name) <= memory_mb * 2**20:
-                    raise
-                others = [pid for pid in self.pids(name) if _number_on_machine(pid) > FIRST_PROCESSES]
-                largest = max(others, key=_resident_pages, default=None)
-                if largest is None:
-                    raise
-                kill(lambda pid=largest: {pid} & set(self.pids(name)))  # type: ignore[misc] # waits until it has ended
+                has_room = self._memory_in_use(name) <= memory_mb * 2**20
+                if has_room and had_room:
+                    raise  # for another reason
+                if not has_room:
+                    if ended < MOST_ENDED and not self._end_largest(name):
+                        raise
+                    ended += 1
+                had_room = has_room
             else:
                 return
         raise InfrastructureError(f"{name} does not come below {memory_mb} MB, whatever is ended there")
+
+    def _end_largest(self, name: str) -> bool:
+        """Whether there was a process to end; the machine's own first ones stay, for with them it would end."""
+        others = [pid for pid in self.pids(name) if _number_on_machine(pid) > FIRST_PROCESSES]
+        largest = max(others, key=_resident_pages, default=None)
+        if largest is None:
+            return False
+        kill(lambda: {largest} & set(self.pids(name)))  # waits until it has ended
+        return True
 
     def pids(self, name: str) -> list[int]:
         """Every process of the machine, as the box numbers them."""

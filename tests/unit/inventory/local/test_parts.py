@@ -1,5 +1,6 @@
 """The pure parts of the local testbed: names, addresses, shaping, flags, apt sources."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,80 @@ def test_machines_go_before_other_work_on_the_box(
     monkeypatch.setattr(processes, "CGROUPS", tmp_path)
     processes.put_first(LEASE)
     assert (folder / file).read_text() == most
+
+
+class FullMachine(podman.Podman):
+    """Refuses a limit below what is in use, as cgroup version 1 does; `given_back`: MB that each refusal frees all the
+    same. Its first two processes have 10 MB together, each other one `sizes` of its own. `broken`: refuses anything."""
+
+    def __init__(self, folder: Path, sizes: list[int], given_back: int = 0, broken: bool = False) -> None:
+        super().__init__(folder, LEASE)
+        self.sizes, self.cached, self.given_back, self.broken = (
+            dict(enumerate(sizes, 3)),
+            given_back,
+            given_back,
+            broken,
+        )
+        self.asked = 0
+
+    def _run(self, argv: Sequence[str]) -> str:
+        self.asked += 1
+        limit_mb = int(argv[1].removeprefix("--memory=").removesuffix("m"))
+        if self.broken or self._memory_in_use("") > limit_mb * 2**20:
+            self.cached = 0
+            raise InfrastructureError("`podman update` failed: device or resource busy")
+        return ""
+
+    def _memory_in_use(self, _name: str) -> int:
+        return (10 + self.cached + sum(self.sizes.values())) * 2**20
+
+    def pids(self, _name: str) -> list[int]:
+        return [1, 2, *self.sizes]
+
+
+@pytest.fixture
+def full_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., FullMachine]:
+    def make(*sizes: int, given_back: int = 0, broken: bool = False) -> FullMachine:
+        machine = FullMachine(tmp_path, list(sizes), given_back, broken)
+        monkeypatch.setattr(podman, "_number_on_machine", lambda pid: pid)
+        monkeypatch.setattr(podman, "_resident_pages", lambda pid: machine.sizes[pid])
+        monkeypatch.setattr(podman, "kill", lambda pids: [machine.sizes.pop(pid) for pid in pids()])
+        return machine
+
+    return make
+
+
+def test_a_limit_of_memory_whose_refusal_has_freed_enough_is_asked_for_again(
+    full_machine: Callable[..., FullMachine],
+) -> None:
+    machine = full_machine(40, 40, given_back=50)
+    machine.limit_memory("m1", 100)
+    assert (machine.asked, sorted(machine.sizes.values())) == (2, [40, 40]), "nothing had to end"
+
+
+def test_for_a_limit_of_memory_the_largest_end_first_and_no_more_than_needed(
+    full_machine: Callable[..., FullMachine],
+) -> None:
+    machine = full_machine(20, 80, 30, 50)
+    machine.limit_memory("m1", 70)
+    assert sorted(machine.sizes.values()) == [20, 30]
+    few = full_machine(*[10] * podman.MOST_ENDED)
+    few.limit_memory("m1", 15)
+    assert not few.sizes, "the last one that may end is enough"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "limit_mb", "broken", "said", "asked"),
+    [
+        ((40,), 100, True, "device or resource busy", 2),
+        ((40,), 5, False, "device or resource busy", 2),
+        ((10,) * 30, 15, False, "m1 does not come below 15 MB", podman.MOST_ENDED + 1),
+    ],
+)
+def test_a_limit_of_memory_that_cannot_be_is_infrastructure(
+    full_machine: Callable[..., FullMachine], sizes: tuple[int, ...], limit_mb: int, broken: bool, said: str, asked: int
+) -> None:
+    machine = full_machine(*sizes, broken=broken)
+    with pytest.raises(InfrastructureError, match=said):
+        machine.limit_memory("m1", limit_mb)
+    assert machine.asked == asked
