@@ -17,6 +17,7 @@ from scheduler_plugins.simulator.layout import Flags, Floats, Groups, Ints, Layo
 
 TINY = 1e-9
 FASTEST_S = 1e-7  # no tuple takes an executor less
+LATE_S = 1.0  # after it was due, as workers count it
 HIGHEST_UTILISATION = 0.98  # for Kingman's formula: above, the queue of the fluid itself says what waits
 
 
@@ -123,7 +124,8 @@ class Flow:
         room = self._room(capacity) if self.is_bounded else None
         step = _Step(self, now, capacity, room)
         for number, part in enumerate(self.layout.slices()):
-            step.level(part, self.layout.groups[number], self.counters.arrived[number])
+            arrivals = step.fall_due(part) if number == 0 else step.arrive(part)
+            step.execute(arrivals, self.layout.groups[number], self.counters.arrived[number])
         step.finish()
 
     def _capacity(self, now: Conditions) -> Floats:
@@ -180,6 +182,18 @@ def source_factors(groups: Groups, executed: Floats, room: Floats, size: int) ->
     return factor
 
 
+@dataclass(frozen=True)
+class _Arrivals:
+    """What comes to the executors of a level in a step: tuples, their mean origin (s), the variance of their ages (s²)
+    and the short delays of their way that the fluid does not have (s)."""
+
+    part: slice
+    tuples: Floats
+    origin: Floats
+    spread: Floats
+    delay: Floats
+
+
 class _Step:
     """What one step has found so far."""
 
@@ -187,39 +201,44 @@ class _Step:
         layout = flow.layout
         self._flow, self._now, self._capacity, self._room = flow, now, capacity, room
         self._arrived = np.zeros(layout.size)
-        self._origin = np.zeros(layout.size)  # sum over what arrived
-        self._spread = np.zeros(layout.size)  # likewise: variance of ages (s²)
-        self._delay = np.zeros(layout.size)  # likewise: short delays that the fluid has not (s)
+        self._origin = np.zeros(layout.size)  # sum over what arrived, as are the next two
+        self._spread = np.zeros(layout.size)
+        self._delay = np.zeros(layout.size)
         self._executed = np.zeros(layout.size)
         self._received = np.zeros(layout.machines)
         self._middle = now.begin + now.step_s / 2
 
-    def level(self, part: slice, groups: Groups, arrived: Floats) -> None:
-        flow, now, layout = self._flow, self._now, self._flow.layout
-        spout = layout.is_spout[part]
-        up = now.up[part]
-        capacity = self._capacity[part]
-        due = now.due[part]
-        greedy = np.isinf(due)
-        fresh = np.where(spout, np.where(greedy, capacity, due), self._arrived[part] * up)
-        flow.counters.lost[part] += np.where(spout, 0.0, self._arrived[part] * (1.0 - up))
-        flow.counters.due[part] += np.where(spout, fresh, 0.0)
-        missed = np.where(spout & ~now.catches_up[part] & ~greedy, fresh * (1.0 - up), 0.0)
-        flow.counters.missed[part] += missed
-        fresh = fresh - missed
-        before = flow.queues.waiting[part]
-        executed = np.minimum(before + fresh, capacity)
+    def fall_due(self, part: slice) -> _Arrivals:
+        """At sources: what is due. One that emits as fast as it can has what it can do, and no more."""
+        now, counters = self._now, self._flow.counters
+        due = np.where(np.isinf(now.due[part]), self._capacity[part], now.due[part])
+        missed = np.where(now.catches_up[part] | np.isinf(now.due[part]), 0.0, due * (1.0 - now.up[part]))
+        counters.due[part] += due
+        counters.missed[part] += missed
+        nothing = np.zeros(len(due))
+        return _Arrivals(part, due - missed, nothing + self._middle, nothing, nothing)
+
+    def arrive(self, part: slice) -> _Arrivals:
+        """At bolts: what those before them have sent; what comes while there is no worker is lost."""
+        arrived, up = self._arrived[part], self._now.up[part]
+        self._flow.counters.lost[part] += arrived * (1.0 - up)
+        safe = np.maximum(arrived, TINY)
+        origin = np.where(arrived > TINY, self._origin[part] / safe, self._middle)
+        return _Arrivals(part, arrived * up, origin, self._spread[part] / safe, self._delay[part] / safe)
+
+    def execute(self, arrivals: _Arrivals, groups: Groups, arrived: Floats) -> None:
+        part, queues = arrivals.part, self._flow.queues
+        there = queues.waiting[part] + arrivals.tuples
+        executed = np.minimum(there, self._capacity[part])
         if groups.number and self._room is not None:
             executed = self._held_back(part, groups, executed)
         self._executed[part] = executed
-        if layout.sinks[part].any() or groups.number:
-            origin, spread, delay = self._serve(part, before, fresh, executed)
-            self._count_latencies(part, executed, origin, spread, delay)
-            if groups.number:
-                arrived += self._pass_on(part, groups, executed, origin, spread, delay)
-        left = before + fresh - executed
-        left[left < TINY] = 0.0
-        flow.queues.waiting[part] = np.where(greedy, 0.0, left)
+        origin, spread = self._serve(arrivals, there, executed)
+        own, waits = self._own_delay(part, executed)
+        spread, delay = spread + waits**2, arrivals.delay + own
+        self._count_ages(part, executed, self._middle - origin, spread, delay)
+        if groups.number:
+            arrived += self._pass_on(part, groups, executed, origin, spread, delay)
 
     def _held_back(self, part: slice, groups: Groups, executed: Floats) -> Floats:
         flow, now, layout = self._flow, self._now, self._flow.layout
@@ -230,48 +249,44 @@ class _Step:
         flow.counters.blocked_s[part] += now.step_s * now.up[part] * (1.0 - factor)
         return np.asarray(executed * factor)
 
-    def _serve(self, part: slice, before: Floats, fresh: Floats, executed: Floats) -> tuple[Floats, Floats, Floats]:
-        """Mean origin, variance of ages and mean short delay of what is executed; the queues' origins move on."""
-        queues, layout, now = self._flow.queues, self._flow.layout, self._now
-        spout = layout.is_spout[part]
-        arrived = np.maximum(self._arrived[part], TINY)
-        come = np.where(spout, self._middle, self._origin[part] / arrived)
-        come = np.where(self._arrived[part] > 0, come, self._middle)
-        come_spread = np.where(spout, 0.0, self._spread[part] / arrived)
-        delay = np.where(spout, 0.0, self._delay[part] / arrived)
-        oldest, newest = queues.oldest[part], queues.newest[part]
+    def _serve(self, arrivals: _Arrivals, there: Floats, executed: Floats) -> tuple[Floats, Floats]:
+        """Mean origin and variance of ages of what is executed; what waits, and its origins, move on."""
+        queues, part, come = self._flow.queues, arrivals.part, arrivals.origin
+        before, left = queues.waiting[part], there - executed
+        left[left < TINY] = 0.0
+        if not before.any() and not left.any():
+            queues.oldest[part] = queues.newest[part] = come
+            return come, arrivals.spread
         old = np.minimum(executed, before)
-        share = np.where(before > TINY, old / np.maximum(before, TINY), 1.0)
-        reached = oldest + (newest - oldest) * share
         new = executed - old
-        total = np.maximum(executed, TINY)
-        old_mean = (oldest + reached) / 2
-        origin = np.where(executed > TINY, (old * old_mean + new * come) / total, come)
-        within = old * ((reached - oldest) ** 2 / 12 + (old_mean - origin) ** 2) + new * (come - origin) ** 2
-        spread = within / total + come_spread
-        left = before + fresh - executed
-        queues.oldest[part] = np.where(before - old > TINY, reached, come)
-        queues.newest[part] = np.where(fresh - new > TINY, np.maximum(come, queues.oldest[part]), newest)
-        queues.newest[part] = np.maximum(queues.newest[part], queues.oldest[part])
-        empty = left <= TINY
-        queues.oldest[part][empty] = come[empty]
-        queues.newest[part][empty] = come[empty]
-        own = self._own_delay(part, executed)
-        waits = own - layout.sleep_s[part] - layout.thread_s[part]
-        return origin, spread + waits**2 * (now.step_s > 0), delay + own
+        oldest, newest = queues.oldest[part], queues.newest[part]
+        reached = oldest + (newest - oldest) * np.where(before > TINY, old / np.maximum(before, TINY), 1.0)
+        total, mean_old = np.maximum(executed, TINY), (oldest + reached) / 2
+        origin = np.where(executed > TINY, (old * mean_old + new * come) / total, come)
+        within = old * ((reached - oldest) ** 2 / 12 + (mean_old - origin) ** 2) + new * (come - origin) ** 2
+        first = np.where(before - old > TINY, reached, come)
+        last = np.where(arrivals.tuples - new > TINY, come, newest)
+        empty = left == 0.0
+        queues.waiting[part] = left
+        queues.oldest[part] = np.where(empty, come, first)
+        queues.newest[part] = np.where(empty, come, np.maximum(first, last))
+        return origin, within / total + arrivals.spread
 
-    def _own_delay(self, part: slice, executed: Floats) -> Floats:
-        """Of a tuple at an executor that is not saturated: its service, and by Kingman's formula its wait before it.
+    def _own_delay(self, part: slice, executed: Floats) -> tuple[Floats, Floats]:
+        """Of a tuple that finds no queue in the fluid: its time at the executor, and of that its wait (s).
 
-        What arrives is taken as evenly spaced from one source and as random once several mix.
+        By Kingman's formula; what arrives is taken as random, since a shuffle mixes what several tasks send. Sources
+        emit by their schedule: nothing waits there.
         """
-        layout, now = self._flow.layout, self._now
+        layout, now, capacity = self._flow.layout, self._now, self._capacity[part]
         service = np.maximum(layout.sleep_s[part] + layout.thread_s[part], FASTEST_S)
-        open_s = np.maximum(now.up[part] * now.step_s, TINY)
-        busy = np.minimum(executed * service / open_s, HIGHEST_UTILISATION)
-        mixing = np.where(layout.is_spout[part], 0.0, 1.0)
-        waits = busy / (1.0 - busy) * (mixing + layout.cv2[part]) / 2 * service
-        return np.asarray(service + np.where(layout.is_spout[part], 0.0, waits))
+        if part.start == 0:
+            return service, np.zeros(len(service))
+        service = np.maximum(service, now.up[part] * now.step_s / np.maximum(capacity, TINY))
+        service = np.minimum(service, now.step_s)
+        busy = np.minimum(executed / np.maximum(capacity, TINY), HIGHEST_UTILISATION)
+        waits = busy / (1.0 - busy) * (1.0 + layout.cv2[part]) / 2 * service
+        return service + waits, waits
 
     def _pass_on(
         self, part: slice, groups: Groups, executed: Floats, origin: Floats, spread: Floats, delay: Floats
@@ -290,9 +305,7 @@ class _Step:
         mean = sums(of_group, sent * origin[row], groups.number) / safe
         about = spread[row] + (origin[row] - mean[of_group]) ** 2
         mean_spread = sums(of_group, sent * about, groups.number) / safe
-        hop = now.hop_s + (now.remote_hop_s - now.hop_s) * np.minimum(
-            1.0, layout.remote[groups.source] / np.maximum(layout.transfers[groups.source], TINY)
-        )
+        hop = now.hop_s + (now.remote_hop_s - now.hop_s) * layout.remote_share[groups.source]
         mean_delay = sums(of_group, sent * (delay[row] + hop), groups.number) / safe
         to = groups.target_group
         arriving = total[to] * groups.target_weight
@@ -318,14 +331,15 @@ class _Step:
         self._flow.counters.lost += sums(groups.target, np.maximum(arriving - kept, 0.0), layout.size)
         return np.asarray(kept)
 
-    def _count_latencies(self, part: slice, executed: Floats, origin: Floats, spread: Floats, delay: Floats) -> None:
+    def _count_ages(self, part: slice, executed: Floats, age: Floats, spread: Floats, delay: Floats) -> None:
         counters, layout = self._flow.counters, self._flow.layout
-        age = np.maximum(self._middle - origin, 0.0) + delay
-        sinks = layout.sinks[part]
-        counters.latency_s[part] += np.where(sinks, executed * age, 0.0)
-        counters.square_s2[part] += np.where(sinks, executed * (age**2 + spread), 0.0)
-        late = layout.is_spout[part] & (self._middle - origin > 1.0)
-        counters.late[part] += np.where(late, executed, 0.0)
+        if part.start == 0:
+            counters.late[part] += np.where(age > LATE_S, executed, 0.0)
+            return
+        latency = np.maximum(age, 0.0) + delay
+        at_sinks = executed * layout.sinks[part]
+        counters.latency_s[part] += at_sinks * latency
+        counters.square_s2[part] += at_sinks * (latency**2 + spread)
 
     def finish(self) -> None:
         flow, now, layout = self._flow, self._now, self._flow.layout

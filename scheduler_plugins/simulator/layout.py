@@ -124,6 +124,11 @@ class Layout:
         return self.last - self.first + 1
 
     @cached_property
+    def remote_share(self) -> Floats:
+        """Of each executor's deliveries, those to other workers."""
+        return np.asarray(self.remote / np.maximum(self.transfers, 1e-9))
+
+    @cached_property
     def sinks(self) -> Flags:
         """Executors that emit to nobody and are no spouts."""
         return np.asarray((self.emits == 0) & ~self.is_spout)

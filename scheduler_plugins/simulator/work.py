@@ -66,8 +66,8 @@ class TopologyWork:
         check_work(self)
 
     def levels(self) -> dict[str, int]:
-        """Each component's longest way from a source. Raises SimulationError for a cycle."""
-        found: dict[str, int] = {}
+        """Each component's longest way from a source: 0 for spouts only. Raises SimulationError for a cycle."""
+        found = {component.name: 0 for component in self.components if component.kind == "spout"}
         sources: dict[str, list[str]] = {component.name: [] for component in self.components}
         for edge in self.edges:
             sources[edge.target].append(edge.source)
@@ -81,7 +81,7 @@ class TopologyWork:
                     f"topology {self.name}: {circle} feed each other; the simulator has no cycles: take the local"
                     " testbed, or remove the stream that leads back"
                 )
-            found |= {name: 1 + max((found[s] for s in sources[name]), default=-1) for name in ready}
+            found |= {name: 1 + max((found[s] for s in sources[name]), default=0) for name in ready}
         return found
 
 
