@@ -7,6 +7,7 @@ from inventory.emulab.testbed import emulab_testbed
 from inventory.existing.testbed import ExistingTestbed
 from inventory.fake import FakeTestbed
 from inventory.local.testbed import LocalTestbed
+from inventory.simulated import SimulatedTestbed
 from inventory.testbed import Testbed
 
 # Called with keyword arguments of the testbed's own; without any it can check, release and sweep.
@@ -15,5 +16,6 @@ TESTBEDS: dict[str, Callable[..., Testbed]] = {
     "ec2": Ec2Testbed,
     "emulab": emulab_testbed,
     "existing": ExistingTestbed,
+    "simulated": SimulatedTestbed,
     "fake": FakeTestbed,
 }

@@ -21,6 +21,7 @@ from inventory.local import lan
 from inventory.local.testbed import LocalTestbed
 from inventory.machines import Machine, MachineRequest, MachineType
 from inventory.remote.ssh import Remote
+from inventory.simulated import SimulatedTestbed
 from inventory.testbed import SupportsConnect
 from inventory.testbed import Testbed as AnyTestbed  # pytest collects what is called Test…
 from tests.support.cloud.cloud import running
@@ -137,6 +138,11 @@ def fake_site(folder: Path) -> Iterator[Site]:
     yield Site(FakeTestbed(), lambda _folder: FakeTestbed(fails_at="m1"))
 
 
+@contextmanager
+def simulated_site(folder: Path) -> Iterator[Site]:
+    yield Site(SimulatedTestbed(), lambda _folder: SimulatedTestbed(fails_at="m1"))
+
+
 @dataclass(frozen=True)
 class SiteKind:
     """`open` gets an empty folder; `testbed` is its name in TESTBEDS; `marks`: where it starts machines on this box."""
@@ -149,6 +155,7 @@ class SiteKind:
 SITES: dict[str, SiteKind] = {
     "local": SiteKind("local", local_site, (pytest.mark.integration,)),
     "fake": SiteKind("fake", fake_site),
+    "simulated": SiteKind("simulated", simulated_site),
     "ec2": SiteKind("ec2", ec2_site, (pytest.mark.integration, pytest.mark.cloud)),
     "existing": SiteKind("existing", existing_site, (pytest.mark.integration,)),
     "emulab portal": SiteKind("emulab", partial(emulab_site, access="portal")),
