@@ -5,8 +5,9 @@ A worker that begins asks for this, so that its spouts go on with the schedule o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, TypeGuard
 
 # An input rate factor: beyond these a grid of nanoseconds has no room for the rate. Workers follow no other
@@ -15,6 +16,8 @@ LEAST_FACTOR, MOST_FACTOR = 1e-6, 1000.0
 MOST_CHANGES = 300  # of one call
 MOST_AHEAD_S = 60.0
 MOST_LATE_S = 5.0  # workers have emitted by another rate since then
+MOST_KEPT = 1000  # of one rate, where a task never posts again; beyond that what is past becomes coarser
+COARSE = 0.02  # as many as 900 steps are two days then
 ORIGIN_S = 1000.0  # workers number the tuples of a rate that never changed from such a time on (EmissionGrid.java)
 # Since when (epoch seconds), times the submitted rate, and for how long the submitted rate would have taken to what is
 # due until then: a worker numbers its tuples by it, so that they are the integral of the rate.
@@ -57,6 +60,10 @@ class EmissionRecords:
         """Due time of the oldest tuple that any task may still have to emit (epoch seconds); None without tasks."""
         return min((record.t - record.behind_ms / 1000 for record in self._newest.values()), default=None)
 
+    def times_s(self) -> set[float]:
+        """Up to when what was due is on record, of each task (epoch seconds)."""
+        return {record.t for record in self._newest.values()}
+
     def json(self) -> dict[str, Any]:
         """By task, as in the answer to a worker that begins."""
         return {str(task): {"t": record.t, "behind": record.behind} for task, record in self._newest.items()}
@@ -66,6 +73,40 @@ def rates_since(rates: Sequence[RateChange], t: float) -> list[RateChange]:
     """The changes of the rate that matter from `t` on: the one in force then, and what came later."""
     earlier = sum(1 for since_s, *_ in rates if since_s <= t)
     return list(rates[max(0, earlier - 1) :])
+
+
+def coarser(changes: Sequence[RateChange], now: float, times_s: Collection[float]) -> list[RateChange]:
+    """Numbered changes, oldest first, in steps of up to COARSE of their age: what was due until each one that stays,
+    and until each of `times_s`, is what it was; between them the rate is the mean. So the number of what was due since
+    then is right, and when it was due is off by little of how late it is."""
+    every = sorted({*changes, *_changes_at(changes, times_s)})
+    kept = every[:1]
+    for change, following in pairwise(every[1:]):
+        if change[0] in times_s or following[0] - kept[-1][0] > COARSE * (now - following[0]):
+            kept.append(change)
+    kept += every[1:][-1:]
+    means = [(a[0], _within_factors((b[2] - a[2]) / (b[0] - a[0])), a[2]) for a, b in pairwise(kept)]
+    return [*means, *every[-1:]]
+
+
+def _changes_at(changes: Sequence[RateChange], times_s: Collection[float]) -> list[RateChange]:
+    """What is in force at each of these times, as a change that begins then."""
+    return [
+        (time_s, factor, seconds + factor * (time_s - t))
+        for (t, factor, seconds), (until_s, *_) in pairwise(changes)
+        for time_s in times_s
+        if t < time_s < until_s
+    ]
+
+
+def _within_factors(mean: float) -> float:
+    """As workers take it: a mean may be beyond by how it is rounded, or where a rate is 0 for a while."""
+    return min(MOST_FACTOR, max(LEAST_FACTOR, mean)) if mean else 0.0
+
+
+def _due_until(changes: Sequence[RateChange], t: float) -> float:
+    since_s, factor, seconds = rates_since(changes, t)[0]
+    return seconds + factor * (t - since_s)
 
 
 @dataclass
@@ -126,15 +167,23 @@ class InputRates:
         """In force at `t` for sources of that key."""
         return rates_since(self._ruling(key).changes, t)[0][1]
 
+    def due_seconds(self, key: RateKey, from_s: float, until_s: float) -> float:
+        """For how long the submitted rate takes to what falls due in between, of sources of that key."""
+        begin, end = (_due_until(self._ruling(key).changes, t) for t in (from_s, until_s))
+        return end - begin
+
     def keys_in(self, key: RateKey) -> list[RateKey]:
         """That key, and those of its sources that have or may have another rate; the wider ones first."""
         found = {both for other in self._timelines if (both := overlap(key, other)) is not None}
         return sorted(found, key=lambda each: (width(each), each[0] or "", each[1] or ""), reverse=True)
 
-    def prune(self, t: float) -> None:
-        """Forget what no longer matters at `t`."""
+    def prune(self, t: float, now: float | None = None, times_s: Collection[float] = ()) -> None:
+        """Forget what no longer matters at `t`. Of a long course keep what is long ago `now` in coarse steps, which
+        number what was due until these times as before."""
         for timeline in self._timelines.values():
             timeline.changes = rates_since(timeline.changes, t)
+            if now is not None and self.is_timed and len(timeline.changes) > MOST_KEPT:
+                timeline.changes = coarser(timeline.changes, now, times_s)
 
     def json(self, topology: str | None, t: float | None = None) -> dict[str, Any]:
         """As in the answer to a worker; `t`: from then on, without it as far back as is known."""

@@ -52,6 +52,7 @@ from scheduler_plugins.refusal import refusal, restarting_slots
 from scheduler_plugins.samples import AHEAD_S, WINDOW_S, MachineSamples
 from scheduler_plugins.topology_state import TopologyState
 
+PostedLine = str | Mapping[str, Any]  # JSON, or what it says
 ANEW_S = 15.0  # no round for so long: Nimbus has ended, and one that takes over has its 60 s anew
 
 
@@ -292,8 +293,9 @@ class ServiceState:
         a `topology` or a `source`. Spouts hear of it with the answer to their next samples. Refused (400) for factors
         that they do not follow, and for times that are not at hand."""
         now, rates = self.clock(), self._input_rates
-        behind = [each.samples.emissions.oldest_s() for each in self.topologies.values() if each.is_running]
-        rates.prune(min((t for t in behind if t is not None), default=now))
+        spouts = [each.samples.emissions for each in self.topologies.values() if each.is_running]
+        oldest_s = min((t for each in spouts if (t := each.oldest_s()) is not None), default=now)
+        rates.prune(oldest_s, now, {t for each in spouts for t in each.times_s()})
         if "changes" in body:
             return self._follow_course(body, now)
         factor = body.get("factor")
@@ -319,10 +321,14 @@ class ServiceState:
         """Of sources without a course of their own, now."""
         return self._input_rates.factor(EVERYWHERE, self.clock())
 
-    def take_samples(self, lines: Iterable[str], topology_id: str = "") -> dict[str, Any]:
+    def due_seconds(self, topology: str, source: str, from_s: float, until_s: float) -> float:
+        """For how long the submitted rate takes to what falls due of a source between two times."""
+        return self._input_rates.due_seconds((topology, source), from_s, until_s)
+
+    def take_samples(self, lines: Iterable[PostedLine], topology_id: str = "") -> dict[str, Any]:
         """Of a worker of that topology. Nothing is posted by one that begins: it is told what its spouts have on record
         of earlier processes. Once a rate follows a course, everybody is told what is ahead."""
-        posted = [line for line in lines if line.strip()]
+        posted = [line for line in lines if not isinstance(line, str) or line.strip()]
         self._add_lines(posted, self._add_worker_line)
         topology, now = self.topologies.get(topology_id), self.clock()
         name = topology.name if topology else None
@@ -342,7 +348,7 @@ class ServiceState:
             begun = {int(task) for task in tasks.split(",") if task.isdecimal()}
             topology.samples.emissions.begin(begun & topology.spout_tasks, self.clock())
 
-    def take_machine_samples(self, lines: Iterable[str]) -> None:
+    def take_machine_samples(self, lines: Iterable[PostedLine]) -> None:
         self._add_lines(lines, self.machine_samples.add)
 
     def _add_worker_line(self, line: Mapping[str, Any]) -> None:
@@ -350,12 +356,12 @@ class ServiceState:
         if topology is not None:  # else of a run before
             topology.samples.add_worker(line)
 
-    def _add_lines(self, lines: Iterable[str], add: Callable[[Mapping[str, Any]], None]) -> None:
+    def _add_lines(self, lines: Iterable[PostedLine], add: Callable[[Mapping[str, Any]], None]) -> None:
         latest_s = self.clock() + AHEAD_S
-        for text in lines:
+        for posted in lines:
             try:
-                if text.strip():
-                    line = json.loads(text)
+                if not isinstance(posted, str) or posted.strip():
+                    line = json.loads(posted) if isinstance(posted, str) else posted
                     if not float(line["t"]) <= latest_s:
                         raise ValueError(f"t is {line['t']}; allowed: until {latest_s}")
                     add(line)

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scheduler_plugins.emission_records import EVERYWHERE, InputRates, rates_since
+from scheduler_plugins.emission_records import (
+    COARSE,
+    EVERYWHERE,
+    MOST_FACTOR,
+    MOST_KEPT,
+    InputRates,
+    coarser,
+    is_factor,
+    rates_since,
+)
 from scheduler_plugins.service_state import CallRefusal, ServiceState
 from tests.support.rounds import PLACED, TOPOLOGY, request
 
@@ -180,6 +191,50 @@ def test_a_long_course_is_kept_as_far_back_as_a_tuple_is_behind(state: ServiceSt
         state.change_input_rate(course(1011.0, [clock.now + 30, 1.0 + second % 2]))
     rates = state.take_samples([], TOPOLOGY)["input_rates"]
     assert len(rates) == 46 and rates[0] == (clock.now - 15, 1.0, 40 + 1.5 * 1954), "numbered from the begin on"
+
+
+def due_s(changes: Sequence[Sequence[float]], t: float) -> float:
+    """For how long the submitted rate would have taken to what is due until `t`."""
+    since_s, factor, seconds = rates_since([(a, b, c) for a, b, c in changes], t)[0]
+    return seconds + factor * (t - since_s)
+
+
+@pytest.mark.parametrize("hours", [1, 12])
+def test_a_task_that_never_posts_again_keeps_a_short_history_that_numbers_what_is_due_as_before(
+    state: ServiceState, clock: Clock, hours: int
+) -> None:
+    """A course that changes each second, sent every ten: a task ended 12.3 s after its begin, another half an hour."""
+    first, second, every = 1022.3, 2800.75, [(1000.0, 1.0, 0.0)]
+    state.take_samples([line(first, {5: 7})])
+    for number in range(0, 3600 * hours, 10):
+        clock.now = 1010.0 + number
+        state.take_samples([line(clock.now, {7: 0}), line(min(clock.now, second), {6: 3})])
+        changes = [[clock.now + 30 + i, (0.0, 0.1, 3.7, 999.0)[(number + i) // 7 % 4] + i / 1e6] for i in range(10)]
+        state.change_input_rate(course(1011.0, *changes))
+        for t, factor in changes:
+            every.append((t, factor, every[-1][2] + every[-1][1] * (t - every[-1][0])))
+    answer = state.take_samples([], TOPOLOGY)
+    rates = answer["input_rates"]
+    assert {task: record["t"] for task, record in answer["schedules"].items()} == {
+        "5": first, "6": second, "7": clock.now,
+    }  # fmt: skip
+    assert len(rates) <= MOST_KEPT + 10, "one call more"
+    for t in (first, second, clock.now, clock.now - 60.5):
+        assert due_s(rates, clock.now) - due_s(rates, t) == pytest.approx(due_s(every, clock.now) - due_s(every, t))
+    assert rates[-100:] == every[-100:], "the newest ones as they are"
+    assert all(factor == 0 or is_factor(factor) for _, factor, _ in rates), "as workers take them"
+    assert [t for t, *_ in rates] == sorted({t for t, *_ in rates})
+    steps = [(b[0] - a[0]) / (clock.now - b[0]) for a, b in pairwise(rates) if b[0] < clock.now - 100]
+    assert max(steps) <= COARSE, "a tuple that is an hour late is due about when it was"
+
+
+@pytest.mark.parametrize(("factor", "step_s"), [(0.0, 1.0), (MOST_FACTOR, 1 / 3), (1e-6, 1 / 7)])
+def test_a_mean_is_a_rate_that_workers_take(factor: float, step_s: float) -> None:
+    same = [(n * step_s, factor, 0.1 + factor * (n * step_s)) for n in range(300)]
+    means = coarser(same, 10_000.0, ())
+    assert len(means) < 10 and means[0] == same[0] and means[-1] == same[-1]
+    assert all(mean == 0 or is_factor(mean) for _, mean, _ in means)
+    assert coarser(same[:1], 10_000.0, ()) == same[:1]
 
 
 def test_topologies_that_are_gone_keep_nothing(state: ServiceState, clock: Clock) -> None:
