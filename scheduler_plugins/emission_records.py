@@ -17,7 +17,7 @@ MOST_CHANGES = 300  # of one call
 MOST_AHEAD_S = 60.0
 MOST_LATE_S = 5.0  # workers have emitted by another rate since then
 MOST_KEPT = 1000  # of one rate, where a task never posts again; beyond that what is past becomes coarser
-COARSE = 0.02  # as many as 900 steps are two days then
+COARSE, FINE_S = 0.02, 100.0  # some 900 steps are two days then
 ORIGIN_S = 1000.0  # workers number the tuples of a rate that never changed from such a time on (EmissionGrid.java)
 # Since when (epoch seconds), times the submitted rate, and for how long the submitted rate would have taken to what is
 # due until then: a worker numbers its tuples by it, so that they are the integral of the rate.
@@ -76,17 +76,25 @@ def rates_since(rates: Sequence[RateChange], t: float) -> list[RateChange]:
 
 
 def coarser(changes: Sequence[RateChange], now: float, times_s: Collection[float]) -> list[RateChange]:
-    """Numbered changes, oldest first, in steps of up to COARSE of their age: what was due until each one that stays,
-    and until each of `times_s`, is what it was; between them the rate is the mean. So the number of what was due since
-    then is right, and when it was due is off by little of how late it is."""
-    every = sorted({*changes, *_changes_at(changes, times_s)})
-    kept = every[:1]
-    for change, following in pairwise(every[1:]):
-        if change[0] in times_s or following[0] - kept[-1][0] > COARSE * (now - following[0]):
-            kept.append(change)
-    kept += every[1:][-1:]
-    means = [(a[0], _within_factors((b[2] - a[2]) / (b[0] - a[0])), a[2]) for a, b in pairwise(kept)]
-    return [*means, *every[-1:]]
+    """Numbered changes, oldest first, before the newest FINE_S in steps of up to COARSE of their age: what was due until
+    each one that stays, and until each of `times_s`, is what it was; between them the rate is the mean. So the number
+    of what was due since then is right, and when it was due is off by little of how late it is."""
+    old_s = {t for t in times_s if t < now - FINE_S}
+    every = sorted({*changes, *_changes_at(changes, old_s)})
+    kept, begin = [], 0
+    for place in range(1, len(every)):
+        until_s = every[min(place + 1, len(every) - 1)][0]
+        may_grow = until_s < now - FINE_S and until_s - every[begin][0] <= COARSE * (now - until_s)
+        if not may_grow or every[place][0] in old_s:
+            kept.append(every[begin] if place == begin + 1 else _mean(every[begin], every[place]))
+            begin = place
+    return [*kept, *every[begin:]]
+
+
+def _mean(change: RateChange, following: RateChange) -> RateChange:
+    """As workers take it: a mean may be beyond by how it is rounded, or where a rate is 0 for a while."""
+    mean = (following[2] - change[2]) / (following[0] - change[0])
+    return change[0], min(MOST_FACTOR, max(LEAST_FACTOR, mean)) if mean else 0.0, change[2]
 
 
 def _changes_at(changes: Sequence[RateChange], times_s: Collection[float]) -> list[RateChange]:
@@ -97,11 +105,6 @@ def _changes_at(changes: Sequence[RateChange], times_s: Collection[float]) -> li
         for time_s in times_s
         if t < time_s < until_s
     ]
-
-
-def _within_factors(mean: float) -> float:
-    """As workers take it: a mean may be beyond by how it is rounded, or where a rate is 0 for a while."""
-    return min(MOST_FACTOR, max(LEAST_FACTOR, mean)) if mean else 0.0
 
 
 def _due_until(changes: Sequence[RateChange], t: float) -> float:
