@@ -76,19 +76,19 @@ def rates_since(rates: Sequence[RateChange], t: float) -> list[RateChange]:
 
 
 def coarser(changes: Sequence[RateChange], now: float, times_s: Collection[float]) -> list[RateChange]:
-    """Numbered changes, oldest first, before the newest FINE_S in steps of up to COARSE of their age: what was due until
-    each one that stays, and until each of `times_s`, is what it was; between them the rate is the mean. So the number
-    of what was due since then is right, and when it was due is off by little of how late it is."""
+    """Numbered changes, oldest first, those of before the newest FINE_S in steps of up to COARSE of their age: what was
+    due until each one that stays, and until each of `times_s`, is what it was; between them the rate is the mean. So
+    the number of what was due since then is right, and when it was due is off by little of how late it is."""
     old_s = {t for t in times_s if t < now - FINE_S}
     every = sorted({*changes, *_changes_at(changes, old_s)})
     kept, begin = [], 0
     for place in range(1, len(every)):
-        until_s = every[min(place + 1, len(every) - 1)][0]
+        until_s = every[place + 1][0] if place + 1 < len(every) else now
         may_grow = until_s < now - FINE_S and until_s - every[begin][0] <= COARSE * (now - until_s)
         if not may_grow or every[place][0] in old_s:
             kept.append(every[begin] if place == begin + 1 else _mean(every[begin], every[place]))
             begin = place
-    return [*kept, *every[begin:]]
+    return [*kept, every[-1]]
 
 
 def _mean(change: RateChange, following: RateChange) -> RateChange:
