@@ -208,8 +208,9 @@ class World:
         return (math.floor(self._sampled_s / self.sample_s + READY) + 1) * self.sample_s
 
     def _cut_sample(self) -> None:
-        """What those have counted that are about to end; it may be of no time at all."""
-        if self._flow is not None:
+        """What those have counted that are about to end; it may be of no time at all. Once where several end at a
+        time."""
+        if self._flow is not None and not self._cut:
             self._cut.append(self._sample())
 
     def _step_s(self) -> float:
@@ -228,8 +229,7 @@ class World:
         ready = np.array([math.isfinite(self.workers[key].ready_s) for key in keys] + [False])[layout.worker]
         flow = Flow.begin(layout, self.now)
         if self._flow is not None:
-            if not self._cut:
-                self._cut_sample()
+            self._cut_sample()
             carry_over(self._flow, flow, ready)
             self._cut[-1].counters.lost[:] += self._flow.counters.lost
         self._flow, self._keys, self._is_stale = flow, keys, False
