@@ -101,6 +101,29 @@ def topology_from_request(body: Json) -> Topology:
     )
 
 
+def topology_request_json(topology: Topology, scheduler_error: str | None = None) -> dict[str, Any]:
+    """As it stands in a request: `topology_from_request` backwards."""
+    body = {
+        "id": topology.topology_id,
+        "name": topology.name,
+        "workers": topology.workers,
+        "uptime_s": topology.uptime_s,
+        "components": [
+            {"name": c.name, "kind": c.kind, "tasks": list(c.tasks)}
+            | {"executors": [[e.first_task, e.last_task] for e in c.executors]}
+            for c in topology.components
+        ],
+        "edges": [
+            {"source": e.source, "stream": e.stream, "target": e.target, "grouping": e.grouping} for e in topology.edges
+        ],
+        "placement": _slots_json(topology.placement),
+        "rebalancing": topology.rebalancing,
+        "unplaced_why": topology.unplaced_why,
+    }
+    planned = {"planned": _slots_json(topology.planned)} if topology.planned else {}
+    return {**body, **planned, **({} if scheduler_error is None else {"scheduler_error": scheduler_error})}
+
+
 def _with_rates(topology: Topology, samples: Samples | None, now: float) -> Topology:
     if samples is None:
         return topology
@@ -212,6 +235,11 @@ def _per_tuple(tasks: Sequence[TaskSums]) -> float | None:
 def _slots(body: Json) -> dict[int, Slot]:
     """Task → slot."""
     return {int(task): Slot.parse(slot) for task, slot in body.items()}
+
+
+def _slots_json(slots: Mapping[int, Slot]) -> dict[str, str]:
+    names = {slot: str(slot) for slot in set(slots.values())}
+    return {str(task): names[slot] for task, slot in slots.items()}
 
 
 def answer_json(decision: Decision, decision_id: str | None, policy: str) -> dict[str, Any]:

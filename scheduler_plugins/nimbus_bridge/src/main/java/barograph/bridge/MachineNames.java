@@ -3,6 +3,7 @@ package barograph.bridge;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
+import java.util.TreeMap;
 import org.apache.storm.scheduler.Cluster;
 import org.apache.storm.scheduler.SupervisorDetails;
 import org.apache.storm.scheduler.WorkerSlot;
@@ -17,7 +18,7 @@ final class MachineNames {
     /** Throws AmbiguousMachine where two supervisors share a name. */
     synchronized void learn(Cluster cluster) {
         Map<String, String> idByName = new HashMap<>();
-        for (SupervisorDetails supervisor : cluster.getSupervisors().values()) {
+        for (SupervisorDetails supervisor : new TreeMap<>(cluster.getSupervisors()).values()) {
             String other = idByName.put(supervisor.getHost(), supervisor.getId());
             if (other != null) {
                 throw new AmbiguousMachine("supervisors " + other + " and " + supervisor.getId() + " are both named "

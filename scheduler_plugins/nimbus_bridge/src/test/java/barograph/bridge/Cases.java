@@ -15,6 +15,7 @@ import java.util.stream.Stream;
 /** The JSON cases that the Java and the Python tests both read. */
 final class Cases {
     static final Path FOLDER = Path.of("../../tests/contract/schedule_cases");
+    private static final Path ROUNDS = Path.of("../../tests/contract/round_cases");
     static final ObjectMapper JSON = new ObjectMapper();
     /** `mvn test -Dcases.write=true` records expected values instead of comparing with them. */
     static final boolean WRITE = Boolean.getBoolean("cases.write");
@@ -22,10 +23,18 @@ final class Cases {
     private Cases() {}
 
     static List<Path> named(String prefix) {
-        try (Stream<Path> files = Files.list(FOLDER)) {
+        return in(FOLDER, prefix);
+    }
+
+    static List<Path> ofRounds() {
+        return in(ROUNDS, "");
+    }
+
+    private static List<Path> in(Path folder, String prefix) {
+        try (Stream<Path> files = Files.list(folder)) {
             List<Path> found = files.filter(f -> f.getFileName().toString().startsWith(prefix)).sorted().toList();
             if (found.isEmpty()) {
-                throw new IllegalStateException("no case " + prefix + "* in " + FOLDER.toAbsolutePath());
+                throw new IllegalStateException("no case " + prefix + "* in " + folder.toAbsolutePath());
             }
             return found;
         } catch (IOException e) {

@@ -15,7 +15,7 @@ import org.apache.storm.scheduler.IScheduler;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/** even_*.json hold what Storm's own schedulers do with a request. */
+/** even_*.json hold what Storm's own schedulers do with a request; `default` is there only where DefaultScheduler differs. */
 class EvenCasesTest {
 
     static Stream<Path> cases() {
@@ -26,22 +26,27 @@ class EvenCasesTest {
     @MethodSource("cases")
     void stormPlacesAsTheCaseSays(Path file) {
         JsonNode whole = Cases.read(file);
-        Map<String, Map<String, String>> even = placed(whole.get("request"), new EvenScheduler());
+        JsonNode even = placed(whole.get("request"), new EvenScheduler());
+        JsonNode byDefault = placed(whole.get("request"), new DefaultScheduler());
         if (Cases.WRITE) {
-            ((ObjectNode) whole).set("expected", Cases.JSON.valueToTree(even));
+            ((ObjectNode) whole).set("expected", even);
+            ((ObjectNode) whole).remove("default");
+            if (!even.equals(byDefault)) {
+                ((ObjectNode) whole).set("default", byDefault);
+            }
             Cases.write(file, whole);
         }
-        assertFalse(even.values().stream().allMatch(Map::isEmpty));
-        assertEquals(whole.get("expected"), Cases.JSON.valueToTree(even));
-        assertEquals(even, placed(whole.get("request"), new DefaultScheduler()), "DefaultScheduler differs");
+        even.forEach(topology -> assertFalse(topology.isEmpty()));
+        assertEquals(whole.get("expected"), even);
+        assertEquals(whole.has("default") ? whole.get("default") : even, byDefault);
     }
 
-    private static Map<String, Map<String, String>> placed(JsonNode request, IScheduler scheduler) {
+    private static JsonNode placed(JsonNode request, IScheduler scheduler) {
         RequestCluster storm = RequestCluster.of(request);
         scheduler.schedule(storm.topologies(), storm.cluster());
         Map<String, Map<String, String>> placed = new TreeMap<>();
         storm.topologies().forEach(topology -> placed.put(topology.getId(), inTaskOrder(storm.placement(topology.getId()))));
-        return placed;
+        return Cases.JSON.valueToTree(placed);
     }
 
     private static Map<String, String> inTaskOrder(Map<String, String> placement) {

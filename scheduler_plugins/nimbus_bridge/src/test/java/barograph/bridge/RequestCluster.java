@@ -28,7 +28,7 @@ import org.apache.storm.scheduler.resource.normalization.ResourceMetrics;
 import org.apache.storm.utils.Utils;
 
 /** Storm's own Topologies and Cluster as a request describes them: RequestBuilder backwards. */
-record RequestCluster(Topologies topologies, Cluster cluster) {
+record RequestCluster(Topologies topologies, Cluster cluster, Map<String, String> names) {
     /** As Storm's defaults have it. */
     private static final Map<String, Double> CAPACITY = Map.of("supervisor.memory.capacity.mb", 4096.0, "supervisor.cpu.capacity", 400.0);
 
@@ -39,7 +39,9 @@ record RequestCluster(Topologies topologies, Cluster cluster) {
     /** `hidden`: topologies whose assignment Nimbus hides, as in the round of a rebalance. */
     static RequestCluster of(JsonNode request, List<String> hidden) {
         Map<String, SupervisorDetails> supervisors = new HashMap<>();
+        Map<String, String> names = new HashMap<>();
         for (JsonNode machine : request.get("machines")) {
+            names.put(machine.get("supervisor_id").asText(), machine.get("name").asText());
             if (machine.path("alive").asBoolean(true)) {
                 supervisors.put(machine.get("supervisor_id").asText(), supervisor(machine));
             }
@@ -55,16 +57,17 @@ record RequestCluster(Topologies topologies, Cluster cluster) {
         }
         Topologies all = new Topologies(topologies);
         ResourceMetrics metrics = new ResourceMetrics(new StormMetricsRegistry());
-        return new RequestCluster(all, new Cluster(new StandaloneINimbus(), metrics, supervisors, assignments, all, conf()));
+        Cluster cluster = new Cluster(new StandaloneINimbus(), metrics, supervisors, assignments, all, conf());
+        return new RequestCluster(all, cluster, names);
     }
 
-    /** Slot of each placed task, as in a request. */
+    /** Slot of each placed task, as in a request, also on a machine that the cluster has lost. */
     Map<String, String> placement(String topologyId) {
         Map<String, String> placement = new HashMap<>();
         if (cluster.getAssignmentById(topologyId) != null) {
             cluster.getAssignmentById(topologyId).getExecutorToSlot().forEach((executor, slot) -> {
                 for (int task = executor.getStartTask(); task <= executor.getEndTask(); task++) {
-                    placement.put(String.valueOf(task), cluster.getHost(slot.getNodeId()) + ":" + slot.getPort());
+                    placement.put(String.valueOf(task), names.get(slot.getNodeId()) + ":" + slot.getPort());
                 }
             });
         }

@@ -20,6 +20,7 @@ final class World implements Rounds.Service {
         "{\"v\": 1, \"decision_id\": null, \"policy\": \"test\", \"reason\": \"\", \"topologies\": {}}";
 
     static final int FOREIGN_LIMIT_MS = 2000;
+    static final double START_S = 1763712345.0;
 
     final Map<String, Map<String, Integer>> rebalances = new TreeMap<>();
     /** By topology name, as Nimbus was asked last. */
@@ -28,16 +29,23 @@ final class World implements Rounds.Service {
     final List<Request> requests = new ArrayList<>();
     private final Deque<Runnable> background = new ArrayDeque<>();
     private final Path events;
+    private final NimbusCalls nimbus;
     private Rounds rounds;
     JsonNode answer = json(NOTHING);
-    Exception nimbusFails;
     ServiceFailed serviceFails;
     /** So many reports do not reach the service. */
     int lostReports;
+    /** Since START_S. */
     long nanos;
 
+    /** With a Nimbus that takes every rebalance. */
     World(Path events) {
+        this(events, null);
+    }
+
+    World(Path events, NimbusCalls nimbus) {
         this.events = events;
+        this.nimbus = nimbus == null ? this::note : nimbus;
         restart();
     }
 
@@ -48,7 +56,7 @@ final class World implements Rounds.Service {
         StormSchedulers schedulers = new StormSchedulers(Utils.readDefaultConfig(), new StormMetricsRegistry(),
             events.resolveSibling("foreign"), Duration.ofMillis(FOREIGN_LIMIT_MS));
         rounds = new Rounds(
-            this, this::rebalance, plans, new BridgeEvents(events), schedulers, background::add, () -> 1763712345.0);
+            this, nimbus, plans, new BridgeEvents(events), schedulers, background::add, () -> START_S + nanos / 1e9);
     }
 
     /** A round after which Nimbus ends, before it does anything in the background. */
@@ -117,10 +125,7 @@ final class World implements Rounds.Service {
         reports.add(report);
     }
 
-    private void rebalance(String topologyName, Map<String, Integer> executors, int waitSeconds) throws Exception {
-        if (nimbusFails != null) {
-            throw nimbusFails;
-        }
+    private void note(String topologyName, Map<String, Integer> executors, int waitSeconds) {
         rebalances.put(topologyName, executors);
         waits.put(topologyName, waitSeconds);
     }

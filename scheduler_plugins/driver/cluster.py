@@ -1,0 +1,357 @@
+"""A Storm cluster as a scheduler sees it in one round, what is placed in it, and which workers restart.
+
+Sources: Storm 2.8's Cluster, EvenScheduler and DefaultScheduler, and the bridge's Placement, StormSchedulers and
+RequestBuilder; tests compare with both.
+
+Errors: SchedulerFailed, AmbiguousMachine, OnlyInNimbus.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import traceback
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from scheduler_plugins.driver.answers import PlacingScheduler, Plan, Request
+from scheduler_plugins.model import Edge, Executor, Machine, Slot, Topology, executor_ranges
+from scheduler_plugins.policies.initial_placement import sort_slots
+
+log = logging.getLogger(__name__)
+TaskRange = tuple[int, int]
+"""An executor as Storm names it: its first and its last task."""
+Assignment = Mapping[TaskRange, Slot]
+
+
+class SchedulerFailed(Exception):
+    """A scheduler that was to place all threw: a result about it. `frames`: where, the innermost first."""
+
+    blame = "system under test"
+
+    def __init__(self, scheduler: PlacingScheduler, error: Exception) -> None:
+        conf = json.dumps(dict(scheduler.conf))
+        super().__init__(f"{scheduler.called()} with conf {conf} threw {type(error).__name__}: {error}")
+        calls = reversed(traceback.extract_tb(error.__traceback__))
+        self.frames = [f"{call.name}({Path(call.filename).name}:{call.lineno})" for call in calls][:8]
+
+
+class AmbiguousMachine(Exception):
+    """Two supervisors share a name."""
+
+    blame = "configuration"
+
+
+class OnlyInNimbus(Exception):
+    """The answer wants a scheduler that places in a real Nimbus only."""
+
+    blame = "configuration"
+
+    def __init__(self, scheduler: PlacingScheduler) -> None:
+        super().__init__(
+            f"{scheduler.called()} places in a real Nimbus only; here are Storm's {' and '.join(sorted(PLACING_HERE))}."
+            " Run this variant on machines, or leave it out"
+        )
+
+
+@dataclass(frozen=True)
+class Supervisor:
+    """`alive`: Nimbus has it. One that it has lost is known by name still, for assignments may name it."""
+
+    name: str
+    supervisor_id: str
+    ports: tuple[int, ...]
+    alive: bool = True
+    blacklisted: bool = False
+
+
+@dataclass(frozen=True)
+class WorkerChanges:
+    """Slots of one topology whose workers start, stop, or restart with other executors than before."""
+
+    started: tuple[Slot, ...] = ()
+    stopped: tuple[Slot, ...] = ()
+    restarted: tuple[Slot, ...] = ()
+
+
+def worker_changes(before: Assignment, after: Assignment) -> WorkerChanges:
+    """What an assignment that follows another one does to the topology's workers. One whose own executors stay the same
+    runs on, whatever becomes of the others."""
+    was, now = (_executors_by_slot(each) for each in (before, after))
+    return WorkerChanges(
+        started=tuple(sorted(now.keys() - was.keys())),
+        stopped=tuple(sorted(was.keys() - now.keys())),
+        restarted=tuple(sorted(slot for slot in was.keys() & now.keys() if was[slot] != now[slot])),
+    )
+
+
+def _executors_by_slot(assignment: Assignment) -> dict[Slot, set[TaskRange]]:
+    workers: dict[Slot, set[TaskRange]] = {}
+    for executor, slot in assignment.items():
+        workers.setdefault(slot, set()).add(executor)
+    return workers
+
+
+def task_ranges(topology: Topology) -> list[TaskRange]:
+    """Its executors, by their first task."""
+    return sorted((e.first_task, e.last_task) for c in topology.components for e in c.executors)
+
+
+def with_executors(topology: Topology, executors: Mapping[str, int]) -> Topology:
+    """The topology with as many executors of these components, more than tasks being cut, as Nimbus cuts them."""
+    components = tuple(
+        replace(
+            c, executors=tuple(Executor(*r) for r in executor_ranges(c.tasks, min(executors[c.name], len(c.tasks))))
+        )
+        if c.name in executors
+        else c
+        for c in topology.components
+    )
+    return replace(topology, components=components)
+
+
+@dataclass
+class Cluster:
+    """What a scheduler is shown in one round, and where it places: Storm's Cluster and Topologies.
+
+    `assignments`: by topology id; without an entry a topology has not been placed yet, or Nimbus hides its assignment,
+    in the round of its rebalance. It has executors that are alive only. Topologies have neither placement nor rates.
+    """
+
+    supervisors: tuple[Supervisor, ...]
+    topologies: Mapping[str, Topology]
+    assignments: dict[str, dict[TaskRange, Slot]]
+
+    def supervisor(self, machine: str) -> Supervisor | None:
+        return next((s for s in self.supervisors if s.name == machine and s.alive), None)
+
+    def offers(self, slot: Slot) -> bool:
+        """Whether the machine is there and has the port."""
+        supervisor = self.supervisor(slot.machine)
+        return supervisor is not None and not supervisor.blacklisted and slot.port in supervisor.ports
+
+    def owners(self) -> dict[Slot, str]:
+        """The topology whose worker is in a slot, by its id."""
+        return {slot: topology_id for topology_id, mine in self.assignments.items() for slot in mine.values()}
+
+    def used(self, topology_id: str) -> set[Slot]:
+        return set(self.assignments.get(topology_id, {}).values())
+
+    def unassigned(self, topology_id: str) -> list[TaskRange]:
+        assigned = self.assignments.get(topology_id, {})
+        return [executor for executor in task_ranges(self.topologies[topology_id]) if executor not in assigned]
+
+    def assign(self, topology_id: str, placement: Assignment) -> None:
+        if placement:
+            self.assignments.setdefault(topology_id, {}).update(placement)
+
+    def free(self, slots: Iterable[Slot]) -> None:
+        """Whoever is in them. A topology that has no other slot has an assignment still, an empty one."""
+        freed = set(slots)
+        for topology_id, assignment in self.assignments.items() if freed else ():
+            kept = {executor: slot for executor, slot in assignment.items() if slot not in freed}
+            self.assignments[topology_id] = kept
+
+    def free_slots(self) -> dict[str, list[Slot]]:
+        """By supervisor id: what is offered and has no worker."""
+        taken = self.owners()
+        return {
+            s.supervisor_id: [slot for port in sorted(s.ports) if (slot := Slot(s.name, port)) not in taken]
+            for s in self.supervisors
+            if s.alive and not s.blacklisted
+        }
+
+    def needing_slots(self) -> list[str]:
+        """Topologies with fewer workers than they want, or an executor without a slot. Storm has them in the order of a
+        hash table; here they are in that of their ids."""
+        return [
+            topology_id
+            for topology_id in sorted(self.topologies)
+            if self.topologies[topology_id].workers > len(self.used(topology_id)) or self.unassigned(topology_id)
+        ]
+
+
+def place_evenly(cluster: Cluster) -> None:
+    """Storm's EvenScheduler: executors without a slot go round robin over free slots, one for each worker that is
+    missing. Raises ValueError, as it does, for a topology that has more workers than it was submitted with."""
+    for topology_id in cluster.needing_slots():
+        free, running = sort_slots(cluster.free_slots()), len(cluster.used(topology_id))
+        missing = min(cluster.topologies[topology_id].workers, len(free) + running) - running
+        if free and missing < 0:
+            raise ValueError(f"fromIndex(0) > toIndex({missing})")
+        slots, executors = free[:missing], cluster.unassigned(topology_id)
+        cluster.assign(topology_id, {e: slots[i % len(slots)] for i, e in enumerate(executors)} if slots else {})
+
+
+def place_by_default(cluster: Cluster) -> None:
+    """Storm's DefaultScheduler: where something is to be placed, workers that have more or fewer executors than an even
+    share are freed first; then as EvenScheduler."""
+    for topology_id in cluster.needing_slots():
+        workers = _executors_by_slot(cluster.assignments.get(topology_id, {}))
+        number, free = len(task_ranges(cluster.topologies[topology_id])), sum(map(len, cluster.free_slots().values()))
+        slots = min(cluster.topologies[topology_id].workers, sum(map(cluster.offers, workers)) + free)
+        if slots and (slots > len(workers) or cluster.unassigned(topology_id)):
+            cluster.free(_uneven(workers, number, slots))
+        place_evenly(cluster)
+
+
+def _uneven(workers: Mapping[Slot, set[TaskRange]], executors: int, slots: int) -> list[Slot]:
+    """Workers beyond those that may stay where `executors` are shared evenly among so many slots. Of several that are
+    alike Storm keeps some in the order of a hash table; here the first ones by name stay."""
+    size, larger = divmod(executors, slots)
+    may_stay = {size: slots - larger, size + 1: larger}
+    freed = []
+    for slot in sorted(workers):
+        left = may_stay.get(len(workers[slot]), 0)
+        may_stay[len(workers[slot])] = left - 1
+        if left <= 0:
+            freed.append(slot)
+    return freed
+
+
+def place_unplaced(cluster: Cluster, topology_id: str, slots: Mapping[int, Slot]) -> None:
+    """Place what has no slot, an executor into the slot of its first task; what has one stays. What `slots` does not
+    name, or what cannot be had, stays unplaced."""
+    owners = cluster.owners()
+    usable = {s for s in set(slots.values()) if cluster.offers(s) and owners.get(s, topology_id) == topology_id}
+    waiting = cluster.unassigned(topology_id)
+    cluster.assign(topology_id, {e: slots[e[0]] for e in waiting if slots.get(e[0]) in usable})
+
+
+def place_planned(cluster: Cluster, plan: Plan, plans: Collection[Plan]) -> str | None:
+    """Place a whole topology as planned. What another topology leaves by its own plan, one of `plans`, is taken from
+    it: it waits without a slot for its own rebalance. Where a planned slot is not to be had nothing is moved:
+    everything goes to where it was, and what cannot is placed evenly. Returns why, or None if all went as planned."""
+    cluster.free(cluster.used(plan.topology_id))
+    firsts = [first for first, _ in task_ranges(cluster.topologies[plan.topology_id])]
+    wanted = {plan.after[first] for first in firsts if first in plan.after}
+    gone = _not_to_be_had(cluster, plan, wanted, plans)
+    if gone is None:
+        cluster.free(_left(cluster, set(plan.after.values()), plans))
+        place_unplaced(cluster, plan.topology_id, plan.after)
+        return None
+    place_unplaced(cluster, plan.topology_id, plan.before)
+    place_rest_evenly(cluster)
+    lost = f"slot {gone} was lost between decision and rebalance"
+    return f"{f'another topology is in slot {gone}' if cluster.offers(gone) else lost}; nothing was moved"
+
+
+def held_by_another(cluster: Cluster, plan: Plan, plans: Collection[Plan]) -> Slot | None:
+    """A planned slot in which a worker of another topology is that does not leave it by any of `plans`."""
+    return _not_to_be_had(cluster, plan, set(filter(cluster.offers, plan.after.values())), plans)
+
+
+def _not_to_be_had(cluster: Cluster, plan: Plan, wanted: set[Slot], plans: Collection[Plan]) -> Slot | None:
+    owners, left = cluster.owners(), _left(cluster, wanted, plans)
+    mine = {slot for slot in wanted if cluster.offers(slot) and owners.get(slot, plan.topology_id) == plan.topology_id}
+    return min(wanted - mine - left, key=str, default=None)
+
+
+def _left(cluster: Cluster, slots: set[Slot], plans: Collection[Plan]) -> set[Slot]:
+    """Those that a topology is in and leaves by its plan."""
+    offered = set(filter(cluster.offers, slots))
+    return {slot for plan in plans for slot in offered & cluster.used(plan.topology_id) if plan.leaves(slot)}
+
+
+def is_as_planned(cluster: Cluster, plan: Plan) -> bool:
+    """Whether every executor is where the plan wants it."""
+    placed = cluster.assignments.get(plan.topology_id)
+    return placed is not None and all(
+        (slot := placed.get(e)) is not None and cluster.supervisor(slot.machine) and slot == plan.after.get(e[0])
+        for e in task_ranges(cluster.topologies[plan.topology_id])
+    )
+
+
+def place_rest_evenly(cluster: Cluster) -> None:
+    """Place what has no slot as Storm's EvenScheduler does, in the workers that are missing, and where none is missing
+    or can be had, in those that the topology has; move nothing."""
+    for topology_id, topology in sorted(cluster.topologies.items()):
+        if len(cluster.used(topology_id)) >= topology.workers:
+            place_unplaced(cluster, topology_id, _in_own_workers(cluster, topology_id))
+    try:
+        place_evenly(cluster)
+    except ValueError:
+        log.exception("EvenScheduler failed")
+    for topology_id in sorted(cluster.topologies):
+        place_unplaced(cluster, topology_id, _in_own_workers(cluster, topology_id))
+
+
+def _in_own_workers(cluster: Cluster, topology_id: str) -> dict[int, Slot]:
+    own = sorted((s for s in cluster.used(topology_id) if cluster.supervisor(s.machine)), key=str)
+    waiting = cluster.unassigned(topology_id)
+    return {first: own[i % len(own)] for i, (first, _) in enumerate(waiting)} if own else {}
+
+
+PLACING_HERE: Mapping[str, Callable[[Cluster], None]] = {"default": place_by_default, "even": place_evenly}
+
+
+def place_by(scheduler: PlacingScheduler, cluster: Cluster) -> dict[str, str]:
+    """Let one of Storm's schedulers do all placing of the round. Returns, by topology id, why executors are left
+    without a slot. Raises SchedulerFailed, the cluster being as it was, and OnlyInNimbus."""
+    if scheduler.name not in PLACING_HERE:
+        raise OnlyInNimbus(scheduler)
+    before = {topology_id: dict(mine) for topology_id, mine in cluster.assignments.items()}
+    try:
+        PLACING_HERE[scheduler.name](cluster)
+    except Exception as error:
+        cluster.assignments = before
+        raise SchedulerFailed(scheduler, error) from error
+    return {
+        topology_id: _why_unplaced(scheduler, cluster, topology, len(left))
+        for topology_id, topology in sorted(cluster.topologies.items())
+        if (left := cluster.unassigned(topology_id))
+    }
+
+
+def _why_unplaced(scheduler: PlacingScheduler, cluster: Cluster, topology: Topology, left: int) -> str:
+    free = sum(map(len, cluster.free_slots().values()))
+    machines = sum(supervisor.alive for supervisor in cluster.supervisors)
+    said = f"Storm does not say why; {free} slots are free on {machines} machines"
+    of_all = f"{left} of {len(task_ranges(topology))} executors of {topology.name}"
+    return f"{scheduler.name} left {of_all} without a slot: {said}"
+
+
+def request_of(cluster: Cluster, t: float, plans: Iterable[Plan], unplaced_why: Mapping[str, str]) -> Request:
+    """What the policy service is asked in a round. `unplaced_why`: what Storm's own scheduler said of executors that it
+    did not place, by topology id. Raises AmbiguousMachine."""
+    planned = {plan.topology_id: plan for plan in plans}
+    topologies = tuple(
+        replace(
+            topology,
+            components=tuple(sorted(topology.components, key=lambda c: c.tasks[0])),
+            edges=tuple(sorted(topology.edges, key=_edge_order)),
+            placement=_placement(cluster, topology_id),
+            planned=dict(sorted(planned[topology_id].after.items())) if topology_id in planned else {},
+            rebalancing=topology_id in planned,
+            unplaced_why=unplaced_why.get(topology_id),
+        )
+        for topology_id, topology in sorted(cluster.topologies.items())
+    )
+    return Request(t, _machines(cluster), topologies)
+
+
+def _edge_order(edge: Edge) -> tuple[str, str, str]:
+    return edge.source, edge.stream, edge.target
+
+
+def _placement(cluster: Cluster, topology_id: str) -> dict[int, Slot]:
+    placed = sorted(cluster.assignments.get(topology_id, {}).items())
+    return {task: slot for (first, last), slot in placed for task in range(first, last + 1)}
+
+
+def _machines(cluster: Cluster) -> tuple[Machine, ...]:
+    """Those of the cluster, and those that assignments name and the cluster has lost, with the ports in use."""
+    names: dict[str, str] = {}
+    machines, owners = [], cluster.owners()
+    for each in cluster.supervisors:
+        if each.alive and each.name in names:
+            both = f"supervisors {names[each.name]} and {each.supervisor_id} are both named {each.name}"
+            raise AmbiguousMachine(f"{both}; set storm.local.hostname")
+        if each.alive:
+            names[each.name] = each.supervisor_id
+        ports = each.ports if each.alive else [slot.port for slot in owners if slot.machine == each.name]
+        if each.alive or ports:
+            is_there = each.alive and not each.blacklisted
+            machines.append(Machine(each.name, each.supervisor_id, tuple(sorted(ports)), is_there))
+    return tuple(machines)

@@ -1,0 +1,104 @@
+"""The cases of answers (AnswerCasesTest.java) and of placement (EvenCasesTest.java), read by the driver in Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler_plugins.driver.answers import Answer, InvalidAnswer, PlacingScheduler, Request, check
+from scheduler_plugins.driver.cluster import OnlyInNimbus, place_by, request_of
+from tests.contract.test_round_cases import START_S, World, moves, placements, world_of
+from tests.contract.test_schedule_cases import ANSWERS, EVEN, REQUESTS
+
+INVALID = {name: case for name, case in ANSWERS.items() if not case["valid"]}
+
+
+@pytest.mark.parametrize("case", ANSWERS.values(), ids=ANSWERS)
+def test_an_answer_is_judged_as_by_the_bridge(case: dict[str, Any]) -> None:
+    request = Request.of(case["request"])
+    if case["valid"]:
+        check(request, Answer.parse(case["answer"]))
+        return
+    with pytest.raises(InvalidAnswer) as invalid:
+        check(request, Answer.parse(case["answer"]))
+    assert (invalid.value.kind, str(invalid.value)) == (case["why"], case["message"])
+
+
+@pytest.mark.parametrize("case", ANSWERS.values(), ids=ANSWERS)
+def test_an_answer_is_applied_as_by_the_bridge(case: dict[str, Any]) -> None:
+    world = world_of(case["request"])
+    for topology in case["request"]["topologies"]:
+        if topology["rebalancing"]:
+            put_under_way(world, case["request"], topology)
+    began = len(world.rounds.events)
+    before = placements(world.nimbus.cluster())
+    taken = world.take({"do": "round", "answer": case["answer"]})
+    assert taken is not None
+    asked = {call["topology"]: call["executors"] for call in taken.get("rebalances", [])}
+    at_once = placements(world.nimbus.cluster())
+    for name in asked:
+        world.take({"do": "rebalance", "topology": name})
+    after = placements(world.nimbus.cluster())
+    assert {"at_once": moves(before, at_once), "rebalance": asked, "after": moves(at_once, after)} == case["applied"]
+    assert case["valid"] == (len(world.rounds.events) == began), "a fallback is an event"
+
+
+def put_under_way(world: World, request: dict[str, Any], topology: dict[str, Any]) -> None:
+    """Begin a plan in a round before, as the request says."""
+    first = topology["components"][0]["executors"][0][0]
+    placement = {str(first): f"{request['machines'][4]['name']}:6703"}
+    answer = {"v": 1, "decision_id": "d0", "topologies": {topology["id"]: {"placement": placement}}}
+    assert world.take({"do": "round", "answer": answer})["rebalances"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("scheduler", ["even", "default"])
+@pytest.mark.parametrize("case", EVEN.values(), ids=EVEN)
+def test_storms_schedulers_place_as_storms_do(case: dict[str, Any], scheduler: str) -> None:
+    cluster = world_of(case["request"]).nimbus.cluster()
+    assert place_by(PlacingScheduler(scheduler, None, {}), cluster) == {}
+    assert placements(cluster) == case["default" if scheduler == "default" and "default" in case else "expected"]
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "class_name"), [("resource_aware", None), ("isolation", None), ("foreign", "a.B")]
+)
+def test_a_scheduler_that_places_in_a_real_nimbus_only_is_refused_in_words(
+    scheduler: str, class_name: str | None
+) -> None:
+    called = class_name or f"Storm's {scheduler} scheduler"
+    world = world_of(next(iter(REQUESTS.values())))
+    named = {"name": scheduler, "conf": {}} | ({"class": class_name} if class_name else {})
+    answer = {"v": 1, "decision_id": None, "topologies": {}, "scheduler": named}
+    with pytest.raises(
+        OnlyInNimbus, match=rf"^{called} places in a real Nimbus only; here are Storm's default and even"
+    ):
+        world.take({"do": "round", "answer": answer})
+    assert world.rounds.events == []
+
+
+@pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
+def test_a_request_survives_the_way_through_storm(request_: dict[str, Any]) -> None:
+    body = request_of(world_of(request_).nimbus.cluster(), START_S, [], {}).json()
+    assert body == expected(request_)
+
+
+def expected(request: dict[str, Any]) -> dict[str, Any]:
+    """What Storm shows of it: no changes under way, machines in the order of their ids, dead ones only if in use."""
+    ports: dict[str, set[int]] = {}
+    for topology in request["topologies"]:
+        for slot in topology["placement"].values():
+            ports.setdefault(slot.split(":")[0], set()).add(int(slot.split(":")[1]))
+    dead = [
+        {**m, "ports": sorted(ports[m["name"]])} for m in request["machines"] if not m["alive"] and m["name"] in ports
+    ]
+    machines = [m for m in request["machines"] if m["alive"]] + dead
+    topologies = [
+        {key: value for key, value in topology.items() if key not in ("planned", "rebalancing")}
+        | {"rebalancing": False, "unplaced_why": None}
+        | {"components": sorted(topology["components"], key=lambda c: c["tasks"][0])}
+        | {"edges": sorted(topology["edges"], key=lambda e: (e["source"], e["stream"], e["target"]))}
+        for topology in sorted(request["topologies"], key=lambda t: t["id"])
+    ]
+    head = {"v": 1, "t": START_S, "machines": sorted(machines, key=lambda m: m["supervisor_id"])}
+    return {**head, "topologies": topologies, "last_decision": None}
