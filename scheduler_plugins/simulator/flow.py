@@ -184,12 +184,14 @@ def source_factors(groups: Groups, executed: Floats, room: Floats, size: int) ->
 
 @dataclass(frozen=True)
 class _Arrivals:
-    """What comes to the executors of a level in a step: tuples, their mean origin (s), the variance of their ages (s²)
-    and the short delays of their way that the fluid does not have (s)."""
+    """What comes to the executors of a level in a step, the oldest first: tuples, their mean origin (s), `width` from
+    the oldest to the newest origin (s), the variance of ages among those that come at once (s²), and the short delays of
+    their way that the fluid does not have (s)."""
 
     part: slice
     tuples: Floats
     origin: Floats
+    width: Floats
     spread: Floats
     delay: Floats
 
@@ -201,7 +203,8 @@ class _Step:
         layout = flow.layout
         self._flow, self._now, self._capacity, self._room = flow, now, capacity, room
         self._arrived = np.zeros(layout.size)
-        self._origin = np.zeros(layout.size)  # sum over what arrived, as are the next two
+        self._origin = np.zeros(layout.size)  # sum over what arrived, as are the next three
+        self._width = np.zeros(layout.size)
         self._spread = np.zeros(layout.size)
         self._delay = np.zeros(layout.size)
         self._executed = np.zeros(layout.size)
@@ -216,7 +219,7 @@ class _Step:
         counters.due[part] += due
         counters.missed[part] += missed
         nothing = np.zeros(len(due))
-        return _Arrivals(part, due - missed, nothing + self._middle, nothing, nothing)
+        return _Arrivals(part, due - missed, nothing + self._middle, nothing + now.step_s, nothing, nothing)
 
     def arrive(self, part: slice) -> _Arrivals:
         """At bolts: what those before them have sent; what comes while there is no worker is lost."""
@@ -224,7 +227,8 @@ class _Step:
         self._flow.counters.lost[part] += arrived * (1.0 - up)
         safe = np.maximum(arrived, TINY)
         origin = np.where(arrived > TINY, self._origin[part] / safe, self._middle)
-        return _Arrivals(part, arrived * up, origin, self._spread[part] / safe, self._delay[part] / safe)
+        means = (each[part] / safe for each in (self._width, self._spread, self._delay))
+        return _Arrivals(part, arrived * up, origin, *means)
 
     def execute(self, arrivals: _Arrivals, groups: Groups, arrived: Floats) -> None:
         part, queues = arrivals.part, self._flow.queues
@@ -233,12 +237,12 @@ class _Step:
         if groups.number and self._room is not None:
             executed = self._held_back(part, groups, executed)
         self._executed[part] = executed
-        origin, spread = self._serve(arrivals, there, executed)
+        origin, width = self._serve(arrivals, there, executed)
         own, waits = self._own_delay(part, executed)
-        spread, delay = spread + waits**2, arrivals.delay + own
-        self._count_ages(part, executed, self._middle - origin, spread, delay)
+        sent = _Arrivals(part, executed, origin, width, arrivals.spread + waits**2, arrivals.delay + own)
+        self._count_ages(sent)
         if groups.number:
-            arrived += self._pass_on(part, groups, executed, origin, spread, delay)
+            arrived += self._pass_on(sent, groups)
 
     def _held_back(self, part: slice, groups: Groups, executed: Floats) -> Floats:
         flow, now, layout = self._flow, self._now, self._flow.layout
@@ -250,27 +254,27 @@ class _Step:
         return np.asarray(executed * factor)
 
     def _serve(self, arrivals: _Arrivals, there: Floats, executed: Floats) -> tuple[Floats, Floats]:
-        """Mean origin and variance of ages of what is executed; what waits, and its origins, move on."""
-        queues, part, come = self._flow.queues, arrivals.part, arrivals.origin
+        """Mean origin of what is executed, and from its oldest to its newest (s); what waits moves on."""
+        queues, part = self._flow.queues, arrivals.part
         before, left = queues.waiting[part], there - executed
         left[left < TINY] = 0.0
+        first, last = arrivals.origin - arrivals.width / 2, arrivals.origin + arrivals.width / 2
         if not before.any() and not left.any():
-            queues.oldest[part] = queues.newest[part] = come
-            return come, arrivals.spread
+            queues.oldest[part] = queues.newest[part] = last
+            return arrivals.origin, arrivals.width
         old = np.minimum(executed, before)
         new = executed - old
         oldest, newest = queues.oldest[part], queues.newest[part]
         reached = oldest + (newest - oldest) * np.where(before > TINY, old / np.maximum(before, TINY), 1.0)
-        total, mean_old = np.maximum(executed, TINY), (oldest + reached) / 2
-        origin = np.where(executed > TINY, (old * mean_old + new * come) / total, come)
-        within = old * ((reached - oldest) ** 2 / 12 + (mean_old - origin) ** 2) + new * (come - origin) ** 2
-        first = np.where(before - old > TINY, reached, come)
-        last = np.where(arrivals.tuples - new > TINY, come, newest)
-        empty = left == 0.0
+        end = first + arrivals.width * np.minimum(1.0, new / np.maximum(arrivals.tuples, TINY))
+        both = old * (oldest + reached) / 2 + new * (first + end) / 2
+        origin = np.where(executed > TINY, both / np.maximum(executed, TINY), arrivals.origin)
+        width = np.where(new > TINY, end, reached) - np.where(old > TINY, oldest, first)
         queues.waiting[part] = left
-        queues.oldest[part] = np.where(empty, come, first)
-        queues.newest[part] = np.where(empty, come, np.maximum(first, last))
-        return origin, within / total + arrivals.spread
+        queues.oldest[part] = np.where(before - old > TINY, reached, end)
+        queues.newest[part] = np.where(arrivals.tuples - new > TINY, last, newest)
+        queues.newest[part] = np.maximum(queues.newest[part], queues.oldest[part])
+        return origin, np.maximum(width, 0.0)
 
     def _own_delay(self, part: slice, executed: Floats) -> tuple[Floats, Floats]:
         """Of a tuple that finds no queue in the fluid: its time at the executor, and of that its wait (s).
@@ -288,12 +292,10 @@ class _Step:
         waits = busy / (1.0 - busy) * (1.0 + layout.cv2[part]) / 2 * service
         return service + waits, waits
 
-    def _pass_on(
-        self, part: slice, groups: Groups, executed: Floats, origin: Floats, spread: Floats, delay: Floats
-    ) -> Floats:
+    def _pass_on(self, by: _Arrivals, groups: Groups) -> Floats:
         now, layout = self._now, self._flow.layout
-        row = groups.source - part.start
-        sent = executed[row] * groups.source_selectivity
+        row = groups.source - by.part.start
+        sent = by.tuples[row] * groups.source_selectivity
         of_group = groups.source_group
         total = sums(of_group, sent, groups.number)
         here = groups.source_place >= 0
@@ -302,11 +304,9 @@ class _Step:
         received = far * groups.group_bytes[groups.place_group]
         self._received += sums(groups.place_machine, received, layout.machines)
         safe = np.maximum(total, TINY)
-        mean = sums(of_group, sent * origin[row], groups.number) / safe
-        about = spread[row] + (origin[row] - mean[of_group]) ** 2
-        mean_spread = sums(of_group, sent * about, groups.number) / safe
+        mean = sums(of_group, sent * by.origin[row], groups.number) / safe
+        about = by.spread[row] + (by.origin[row] - mean[of_group]) ** 2
         hop = now.hop_s + (now.remote_hop_s - now.hop_s) * layout.remote_share[groups.source]
-        mean_delay = sums(of_group, sent * (delay[row] + hop), groups.number) / safe
         to = groups.target_group
         arriving = total[to] * groups.target_weight
         if now.reaches is not None:
@@ -314,8 +314,10 @@ class _Step:
         size = layout.size
         self._arrived += sums(groups.target, arriving, size)
         self._origin += sums(groups.target, arriving * mean[to], size)
-        self._spread += sums(groups.target, arriving * mean_spread[to], size)
-        self._delay += sums(groups.target, arriving * mean_delay[to], size)
+        columns = ((self._width, by.width[row]), (self._spread, about), (self._delay, by.delay[row] + hop))
+        for arrived, each in columns:
+            of_target = (sums(of_group, sent * each, groups.number) / safe)[to]
+            np.add(arrived, sums(groups.target, arriving * of_target, size), out=arrived)
         return np.asarray(arriving)
 
     def _that_reaches(self, groups: Groups, arriving: Floats, sent: Floats, reaches: Flags) -> Floats:
@@ -331,13 +333,16 @@ class _Step:
         self._flow.counters.lost += sums(groups.target, np.maximum(arriving - kept, 0.0), layout.size)
         return np.asarray(kept)
 
-    def _count_ages(self, part: slice, executed: Floats, age: Floats, spread: Floats, delay: Floats) -> None:
-        counters, layout = self._flow.counters, self._flow.layout
+    def _count_ages(self, sent: _Arrivals) -> None:
+        """Who leaves later in the step is younger by as much, but where a backlog grows or melts."""
+        counters, layout, part = self._flow.counters, self._flow.layout, sent.part
+        age = self._middle - sent.origin
         if part.start == 0:
-            counters.late[part] += np.where(age > LATE_S, executed, 0.0)
+            counters.late[part] += np.where(age > LATE_S, sent.tuples, 0.0)
             return
-        latency = np.maximum(age, 0.0) + delay
-        at_sinks = executed * layout.sinks[part]
+        latency = np.maximum(age, 0.0) + sent.delay
+        spread = sent.spread + (self._now.step_s - sent.width) ** 2 / 12
+        at_sinks = sent.tuples * layout.sinks[part]
         counters.latency_s[part] += at_sinks * latency
         counters.square_s2[part] += at_sinks * (latency**2 + spread)
 

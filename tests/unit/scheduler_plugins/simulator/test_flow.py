@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from scheduler_plugins.model import Slot
 from scheduler_plugins.simulator.cpu import fair_level
 from scheduler_plugins.simulator.work import ComponentWork, EdgeWork, SimulationError, TopologyWork
+from tests.calibration.star_by_events import STARS, Star, by_events, by_fluid
 from tests.calibration.tuple_by_tuple import Case, batch_interval, cases, fluid_latency_s, shuffled_chain
 from tests.unit.scheduler_plugins.simulator.worlds import FREE, Totals, chain, dealt, world_of
 
@@ -221,3 +223,14 @@ def test_tuple_by_tuple_it_is_that_of_theory_too(case: Case) -> None:
     run = batch_interval(shuffled_chain(case.rate, case.costs_s, case.cv2, case.servers, 200_000, seed=2))
     assert abs(run.mean - case.theory_s) <= 2 * run.half_width
     assert run.half_width < 0.1 * case.theory_s
+
+
+@pytest.mark.parametrize("star", STARS.values(), ids=STARS)
+def test_the_star_gives_what_it_gives_tuple_by_tuple(star: Star) -> None:
+    """But for a second in which its workers connect, and for waits of single tuples that its source's rounds avoid."""
+    short = replace(star, seconds=30.0)
+    exact, fluid = by_events(short), by_fluid(short)
+    assert fluid.tuples * 30 / 29 == pytest.approx(exact.tuples, rel=0.005)
+    assert fluid.latency_s == pytest.approx(
+        exact.latency_s * (29 / 30 if fluid.latency_s > 0.1 else 1), rel=0.01, abs=0.002
+    )
