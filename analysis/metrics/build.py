@@ -251,8 +251,9 @@ def build_latency(at: TableAccess, spans: DataFrame) -> None:
 def build_machine_load(at: TableAccess, spans: DataFrame) -> None:
     intervals, whole = at.read("intervals"), at.read_of_machines("machine_samples")
     samples = whole
-    if late := machine_load.joined_by_policy(at.rows("events")):
-        samples = machine_load.since_joined(whole, small_tables.frame_of_rows(at.spark, late, machine_load.JOINED))
+    if spans_s := machine_load.memberships(at.rows("events")):
+        known = small_tables.frame_of_rows(at.spark, spans_s, machine_load.MEMBERSHIPS)
+        samples = machine_load.of_members(whole, known)
     at.write("cpu", machine_load.cpu(samples, at.read("machines"), intervals, spans))
     at.write("cpu_windows", machine_load.cpu_windows(whole, at.read("zeros")))
     at.write("network", machine_load.network(at.read_of_machines("network_samples"), intervals, spans))

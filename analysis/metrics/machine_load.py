@@ -1,12 +1,14 @@
 """CPU, memory and bytes of each machine in the parts of a run that count (see convergence.interval_rows)."""
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from analysis.metrics.line_seconds import in_windows, line_seconds, parts, seconds_before
-from analysis.record.event_timeline import WHOLE_RUN
+from analysis.record.event_timeline import POLICY_CHANGES, WHOLE_RUN
 from analysis.record.small_tables import Row
 
 
@@ -27,24 +29,42 @@ def in_intervals(intervals: DataFrame, samples: DataFrame, axes: DataFrame, coun
     return inside.select(*parts(samples, counts), "event_id", "phase")
 
 
-JOINED = "run_id string, machine string, joined_s double"
+MEMBERSHIPS = "run_id string, machine string, from_s double, until_s double"
 
 
-def joined_by_policy(events: Iterable[Row]) -> list[tuple[str, str, float]]:
-    """Rows of `JOINED`: when each machine last joined that a policy asked for by itself, in the middle of what is
-    measured."""
-    joined_s: dict[tuple[str, str], float] = {}
+def memberships(events: Iterable[Row]) -> list[tuple[str, str, float, float]]:
+    """Rows of `MEMBERSHIPS`: from when until when each machine was in the cluster that a policy had join, or let go, by
+    itself, in the middle of what is measured. Infinite where it was there as the run began, or is as it ends."""
+    changes: dict[tuple[str, str], list[tuple[float, str]]] = defaultdict(list)
+    by_policy = set()
     for event in sorted(events, key=lambda event: float(event["t_s"])):
-        if event["kind"] == "machines_joined" and event["event_id"]:
-            joined_s |= {(event["run_id"], name): float(event["t_s"]) for name in event["machines"] or ()}
-    return [(run_id, machine, t_s) for (run_id, machine), t_s in joined_s.items()]
+        for name in event["machines"] or () if event["kind"] in POLICY_CHANGES else ():
+            changes[event["run_id"], name].append((float(event["t_s"]), POLICY_CHANGES[event["kind"]]))
+            by_policy |= {(event["run_id"], name)} if event["event_id"] else set()
+    return [(*key, *span) for key, found in changes.items() if key in by_policy for span in _spans(found)]
 
 
-def since_joined(samples: DataFrame, joined: DataFrame) -> DataFrame:
-    """Without what was measured of these machines before they joined."""
+def _spans(changes: Sequence[tuple[float, str]]) -> Iterator[tuple[float, float]]:
+    """Of one machine's changes, in their order; one whose first is that it left was there before."""
+    since_s = -inf if changes[0][1] == "left" else None
+    for t_s, change in changes:
+        if change == "joined" and since_s is None:
+            since_s = t_s
+        elif change == "left" and since_s is not None:
+            yield since_s, t_s
+            since_s = None
+    if since_s is not None:
+        yield since_s, inf
+
+
+def of_members(samples: DataFrame, memberships: DataFrame) -> DataFrame:
+    """Without what was measured of these machines while they were not in the cluster; of others everything."""
     columns = [f.col(f"`{name}`") for name in samples.columns]
-    counts = f.col("joined_s").isNull() | (f.col("t_s") > f.col("joined_s"))
-    return samples.join(f.broadcast(joined), ["run_id", "machine"], how="left").where(counts).select(*columns)
+    spans = memberships.groupBy("run_id", "machine").agg(f.collect_list(f.struct("from_s", "until_s")).alias("spans"))
+    t_s = f.col("t_s")
+    inside = f.exists("spans", lambda span: (t_s > span["from_s"]) & (t_s <= span["until_s"]))
+    there = f.col("spans").isNull() | inside
+    return samples.join(f.broadcast(spans), ["run_id", "machine"], how="left").where(there).select(*columns)
 
 
 def cpu(samples: DataFrame, machines: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:

@@ -1,4 +1,5 @@
 from itertools import pairwise
+from math import inf
 from typing import Any
 
 from hypothesis import given
@@ -6,7 +7,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from analysis.metrics import measurements
-from analysis.metrics.machine_load import JOINED, joined_by_policy, since_joined
+from analysis.metrics.machine_load import MEMBERSHIPS, memberships, of_members
 from analysis.metrics.scale_events import events_of_run, scale_event_rows
 from analysis.record.small_tables import frame_of_rows
 
@@ -145,17 +146,26 @@ def test_the_join_of_a_scale_out_is_in_its_request() -> None:
     assert [row["joined"] for row in events_of_run(plan, AXIS, machines=4)] == [[], ["m5"]]
 
 
-def test_what_a_machine_did_before_a_policy_had_it_is_not_its_load() -> None:
+def test_what_a_machine_did_while_it_was_not_in_the_cluster_is_not_its_load() -> None:
+    """m1 is there all the time; m2 is let go, comes back and is let go again; m4 joins for the plan and leaves for the
+    policy; m5 joins, leaves and comes back; m6 joins once; m7 is the plan's alone."""
     lines = [
-        event(100, "machines_joined", machines=["m4"]),
+        event(100, "machines_joined", machines=["m4", "m7"]),
         event(110, "machines_joined", machines=["m5", "m6"], event_id="e1"),
-        event(150, "machines_joined", machines=["m5"], event_id="e1"),
+        event(120, "machines_left", machines=["m2", "m4", "m5"], event_id="e1"),
+        event(150, "machines_joined", machines=["m2", "m5"], event_id="e1"),
+        event(170, "machines_left", machines=["m2"], event_id="e1"),
     ]
-    assert joined_by_policy(lines) == [("r", "m5", 150.0), ("r", "m6", 110.0)]
+    assert sorted(memberships(reversed(lines))) == [
+        ("r", "m2", -inf, 120.0), ("r", "m2", 150.0, 170.0), ("r", "m4", 100.0, 120.0), ("r", "m5", 110.0, 120.0),
+        ("r", "m5", 150.0, inf), ("r", "m6", 110.0, inf),
+    ]  # fmt: skip
 
 
-def test_the_load_of_a_machine_counts_from_when_it_last_joined(spark: SparkSession) -> None:
-    seconds = [("r", "m5", 150.0), ("r", "m5", 151.0), ("r", "m1", 100.0), ("other", "m5", 100.0)]
-    samples = frame_of_rows(spark, seconds, "run_id string, machine string, t_s double")
-    kept = since_joined(samples, frame_of_rows(spark, [("r", "m5", 150.0)], JOINED)).collect()
-    assert sorted(tuple(row) for row in kept) == [("other", "m5", 100.0), ("r", "m1", 100.0), ("r", "m5", 151.0)]
+def test_the_load_of_a_machine_is_that_of_each_time_in_which_it_was_a_member(spark: SparkSession) -> None:
+    seconds = [("r", "m5", t) for t in (110.0, 111.0, 120.0, 121.0, 150.0, 151.0)]
+    samples = frame_of_rows(spark, [*seconds, ("r", "m1", 100.0), ("other", "m5", 100.0)],
+                            "run_id string, machine string, t_s double")  # fmt: skip
+    spans = frame_of_rows(spark, [("r", "m5", 110.0, 120.0), ("r", "m5", 150.0, inf)], MEMBERSHIPS)
+    kept = sorted(tuple(row) for row in of_members(samples, spans).collect())
+    assert kept == [("other", "m5", 100.0), ("r", "m1", 100.0), *(("r", "m5", t) for t in (111.0, 120.0, 151.0))]
