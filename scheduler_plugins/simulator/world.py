@@ -214,8 +214,12 @@ class World:
             self._cut.append(self._sample())
 
     def _step_s(self) -> float:
-        is_changing = any(not worker.is_active for worker in self.workers.values())
-        return max(READY, min(self.step_s, SHORT_STEP_S) if is_changing else self.step_s)
+        """Short while anything starts, and never across the begin of a start: it would have the cores of its whole
+        step."""
+        starting = [worker.begun_s - self.now for worker in self.workers.values() if not worker.is_active]
+        if not starting:
+            return max(READY, self.step_s)
+        return max(READY, min(self.step_s, SHORT_STEP_S, *(left_s for left_s in starting if left_s > READY)))
 
     def _rebuild(self) -> None:
         """What runs has changed: count what was, then go on with what is."""

@@ -29,6 +29,16 @@ def test_a_worker_starts_as_fast_as_its_machine_lets_it() -> None:
     assert first == pytest.approx(1004.0)
 
 
+def test_a_worker_that_follows_another_gets_no_core_before_it_begins() -> None:
+    """Half a second of a stop, then 2 CPU seconds on half a core: the steps do not go across its begin."""
+    costs = replace(STARTS, stop_s=0.5)
+    world, totals = world_of(chain(100.0, [0.0]), cores=0.5, costs=costs), Totals()
+    world.advance(1020, totals.take)
+    world.assign("x-1", moved(world, 4, Slot("m1", 6700)))
+    world.advance(1040, totals.take)
+    assert world.workers["x-1", M1].ready_s == pytest.approx(1020 + 0.5 + 4.0, abs=0.5)
+
+
 def test_only_workers_whose_executors_change_restart() -> None:
     world, totals = world_of(chain(100.0, [0.0, 0.0], 2), costs=STARTS, machines=3), Totals()
     world.advance(1020, totals.take)
