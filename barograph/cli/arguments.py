@@ -10,7 +10,7 @@ import yaml
 
 from barograph.errors import ExperimentError
 
-TESTBED = "local, ec2, emulab or existing, instead of the experiment's (docs/ has a page on each)"
+TESTBED = "local, simulated, ec2, emulab or existing, instead of the experiment's (docs/ has a page on each)"
 
 
 def add_testbed(command: argparse.ArgumentParser) -> None:

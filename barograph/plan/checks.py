@@ -55,7 +55,7 @@ def check(experiment: Experiment) -> None:
     """Raises ExperimentError with every complaint, or the testbed's own error where machines do not fit."""
     complaints = [
         complaint
-        for test in (_topology, _policies, _isolation, _claims, _slots, _faults, _booting, _courses)
+        for test in (_topology, _policies, _isolation, _claims, _slots, _faults, _booting, _courses, _simulated)
         for complaint in test(experiment)
     ]
     if complaints:
@@ -261,6 +261,13 @@ def _courses(experiment: Experiment) -> Sequence[str]:
                 f" {MOST_WINDOW_S:g}, for workers hear of it as they post"
             )
     return said
+
+
+def _simulated(experiment: Experiment) -> Sequence[str]:
+    """Only where it is to be simulated: what the simulator does not have."""
+    from barograph.plan.simulation import complaints
+
+    return complaints(experiment)
 
 
 def _can_boot(testbed: Testbed) -> bool:

@@ -13,9 +13,10 @@ from functools import partial
 from barograph.errors import MachineLost, MachineRecalled, RunBroken, ServiceRestarted
 from barograph.machines import holdings, series_lease
 from barograph.plan.blocks import PlannedRun
-from barograph.plan.checks import place_of
+from barograph.plan.checks import place_of, testbed_of
 from barograph.plan.events.kind import FAILOVER_S
 from barograph.plan.experiment import Experiment, TopologyChoice
+from barograph.plan.simulation import is_simulated
 from barograph.policy_service import LostTasks, ServiceClient, ServiceState, WorkerRestart, absent_machines
 from barograph.run.cluster import Cluster
 from barograph.run.monitor import RESTART_PATIENCE, RunMonitor, SteadyTest, steady_test
@@ -23,7 +24,7 @@ from barograph.run.rate_courses import RateCourses
 from barograph.series.progress import ProgressFile
 from barograph.series.run_record import Clock, Listener, MonotonicClock, RunRecord
 from barograph.series.series import Series
-from barograph.settings import fake_pace
+from barograph.settings import cluster_dir, fake_pace
 from inventory.testbed import Disturbance
 
 TOPOLOGY_PATIENCE_S = 10.0
@@ -317,9 +318,10 @@ class RunContext:
 
 
 def context_of(series: Series) -> SeriesContext:
-    """Machines in memory have a cluster in memory, all others have Storm on them."""
-    in_memory = place_of(series.experiment.testbed) == "memory"
-    return _fake_context(series) if in_memory else _storm_context(series)
+    """Machines in memory have a cluster in memory, simulated or a fake; all others have Storm on them."""
+    if place_of(series.experiment.testbed) != "memory":
+        return _storm_context(series)
+    return _simulated_context(series) if is_simulated(series.experiment) else _fake_context(series)
 
 
 def _storm_context(series: Series) -> SeriesContext:
@@ -335,8 +337,8 @@ def _storm_context(series: Series) -> SeriesContext:
 
 
 @dataclass(frozen=True)
-class _FakeMachineSupply:
-    """The fake testbed's machines come and go as those of a real one do, so that what they cost is counted."""
+class _MachineSupply:
+    """Machines in memory come and go as those of a real testbed do, so that what they cost is counted."""
 
     series: Series
 
@@ -350,6 +352,23 @@ class _FakeMachineSupply:
         return series_lease.recalled(self.series)
 
 
+def _machine_supply(series: Series) -> _MachineSupply | None:
+    return _MachineSupply(series) if series_lease.saved_lease(series.folder) else None
+
+
+def _simulated_context(series: Series) -> SeriesContext:
+    from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
+    from inventory.simulated import SimulatedTestbed
+
+    experiment, testbed = series.experiment, testbed_of(series.experiment.testbed)
+    assert isinstance(testbed, SimulatedTestbed), "else it is not simulated"
+    lease = series_lease.saved_lease(series.folder)
+    clock, folder = SimulatedClock(fake_pace()), cluster_dir(lease.lease_id if lease else series.series_id)
+    cluster = SimulatedCluster(experiment, testbed, clock, folder, _machine_supply(series))
+    listener = ProgressFile(series.folder)
+    return SeriesContext(experiment, cluster, cluster, clock, listener, steady_test)
+
+
 def _fake_context(series: Series) -> SeriesContext:
     from barograph.run.fake_cluster import FakeClock, FakeStorm
 
@@ -361,7 +380,7 @@ def _fake_context(series: Series) -> SeriesContext:
         experiment.workers(),
         tuple(each.name for each in experiment.every_topology()),
         experiment.testbed.joining,
-        _FakeMachineSupply(series) if series_lease.saved_lease(series.folder) else None,
+        _machine_supply(series),
     )
     covered = partial(holdings.require_covered, series)
     return SeriesContext(experiment, storm, storm, clock, ProgressFile(series.folder), steady_test, covered)

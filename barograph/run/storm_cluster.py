@@ -266,7 +266,7 @@ class StormCluster:
         starting = self.series.experiment.starting()
         requests = {request.name: request.type for request in machine_requests(self.series.experiment)[1:]}
         types = requests | {machine.name: machine.type for machine in self.machines if machine.name != "master"}
-        machines = {name: _machine_facts(type, name not in starting) for name, type in types.items()}
+        machines = {name: machine_facts(type, name not in starting) for name, type in types.items()}
         return ClusterFacts(machines, versions(), box_facts())
 
     def _describe(self) -> None:
@@ -312,7 +312,7 @@ def ansible_groups(experiment: Experiment, present: Iterable[str] = ()) -> dict[
     return {"master": ["master"], "workers": workers, "joining": workers[experiment.machines.before :]}
 
 
-def _machine_facts(type: MachineType, joins: bool) -> Mapping[str, object]:
+def machine_facts(type: MachineType, joins: bool) -> Mapping[str, object]:
     sizes = {"cores": type.cores, "memory_mb": type.memory_mb, "bandwidth_mbit": type.bandwidth_mbit}
     return {"type": type.name, **sizes, "slots": type.slots, "joins_at_scale": joins}
 

@@ -172,7 +172,7 @@ def _is_even(state: ServiceState) -> bool:
     return fresh and len(rates) == 5 and max(rates) < 1.2 * min(rates)
 
 
-@pytest.fixture(scope="module", params=["fake", pytest.param("local", marks=pytest.mark.integration)])
+@pytest.fixture(scope="module", params=["fake", "simulated", pytest.param("local", marks=pytest.mark.integration)])
 def life(request: pytest.FixtureRequest) -> Iterator[Life]:
     with short_folder() as folder, pytest.MonkeyPatch.context() as patch:
         for name in ("STATE", "RESULTS", "HOME"):

@@ -1,0 +1,262 @@
+"""A cluster that is simulated: the same runs, policies, policy service and records as on machines, in simulated time.
+
+Machines, workers and tuples are `scheduler_plugins.simulator`'s, Nimbus and the bridge `scheduler_plugins.driver`'s,
+the policy service is the real one in process. Times of what is no part of a measurement (a boot, a supervisor's start)
+are constants here. docs/simulator.md says how far the numbers can be trusted.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Protocol
+
+from barograph.errors import ExperimentError
+from barograph.plan.blocks import PlannedRun
+from barograph.plan.checks import machine_requests
+from barograph.plan.events.kind import RunningWorker
+from barograph.plan.experiment import Experiment, TopologyChoice
+from barograph.plan.simulation import simulated_topology
+from barograph.run.cluster import ClusterFacts, Collection
+from barograph.run.fake_cluster import FakeClock
+from barograph.run.service_in_process import InProcessService
+from barograph.run.simulation import Simulation
+from barograph.run.storm_cluster import machine_facts, render_topology
+from inventory.machines import MachineType
+from inventory.simulated import SimulatedTestbed
+from inventory.testbed import Disturbance
+from playbooks.clock import ClockOffset
+from playbooks.cluster import NO_SAMPLES
+from scheduler_plugins.simulator.work import MachineSize
+from topologies.work import topology_work
+
+BEGIN_S = 1_767_225_600.0  # 2026-01-01, 0:00 UTC: no record says when it was simulated
+SUPERVISOR_S = 4.0  # from the start of a supervisor until Nimbus hears of it
+RESTART_S = 8.0  # of a machine that crashed
+FORGET_S = 2.0  # so often it is looked whether Nimbus has forgotten a machine
+KILL_S = 1.0  # Storm waits before it ends a topology's workers
+SETTLE_S = 3.0  # until the last lines of workers are written
+
+
+class MachineSupply(Protocol):
+    """The lease on the testbed, where machines come and go on record."""
+
+    def grow(self, machines: Sequence[str]) -> object: ...
+
+    def give_back(self, machines: Sequence[str]) -> object: ...
+
+    def recalled(self) -> tuple[str, ...]: ...
+
+
+class SimulatedClock(FakeClock):
+    """Whoever sleeps lets the cluster's time pass."""
+
+    def __init__(self, pace: float = 0.0) -> None:
+        super().__init__(BEGIN_S, pace)
+        self.advance: Callable[[float], None] = lambda _until_s: None
+
+    def _pass(self, seconds: float) -> None:
+        super()._pass(seconds)
+        self.advance(self.unshifted())
+
+
+class SimulatedCluster(InProcessService):
+    """Passes for Cluster and ServiceClient. `folder` is emptied at each reset."""
+
+    def __init__(
+        self, experiment: Experiment, testbed: SimulatedTestbed, clock: SimulatedClock, folder: Path,
+        supply: MachineSupply | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(lambda: self.simulation.state)
+        self._experiment, self._testbed, self._clock, self._folder = experiment, testbed, clock, folder
+        self._supply = supply
+        self._booted: set[str] = set()
+        self._types = {each.name: each.type for each in machine_requests(experiment)[1:]}
+        self.simulation = self._begin(0)
+        clock.advance = self._advance
+
+    def _advance(self, until_s: float) -> None:
+        self.simulation.advance(until_s)
+
+    def _begin(self, seed: int) -> Simulation:
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True)
+        there = [self._size(name) for name in self._experiment.acquired()]
+        testbed, now = self._testbed, self._clock.unshifted()
+        simulation = Simulation(there, testbed.costs, testbed.options, self._folder, now, seed)
+        for name in self._experiment.starting():
+            simulation.register(name)
+        self._booted.clear()
+        return simulation
+
+    def _size(self, name: str) -> MachineSize:
+        type = self._type(name)
+        return MachineSize(name, type.cores, type.bandwidth_mbit, type.slots)
+
+    def _type(self, name: str) -> MachineType:
+        """Of one that only a policy asks for: as all others."""
+        return self._types.get(name) or next(iter(self._types.values()))
+
+    def deploy(self) -> None:
+        """There is nothing to put anywhere."""
+
+    def reset(self, run: PlannedRun) -> None:
+        if self._booted:
+            self.give_back(sorted(self._booted))
+        self.simulation = self._begin(run.seed)
+
+    def submit(self, run: PlannedRun, topology: TopologyChoice) -> None:
+        flux = render_topology(topology, run.seed)
+        name = f"topology-{topology.name}.yaml" if self._experiment.topologies else "topology.yaml"
+        (self._folder / name).write_text(flux, encoding="utf-8")
+        number = 1 + len(self.simulation.state.topologies)
+        topology_id = f"{topology.name}-{number}-{int(self._clock.unshifted())}"
+        shape, work = simulated_topology(flux, topology_id)
+        self.simulation.submit(shape, work, has_traffic=topology_work(flux).has_traffic)
+
+    def kill(self, topology: str) -> None:
+        self.simulation.nimbus.kill(topology, KILL_S)
+        self._clock.sleep(KILL_S + SETTLE_S)
+
+    def join(self, machines: Sequence[str]) -> None:
+        self._clock.sleep(SUPERVISOR_S)
+        for name in machines:
+            self.simulation.register(name)
+
+    def grow(self, machines: Sequence[str]) -> Mapping[str, float | None]:
+        if self._supply is not None:
+            self._supply.grow(machines)
+        boot_s = self._testbed.options.boot_s
+        try:
+            self._clock.sleep(boot_s)
+        except BaseException:
+            self.give_back(machines)
+            raise
+        for name in machines:
+            self.simulation.world.add_machine(self._size(name))
+        self.simulation.absent.difference_update(machines)
+        self._booted.update(machines)
+        return dict.fromkeys(machines, boot_s)
+
+    def leave(self, machines: Sequence[str]) -> None:
+        for name in machines:
+            self.simulation.nimbus.machine_down(name)
+        while any(self.simulation.is_registered(name) for name in machines):
+            self._clock.sleep(FORGET_S)
+
+    def give_back(self, machines: Sequence[str]) -> bool:
+        if self._supply is not None:
+            self._supply.give_back(machines)
+        self.simulation.absent.update(machines)
+        self._booted.difference_update(machines)
+        return True
+
+    def crash(self, machine: str) -> None:
+        self.simulation.world.crash(machine)
+        self.simulation.nimbus.machine_down(machine)
+
+    def restart(self, machine: str) -> None:
+        self._clock.sleep(RESTART_S)
+        self.simulation.world.restart(machine)
+        self.simulation.register(machine)
+
+    def disturb(self, machines: Sequence[str], disturbance: Disturbance) -> None:
+        for name in machines:
+            load, amount = self.simulation.load(name), disturbance.amount or 0.0
+            if disturbance.kind == "cpu_load":
+                load.busy = amount
+            elif disturbance.kind == "slow_cpu":
+                load.speed = amount
+            elif disturbance.kind == "lan_cut":
+                load.is_cut = True
+                self.simulation.nimbus.machine_down(name)
+            elif disturbance.kind == "partition":
+                load.unreached = frozenset(machines) - {name}
+            elif disturbance.kind == "sample_loss":
+                self.simulation.silent.add(name)
+            else:
+                raise ExperimentError(f"{disturbance.kind}: the simulator knows nothing of it")
+
+    def end_disturbance(self, machines: Sequence[str], disturbance: Disturbance) -> None:
+        for name in machines:
+            load = self.simulation.load(name)
+            if disturbance.kind == "cpu_load":
+                load.busy = 0.0
+            elif disturbance.kind == "slow_cpu":
+                load.speed = 1.0
+            elif disturbance.kind == "partition":
+                load.unreached = frozenset()
+            elif disturbance.kind == "sample_loss":
+                self.simulation.silent.discard(name)
+            elif disturbance.kind == "lan_cut" and load.is_cut:
+                load.is_cut = False
+                self.simulation.register(name)
+
+    @contextmanager
+    def worker_on(self, machine: str) -> Iterator[RunningWorker]:
+        world = self.simulation.world
+        there = sorted((slot, topology_id) for topology_id, slot in world.workers if slot.machine == machine)
+        if not there:
+            raise ExperimentError(f"no worker runs on {machine}: name another machine for the worker_crash")
+        slot, topology_id = there[0]
+        yield RunningWorker(str(slot), lambda: world.kill_worker(topology_id, slot))
+
+    def stop(self) -> None:
+        simulation = self.simulation
+        for topology_id in simulation.nimbus.topology_ids():
+            if simulation.nimbus.status(topology_id) != "KILLED":
+                simulation.nimbus.kill(simulation.nimbus.topology(topology_id).name, KILL_S)
+        if simulation.world.topologies:
+            self._clock.sleep(KILL_S + SETTLE_S)
+        simulation.close_lines()
+
+    def collect(self, folder: Path, machines: Sequence[str]) -> Collection:
+        for name in machines:
+            for path, content in self.simulation.files_of(name).items():
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                (folder / path).write_bytes(content)
+        if "master" in machines:
+            self._collect_master(folder)
+        return Collection(() if (folder / "workers").exists() else (NO_SAMPLES,))
+
+    def _collect_master(self, folder: Path) -> None:
+        for flux in self._folder.glob("topology*.yaml"):
+            shutil.copy(flux, folder)
+        decisions = self.simulation.state.log_path
+        (folder / "decisions.jsonl").write_bytes(decisions.read_bytes() if decisions.exists() else b"")
+        logs = folder / "logs" / "master"
+        logs.mkdir(parents=True, exist_ok=True)
+        lines = (json.dumps(event) + "\n" for event in self.simulation.bridge.events)
+        (logs / "bridge.jsonl").write_text("".join(lines), encoding="utf-8")
+
+    def clock_offsets_ms(self, machines: Sequence[str], now: Callable[[], float]) -> Mapping[str, ClockOffset | None]:
+        """All have one clock, which the run's own may have been shifted from."""
+        ahead_ms = (now() - self._clock.unshifted()) * 1000
+        return {name: ClockOffset(-ahead_ms, 0.0) for name in machines}
+
+    def silent_machines(self) -> tuple[str, ...]:
+        world = self.simulation.world
+        return tuple(each.name for each in world.machines if not self.simulation.load(each.name).is_alive)
+
+    def recalled(self) -> tuple[str, ...]:
+        return self._supply.recalled() if self._supply is not None else ()
+
+    def make_whole(self) -> bool:
+        """The next run begins with machines of its own."""
+        return True
+
+    def facts(self) -> ClusterFacts:
+        starting = self._experiment.starting()
+        names = dict.fromkeys((*self._types, *sorted(self._booted)))
+        machines = {name: machine_facts(self._type(name), name not in starting) for name in names}
+        return ClusterFacts(machines, {"storm": "none: simulated"}, simulated_facts(self._testbed))
+
+
+def simulated_facts(testbed: SimulatedTestbed) -> dict[str, object]:
+    """What a record says of how it was simulated."""
+    options = testbed.options.model_dump(exclude={"costs"})
+    return {"simulated": {**options, "costs": asdict(testbed.costs)}}

@@ -1,0 +1,172 @@
+"""One run's simulated cluster in time: the world of machines and tuples, a Nimbus with the bridge, and the real policy
+service in process, on one clock. What workers and probes write goes to the service and into files at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from analysis.record import worker_files
+from barograph.run.service_in_process import PatientDecisions
+from inventory.simulated import SimulatedOptions
+from scheduler_plugins.driver.cluster import Supervisor
+from scheduler_plugins.driver.nimbus import Nimbus
+from scheduler_plugins.driver.rounds import ServiceInProcess, bridge_in
+from scheduler_plugins.model import Slot, Topology
+from scheduler_plugins.service_state import ServiceState
+from scheduler_plugins.simulator.lines import Line, MachineLines, WorkerLines
+from scheduler_plugins.simulator.work import Costs, Load, MachineSize, TopologyWork
+from scheduler_plugins.simulator.world import Assignment, Sample, World
+
+FIRST_PORT = 6700
+SEEDS = 1_000_003  # a run's seed and that of the testbed's options make one
+
+
+class Simulation:
+    """`folder`: where everything is written, empty at the beginning. `now`: simulated epoch seconds."""
+
+    def __init__(
+        self,
+        machines: Sequence[MachineSize],
+        costs: Costs,
+        options: SimulatedOptions,
+        folder: Path,
+        now: float,
+        seed: int,
+    ) -> None:
+        self.folder = folder
+        self.nimbus = Nimbus(start_s=now)
+        self.state = ServiceState(folder, clock=self.nimbus.clock)
+        self.bridge = bridge_in(self.nimbus, ServiceInProcess(self.state, PatientDecisions().decide))
+        self.world = World(
+            list(machines), costs, now, seed + SEEDS * options.seed, options.step_s, float(options.sample_s), self._due
+        )
+        self.silent: set[str] = set()  # machines whose samples do not reach the service
+        self.absent: set[str] = set()  # that the testbed has back, or that never came
+        self._workers = WorkerLines(float(options.sample_s))
+        self._machines = MachineLines(float(options.sample_s))
+        self._files = SampleFiles(folder)
+
+    def advance(self, until_s: float) -> None:
+        """Let simulated time pass."""
+        while True:
+            t = min(until_s, max(self.nimbus.next_s, self.world.now))
+            self.world.advance(t, self._take)
+            self._apply(t)
+            if t >= until_s:
+                return
+
+    def _apply(self, t: float) -> None:
+        """What Nimbus has changed by now. Workers of a topology that it has forgotten end."""
+        for change in self.nimbus.advance(t):
+            if change.topology_id in self.nimbus.topology_ids():
+                self._assign(change.topology_id, change.after)
+        known = self.nimbus.topology_ids()
+        for topology_id, deployment in list(self.world.topologies.items()):
+            if topology_id not in known:
+                self.world.kill(topology_id)
+                continue
+            is_paused = self.nimbus.status(topology_id) != "ACTIVE"
+            if deployment.is_paused != is_paused:
+                self.world.pause(topology_id, is_paused)
+
+    def _assign(self, topology_id: str, after: Mapping[tuple[int, int], Slot]) -> None:
+        components = self.nimbus.topology(topology_id).components
+        executors = {component.name: len(component.executors) for component in components}
+        placement = {task: slot for (first, last), slot in after.items() for task in range(first, last + 1)}
+        self.world.assign(topology_id, Assignment(executors, placement))
+
+    def _due(self, topology_id: str, component: str, from_s: float, until_s: float) -> float:
+        return self.state.due_seconds(self.world.topologies[topology_id].work.name, component, from_s, until_s)
+
+    # What is written
+
+    def _take(self, sample: Sample) -> None:
+        self._note(self._workers.take(sample))
+        machines = self.world.machines
+        cores = {each.name: each.cores * self.load(each.name).speed for each in machines if self.is_up(each.name)}
+        lines = self._machines.take(sample, cores, [each.name for each in machines])
+        self._files.add_machines(lines)
+        self.state.take_machine_samples(line for line in lines if line["machine"] not in self.silent)
+
+    def _note(self, lines: Sequence[Line]) -> None:
+        self._files.add_workers(lines)
+        self.state.take_samples([line for line in lines if line["machine"] not in self.silent])
+
+    def close_lines(self) -> None:
+        """The last lines of workers that have ended."""
+        if not self.world.topologies:
+            self._note(self._workers.end())
+
+    def files_of(self, machine: str) -> Mapping[str, bytes]:
+        """What is on a machine's disk, by path in a record."""
+        return self._files.of(machine)
+
+    # Machines and topologies
+
+    def load(self, machine: str) -> Load:
+        return self.world.load(machine)
+
+    def is_up(self, machine: str) -> bool:
+        return machine not in self.absent and self.load(machine).is_alive
+
+    def register(self, machine: str) -> None:
+        """Its supervisor works, and Nimbus hears of it."""
+        size = next(each for each in self.world.machines if each.name == machine)
+        ports = tuple(range(FIRST_PORT, FIRST_PORT + size.slots))
+        self.nimbus.machine_up(Supervisor(machine, machine, ports))
+
+    def is_registered(self, machine: str) -> bool:
+        return any(each.name == machine and each.alive for each in self.nimbus.cluster().supervisors)
+
+    def submit(self, topology: Topology, work: TopologyWork, *, has_traffic: bool) -> None:
+        if has_traffic:
+            self._workers.traced.add(topology.topology_id)
+        self.world.submit(topology.topology_id, work)
+        self.nimbus.submit(topology)
+
+
+class SampleFiles:
+    """The files of workers and probes, on disk as they grow: a run of two days does not fit into memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        for name in ("workers", "machines"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        self._names: dict[tuple[str, int, int], str] = {}  # machine, port and process → file
+
+    def add_workers(self, lines: Iterable[Line]) -> None:
+        blocks: dict[str, list[bytes]] = {}
+        for line in lines:
+            process = (line["machine"], line["port"], line["pid"])
+            name = self._names.get(process)
+            if name is None:
+                name = self._names[process] = self._new_name(line)
+                blocks[name] = [worker_files.header().content]
+            blocks.setdefault(name, []).append(worker_files.block(line))
+        for name, parts in blocks.items():
+            with (self._folder / "workers" / name).open("ab") as file:
+                file.write(b"".join(part + worker_files.MARKER for part in parts))
+
+    def _new_name(self, line: Line) -> str:
+        """By when the process began; a millisecond later where there is such a file."""
+        since_ms, taken = round((line["t"] - line["dt_s"]) * 1000), set(self._names.values())
+        while (name := f"{line['machine']}-{line['port']}-{since_ms}{worker_files.SUFFIX}") in taken:
+            since_ms += 1
+        return name
+
+    def add_machines(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        for line in lines:
+            with (self._folder / "machines" / f"{line['machine']}.jsonl").open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+    def of(self, machine: str) -> Mapping[str, bytes]:
+        mine = [f"workers/{name}" for (owner, *_), name in self._names.items() if owner == machine]
+        own = self._folder / "machines" / f"{machine}.jsonl"
+        return {
+            **{path: (self._folder / path).read_bytes() for path in mine},
+            **({f"machines/{machine}.jsonl": own.read_bytes()} if own.exists() else {}),
+        }
