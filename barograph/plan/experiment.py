@@ -64,7 +64,7 @@ class TopologyChoice:
 class TestbedChoice:
     """Where machines come from, and what they are."""
 
-    name: Word  # local, ec2, emulab, existing
+    name: Word  # local, simulated, ec2, emulab, existing
     machine_type: Word  # a type of inventory/machine_types.yaml
     scale: Annotated[float, Field(strict=True, gt=0, le=1)] = 1.0  # of the type's cores and memory, if emulated
     bandwidth_mbit: Annotated[float, Field(strict=True, gt=0, le=100_000)] = 100.0  # of each machine
