@@ -185,8 +185,8 @@ def source_factors(groups: Groups, executed: Floats, room: Floats, size: int) ->
 @dataclass(frozen=True)
 class _Arrivals:
     """What comes to the executors of a level in a step, the oldest first: tuples, their mean origin (s), `width` from
-    the oldest to the newest origin (s), the variance of ages among those that come at once (s²), and the short delays of
-    their way that the fluid does not have (s)."""
+    the oldest to the newest origin (s), the variance of ages among those that come at once (s²), and the short delays
+    of their way that the fluid does not have (s)."""
 
     part: slice
     tuples: Floats
@@ -290,6 +290,7 @@ class _Step:
         service = np.minimum(service, now.step_s)
         busy = np.minimum(executed / np.maximum(capacity, TINY), HIGHEST_UTILISATION)
         waits = busy / (1.0 - busy) * (1.0 + layout.cv2[part]) / 2 * service
+        waits = np.where(self._flow.queues.waiting[part] > 0.0, 0.0, waits)  # its queue is the fluid's
         return service + waits, waits
 
     def _pass_on(self, by: _Arrivals, groups: Groups) -> Floats:
