@@ -19,7 +19,7 @@ from analysis.numerals import number
 from analysis.record import small_tables, wall_time
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.small_tables import rows
-from analysis.report import latency_sentences, page, series_tables
+from analysis.report import latency_sentences, page, series_tables, simulated
 from analysis.report import series_tables as shown
 from analysis.report.figures import series_data
 from analysis.report.figures.catalogue import Figure, page_figure
@@ -150,7 +150,12 @@ def collect(paths: SeriesPaths, found: Comparison) -> Content:
         series_id=paths.root.name,
         end_reason=_reason_of_end(paths.root),
         wall_time=_wall_time_text(paths.root),
-        notes=[*found.notes, *series_tables.machine_warnings(paths), *latency_sentences.series_sentences(paths)],
+        notes=[
+            *filter(None, [simulated.sentence(runs)]),
+            *found.notes,
+            *series_tables.machine_warnings(paths),
+            *latency_sentences.series_sentences(paths),
+        ],
         primary=[_table_row(found, row) for row in found.rows if row.primary],
         secondary=[_table_row(found, row) for row in found.rows if not row.primary],
         figures=_figures(paths, found),

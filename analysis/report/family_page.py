@@ -17,7 +17,7 @@ from analysis.metrics import scale_decisions
 from analysis.metrics.scale_decisions import AblationRow
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import Row, rows
-from analysis.report import index_page, page
+from analysis.report import index_page, page, simulated
 from analysis.report.figures import decision_graph, paper_figures, series_data, topology_graph
 from analysis.report.figures.catalogue import Figure, page_figure
 from analysis.report.figures.points import Drawing
@@ -56,6 +56,7 @@ class Source:
 @dataclass(frozen=True)
 class FamilyContent:
     family: str
+    simulated: str  # what is to be known of runs that were; empty for others
     figures: list[FamilyFigure]
     counts: list[tuple[str, int]]
     ledger: list[Row]
@@ -102,6 +103,7 @@ def collect(
     files["claims"] = page.row_downloads("claims", claim_rows)
     return FamilyContent(
         family=" and ".join(sorted({experiment.partition("/")[0] for experiment in series})),
+        simulated=simulated.sentence([run for paths in series.values() for run in rows(paths, "runs")]),
         figures=family_figures,
         counts=[(verdict, verdicts[verdict]) for verdict in VERDICTS],
         ledger=claim_rows,

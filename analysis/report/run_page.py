@@ -14,7 +14,7 @@ from analysis.record.event_timeline import WHOLE_CLUSTER, WHOLE_RUN, EventOutcom
 from analysis.record.files import RunPaths, SeriesPaths
 from analysis.record.run_errors import ErrorGroup, RunErrors
 from analysis.record.small_tables import HISTOGRAM, Row, by_run, rows, topologies, topology_suffix, topology_words
-from analysis.report import latency_sentences, page, series_tables
+from analysis.report import latency_sentences, page, series_tables, simulated
 from analysis.report.figures import run_timeline, style
 from analysis.report.figures.catalogue import Figure, page_figure
 from analysis.report.figures.run_timeline import RunData, Windows
@@ -260,6 +260,7 @@ def facts(
     """What the run was, in the order in which a reader asks."""
     start_s, end_s = run["started_s"], run["ended_s"]
     values = {
+        "simulated": simulated.sentence([run]),
         "policy": " ".join(part for part in (run["policy"], _parameters(run["parameters"])) if part),
         "topology differs": _topology_changes(record),
         "block, order": ", ".join(str(run[name]) for name in ("block", "order") if run[name] is not None),

@@ -22,7 +22,7 @@ from analysis.record import event_timeline, small_tables
 from analysis.record.event_timeline import FIRST_EVENT, WHOLE_CLUSTER, EventOutcome
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.small_tables import Row, rows
-from analysis.report import index_page, latency_sentences, page, run_page, series_tables
+from analysis.report import index_page, latency_sentences, page, run_page, series_tables, simulated
 from analysis.report.figures import catalogue, decision_graph, series_data, style, topology_graph
 from analysis.report.figures.catalogue import Figure, page_figure
 from analysis.report.figures.decision_graph import DecisionRow
@@ -172,6 +172,7 @@ class SeriesContent:
     all_runs: int
     sections: list[Section]  # one, or of the cluster and each of several topologies
     legend: list[tuple[str, str]]  # variant and its colour in every figure
+    simulated: str  # what is to be known of runs that were; empty for others
     notes: list[str]
     ledger: list[Row]
     elsewhere: list[str]
@@ -201,8 +202,8 @@ class SeriesContent:
     @property
     def headline(self) -> str:
         """Of the only topology, or of the cluster."""
-        first = self.sections[0]
-        return f"{first.title}: {first.headline}" if first.name else first.headline
+        first, how = self.sections[0], "Simulated. " if self.simulated else ""
+        return how + (f"{first.title}: {first.headline}" if first.name else first.headline)
 
 
 def build_report(series_dir: Path | str) -> Path:
@@ -245,6 +246,7 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow], conditions: Conditi
         all_runs=len(runs),
         sections=sections,
         legend=_legend(runs),
+        simulated=simulated.sentence(runs),
         notes=[*series_tables.exclusions(runs), *series_tables.machine_warnings(paths)],
         ledger=[ledger_row(row) for row in rows_of_experiment],
         elsewhere=sorted({row.claim.experiment for row in ledger if "/" in row.claim.experiment} - {experiment}),

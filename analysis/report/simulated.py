@@ -1,0 +1,35 @@
+"""What a report says at its top of runs that were simulated: how, and how far such numbers can be trusted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from analysis.record.small_tables import Row
+from analysis.report.series_tables import flatten
+
+FACTS = "simulated"  # of a run's harness facts, only where it was simulated
+PAGE = "docs/simulator.md"
+
+
+def sentence(runs: Sequence[Row]) -> str:
+    """Of the runs of a report; empty where none was simulated."""
+    facts = [json.loads(run["harness_facts"] or "{}").get(FACTS) for run in runs]
+    simulated = [each for each in facts if each is not None]
+    if not simulated:
+        return ""
+    all_or_some = "" if len(simulated) == len(runs) else f" ({len(simulated)} of the {len(runs)} runs)"
+    costs = _words([each.get("costs", {}) for each in simulated])
+    settings = _words([{key: value for key, value in each.items() if key != "costs"} for each in simulated])
+    return (
+        f"Simulated, not measured{all_or_some}: no machine and no Storm ran. What Storm is taken to cost: {costs}."
+        f" Settings: {settings}. Such numbers are validated against real runs only as far as {PAGE} says; what lies outside of"
+        " that is a model's answer."
+    )
+
+
+def _words(facts: Sequence[object]) -> str:
+    """`receive_ms 0.02, …`; several values where runs differ."""
+    flat = [flatten(each) for each in facts]
+    keys = list(dict.fromkeys(key for each in flat for key in each))
+    return ", ".join(f"{key} {' or '.join(sorted({each[key] for each in flat if key in each}))}" for key in keys)

@@ -1,0 +1,27 @@
+"""What a report says of simulated runs."""
+
+import json
+from typing import Any
+
+from analysis.report.simulated import sentence
+
+REAL = {"harness_facts": json.dumps({"cpus": 2})}
+
+
+def simulated(**costs: float) -> dict[str, Any]:
+    return {"harness_facts": json.dumps({"simulated": {"seed": 3, "sample_s": 1, "costs": costs}})}
+
+
+def test_of_real_runs_nothing_is_said() -> None:
+    assert sentence([REAL, {"harness_facts": None}]) == ""
+
+
+def test_simulated_numbers_are_said_to_be_so_with_their_costs_and_where_their_errors_stand() -> None:
+    said = sentence([simulated(receive_ms=0.02, hop_ms=1.0)])
+    assert said.startswith("Simulated, not measured: ")
+    assert "receive_ms 0.02, hop_ms 1.0" in said and "seed 3" in said and "docs/simulator.md" in said
+
+
+def test_where_runs_differ_every_value_is_there_and_how_many_are_simulated() -> None:
+    said = sentence([REAL, simulated(hop_ms=1.0), simulated(hop_ms=2.0)])
+    assert "(2 of the 3 runs)" in said and "hop_ms 1.0 or 2.0" in said
