@@ -23,8 +23,8 @@ def sentence(runs: Sequence[Row]) -> str:
     settings = _words([{key: value for key, value in each.items() if key != "costs"} for each in simulated])
     return (
         f"Simulated, not measured{all_or_some}: no machine and no Storm ran. What Storm is taken to cost: {costs}."
-        f" Settings: {settings}. Such numbers are validated against real runs only as far as {PAGE} says; what lies outside of"
-        " that is a model's answer."
+        f" Settings: {settings}. Such numbers are validated against real runs only as far as {PAGE} says; what lies"
+        " outside of that is a model's answer."
     )
 
 
