@@ -32,6 +32,7 @@ from barograph.yaml_files import CLOSED, Text, Word, no_json, read_yaml, validat
 
 EXPERIMENTS = ROOT / "dags" / "experiments"
 NEWER_EVENT_KEYS = ("over_s", "topology", "source")
+SWEEP = "sweep"  # the key of a file that is many experiments (plan.sweep)
 FOREIGN = "foreign"  # the policy that hosts a scheduler which is not ours
 
 
@@ -335,6 +336,8 @@ def demo(experiment: Experiment) -> Experiment:
 def parse(name: str, data: Any, *, source: str, folder: Path | None = None) -> Experiment:
     """`folder`: where files that it names are; without it they are as recorded. Raises ExperimentError listing every
     wrong field."""
+    if isinstance(data, Mapping) and SWEEP in data:
+        raise ExperimentError(f"{source}: has {SWEEP}, so it is many experiments; run them with: barograph sweep FILE")
     experiment = validated(Experiment, data, source=source, name=name)
     experiment, wrong = _with_traces(experiment, folder)
     wrong += _inconsistencies(experiment)

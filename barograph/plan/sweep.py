@@ -1,0 +1,252 @@
+"""A sweep as data: an experiment's file with `sweep`, and its points, every combination of the swept values.
+
+Each point is an experiment of its own in the ordinary sense, with a number and the values that make it. Errors name the
+file, the point, the field, the value and what is allowed. Pure but for the reading of files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import combinations, product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from barograph.errors import ExperimentError, message_of
+from barograph.plan.blocks import digest
+from barograph.plan.events import machines_at_end
+from barograph.plan.experiment import SWEEP, Experiment, parse, with_changes
+from barograph.settings import ROOT
+from barograph.yaml_files import no_json, read_yaml, validated
+
+SWEEPS = ROOT / "dags" / "sweeps"
+MOST_POINTS = 10_000
+FREE_FORM = "config"  # its keys are Storm's, which have dots in them
+TESTBED = "simulated"
+ENDING_NUMBER = "machines.after"  # follows from the machines before and the events, where it is not swept itself
+CHANGES_OF_IT = ("machines", "events")
+EXAMPLE = "sweep: {machines.before: [10, 20, 40], seed: [1, 2, 3]}"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One field that is swept, or several that change together: `paths`, and for each step a value of each path."""
+
+    paths: tuple[str, ...]
+    steps: tuple[tuple[Any, ...], ...]
+
+    @property
+    def name(self) -> str:
+        return ", ".join(self.paths)
+
+    def as_data(self) -> dict[str, Any]:
+        return {"paths": list(self.paths), "steps": [list(step) for step in self.steps]}
+
+
+@dataclass(frozen=True)
+class Point:
+    """`number` counts from 1; `values`: of each path, in the file's order."""
+
+    number: int
+    values: Mapping[str, Any]
+    experiment: Experiment
+
+    @property
+    def point_id(self) -> str:
+        """The name of its folder; sorts by number."""
+        return f"{self.number:05d}-{digest(self.experiment)}"
+
+    @property
+    def runs(self) -> int:
+        return len(self.experiment.variants) * self.experiment.repetitions
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """`data`: the file's content without `sweep`; `folder`: where the files that it names are."""
+
+    name: str  # family/name
+    source: str  # the file, for errors
+    data: Mapping[str, Any]
+    axes: tuple[Axis, ...]
+    folder: Path
+    changes: Mapping[str, Any]  # of every point, by the command line
+
+    def size(self) -> int:
+        return prod(len(axis.steps) for axis in self.axes)
+
+    def words(self) -> str:
+        """`12 points (4 of machines.before × 3 of seed)`."""
+        parts = " × ".join(f"{len(axis.steps)} of {axis.name}" for axis in self.axes)
+        return f"{self.size()} point{'s' if self.size() > 1 else ''} ({parts})"
+
+    def points(self) -> tuple[Point, ...]:
+        """In the file's order, the last field fastest. Raises ExperimentError for the first that is none."""
+        return tuple(self._point(number, values) for number, values in enumerate(self._values(), start=1))
+
+    def _values(self) -> Iterator[dict[str, Any]]:
+        for steps in product(*(axis.steps for axis in self.axes)):
+            yield {
+                path: value
+                for axis, step in zip(self.axes, steps, strict=True)
+                for path, value in zip(axis.paths, step, strict=True)
+            }
+
+    def _point(self, number: int, values: Mapping[str, Any]) -> Point:
+        source = point_words(self.source, number, values)
+        data = deepcopy(dict(self.data))
+        for path, value in values.items():
+            _set(data, path, value, source)
+        if ENDING_NUMBER not in values and any(path.split(".")[0] in CHANGES_OF_IT for path in values):
+            _follow_events(data, self.name, source)
+        experiment = parse(self.name, data, source=source, folder=self.folder)
+        try:
+            return Point(number, values, with_changes(experiment, self.changes))
+        except ExperimentError as error:
+            raise ExperimentError(f"{source}: {message_of(error)}") from error
+
+
+def point_words(source: str, number: int, values: Mapping[str, Any]) -> str:
+    """`stela/star.yaml, point 3 (machines.before = 10, seed = 2)`."""
+    return f"{source}, point {number} ({values_words(values)})"
+
+
+def values_words(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{path} = {json.dumps(value)}" for path, value in values.items())
+
+
+def names(folder: Path = SWEEPS) -> tuple[str, ...]:
+    """The sweeps that ship, `stela/star_machines`, …, sorted."""
+    return tuple(sorted(str(path.relative_to(folder).with_suffix("")) for path in folder.glob("*/*.yaml")))
+
+
+def load(given: str, changes: Mapping[str, Any], folder: Path = SWEEPS) -> Sweep:
+    """The sweep of a file, or of a name of `dags/sweeps/`; `changes` as `experiment.with_changes` has them. Raises
+    ExperimentError."""
+    path = folder / f"{given}.yaml" if given in names(folder) else Path(given)
+    if not path.is_file():
+        raise ExperimentError(
+            f"no sweep {given!r}: it is neither a file nor in {folder.name}/; there are: {', '.join(names(folder))}"
+        )
+    name = f"{path.absolute().parent.name}/{path.stem}"
+    return sweep_of(name, read_yaml(path), changes, folder=path.absolute().parent)
+
+
+def sweep_of(name: str, data: Any, changes: Mapping[str, Any], *, folder: Path) -> Sweep:
+    """The sweep of a file's content. Raises ExperimentError."""
+    source = f"{name}.yaml"
+    if not isinstance(data, Mapping) or SWEEP not in data:
+        raise ExperimentError(
+            f"{source}: {SWEEP} is missing; give fields with their values, such as {EXAMPLE}, or measure the file as one"
+            f" experiment with: barograph run {name}"
+        )
+    axes = _axes(data[SWEEP], source)
+    rest = {key: value for key, value in data.items() if key != SWEEP}
+    sweep = Sweep(name, source, rest, axes, folder, changes)
+    if sweep.size() > MOST_POINTS:
+        raise ExperimentError(
+            f"{source}: {SWEEP} has {sweep.words()}; allowed: at most {MOST_POINTS} points; leave values out, or divide"
+            " them among several files"
+        )
+    return sweep
+
+
+def sweep_digest(points: Sequence[Point]) -> str:
+    """Eight hexadecimal digits of what was asked for: a sweep is resumed only by the very same request."""
+    text = json.dumps([[dict(point.values), digest(point.experiment)] for point in points], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def require_simulated(sweep: Sweep, points: Sequence[Point]) -> None:
+    """Raises ExperimentError where a point needs machines: it says which, and why."""
+    others = [point for point in points if point.experiment.testbed.name != TESTBED]
+    if not others:
+        return
+    first = others[0]
+    number = len(others)
+    which = "no point is" if number == len(points) else f"{number} of {len(points)} points are not"
+    raise ExperimentError(
+        f"{point_words(sweep.source, first.number, first.values)}: testbed.name is"
+        f" {first.experiment.testbed.name!r} ({which} simulated); allowed in a sweep: {TESTBED!r}, for its points"
+        " run side by side, which would disturb one another on machines, and there may be thousands; set testbed.name"
+        f" to {TESTBED}, or give --testbed {TESTBED}"
+    )
+
+
+def _axes(given: Any, source: str) -> tuple[Axis, ...]:
+    where = f"{source}: {SWEEP}"
+    if not isinstance(given, Mapping) or not given:
+        raise ExperimentError(f"{where} is {given!r}; allowed: fields with lists of their values, such as {EXAMPLE}")
+    if wrong := no_json(dict(given), SWEEP):
+        raise ExperimentError(f"{source}: {wrong}")
+    axes = tuple(_axis(key, values, where) for key, values in given.items())
+    paths = [path for axis in axes for path in axis.paths]
+    for first, second in combinations(sorted(paths), 2):
+        if first == second or second.startswith(f"{first}."):
+            raise ExperimentError(f"{where} sets {second} twice ({first}, {second}); give each field once")
+    return axes
+
+
+def _axis(key: str, values: Any, where: str) -> Axis:
+    paths = tuple(path.strip() for path in key.split(","))
+    if not all(all(path.split(".")) for path in paths):
+        raise ExperimentError(f"{where} has the field {key!r}; allowed: keys with dots between them: machines.before")
+    if reserved := [path for path in paths if path.split(".")[0] in ("name", SWEEP)]:
+        raise ExperimentError(f"{where} has the field {reserved[0]}; allowed: the keys of an experiment's file")
+    if not isinstance(values, list) or not values:
+        raise ExperimentError(f"{where}.{key} is {values!r}; allowed: a list of one value or more")
+    steps = tuple((value,) if len(paths) == 1 else _together(value, paths, f"{where}.{key}") for value in values)
+    said = [json.dumps(step, sort_keys=True) for step in steps]
+    if twice := [values[place] for place, text in enumerate(said) if text in said[:place]]:
+        raise ExperimentError(f"{where}.{key} has {json.dumps(twice[0])} twice; give each value once")
+    return Axis(paths, steps)
+
+
+def _together(value: Any, paths: Sequence[str], where: str) -> tuple[Any, ...]:
+    if not isinstance(value, list) or len(value) != len(paths):
+        raise ExperimentError(f"{where} has {value!r}; allowed: a list with a value of each of its {len(paths)} fields")
+    return tuple(value)
+
+
+def _set(data: Any, path: str, value: Any, source: str) -> None:
+    """Put a value at a path: keys, places or names in lists, with dots between them."""
+    here, rest, passed = data, path.split("."), []
+    while True:
+        key, left = _next_key(here, rest, f"{source}: {SWEEP} has {path}, but", ".".join(passed) or "the file")
+        if not left:
+            here[key] = value
+            return
+        if isinstance(here, dict) and here.get(key) is None:
+            here[key] = {}
+        passed += [".".join(rest[: len(rest) - len(left)])]
+        here, rest = here[key], left
+
+
+def _next_key(here: Any, rest: Sequence[str], wrong: str, where: str) -> tuple[Any, list[str]]:
+    """The key or place that the path goes on with, and what is left of it."""
+    if isinstance(here, list):
+        names = [each.get("name") if isinstance(each, Mapping) else None for each in here]
+        if rest[0] in names:
+            return names.index(rest[0]), list(rest[1:])
+        if rest[0].isdecimal() and int(rest[0]) < len(here):
+            return int(rest[0]), list(rest[1:])
+        named = [name for name in names if name]
+        known = f"the names {', '.join(named)}, or " if named else ""
+        raise ExperimentError(f"{wrong} {where} has no {rest[0]!r}; allowed: {known}places from 0 to {len(here) - 1}")
+    if not isinstance(here, dict):
+        raise ExperimentError(f"{wrong} {where} is {here!r}, which has no fields; allowed: {where}")
+    for length in range(len(rest), 0, -1):
+        if (key := ".".join(rest[:length])) in here:
+            return key, list(rest[length:])
+    whole = where.rpartition(".")[2] == FREE_FORM
+    return (".".join(rest), []) if whole else (rest[0], list(rest[1:]))
+
+
+def _follow_events(data: dict[str, Any], name: str, source: str) -> None:
+    """`machines.after` is what the events leave of `machines.before`."""
+    experiment = validated(Experiment, data, source=source, name=name)
+    data["machines"]["after"] = machines_at_end(experiment.machines.before, experiment.events)

@@ -1,0 +1,129 @@
+"""Processes that do jobs of one kind side by side. They end with the process that has them, however that ends.
+
+A process that dies (the kernel ends the largest one where memory is short) costs the job that it had, no other: it is
+replaced. Jobs are given out in their order; answers come as they are ready.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from barograph.child_processes import die_with_parent, keep_exit_codes
+
+Job = TypeVar("Job")
+Answer = TypeVar("Answer")
+LAST_WAIT_S = 10.0  # for a process that was killed
+# Each process has a core of its own: threads of numerical libraries would only take turns.
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+def cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+@dataclass(frozen=True)
+class Death:
+    """In place of an answer: the process that had the job ended. `exit_code`: -N where signal N ended it."""
+
+    exit_code: int | None
+
+
+@dataclass
+class _Worker(Generic[Job]):
+    process: SpawnProcess
+    connection: Connection
+    job: Job | None = None
+
+
+class Pool(Generic[Job, Answer]):
+    """`do` is a function of a module, called in another process; its job and its answer are pickled."""
+
+    def __init__(self, do: Callable[[Job], Answer], number: int) -> None:
+        """`number` of processes at the most; none is started before there is a job for it."""
+        keep_exit_codes()
+        # Not by fork: threads of this process would leave their locks held in a copy of it.
+        self._context = multiprocessing.get_context("spawn")
+        self._do, self._number = do, number
+        self._workers: list[_Worker[Job]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Every process ends at once, whatever it does; others are started where there are jobs again."""
+        for worker in self._workers:
+            worker.process.kill()
+        for worker in self._workers:
+            worker.process.join(LAST_WAIT_S)
+            worker.connection.close()
+        self._workers.clear()
+
+    def answers(self, jobs: Sequence[Job], limit_s: float | None = None) -> Iterator[tuple[Job, Answer | Death] | None]:
+        """Each job with its answer. None where none came for `limit_s`, so that others can have a turn."""
+        waiting = list(reversed(jobs))
+        while waiting or any(worker.job is not None for worker in self._workers):
+            self._give_out(waiting)
+            busy = {worker.connection: worker for worker in self._workers if worker.job is not None}
+            ready = wait(list(busy), limit_s)
+            if not ready:
+                yield None
+            for connection in ready:
+                yield self._take(busy[connection])  # type: ignore[index]  # wait() says what it may return in general
+
+    def _give_out(self, waiting: list[Job]) -> None:
+        while waiting and (worker := self._free_worker()) is not None:
+            worker.job = waiting.pop()
+            with suppress(BrokenPipeError):  # it has died meanwhile: its end of the pipe says so when it is asked
+                worker.connection.send(worker.job)
+
+    def _free_worker(self) -> _Worker[Job] | None:
+        free = next((worker for worker in self._workers if worker.job is None), None)
+        if free is not None or len(self._workers) >= self._number:
+            return free
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_work, args=(theirs, os.getpid(), self._do), daemon=True)
+        before = {name: os.environ.get(name) for name in ONE_THREAD}
+        os.environ.update({name: value for name, value in ONE_THREAD.items() if before[name] is None})
+        try:
+            process.start()
+        finally:
+            for name in (name for name, value in before.items() if value is None):
+                del os.environ[name]
+        theirs.close()
+        self._workers.append(_Worker(process, ours))
+        return self._workers[-1]
+
+    def _take(self, worker: _Worker[Job]) -> tuple[Job, Answer | Death]:
+        job, worker.job = worker.job, None
+        assert job is not None, "only busy ones are asked"
+        try:
+            return job, worker.connection.recv()
+        except (EOFError, ConnectionResetError):
+            worker.process.join(LAST_WAIT_S)
+            worker.connection.close()
+            self._workers.remove(worker)
+            return job, Death(worker.process.exitcode)
+
+
+def _work(connection: Connection, parent_pid: int, do: Callable[[Job], Answer]) -> None:
+    """A process of the pool, until its parent's end of the pipe is closed. Ctrl-C is for the parent to hear."""
+    die_with_parent(parent_pid, signal.SIGKILL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with suppress(EOFError, BrokenPipeError):
+        while True:
+            connection.send(do(connection.recv()))
