@@ -14,7 +14,7 @@ PAGE = "docs/simulator.md"
 
 def sentence(runs: Sequence[Row]) -> str:
     """Of the runs of a report; empty where none was simulated."""
-    facts = [json.loads(run["harness_facts"] or "{}").get(FACTS) for run in runs]
+    facts = [json.loads(run.get("harness_facts") or "{}").get(FACTS) for run in runs]
     simulated = [each for each in facts if each is not None]
     if not simulated:
         return ""
