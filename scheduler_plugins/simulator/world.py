@@ -27,7 +27,7 @@ from scheduler_plugins.simulator.layout import (
 from scheduler_plugins.simulator.work import Costs, Load, MachineSize, SimulationError, TopologyWork
 
 SHORT_STEP_S = 1.0  # while workers start or end
-READY = 1e-9
+READY = 1e-6  # epoch seconds are no finer than a quarter of it
 
 WorkerKey = tuple[str, Slot]  # topology's id, and where
 DueTuples = Callable[[str, str, float, float], float]
@@ -331,7 +331,8 @@ class World:
         assert self._flow is not None
         for key, worker in self.workers.items():
             load = self.loads.get(key[1].machine)
-            if math.isfinite(worker.ready_s) or worker.begun_s > self.now - READY or (load and not load.is_alive):
+            has_begun = worker.begun_s <= self.now - step_s + READY
+            if math.isfinite(worker.ready_s) or not has_begun or (load and not load.is_alive):
                 continue
             got = min(1.0, worker.cpu_s / step_s, float(self._flow.level[self._row[key[1].machine]])) * step_s
             worker.cpu_s -= got

@@ -29,14 +29,17 @@ def test_a_worker_starts_as_fast_as_its_machine_lets_it() -> None:
     assert first == pytest.approx(1004.0)
 
 
-def test_a_worker_that_follows_another_gets_no_core_before_it_begins() -> None:
-    """Half a second of a stop, then 2 CPU seconds on half a core: the steps do not go across its begin."""
-    costs = replace(STARTS, stop_s=0.5)
-    world, totals = world_of(chain(100.0, [0.0]), cores=0.5, costs=costs), Totals()
-    world.advance(1020, totals.take)
+@pytest.mark.parametrize("epoch_s", [0.0, 1_767_225_600.0])
+def test_a_worker_that_follows_another_gets_no_core_before_it_begins(epoch_s: float) -> None:
+    """A second and a half of a stop, then 2 CPU seconds on half a core: no step goes across its begin."""
+    costs, work = replace(STARTS, stop_s=1.5), chain(100.0, [0.0])
+    world, totals = World([MachineSize("m1", 0.5), MachineSize("m2", 0.5)], costs, epoch_s), Totals()
+    world.submit("x-1", work)
+    world.assign("x-1", dealt(work, [M1, M2]))
+    world.advance(epoch_s + 20.05, totals.take)
     world.assign("x-1", moved(world, 4, Slot("m1", 6700)))
-    world.advance(1040, totals.take)
-    assert world.workers["x-1", M1].ready_s == pytest.approx(1020 + 0.5 + 4.0, abs=0.5)
+    world.advance(epoch_s + 40, totals.take)
+    assert world.workers["x-1", M1].ready_s - epoch_s == pytest.approx(20.05 + 1.5 + 4.0, abs=0.5)
 
 
 def test_only_workers_whose_executors_change_restart() -> None:
