@@ -1,0 +1,96 @@
+"""How fast the simulator's world is, and how that grows: `python -m tests.calibration.simulator_bench`.
+
+CPU seconds of this process, a table of sizes; the world alone, without records, driver and policies. The largest takes
+some minutes and about 3 GB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from dataclasses import dataclass
+from itertools import pairwise
+
+from scheduler_plugins.model import Slot
+from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, MachineSize, TopologyWork
+from scheduler_plugins.simulator.world import Assignment, Sample, World
+from tests.calibration.comparisons import markdown_table
+
+DEPTH = 8
+GROUPING = "shuffle"
+
+
+@dataclass(frozen=True)
+class Size:
+    """`topologies` of `tasks` each, an executor a task, in `DEPTH` components; samples are as long as steps."""
+
+    name: str
+    machines: int
+    topologies: int
+    tasks: int
+    seconds: float
+    step_s: float
+
+
+SIZES = (
+    Size("80 machines, 640 tasks, 300 s", 80, 1, 640, 300.0, 1.0),
+    Size("80 machines, 6,400 tasks, 300 s", 80, 1, 6_400, 300.0, 1.0),
+    Size("80 machines, 64,000 tasks, 300 s", 80, 1, 64_000, 300.0, 1.0),
+    Size("10 jobs on 10 machines, 48 h, steps of 10 s", 10, 10, 56, 172_800.0, 10.0),
+    Size("80 machines, 1,000,000 tasks, 300 s", 80, 1, 1_000_000, 300.0, 1.0),
+)
+
+
+def chain(name: str, tasks: int) -> TopologyWork:
+    """A source of 10 tuples/s a task, and bolts that sleep 20 ms and burn 0.02 ms."""
+    each = tasks // DEPTH
+    numbers = [tuple(range(1 + n * each, 1 + (n + 1) * each)) for n in range(DEPTH)]
+    bolts = [
+        ComponentWork(f"bolt_{n}", "bolt", numbers[n], sleep_ms=20.0, cpu_ms=0.02, buffer=65_536.0)
+        for n in range(1, DEPTH)
+    ]
+    components = (ComponentWork("source", "spout", numbers[0], rate_per_s=10.0 * each), *bolts)
+    names = [component.name for component in components]
+    edges = tuple(EdgeWork(a, "default", b, GROUPING) for a, b in pairwise(names))
+    return TopologyWork(name, 1, components, edges)
+
+
+def world_of(size: Size) -> World:
+    machines = [MachineSize(f"m{n}", cores=1000.0, bandwidth_mbit=1e6) for n in range(1, size.machines + 1)]
+    world = World(machines, Costs(), 0.0, step_s=size.step_s, sample_s=size.step_s)
+    for number in range(1, size.topologies + 1):
+        work = chain(f"t{number}", size.tasks)
+        tasks = [task for component in work.components for task in component.tasks]
+        placement = {task: Slot(machines[at % size.machines].name, 6700 + number) for at, task in enumerate(tasks)}
+        world.submit(work.name, work)
+        world.assign(work.name, Assignment({c.name: len(c.tasks) for c in work.components}, placement))
+    return world
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--most-tasks", type=int, default=1_000_000)
+    most = options.parse_args().most_tasks
+    rows = []
+    for size in SIZES:
+        tasks = size.topologies * size.tasks
+        if tasks > most:
+            continue
+        begun, executed = time.process_time(), 0.0
+
+        def take(sample: Sample) -> None:
+            nonlocal executed
+            executed += float(sample.counters.executed.sum())
+
+        world_of(size).advance(size.seconds, take)
+        seconds = time.process_time() - begun
+        peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        each_ns = 1e9 * seconds / tasks / size.seconds
+        rows.append([size.name, f"{executed:,.0f}", f"{seconds:.1f}", f"{each_ns:.0f}", f"{peak_mb:,.0f}"])
+    headings = ["", "tuples executed", "CPU, s", "ns a task and simulated second", "peak of the process, MB"]
+    print(markdown_table("The simulator's world", headings, rows))
+
+
+if __name__ == "__main__":
+    main()
