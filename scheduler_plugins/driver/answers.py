@@ -283,7 +283,7 @@ def _check_released(request: Request, answer: Answer) -> None:
         if machine not in known:
             raise InvalidAnswer("unknown_machine", f"machine {machine}, to be released, is not in the request")
     for topology in request.topologies if answer.release else ():
-        for task, slot in sorted(_slots_after(topology, answer)):
+        for task, slot in _slots_after(topology, answer):
             if slot.machine in answer.release:
                 what = f"{topology.name}'s executor of task {task} would be on it"
                 raise InvalidAnswer("machine_in_use", f"machine {slot.machine} is to be released, but {what}")

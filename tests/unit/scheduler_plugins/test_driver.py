@@ -7,6 +7,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ import pytest
 from scheduler_plugins.driver.cluster import (
     AmbiguousMachine,
     Cluster,
-    SchedulerFailed,
     Supervisor,
     WorkerChanges,
     request_of,
@@ -49,13 +49,13 @@ class RoundRobin:
     """Places by a rule of its own what has no slot, and notes what it is shown."""
 
     def __init__(self, slots: Sequence[Slot] = (M1, M2)) -> None:
-        self.slots, self.shown = slots, list[Cluster]()
+        self.slots, self.shown, self.places = slots, list[Cluster](), True
         self.meanwhile: list[Any] = []  # calls for the background
 
     def round(self, cluster: Cluster) -> None:
         shown = {each: dict(placed) for each, placed in cluster.assignments.items()}
         self.shown.append(Cluster(cluster.supervisors, dict(cluster.topologies), shown))
-        for topology_id in cluster.topologies:
+        for topology_id in cluster.topologies if self.places else ():
             waiting = cluster.unassigned(topology_id)
             cluster.assign(topology_id, {e: self.slots[i % len(self.slots)] for i, e in enumerate(waiting)})
 
@@ -148,8 +148,20 @@ def test_two_rebalances_follow_each_other() -> None:
     scheduler.shown.clear()
     nimbus.rebalance("star", {}, 0)
     nimbus.rebalance("other", {}, 0)
+    nimbus.advance(START_S + 2.9)
+    assert [sorted(shown.assignments) for shown in scheduler.shown] == [["other-1-1700000000"]]
     nimbus.advance(START_S + 3)
-    assert [sorted(shown.assignments) for shown in scheduler.shown] == [["other-1-1700000000"], [STAR]]
+    assert [sorted(shown.assignments) for shown in scheduler.shown][1:] == [[STAR]], "Nimbus takes calls one by one"
+
+
+def test_a_rebalance_that_places_nothing_leaves_an_assignment_that_is_empty() -> None:
+    scheduler = RoundRobin()
+    nimbus = running(scheduler)
+    nimbus.rebalance("star", {}, 0)
+    scheduler.places = False
+    (change,) = nimbus.advance(START_S + 1)
+    assert worker_changes(change.before, change.after) == WorkerChanges(stopped=(M1, M2))
+    assert nimbus.cluster().assignments == {STAR: {}}
 
 
 def test_a_nimbus_that_takes_over_begins_the_wait_again() -> None:
@@ -191,6 +203,7 @@ def test_nimbus_notices_by_and_by_that_a_machine_died() -> None:
     nimbus.advance(START_S + 200)
     nimbus.machine_down("m2")
     nimbus.advance(START_S + 209)
+    nimbus.machine_down("m2")
     assert alive(nimbus.cluster()) == ["m1", "m2", "m3"]
     nimbus.advance(START_S + 220)
     assert alive(nimbus.cluster()) == ["m1", "m3"] and len(nimbus.cluster().assignments[STAR]) == 6
@@ -233,7 +246,7 @@ def test_executors_without_heartbeats_are_placed_anew() -> None:
 def test_a_topology_that_runs_already_keeps_its_place() -> None:
     nimbus = cluster_of(RoundRobin())
     task_slots = dict.fromkeys(range(1, 11), M3)
-    nimbus.submit(Topology(**{**vars(star()), "placement": task_slots, "uptime_s": 61}))
+    nimbus.submit(replace(star(), placement=task_slots, uptime_s=61))
     (change,) = nimbus.advance(START_S)
     assert set(change.before.values()) == {M3} and worker_changes(change.before, change.after).started == (M1,)
     assert nimbus.cluster().topologies[STAR].uptime_s == 61 and nimbus.topology(STAR).placement == {}
@@ -362,31 +375,56 @@ def test_a_service_that_fails_is_a_fallback_in_its_words(tmp_path: Path) -> None
     assert event["reason"].startswith('schedule: HTTP 500: {"error": "FileNotFoundError: ')
 
 
+class Answering:
+    """A policy service with one answer."""
+
+    def __init__(self, **answer: Any) -> None:
+        self.requests, self.reports = list[Mapping[str, Any]](), list[Mapping[str, Any]]()
+        self.answer = {"v": 1, "topologies": {}, **answer}
+
+    def schedule(self, request: Mapping[str, Any]) -> Any:
+        self.requests.append(request)
+        return self.answer
+
+    def applied(self, report: Mapping[str, Any]) -> None:
+        self.reports.append(report)
+
+
 def test_a_scheduler_that_throws_places_nothing_and_the_next_request_says_why() -> None:
-    class Service:
-        def __init__(self) -> None:
-            self.requests: list[Mapping[str, Any]] = []
-
-        def schedule(self, request: Mapping[str, Any]) -> Any:
-            self.requests.append(request)
-            return {"v": 1, "topologies": {}, "scheduler": {"name": "even", "conf": {"a": 1}}}
-
-        def applied(self, report: Mapping[str, Any]) -> None:
-            raise AssertionError(report)
-
-    service, nimbus = Service(), Nimbus(start_s=START_S)
+    service, nimbus = Answering(scheduler={"name": "even", "conf": {"a": 1}}), Nimbus(start_s=START_S)
     rounds = bridge_in(nimbus, service)
     nimbus.machine_up(supervisor(1))
-    placed = {task: Slot("m1", 6700 + task % 2) for task in range(1, 13)}
-    nimbus.submit(
-        Topology(**{**vars(star(workers=1)), "placement": {task: placed[(task + 1) // 2] for task in placed}})
-    )
+    two_workers = {task: Slot("m1", 6700 + (task + 1) // 2 % 2) for task in range(1, 13)}
+    nimbus.submit(replace(star(workers=1), placement=two_workers))
     nimbus.lose_executors(STAR, [(1, 2)])
-    assert [len(change.after) for change in nimbus.advance(START_S)] == [5]
+    nimbus.submit(star("other", workers=1))
+    assert [len(change.after) for change in nimbus.advance(START_S)] == [5], "what it placed before is forgotten"
     (event,) = rounds.events
     assert event["kind"] == "scheduler_failed" and event["frames"][0].startswith("place_evenly(cluster.py:")
     said = 'Storm\'s even scheduler with conf {"a": 1} threw ValueError: fromIndex(0) > toIndex(-1)'
     assert event["reason"] == said
-    nimbus.advance(START_S + 2)
-    assert service.requests[1]["topologies"][0]["scheduler_error"] == said
-    assert SchedulerFailed.blame == "system under test"
+    service.answer = {"v": 1, "topologies": {}}
+    nimbus.advance(START_S + 4)
+    errors = [[t.get("scheduler_error") for t in request["topologies"]] for request in service.requests]
+    assert errors == [[None, None], [said, said], [None, None]], "once"
+
+
+def test_a_scheduler_that_throws_in_the_round_of_the_rebalance_moves_nothing() -> None:
+    service, nimbus = Answering(), Nimbus(start_s=START_S)
+    rounds = bridge_in(nimbus, service)
+    nimbus.machine_up(supervisor(1))
+    two_workers = {task: Slot("m1", 6700 + (task + 1) // 2 % 2) for task in range(1, 13)}
+    nimbus.submit(replace(star(), placement=two_workers))
+    service.answer |= {"decision_id": "d1", "scheduler": {"name": "even", "conf": {}}, "rebalance": [STAR]}
+    nimbus.submit(
+        replace(star("other", workers=1), placement={t: Slot("m1", s.port + 2) for t, s in two_workers.items()})
+    )
+    nimbus.advance(START_S)
+    service.answer = {"v": 1, "topologies": {}}
+    nimbus.lose_executors("other-1-1700000000", [(1, 2)])
+    assert [change.topology_id for change in nimbus.advance(START_S + 1)] == ["other-1-1700000000"]
+    assert [event["kind"] for event in rounds.events] == ["scheduler_failed"]
+    (report,) = service.reports
+    assert not report["ok"] and report["message"].endswith(
+        "threw ValueError: fromIndex(0) > toIndex(-1); nothing was moved"
+    )
