@@ -60,6 +60,20 @@ def analyse(
     return report
 
 
+def analyse_sweep(sweep_dir: Path, master: str = "local[*]", *, jars: Sequence[Path] = ()) -> Path:
+    """Analyse every run that the sweep's folder links to, in one go, and draw the curves. Returns the page."""
+    from analysis import session
+    from analysis.ingest import tables
+    from analysis.metrics import build
+    from analysis.report import sweep_page
+
+    paths = SeriesPaths(sweep_dir)
+    with session.shared_session(master, paths.raw_bytes(), session.jar_settings(jars)) as spark:
+        tables.build_tables(spark, paths)
+        build.build_metrics(spark, paths)
+    return sweep_page.write(paths)
+
+
 def family_report(series_dirs: Sequence[Path], target: Path) -> Path:
     """One page over analysed series: the papers' figures side by side and the whole ledger. Returns `target`.
 

@@ -141,8 +141,8 @@ def sweep_of(name: str, data: Any, changes: Mapping[str, Any], *, folder: Path) 
     source = f"{name}.yaml"
     if not isinstance(data, Mapping) or SWEEP not in data:
         raise ExperimentError(
-            f"{source}: {SWEEP} is missing; give fields with their values, such as {EXAMPLE}, or measure the file as one"
-            f" experiment with: barograph run {name}"
+            f"{source}: {SWEEP} is missing; give fields with their values, such as {EXAMPLE}, or run the file as one"
+            f" experiment: barograph run {name}"
         )
     axes = _axes(data[SWEEP], source)
     rest = {key: value for key, value in data.items() if key != SWEEP}
@@ -214,7 +214,8 @@ def _together(value: Any, paths: Sequence[str], where: str) -> tuple[Any, ...]:
 
 def _set(data: Any, path: str, value: Any, source: str) -> None:
     """Put a value at a path: keys, places or names in lists, with dots between them."""
-    here, rest, passed = data, path.split("."), []
+    passed: list[str] = []
+    here, rest = data, path.split(".")
     while True:
         key, left = _next_key(here, rest, f"{source}: {SWEEP} has {path}, but", ".".join(passed) or "the file")
         if not left:

@@ -1,0 +1,190 @@
+"""What the page of a sweep is made of: `sweep.json`, and the metrics of every run that the sweep's folder links to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from analysis.errors import SeriesError
+from analysis.metrics.metric_directions import CONVERGENCE, metric
+from analysis.record import small_tables
+from analysis.record.event_timeline import WHOLE_CLUSTER
+from analysis.record.files import SeriesPaths, read_json
+from analysis.record.small_tables import Row
+from analysis.stats import survival
+from analysis.stats.paired_differences import MINIMUM_BLOCKS, half_width, mean_and_error
+
+SWEEP_FILE = "sweep.json"
+# Fields whose values are repetitions of the same thing: curves go through their mean.
+REPLICATES = ("seed", "testbed.options.simulated.seed")
+NETWORK = "network_mb_per_s_after"  # summed up here, for the measurements have no such number
+METRICS = (
+    "throughput_after",
+    "gain_percent",
+    "convergence_sp_s",
+    NETWORK,
+    "cpu_spread_percent_after",
+    "latency_all_p95_ms_after",
+)
+
+
+@dataclass(frozen=True)
+class SweepAxis:
+    """`steps`: of each step the value of every path."""
+
+    paths: tuple[str, ...]
+    steps: tuple[tuple[Any, ...], ...]
+
+    @property
+    def name(self) -> str:
+        return self.paths[0] if len(self.paths) == 1 else f"{self.paths[0]} (with {', '.join(self.paths[1:])})"
+
+    @property
+    def is_replicate(self) -> bool:
+        return all(path in REPLICATES for path in self.paths)
+
+    @property
+    def is_numeric(self) -> bool:
+        return all(isinstance(step[0], int | float) and not isinstance(step[0], bool) for step in self.steps)
+
+    def words(self, step: int) -> str:
+        """`machines.before = 10`, by the last two keys of the field."""
+        return f"{short_name(self.paths[0])} = {self.steps[step][0]}"
+
+
+def short_name(path: str) -> str:
+    """The end of a path that a figure has room for."""
+    return ".".join(path.split(".")[-2:])
+
+
+@dataclass(frozen=True)
+class SweepRun:
+    """One number of one run; `steps`: the place of its point on every axis."""
+
+    point: int
+    steps: tuple[int, ...]
+    run_id: str
+    variant: str
+    event_id: str
+    metric: str
+    value: float
+    censored: bool
+    steady: bool | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Of runs that differ by seed and repetition alone. Times of convergence: Kaplan and Meier's median, None where it
+    was not reached, with the smallest and the largest; else the mean with its 95 % interval (Student's), which three
+    runs have at least."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    bound: float | None  # where `value` was not reached: the longest horizon
+    number: int
+
+
+@dataclass(frozen=True)
+class SweepData:
+    experiment: str
+    title: str
+    sweep_id: str
+    axes: tuple[SweepAxis, ...]
+    points: int
+    variants: tuple[str, ...]
+    events: Mapping[str, str]  # id → what happens
+    runs: tuple[SweepRun, ...]
+    failures: tuple[Row, ...]
+
+    def metrics(self, event_id: str) -> tuple[str, ...]:
+        found = {run.metric for run in self.runs if run.event_id == event_id}
+        return tuple(name for name in METRICS if name in found)
+
+
+def metric_words(name: str) -> tuple[str, str]:
+    """What a metric is called, and its unit."""
+    if name == NETWORK:
+        return "bytes between machines after", "MB/s"
+    found = metric(name)
+    return found.words, "%" if name == "gain_percent" else found.unit
+
+
+def summary(runs: Sequence[SweepRun]) -> Summary:
+    """One or more runs of one metric."""
+    values = [run.value for run in runs]
+    if runs[0].metric.startswith(CONVERGENCE):
+        middle = survival.median(values, [run.censored for run in runs])
+        return Summary(middle, min(values), max(values), max(values) if middle is None else None, len(values))
+    if len(values) < MINIMUM_BLOCKS:
+        return Summary(fmean(values), None, None, None, len(values))
+    mean, error = mean_and_error(np.asarray(values, dtype=np.float64))
+    half = float(half_width(error, len(values)))
+    return Summary(float(mean), float(mean) - half, float(mean) + half, None, len(values))
+
+
+def collect(paths: SeriesPaths) -> SweepData:
+    """Raises SeriesError where nothing was analysed."""
+    document = read_json(paths.root / SWEEP_FILE)
+    axes = tuple(SweepAxis(tuple(a["paths"]), tuple(tuple(step) for step in a["steps"])) for a in document["axes"])
+    places = list(product(*(range(len(axis.steps)) for axis in axes)))
+    described = {row["run_id"]: row for row in small_tables.rows(paths, "runs")}
+    if not described:
+        raise SeriesError(f"{paths.root} has no tables; give the command of the sweep again")
+    found = [*_measured(paths), *_network(paths)]
+    runs = tuple(_run(row, described[row["run_id"]]["variant"], places) for row in found if row["metric"] in METRICS)
+    return SweepData(
+        experiment=document["experiment"],
+        title=document["title"],
+        sweep_id=paths.root.name,
+        axes=axes,
+        points=len(document["points"]),
+        variants=tuple(document["variants"]),
+        events=document["events"],
+        runs=tuple(sorted(runs, key=lambda run: (run.point, run.variant, run.run_id, run.event_id, run.metric))),
+        failures=tuple(document.get("failures", ())),
+    )
+
+
+def _run(row: Row, variant: str, places: Sequence[tuple[int, ...]]) -> SweepRun:
+    point = point_of(row["run_id"])
+    return SweepRun(
+        point, places[point - 1], row["run_id"].partition(".")[2], variant, row["event_id"], row["metric"],
+        row["value"], bool(row["censored"]), row["steady"],
+    )  # fmt: skip
+
+
+def point_of(run_id: str) -> int:
+    """Links are called `<number of the point>.<run>`."""
+    return int(run_id.partition(".")[0])
+
+
+def _measured(paths: SeriesPaths) -> list[Row]:
+    return _of_whole_runs(row for row in small_tables.rows(paths, "measurements") if row["value"] is not None)
+
+
+def _of_whole_runs(rows: Iterable[Row]) -> list[Row]:
+    """Of the only topology of a run, or of the cluster where it has several."""
+    found = list(rows)
+    several = {row["run_id"] for row in found if row["topology"] == WHOLE_CLUSTER}
+    return [row for row in found if row["run_id"] not in several or row["topology"] == WHOLE_CLUSTER]
+
+
+def _network(paths: SeriesPaths) -> list[Row]:
+    """What all machines sent to others, MB/s, in the part after an event that counts."""
+    sums: dict[tuple[str, str], list[float]] = defaultdict(list)
+    rows = [row for row in small_tables.rows(paths, "network") if row["tx_bytes_per_s"] is not None]
+    for row in _of_whole_runs(rows):
+        if row["phase"] == "after":
+            sums[row["run_id"], row["event_id"]].append(row["tx_bytes_per_s"])
+    return [
+        {"run_id": run_id, "event_id": event_id, "metric": NETWORK, "value": sum(sent) / 1e6, "censored": False,
+         "steady": None}
+        for (run_id, event_id), sent in sums.items()
+    ]  # fmt: skip

@@ -1,0 +1,175 @@
+"""The page of a sweep: curves of each metric over the swept field, one table, and what failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.metrics.metric_directions import CONVERGENCE
+from analysis.numerals import number, with_unit
+from analysis.record.files import SeriesPaths
+from analysis.record.small_tables import Row
+from analysis.report import page, sweep_data
+from analysis.report.figures import style, sweep_curves
+from analysis.report.figures.catalogue import Figure, page_figure
+from analysis.report.figures.sweep_curves import MOST_PANELS
+from analysis.report.page import Download
+from analysis.report.sweep_data import METRICS, Summary, SweepData, SweepRun, metric_words, summary
+
+TEMPLATE = "sweep.html.j2"
+FIGURES = "figures"
+SHOWN_ROWS = 300  # of the table, and of what failed; the files have all
+ANSWER = "throughput_after"
+
+
+@dataclass(frozen=True)
+class EventSection:
+    """What is of one event of the plan."""
+
+    event_id: str
+    title: str
+    sentences: list[str]
+    figures: list[Figure]
+    columns: list[str]
+    rows: list[list[str]]
+    left_out: int
+
+
+def write(paths: SeriesPaths) -> Path:
+    """The page's path; figures and tables stand beside it too."""
+    data = sweep_data.collect(paths)
+    sections = [_section(data, event_id, what) for event_id, what in data.events.items() if data.metrics(event_id)]
+    files: dict[str, tuple[Download, ...]] = {
+        figure.name: figure.files for section in sections for figure in section.figures
+    }
+    files["runs"] = page.row_downloads("runs", list(run_rows(data)))
+    for downloads in files.values():
+        page.write_downloads(paths.figures, downloads)
+    links = page.download_links(files, FIGURES)
+    text = page.render(
+        TEMPLATE, data=data, sections=sections, links=links, failures=data.failures[:SHOWN_ROWS], size=size_words(data),
+        failures_left_out=max(0, len(data.failures) - SHOWN_ROWS),
+    )  # fmt: skip
+    return page.write(paths.report, text)
+
+
+def size_words(data: SweepData) -> str:
+    """`12 points: 4 of machines.before × 3 of seed`."""
+    parts = " × ".join(f"{len(axis.steps)} of {axis.name}" for axis in data.axes)
+    return f"{data.points} point{'s' if data.points > 1 else ''}: {parts}"
+
+
+def _section(data: SweepData, event_id: str, what: str) -> EventSection:
+    figures = []
+    for name in data.metrics(event_id):
+        if drawing := sweep_curves.draw(data, event_id, name):
+            title = metric_words(name)[0]
+            figures.append(
+                page_figure(f"{event_id}_{name}", title[0].upper() + title[1:], _caption(data, name), drawing)
+            )
+    columns, rows = table(data, event_id)
+    return EventSection(
+        event_id, f"{event_id}: {what}", answers(data, event_id), figures, columns, rows[:SHOWN_ROWS],
+        max(0, len(rows) - SHOWN_ROWS),
+    )  # fmt: skip
+
+
+def _caption(data: SweepData, name: str) -> str:
+    found = sweep_curves.layout(data)
+    said = "Small dots are runs. "
+    if name.startswith(CONVERGENCE):
+        said += (
+            "Lines go through the medians (Kaplan and Meier's), strokes from the smallest to the largest run; a hollow"
+            " triangle is a median that was not reached by then."
+        )
+    else:
+        said += "Lines go through the means, strokes are their 95 % intervals (Student's, from three runs on)."
+    panels = len(sweep_curves.panels_of(data, found))
+    return said + (f" {MOST_PANELS} of {panels} panels are drawn; the table has all." if panels > MOST_PANELS else "")
+
+
+def answers(data: SweepData, event_id: str) -> list[str]:
+    """Of each variant where its throughput after the event is the highest, in a sentence."""
+    words, unit = metric_words(ANSWER)
+    best: dict[str, tuple[float, tuple[int, ...]]] = {}
+    for (variant, steps), runs in groups(data, event_id, ANSWER).items():
+        value = summary(runs).value
+        if value is not None and (variant not in best or value > best[variant][0]):
+            best[variant] = value, steps
+    return [
+        f"{style.display_name(variant)}: the highest {words} is {with_unit(number(value), unit)}, with"
+        f" {_step_words(data, steps)}."
+        for variant, (value, steps) in best.items()
+    ]
+
+
+def _step_words(data: SweepData, steps: tuple[int, ...]) -> str:
+    shown = shown_axes(data)
+    return ", ".join(data.axes[place].words(step) for place, step in zip(shown, steps, strict=True))
+
+
+def shown_axes(data: SweepData) -> list[int]:
+    """The places of axes that are no repetitions; all, where there are no others."""
+    return [place for place, axis in enumerate(data.axes) if not axis.is_replicate] or list(range(len(data.axes)))
+
+
+def groups(data: SweepData, event_id: str, name: str) -> dict[tuple[str, tuple[int, ...]], list[SweepRun]]:
+    """Runs that differ by seed and repetition alone, by variant and steps; variants in the experiment's order."""
+    shown = shown_axes(data)
+    found: dict[tuple[str, tuple[int, ...]], list[SweepRun]] = {}
+    for variant in data.variants:
+        for run in data.runs:
+            if (run.variant, run.event_id, run.metric) == (variant, event_id, name):
+                found.setdefault((variant, tuple(run.steps[place] for place in shown)), []).append(run)
+    return found
+
+
+def table(data: SweepData, event_id: str) -> tuple[list[str], list[list[str]]]:
+    """A row for each combination of values and variant; a column for each field and metric."""
+    metrics, shown = data.metrics(event_id), shown_axes(data)
+    by_metric = {name: groups(data, event_id, name) for name in metrics}
+    keys = sorted(
+        {key for found in by_metric.values() for key in found}, key=lambda k: (k[1], data.variants.index(k[0]))
+    )
+    heads = [", ".join((words, unit)) for words, unit in map(metric_words, metrics)]
+    rows = [
+        [
+            *(str(data.axes[place].steps[step][0]) for place, step in zip(shown, steps, strict=True)),
+            style.display_name(variant),
+            str(max(len(by_metric[name].get((variant, steps), ())) for name in metrics)),
+            *(_cell(by_metric[name].get((variant, steps))) for name in metrics),
+        ]
+        for variant, steps in keys
+    ]
+    return [*(data.axes[place].name for place in shown), "variant", "runs", *heads], rows
+
+
+def _cell(runs: list[SweepRun] | None) -> str:
+    if not runs:
+        return number(None)
+    found: Summary = summary(runs)
+    if found.value is None:
+        return f"> {number(found.bound)}"
+    if found.low is None or found.high is None:
+        return number(found.value)
+    if runs[0].metric.startswith(CONVERGENCE):
+        return f"{number(found.value)} ({number(found.low)} to {number(found.high)})"
+    return f"{number(found.value)} ± {number((found.high - found.low) / 2)}"
+
+
+def run_rows(data: SweepData) -> Iterator[Row]:
+    """One row a run and event, with its point's values and every metric, for the files."""
+    by_run: dict[tuple[int, str, str], list[SweepRun]] = {}
+    for run in data.runs:
+        by_run.setdefault((run.point, run.run_id, run.event_id), []).append(run)
+    for (point, run_id, event_id), mine in by_run.items():
+        values = {path: value for axis, step in zip(data.axes, mine[0].steps, strict=True)
+                  for path, value in zip(axis.paths, axis.steps[step], strict=True)}  # fmt: skip
+        found: Mapping[str, SweepRun] = {run.metric: run for run in mine}
+        metrics: Row = {name: found[name].value if name in found else None for name in METRICS}
+        flags = {f"{name}_longer": found[name].censored for name in METRICS
+                 if name.startswith(CONVERGENCE) and name in found}  # fmt: skip
+        flat = {path: value if isinstance(value, int | float | str) else str(value) for path, value in values.items()}
+        yield {"point": point, **flat, "variant": mine[0].variant, "run_id": run_id, "event_id": event_id, **metrics,
+               **flags}  # fmt: skip
