@@ -21,6 +21,7 @@ from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, blame_of, message_of
 # command -> (its module, what it is for)
 COMMANDS = {
     "run": ("barograph.cli.run", "run experiments, or resume those that are unfinished"),
+    "sweep": ("barograph.cli.sweep", "simulate an experiment for every combination of its swept fields"),
     "compare": ("barograph.cli.compare", "say whether B is better than A, measured in blocks on the same machines"),
     "report": ("barograph.cli.report", "analyse a series again, or write the index of all results"),
     "nightly": ("barograph.cli.nightly", "measure a suite for a night and say what got worse"),

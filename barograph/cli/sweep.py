@@ -1,0 +1,215 @@
+"""`barograph sweep`: check every point of a sweep, simulate what is missing side by side, draw the curves."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from barograph.cli.arguments import add_testbed, comma_separated, testbed_options
+from barograph.cli.dag_process import limited, signals_as_interrupt
+from barograph.cli.terminal import line_printer, stdout_console
+from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, BarographError, ExperimentError, Say, worst_exit
+from barograph.plan.sweep import Point, Sweep, load, point_words, require_simulated
+from barograph.series import hold
+from barograph.series.results import results
+from barograph.series.status import minutes
+from barograph.sweep import report
+from barograph.sweep.folder import SweepFolder, note_failures, open_sweep, update_failures
+from barograph.sweep.point import CheckJob, Failure, PointOutcome, RunJob, do
+from barograph.sweep.pool import Death, Pool, cores
+
+SHOWN_COMPLAINTS = 10
+LINE_EVERY_S = 10.0  # where the output is no terminal
+LOOK_S = 0.5
+
+
+def add_arguments(sweep: argparse.ArgumentParser) -> None:
+    sweep.add_argument("file", help="an experiment's file with `sweep`, or the name of one of dags/sweeps/")
+    sweep.add_argument(
+        "--jobs", type=int, metavar="N", help="points simulated at once; without it as many as there are cores"
+    )
+    sweep.add_argument("--variants", type=comma_separated, metavar="A,B", help="only these variants")
+    sweep.add_argument("--repetitions", type=int, metavar="N", help="runs of each variant, instead of the file's")
+    sweep.add_argument("--horizon", type=float, metavar="S", help="seconds watched after an event, at most")
+    add_testbed(sweep)
+    sweep.add_argument("--new", action="store_true", help="begin anew even where the same sweep is there")
+
+
+def execute(options: argparse.Namespace) -> int:
+    if options.jobs is not None and options.jobs < 1:
+        raise ExperimentError(f"--jobs is {options.jobs}; allowed: at least 1")
+    changes = {
+        "variants": options.variants,
+        "repetitions": options.repetitions,
+        "horizon_s": options.horizon,
+        "testbed": options.testbed,
+        "options": testbed_options(options.option),
+    }
+    return run_sweep(load(options.file, changes), options.jobs or cores(), new=options.new, console=stdout_console())
+
+
+def run_sweep(sweep: Sweep, jobs: int, *, new: bool, console: Console) -> int:
+    """The exit code. Raises ExperimentError, before anything is simulated, for points that cannot be."""
+    say = line_printer(console)
+    results().require()
+    points = sweep.points()
+    require_simulated(sweep, points)
+    say(f"{sweep.name}: {sweep.words()}, {sum(point.runs for point in points)} runs")
+    with signals_as_interrupt(), Pool(do, min(jobs, len(points))) as pool:
+        _check_all(sweep, points, pool, console)
+        folder = open_sweep(sweep, points, new=new)
+        with hold.held(folder.root):
+            return _carry_out(folder, pool, console, say)
+
+
+def _check_all(sweep: Sweep, points: Sequence[Point], pool: Pool[Any, PointOutcome], console: Console) -> None:
+    """Raises ExperimentError with what is wrong, by point."""
+    complaints: list[tuple[int, str, str]] = []
+    with progress_view(console, "points checked", len(points)) as view:
+        for point, outcome in _outcomes(pool, [CheckJob(point) for point in points], view):
+            where = point_words(sweep.source, point.number, point.values)
+            complaints += [(point.number, each.blame, f"{where}: {each.message}") for each in outcome.failures]
+    if complaints:
+        complaints.sort()
+        more = len(complaints) - SHOWN_COMPLAINTS
+        said = [text for _, _, text in complaints[:SHOWN_COMPLAINTS]] + ([f"and {more} more"] if more > 0 else [])
+        raise PointsRefused("; ".join(said), complaints[0][1])
+
+
+class PointsRefused(BarographError):
+    """A point cannot be run; `blame` is the first one's."""
+
+    def __init__(self, message: str, blame: str) -> None:
+        super().__init__(message)
+        self.blame = blame
+
+
+def _carry_out(folder: SweepFolder, pool: Pool[Any, PointOutcome], console: Console, say: Say) -> int:
+    missing, whole = folder.missing(), len(folder.points)
+    say(f"{folder.root}: {len(missing)} of {whole} points to do, {whole - len(missing)} complete")
+    if missing and (others := folder.other_commits()):
+        say(
+            f"note: complete points are of {', '.join(others)}, the others will be of another commit; --new begins anew"
+        )
+    try:
+        failed = _simulate(folder, missing, pool, console)
+        pool.end()  # Spark needs the memory
+        update_failures(folder)
+        path = _report(folder, say)
+    except KeyboardInterrupt:
+        left = len(folder.missing())
+        say(f"interrupted: {whole - left} of {whole} points are complete in {folder.root}; the same command goes on")
+        return INTERRUPTED_EXIT
+    if path is not None:
+        say(f"report: {path}")
+    if failed:
+        number = sum(failed.values())
+        say(f"{number} of {whole} points failed; the report says why, the same command tries them again")
+    return worst_exit([EXIT_CODES[blame] for blame in failed])
+
+
+def _simulate(
+    folder: SweepFolder, missing: Sequence[Point], pool: Pool[Any, PointOutcome], console: Console
+) -> Counter[str]:
+    """How many points failed, by the blame of their first failure."""
+    facts, failed = folder.facts(), Counter[str]()
+    jobs = [RunJob(point, folder.of(point), facts) for point in missing]
+    with progress_view(console, "points", len(jobs)) as view:
+        for point, outcome in _outcomes(pool, jobs, view, folder):
+            if outcome.failures:
+                failed[outcome.failures[0].blame] += 1
+                for each in outcome.failures:
+                    view.say(f"point {point.number} ({point.point_id}): {each.words()}")
+                    if each.trace:
+                        (folder.of(point) / "failure.txt").write_text(each.trace, encoding="utf-8")
+    return failed
+
+
+def _outcomes(
+    pool: Pool[Any, PointOutcome], jobs: Sequence[CheckJob | RunJob], view: Progress, folder: SweepFolder | None = None
+) -> Iterator[tuple[Point, PointOutcome]]:
+    for answer in pool.answers(jobs, LOOK_S):
+        if answer is None:
+            view.tick()
+            continue
+        job, outcome = answer
+        if isinstance(outcome, Death):
+            outcome = PointOutcome(0.0, (_death(outcome),))
+            if folder is not None:
+                note_failures(folder, job.point, outcome.failures)
+        yield job.point, outcome
+        view.advance()
+
+
+def _death(death: Death) -> Failure:
+    return Failure(
+        "infrastructure",
+        f"its process ended with {death.exit_code}; the kernel kills the largest one where memory is short (`dmesg`"
+        " says so): give a smaller --jobs",
+    )
+
+
+def _report(folder: SweepFolder, say: Say) -> Path | None:
+    with limited("analyse"):
+        return report.write(folder, say)
+
+
+class Progress:
+    """How many are done, how fast, and how long the rest takes."""
+
+    def __init__(self, say: Say, what: str, total: int) -> None:
+        self.what, self.total, self.done = what, total, 0
+        self.say = say
+        self._begin_s = self._said_s = time.monotonic()
+
+    def advance(self) -> None:
+        self.done += 1
+        self.tick()
+
+    def tick(self) -> None:
+        now_s = time.monotonic()
+        if now_s - self._said_s >= LINE_EVERY_S:
+            self._said_s = now_s
+            self.say(self.words())
+
+    def words(self) -> str:
+        """`12 of 40 points, 9.1 a minute, about 3:05 left`."""
+        return progress_words(self.done, self.total, self.what, time.monotonic() - self._begin_s)
+
+
+def progress_words(done: int, total: int, what: str, took_s: float) -> str:
+    said = f"{done} of {total} {what}"
+    if not done or took_s <= 0:
+        return f"{said}, {minutes(took_s)} so far"
+    left_s = (total - done) * took_s / done
+    return f"{said}, {60 * done / took_s:.3g} a minute, about {minutes(left_s)} left"
+
+
+class _Redrawn(Progress):
+    """On a terminal the line is drawn in place, by itself."""
+
+    def tick(self) -> None:
+        """Live redraws by itself."""
+
+
+@contextmanager
+def progress_view(console: Console, what: str, total: int) -> Iterator[Progress]:
+    say = line_printer(console)
+    if not console.is_terminal:
+        view = Progress(say, what, total)
+        yield view
+        if total:
+            say(view.words())
+        return
+    drawn = _Redrawn(say, what, total)
+    with Live(console=console, refresh_per_second=4, transient=True, get_renderable=lambda: Text(drawn.words())):
+        yield drawn

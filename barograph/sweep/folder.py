@@ -1,0 +1,125 @@
+"""A sweep on disk, `results/<family>/<name>/sweep-<date>-<time>-<digest>/`: `sweep.json`, and a series' folder for each
+point in `points/`. `runs/` has a link to every run of a complete point, and with `tables/` the sweep's folder is to the
+analysis what a series' folder is.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from analysis.record.files import SeriesPaths, read_json, write_json_atomic
+from barograph.plan.sweep import Point, Sweep, sweep_digest
+from barograph.series.provenance import git_state
+from barograph.series.run_record import read_run
+from barograph.settings import results_root
+from barograph.sweep.point import Failure, failures_of, state_of, write_point_file
+
+SWEEP_FILE = "sweep.json"
+PREFIX = "sweep-"
+
+
+@dataclass(frozen=True)
+class SweepFolder:
+    root: Path
+    points: tuple[Point, ...]
+
+    def of(self, point: Point) -> Path:
+        return self.root / "points" / point.point_id
+
+    def missing(self) -> tuple[Point, ...]:
+        """Points that are not complete: they were not begun, cut short, or a run of them failed."""
+        return tuple(point for point in self.points if state_of(self.of(point)) != "complete")
+
+    @property
+    def report(self) -> Path:
+        return self.root / "report.html"
+
+    def facts(self) -> dict[str, Any]:
+        """Of the sweep, for the documents of its points."""
+        commit, dirty = git_state()
+        return {"sweep": self.root.name, "git_commit": commit, "git_dirty": dirty}
+
+    def other_commits(self) -> tuple[str, ...]:
+        """Commits of complete points that are not the one of today."""
+        today, _ = git_state()
+        done = [point for point in self.points if state_of(self.of(point)) == "complete"]
+        commits = {str(read_json(SeriesPaths(self.of(point)).series_json).get("git_commit")) for point in done}
+        return tuple(sorted(commits - {str(today)}))
+
+
+def open_sweep(sweep: Sweep, points: Sequence[Point], *, new: bool) -> SweepFolder:
+    """The newest sweep of exactly this request, complete or not, or (or if `new`) a fresh one."""
+    digest = sweep_digest(points)
+    above = results_root() / sweep.name
+    earlier = sorted(above.glob(f"{PREFIX}*-{digest}/{SWEEP_FILE}"))
+    if earlier and not new:
+        return SweepFolder(earlier[-1].parent, tuple(points))
+    folder = SweepFolder(_new_folder(above, digest, time.time()), tuple(points))
+    write_json_atomic(folder.root / SWEEP_FILE, _document(sweep, points))
+    return folder
+
+
+def _new_folder(above: Path, digest: str, now_s: float) -> Path:
+    folder = above / f"{PREFIX}{datetime.fromtimestamp(now_s, UTC):%Y%m%d-%H%M%S}-{digest}"
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:  # twice within one second
+        return _new_folder(above, digest, now_s + 1)
+    return folder
+
+
+def _document(sweep: Sweep, points: Sequence[Point]) -> dict[str, Any]:
+    first = points[0].experiment
+    return {
+        "v": 1,
+        "experiment": sweep.name,
+        "title": first.title,
+        "opened_s": time.time(),
+        "variants": list(dict.fromkeys(each.name for point in points for each in point.experiment.variants)),
+        "events": {f"e{place}": event.words() for place, event in enumerate(first.events, start=1)},
+        "axes": [axis.as_data() for axis in sweep.axes],
+        "points": [{"point_id": point.point_id, "values": dict(point.values)} for point in points],
+    }
+
+
+def link_runs(folder: SweepFolder) -> int:
+    """How many complete runs the sweep has; each gets its link, `<number of the point>.<run>`."""
+    runs = SeriesPaths(folder.root).runs
+    shutil.rmtree(runs, ignore_errors=True)
+    runs.mkdir()
+    number = 0
+    for point in folder.points:
+        for run in sorted(SeriesPaths(folder.of(point)).runs.glob("*")):
+            if (read_run(run) or {}).get("status") == "complete":
+                target = Path("..") / run.relative_to(folder.root)
+                (runs / linked_name(point, run.name)).symlink_to(target, target_is_directory=True)
+                number += 1
+    return number
+
+
+def linked_name(point: Point, run_id: str) -> str:
+    return f"{point.number:05d}.{run_id}"
+
+
+def note_failures(folder: SweepFolder, point: Point, failures: Sequence[Failure]) -> None:
+    """Of a point whose process could not say so itself."""
+    folder.of(point).mkdir(parents=True, exist_ok=True)
+    write_point_file(folder.of(point), failures)
+
+
+def update_failures(folder: SweepFolder) -> int:
+    """Write into `sweep.json` what failed in which point, for the report; returns how many points that concerns."""
+    rows = [
+        {"point": point.number, "values": dict(point.values), **failure}
+        for point in folder.points
+        for failure in failures_of(folder.of(point))
+    ]
+    path = folder.root / SWEEP_FILE
+    write_json_atomic(path, {**read_json(path), "failures": rows})
+    return len({row["point"] for row in rows})

@@ -1,0 +1,159 @@
+"""One point of a sweep in a process of the pool: check its experiment, or simulate its series and leave its records.
+
+A point's folder is a series' folder: `barograph report`, `sql`, `replay` and `bundle` take it. It needs no lease, for
+machines in memory are nobody's. A file at its end says that it is whole; without it the point begins anew.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis.errors import RecordError
+from analysis.record.files import SeriesPaths, read_json, write_json_atomic
+from barograph.errors import blame_of, message_of
+from barograph.plan.blocks import plan_runs
+from barograph.plan.checks import check, testbed_of
+from barograph.plan.experiment import Experiment
+from barograph.plan.sweep import Point
+from barograph.run.context import SeriesContext
+from barograph.run.monitor import steady_test
+from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
+from barograph.series.series import Series, trace_contents
+from barograph.series_steps import attempt_next_run
+from inventory.simulated import SimulatedTestbed
+
+POINT_FILE = "point.json"
+CLUSTER = ".cluster"  # what simulated machines have on their disks; the record has what is kept of it
+
+
+@dataclass(frozen=True)
+class CheckJob:
+    point: Point
+
+
+@dataclass(frozen=True)
+class RunJob:
+    """`facts`: of the sweep, for the series' document (its commit, its id)."""
+
+    point: Point
+    folder: Path
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong: `run_id` is empty where it was no run's. `trace`: of a bug of ours."""
+
+    blame: str
+    message: str
+    run_id: str = ""
+    trace: str = ""
+
+    def words(self) -> str:
+        return f"{f'{self.run_id}: ' if self.run_id else ''}{self.blame.replace('_', ' ')}: {self.message}"
+
+
+@dataclass(frozen=True)
+class PointOutcome:
+    took_s: float
+    failures: tuple[Failure, ...] = ()
+
+
+class _Silence:
+    """Nobody follows a point while it runs."""
+
+    def tell(self, kind: str, **facts: Any) -> None:
+        del kind, facts
+
+
+def do(job: CheckJob | RunJob) -> PointOutcome:
+    """Never raises: what fails one point must not end the process that does the next."""
+    begin_s = time.monotonic()
+    try:
+        failures = _check(job.point.experiment) if isinstance(job, CheckJob) else _simulate(job)
+    except Exception as error:  # noqa: BLE001 - see above
+        failures = (_failure(error),)
+    return PointOutcome(time.monotonic() - begin_s, failures)
+
+
+def _check(experiment: Experiment) -> tuple[Failure, ...]:
+    check(experiment)
+    return ()
+
+
+def _simulate(job: RunJob) -> tuple[Failure, ...]:
+    series = _open(job)
+    context = simulated_context(series)
+    failures = []
+    for run in series.plan():
+        try:
+            attempt_next_run(series, context, run)
+        except Exception as error:  # noqa: BLE001 - another run's result is none the worse for it
+            failures.append(_failure(error, run.run_id))
+    shutil.rmtree(series.folder / CLUSTER, ignore_errors=True)
+    write_point_file(series.folder, failures)
+    return tuple(failures)
+
+
+def _open(job: RunJob) -> Series:
+    """The point's series, with nothing in it, whatever an earlier execution had left."""
+    shutil.rmtree(job.folder, ignore_errors=True)
+    SeriesPaths(job.folder).runs.mkdir(parents=True)
+    experiment, now_s = job.point.experiment, time.time()
+    for sha256, content in trace_contents(experiment, None).items():
+        path = SeriesPaths(job.folder).trace(sha256)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+    document = {
+        "v": 1,
+        "series_id": job.folder.name,
+        "experiment": experiment.name,
+        "spec": experiment.as_data(),
+        "runs": [run.run_id for run in plan_runs(experiment)],
+        "opened_s": now_s,
+        **job.facts,
+        "values": dict(job.point.values),
+    }
+    write_json_atomic(SeriesPaths(job.folder).series_json, document)
+    return Series(job.folder, experiment, now_s)
+
+
+def simulated_context(series: Series) -> SeriesContext:
+    """What a run of this series needs, with everything that is written on the way in the series' own folder."""
+    testbed = testbed_of(series.experiment.testbed)
+    assert isinstance(testbed, SimulatedTestbed), "only simulated points get here"
+    clock = SimulatedClock()
+    cluster = SimulatedCluster(series.experiment, testbed, clock, series.folder / CLUSTER)
+    return SeriesContext(series.experiment, cluster, cluster, clock, _Silence(), steady_test)
+
+
+def write_point_file(folder: Path, failures: Sequence[Failure]) -> None:
+    """The point is over."""
+    said = [{"run_id": each.run_id, "blame": each.blame, "message": each.message} for each in failures]
+    write_json_atomic(folder / POINT_FILE, {"v": 1, "failures": said})
+
+
+def failures_of(folder: Path) -> list[dict[str, Any]]:
+    """What failed in a point that is over."""
+    try:
+        return list(read_json(folder / POINT_FILE)["failures"])
+    except RecordError:
+        return []
+
+
+def state_of(folder: Path) -> str:
+    """`complete`, `failed` (a run of it), or `missing`, also where it was cut short."""
+    if not (folder / POINT_FILE).is_file():
+        return "missing"
+    return "failed" if failures_of(folder) else "complete"
+
+
+def _failure(error: Exception, run_id: str = "") -> Failure:
+    blame = blame_of(error)
+    return Failure(blame, message_of(error), run_id, traceback.format_exc() if blame == "harness" else "")
