@@ -1,0 +1,134 @@
+"""Every kind of event on simulated machines: performed, on record, and felt by what runs there."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.record.event_timeline import event_outcomes
+from analysis.record.files import RunPaths
+from barograph.errors import ExperimentError
+from barograph.plan.checks import check
+from barograph.plan.events import KINDS, PlannedEvent, machines_at_end
+from barograph.plan.events.disturbances import CpuLoad, MemoryLimit, SlowCpu
+from barograph.plan.experiment import Durations, Experiment, MachineCount, TopologyChoice, load
+from barograph.run.context import SeriesContext
+from barograph.run.monitor import steady_test
+from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
+from barograph.series.series import Series, open_series
+from barograph.series_steps import attempt_next_run
+from inventory.simulated import SimulatedTestbed
+from tests.support import worker_lines
+from tests.unit.barograph.run.test_every_event_kind import example, examples
+
+SHORT = Durations(warm_up_floor_s=40, warm_up_ceiling_s=60, after_floor_s=40, horizon_s=80)
+SIMULATED = sorted(set(KINDS) - {"memory_limit"})
+NOTHING: Mapping[str, Any] = {}
+ALL = ("m1", "m2", "m3", "m4")
+
+
+class Simulated:
+    """A run of an experiment with these events."""
+
+    def __init__(self, experiment: Experiment, folder: Path, listener: Any) -> None:
+        self.series: Series = open_series(experiment, new=True, now_s=1_699_999_000.0)
+        clock = SimulatedClock()
+        self.cluster = SimulatedCluster(experiment, SimulatedTestbed(), clock, folder)
+        self.context = SeriesContext(experiment, self.cluster, self.cluster, clock, listener, steady_test)
+        self.run_id = self.series.plan()[0].run_id
+        self.folder = self.series.run_folder(self.run_id)
+
+    def go(self) -> list[dict[str, Any]]:
+        assert attempt_next_run(self.series, self.context) == self.run_id
+        assert json.loads((self.folder / "run.json").read_text())["status"] == "complete"
+        return self.events()
+
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.folder / "events.jsonl").read_text().splitlines()]
+
+    def rate(self, component: str, from_s: float, until_s: float) -> float:
+        """Tuples/s that a component executed, by the lines that end in between."""
+        total = 0.0
+        for line in worker_lines.of_run(self.folder):
+            if from_s < line["t"] <= until_s:
+                names, executed = line["tasks"]["component"], line["tasks"]["executed"]
+                total += sum(n for name, n in zip(names, executed, strict=True) if name == component)
+        return total / (until_s - from_s)
+
+
+SetUp = Callable[..., Simulated]
+
+
+@pytest.fixture
+def simulate(experiment: Experiment, series: object, heard: Any, tmp_path: Path) -> SetUp:
+    def set_up(
+        *events: PlannedEvent, topologies: Sequence[TopologyChoice] = (), parameters: Mapping[str, Any] = NOTHING
+    ) -> Simulated:
+        star = load("stela/star")
+        (chosen,), stela = star.every_topology(), star.variants[1]
+        planned = replace(
+            experiment,
+            variants=(stela,) if any(event.kind == "scale_in" for event in events) else experiment.variants,
+            topology=None if topologies else replace(chosen, parameters=parameters),
+            topologies=tuple(topologies),
+            testbed=replace(star.testbed, name="simulated", scale=1.0),
+            events=events,
+            machines=MachineCount(4, machines_at_end(4, events)),
+            durations=SHORT,
+        )
+        return Simulated(planned, tmp_path / "cluster", heard)
+
+    return set_up
+
+
+@pytest.mark.parametrize("kind", SIMULATED)
+def test_it_is_performed_and_stands_in_the_record(kind: str, simulate: SetUp) -> None:
+    event = examples()[kind]
+    few = [replace(each, overrides={"workers": 4}) for each in example().topologies]  # 16 slots are there
+    several = few if event.arrives or event.departs else ()
+    here = simulate(event, topologies=several)
+    here.go()
+    (outcome,) = event_outcomes(RunPaths(here.folder))
+    assert outcome.kind == kind
+
+
+def zero(events: Sequence[dict[str, Any]]) -> float:
+    return next(float(event["t"]) for event in events if event.get("event_id") == "e1")
+
+
+BUSY = {"cost_model": "busy", "ms_per_character": 0.2}  # 8 ms of a core a tuple, at two executors
+
+
+@pytest.mark.parametrize(
+    ("event", "share"),
+    [
+        # Of a core about 0.1 goes to workers at rest and the supervisor, so of 0.9 cores 0.4 are left.
+        (SlowCpu(machines=ALL, share=0.5, at="steady"), 0.45),
+        # Beside two greedy threads the executor has a third of them.
+        (CpuLoad(machines=ALL, cores=2.0, at="steady"), 0.33),
+    ],
+)
+def test_what_burns_cpu_does_less_on_machines_that_are_disturbed(
+    event: PlannedEvent, share: float, simulate: SetUp
+) -> None:
+    here = simulate(event, parameters=BUSY)
+    t = zero(here.go())
+    before, after = here.rate("centre", t - 20, t), here.rate("centre", t + 10, t + 30)
+    assert after / before == pytest.approx(share, abs=0.04)
+
+
+def test_a_limit_of_memory_is_refused_in_words(experiment: Experiment) -> None:
+    limited = replace(
+        experiment,
+        testbed=replace(experiment.testbed, name="simulated"),
+        events=(MemoryLimit(at="steady", machines=("m1",), memory_mb=256),),
+        machines=MachineCount(4, 4),
+        claims=(),
+    )
+    with pytest.raises(
+        ExperimentError, match=r"events\.0 is a memory_limit, and the simulator knows nothing of memory"
+    ):
+        check(limited)
