@@ -1,0 +1,120 @@
+"""What the fit needs of one series: its sums, its starts of workers, and the small tables that say what ran where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from analysis.calibration import starts, sums
+from analysis.calibration.starts import StartGroup
+from analysis.calibration.sums import Span
+from analysis.record.small_tables import Row
+from scheduler_plugins.simulator.work import TopologyWork
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Works = Mapping[tuple[str, str], TopologyWork]
+"""By run and the topology's name: what its components do to a tuple."""
+
+
+@dataclass(frozen=True)
+class RunSums:
+    """Everything of one run; topologies by their ids. `works` of those whose components' costs are stated."""
+
+    run_id: str  # with its series, so that it is the only one of that name
+    works: Mapping[str, TopologyWork]
+    activity: tuple[Row, ...]
+    machine_cpu: tuple[Row, ...]
+    starts: tuple[StartGroup, ...]
+    cpu_of_starts: Mapping[Span, float]
+    tuples_of_starts: tuple[tuple[Span, Row], ...]
+    speeds: tuple[Row, ...]
+    cores: Mapping[str, float]  # of each machine, where known
+    latencies: tuple[Row, ...]
+    intervals: tuple[Row, ...]
+    zeros_s: Mapping[str, float]  # of events
+    settled: tuple[Row, ...]
+    topology_ids: Mapping[str, str]  # by name
+
+
+def collect(
+    spark: SparkSession, stored: Callable[[str], DataFrame], small: Callable[[str], list[Row]], works: Works, label: str
+) -> list[RunSums]:
+    """`stored`: a table as Spark reads it; `small`: rows of a small one. Complete runs only."""
+    lines, samples = stored("worker_lines"), stored("machine_samples")
+    runs = [row["run_id"] for row in small("runs") if row["status"] == "complete"]
+    length_s = sums.window_s(small("zeros"))
+    processes = sums.processes(lines)
+    ids = topology_ids(small("topologies"), processes)
+    placed = _first_rounds(stored("placements"))
+    groups = starts.start_groups(starts.orders(small("events"), placed, ids), processes)
+    spans = [group.span for group in groups]
+    cpu = sums.cpu_in_spans(spark, samples, spans) if spans else {}
+    tuples = sums.tuples_in_spans(spark, lines, spans) if spans else []
+    tables = {
+        "activity": sums.activity(lines, length_s),
+        "machine_cpu": sums.machine_cpu(samples, length_s),
+        "speeds": sums.speeds(lines),
+        **{name: small(name) for name in ("latency", "intervals", "scale_events", "settled", "machines")},
+    }
+    by_run = {name: _by_run(rows) for name, rows in tables.items()}
+
+    def of(run_id: str, name: str) -> tuple[Row, ...]:
+        return tuple(by_run[name].get(run_id, ()))
+
+    return [
+        RunSums(
+            run_id=f"{label} {run_id}",
+            works={ids[key]: work for key, work in works.items() if key[0] == run_id and key in ids},
+            activity=of(run_id, "activity"),
+            machine_cpu=of(run_id, "machine_cpu"),
+            starts=tuple(group for group in groups if group.run_id == run_id),
+            cpu_of_starts={span: value for span, value in cpu.items() if span.run_id == run_id},
+            tuples_of_starts=tuple(each for each in tuples if each[0].run_id == run_id),
+            speeds=of(run_id, "speeds"),
+            cores={row["machine"]: row["cores"] for row in of(run_id, "machines") if row["cores"] is not None},
+            latencies=of(run_id, "latency"),
+            intervals=of(run_id, "intervals"),
+            zeros_s={row["event_id"]: row["zero_s"] for row in of(run_id, "scale_events")},
+            settled=of(run_id, "settled"),
+            topology_ids={name: topology for (run, name), topology in ids.items() if run == run_id},
+        )
+        for run_id in runs
+    ]
+
+
+def topology_ids(topologies: Iterable[Row], processes: Iterable[Row]) -> dict[tuple[str, str], str]:
+    """By run and name. Older records have no id: the only topology's is that of the run's lines."""
+    seen: dict[str, set[str]] = {}
+    for process in processes:
+        seen.setdefault(process["run_id"], set()).add(process["topology"])
+    found = {}
+    for row in topologies:
+        of_lines = seen.get(row["run_id"], set())
+        topology = row["topology_id"] or (min(of_lines) if len(of_lines) == 1 else None)
+        if topology is not None:
+            found[row["run_id"], row["topology"]] = topology
+    return found
+
+
+def _first_rounds(placements: DataFrame) -> list[Row]:
+    """When each topology was placed first: the last round before which none of it had a slot."""
+    from pyspark.sql import functions as f
+
+    rounds = placements.groupBy("run_id", "topology", "t_s").agg(f.count("slot").alias("placed"))
+    placed_from = f.min(f.when(f.col("placed") > 0, f.col("t_s"))).alias("placed_from_s")
+    first = rounds.groupBy("run_id", "topology").agg(placed_from)
+    before = rounds.join(first, ["run_id", "topology"], how="inner").where(
+        (f.col("placed") == 0) & (f.col("t_s") < f.col("placed_from_s"))
+    )
+    found = before.groupBy("run_id", "topology").agg(f.max("t_s").alias("placed_s"))
+    return [row.asDict() for row in found.collect()]
+
+
+def _by_run(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["run_id"], []).append(row)
+    return found

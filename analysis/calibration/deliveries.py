@@ -1,0 +1,53 @@
+"""Of what components emit, what leaves the worker: known from where tasks are, since an even grouping deals evenly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from analysis.record.small_tables import Row
+from scheduler_plugins.simulator.work import EdgeWork, TopologyWork
+
+EVEN = ("shuffle", "fields", "none", "local_or_shuffle", "all")
+
+
+@dataclass(frozen=True)
+class Deliveries:
+    """To tasks of other workers: how many, and their kilobytes without Storm's frame."""
+
+    remote: float = 0.0
+    kilobytes: float = 0.0
+
+    def __add__(self, other: Deliveries) -> Deliveries:
+        return Deliveries(self.remote + other.remote, self.kilobytes + other.kilobytes)
+
+
+def is_dealt_evenly(work: TopologyWork) -> bool:
+    """Whether it is known how many tuples leave a worker: every component has one stream, dealt in a way we know."""
+    streams: dict[str, set[str]] = {}
+    for edge in work.edges:
+        streams.setdefault(edge.source, set()).add(edge.stream)
+    return all(edge.grouping in EVEN for edge in work.edges) and all(len(names) == 1 for names in streams.values())
+
+
+def remote_shares(edge: EdgeWork, work: TopologyWork, here: Mapping[str, int]) -> float:
+    """Deliveries to other workers per tuple emitted on the edge in a worker that has `here` tasks of components."""
+    tasks = next(len(component.tasks) for component in work.components if component.name == edge.target)
+    own = min(here.get(edge.target, 0), tasks)
+    if edge.grouping == "all":
+        return float(tasks - own)
+    if edge.grouping == "local_or_shuffle" and own:
+        return 0.0
+    return 1.0 - own / tasks
+
+
+def of_worker(work: TopologyWork, rows: Iterable[Row]) -> Deliveries:
+    """Of one process of a worker in one window; `rows` are those of its components."""
+    found = {row["component"]: row for row in rows}
+    here = {name: row["tasks"] for name, row in found.items()}
+    total = Deliveries()
+    for edge in work.edges:
+        if edge.source in found:
+            remote = (found[edge.source]["emitted"] or 0) * remote_shares(edge, work, here)
+            total += Deliveries(remote, remote * edge.tuple_bytes / 1000.0)
+    return total

@@ -1,0 +1,165 @@
+"""What the fit of the simulator's costs needs of a series: sums by run, worker, component and window, made by Spark.
+
+A run has at most about MOST_WINDOWS windows, so what comes to this process does not grow with its length.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as f
+
+from analysis.record.sample_views import view
+from analysis.record.small_tables import Row, frame_of_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SHORTEST_WINDOW_S, MOST_WINDOWS = 10, 100
+SECOND = (0.9, 1.1)  # lengths of lines that are of one second
+SATURATED = (0.95, 1.1)  # share of a second that one executor was busy, of one that never waits
+PROCESS = ("run_id", "topology", "machine", "port", "pid")
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of time on a machine of a run, in epoch seconds."""
+
+    run_id: str
+    machine: str
+    from_s: float
+    until_s: float
+
+
+def window_s(zeros: Iterable[Row]) -> int:
+    """Length of the windows: the same for all runs of a series."""
+    longest_s = max((float(row["last_s"]) - float(row["first_s"]) for row in zeros), default=0.0)
+    return SHORTEST_WINDOW_S * max(1, math.ceil(longest_s / (SHORTEST_WINDOW_S * MOST_WINDOWS)))
+
+
+def activity(lines: DataFrame, length_s: int) -> list[Row]:
+    """What each component did in each process of a worker, window by window.
+
+    `worker_s`: seconds that its lines are of; `task_s`: the same, summed over its tasks. What begins with `timed_` is
+    of lines that know their CPU time.
+    """
+    known = f.col("cpu_ms").isNotNull()
+    found = (
+        view(lines, "task_samples", ("pid",))
+        .groupBy(*PROCESS, "component", _window(length_s))
+        .agg(
+            (f.sum("dt_s") / f.count_distinct("task")).alias("worker_s"),
+            f.sum("dt_s").alias("task_s"),
+            f.count_distinct("task").alias("tasks"),
+            f.sum("executed").alias("executed"),
+            f.sum("emitted").alias("emitted"),
+            f.sum("transferred").alias("transferred"),
+            f.sum("execute_ms").alias("execute_ms"),
+            f.sum(f.col("queue") * f.col("dt_s")).alias("queue_s"),
+            f.sum("cpu_ms").alias("cpu_ms"),
+            f.sum(f.when(known, f.col("dt_s"))).alias("timed_s"),
+            f.sum(f.when(known, f.col("executed"))).alias("timed_executed"),
+            f.sum(f.when(known, f.col("transferred"))).alias("timed_transferred"),
+            f.sum(f.when(known, f.col("execute_ms"))).alias("timed_execute_ms"),
+        )
+    )
+    return _rows(found)
+
+
+def machine_cpu(samples: DataFrame, length_s: int) -> list[Row]:
+    """CPU seconds of each machine and window, and the seconds that its lines are of."""
+    cpu_s = f.sum(f.col("cpu_cores") * f.col("dt_s")).alias("cpu_s")
+    seconds = f.sum("dt_s").alias("machine_s")
+    known = samples.where(f.col("cpu_cores").isNotNull())
+    return _rows(known.groupBy("run_id", "machine", _window(length_s)).agg(cpu_s, seconds))
+
+
+def processes(lines: DataFrame) -> list[Row]:
+    """Every process of a worker: when its lines begin and end."""
+    intact = lines.where(f.col("damaged_text").isNull())
+    begin = f.min(f.col("t_s") - f.col("dt_s")).alias("begun_s")
+    return _rows(intact.groupBy(*PROCESS).agg(begin, f.max("t_s").alias("last_s")))
+
+
+def cpu_in_spans(spark: SparkSession, samples: DataFrame, spans: Sequence[Span]) -> dict[Span, float]:
+    """CPU seconds that the machine used in each span; a span that no line touches is not there."""
+    numbered = _span_frame(spark, spans)
+    inside = _overlap_s(f.col("t_s") - f.col("dt_s"), f.col("t_s"))
+    used = (
+        samples.where(f.col("cpu_cores").isNotNull())
+        .join(f.broadcast(numbered), ["run_id", "machine"], how="inner")
+        .where(inside > 0)
+        .groupBy("number")
+        .agg(f.sum(f.col("cpu_cores") * inside).alias("cpu_s"))
+    )
+    return {spans[row["number"]]: row["cpu_s"] for row in _rows(used)}
+
+
+def tuples_in_spans(spark: SparkSession, lines: DataFrame, spans: Sequence[Span]) -> list[tuple[Span, Row]]:
+    """What components did on the machine in each span, and the seconds that its workers' lines are of."""
+    numbered = _span_frame(spark, spans)
+    inside = _overlap_s(f.col("t_s") - f.col("dt_s"), f.col("t_s"))
+    share = inside / f.col("dt_s")
+    found = (
+        view(lines, "task_samples", ("pid",))
+        .where(f.col("dt_s") > 0)
+        .join(f.broadcast(numbered), ["run_id", "machine"], how="inner")
+        .where(inside > 0)
+        .groupBy("number", "run_id", "topology", "port", "pid", "component")
+        .agg(
+            (f.sum(inside) / f.count_distinct("task")).alias("worker_s"),
+            f.count_distinct("task").alias("tasks"),
+            *(f.sum(f.col(name) * share).alias(name) for name in ("executed", "emitted", "transferred")),
+        )
+    )
+    return [(spans[row["number"]], row) for row in _rows(found)]
+
+
+def speeds(lines: DataFrame) -> list[Row]:
+    """Of executors that never wait: how much what they execute in a second differs from the second before.
+
+    Only components of which a worker has one executor at work. `square`: half the sum of squared differences.
+    """
+    of_line = (
+        view(lines, "task_samples", ("pid",))
+        .where(f.col("dt_s").between(*SECOND))
+        .groupBy(*PROCESS, "component", "t_s")
+        .agg(
+            (f.sum("executed") / f.max("dt_s")).alias("rate"),
+            (f.sum("execute_ms") / f.max("dt_s") / 1000).alias("busy"),
+        )
+    )
+    order = Window.partitionBy(*PROCESS, "component").orderBy("t_s")
+    before = {name: f.lag(name).over(order).alias(f"{name}_before") for name in ("rate", "busy", "t_s")}
+    pairs = of_line.select("run_id", "topology", "component", "rate", "busy", "t_s", *before.values()).where(
+        f.col("busy").between(*SATURATED)
+        & f.col("busy_before").between(*SATURATED)
+        & (f.col("t_s") - f.col("t_s_before") < 1.5)
+    )
+    difference = f.col("rate") - f.col("rate_before")
+    found = pairs.groupBy("run_id", "topology", "component").agg(
+        f.count("*").alias("pairs"), f.sum("rate").alias("rates"), (f.sum(difference * difference) / 2).alias("square")
+    )
+    return _rows(found)
+
+
+def _window(length_s: int) -> Column:
+    return (f.floor((f.col("t_s") - f.col("dt_s") / 2) / length_s) * length_s).alias("window_s")
+
+
+def _overlap_s(begin_s: Column, end_s: Column) -> Column:
+    return f.greatest(f.lit(0.0), f.least(end_s, f.col("until_s")) - f.greatest(begin_s, f.col("from_s")))
+
+
+def _span_frame(spark: SparkSession, spans: Sequence[Span]) -> DataFrame:
+    rows = [(each.run_id, each.machine, each.from_s, each.until_s, number) for number, each in enumerate(spans)]
+    return frame_of_rows(spark, rows, "run_id string, machine string, from_s double, until_s double, number int")
+
+
+def _rows(found: DataFrame) -> list[Row]:
+    rows: list[Mapping[str, Any]] = [row.asDict() for row in found.collect()]
+    return [dict(row) for row in rows]

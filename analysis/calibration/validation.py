@@ -1,0 +1,296 @@
+"""What a calibration leaves for others: the costs as a file, its errors as a document, and what a report says of them.
+
+`costs.yaml` is a plain mapping, as the option `costs` of the testbed `simulated` takes it. `errors.json` says what the
+costs were fitted to, what they were judged on, and how far they were off; a report of simulated runs finds it by the
+costs. What ships with Barograph is in SHIPPED.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from math import isclose
+from pathlib import Path
+from typing import Any
+
+from analysis.calibration.fit import Estimate, as_costs
+from analysis.calibration.judgement import ErrorSummary, Judgement, summaries
+from analysis.errors import RecordError
+from analysis.numerals import number
+from analysis.record.files import read_json, write_json_atomic, write_text_atomic
+from analysis.record.small_tables import Row
+from topologies import catalogue, work
+from topologies.errors import TopologyError
+
+VERSION = 1
+COSTS_FILE, ERRORS_FILE = "costs.yaml", "errors.json"
+SHIPPED = Path(__file__).with_name("shipped")
+FOLDER = "calibration"  # of a folder of results, with a folder a calibration
+FACTS = "simulated"  # of a run's harness facts
+# The errors that every report of simulated runs repeats.
+SAID = ("throughput_after", "gain_percent", "convergence_sp_s", "downtime_s", "latency_all_p95_ms_after")
+PAGE = "docs/simulator.md"
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Validity:
+    """What experiments are about: of one, or of all that costs were judged on. Ranges are from least to most."""
+
+    topologies: tuple[str, ...] = ()
+    machine_types: tuple[str, ...] = ()
+    scales: Range | None = None
+    cost_models: tuple[str, ...] = ()
+    rates_per_s: Range | None = None  # that a source component offers
+    machines: Range | None = None
+    tasks: Range | None = None  # of all topologies together
+    events: tuple[str, ...] = ()
+
+    def __add__(self, other: Validity) -> Validity:
+        def words(name: str) -> tuple[str, ...]:
+            return tuple(sorted({*getattr(self, name), *getattr(other, name)}))
+
+        def ends(name: str) -> Range | None:
+            known = [each for each in (getattr(self, name), getattr(other, name)) if each is not None]
+            return (min(low for low, _ in known), max(high for _, high in known)) if known else None
+
+        return Validity(
+            words("topologies"), words("machine_types"), ends("scales"), words("cost_models"), ends("rates_per_s"),
+            ends("machines"), ends("tasks"), words("events"),
+        )  # fmt: skip
+
+
+WORDS = {
+    "topologies": "topology", "machine_types": "machine type", "scales": "scale", "cost_models": "cost model",
+    "rates_per_s": "tuples/s of a source", "machines": "machines", "tasks": "tasks", "events": "event",
+}  # fmt: skip
+
+
+def validity_of(spec: Mapping[str, Any]) -> Validity:
+    """Of an experiment as a run or series has it on record."""
+    found = Validity(
+        machine_types=(spec["testbed"]["machine_type"],),
+        scales=_one(spec["testbed"]["scale"]),
+        machines=(_least_machines(spec), _most_machines(spec)),
+        events=tuple(sorted({event["kind"] for event in spec["events"]})),
+    )
+    for variant in spec["variants"]:
+        tasks = 0
+        for topology in spec.get("topologies") or [spec["topology"]]:
+            known, of_topology = _of_topology(topology, variant.get("topology") or {})
+            tasks += of_topology
+            found += known
+        found += Validity(tasks=_one(tasks))
+    return found
+
+
+def _one(value: float) -> Range:
+    return float(value), float(value)
+
+
+def _least_machines(spec: Mapping[str, Any]) -> float:
+    machines = spec["machines"]
+    return float(min(machines["before"], machines["after"], machines.get("min") or machines["before"]))
+
+
+def _most_machines(spec: Mapping[str, Any]) -> float:
+    machines = spec["machines"]
+    return float(max(machines["before"], machines["after"], machines.get("max") or machines["before"]))
+
+
+def _of_topology(topology: Mapping[str, Any], changes: Mapping[str, Any]) -> tuple[Validity, int]:
+    """And its tasks. A topology that cannot be read any more has a name only."""
+    mine = changes if changes.get("name") in (None, topology["name"]) else {}
+    file = topology.get("flux") or topology["name"]
+    named = Validity(topologies=(file,))
+    parameters = {**topology["parameters"], **mine.get("parameters", {})}
+    overrides = {**topology["overrides"], **mine.get("overrides", {})}
+    try:
+        known = work.topology_work(catalogue.render(file, parameters, overrides, topology["name"]))
+    except TopologyError:
+        return named, 0
+    rates = [component.rate_per_s for component in known.components if component.rate_per_s is not None]
+    costly = tuple(sorted({each.cost_model for each in known.components if each.cost_model != "none"}))
+    offered = (min(rates), max(rates)) if rates else None
+    found = named + Validity(cost_models=costly or ("none",), rates_per_s=offered)
+    return found, sum(component.tasks for component in known.components)
+
+
+def outside(asked: Validity, validated: Validity) -> list[str]:
+    """What of an experiment lies outside of what was validated: `topology star`, `80 machines (validated: 4 to 9)`."""
+    found = []
+    for name in ("topologies", "machine_types", "cost_models", "events"):
+        strange = [each for each in getattr(asked, name) if each not in getattr(validated, name)]
+        if strange:
+            known = ", ".join(getattr(validated, name)) or "none"
+            found.append(f"{WORDS[name]} {', '.join(strange)} (validated: {known})")
+    for name in ("scales", "rates_per_s", "machines", "tasks"):
+        ends, known_ends = getattr(asked, name), getattr(validated, name)
+        if ends is not None and (known_ends is None or ends[0] < known_ends[0] or ends[1] > known_ends[1]):
+            found.append(f"{_range(ends)} {WORDS[name]} (validated: {_range(known_ends)})")
+    return found
+
+
+def _range(ends: Range | None) -> str:
+    if ends is None:
+        return "none"
+    low, high = (number(end) for end in ends)
+    return low if low == high else f"{low} to {high}"
+
+
+@dataclass(frozen=True)
+class SeriesName:
+    experiment: str
+    series_id: str
+    runs: int
+
+    def __str__(self) -> str:
+        return f"{self.experiment} ({self.runs} run{'s' if self.runs != 1 else ''})"
+
+
+@dataclass(frozen=True)
+class Validation:
+    """A calibration: its costs, and how far simulated runs were from real ones. `made`: a date."""
+
+    made: str
+    costs: Mapping[str, float]
+    fitted_on: tuple[SeriesName, ...]
+    judged_on: tuple[SeriesName, ...] = ()
+    errors: tuple[ErrorSummary, ...] = ()
+    rankings: tuple[Mapping[str, Any], ...] = ()
+    validity: Validity = field(default_factory=Validity)
+    estimates: tuple[Mapping[str, Any], ...] = ()
+
+    def as_document(self) -> dict[str, Any]:
+        return {"v": VERSION, **json.loads(json.dumps(asdict(self)))}
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any], path: Path) -> Validation:
+        """Raises RecordError for a document that is none."""
+        try:
+            if document["v"] != VERSION:
+                raise RecordError(f"{path}: v is {document['v']!r}; known is {VERSION}")
+            return cls(
+                made=document["made"],
+                costs=dict(document["costs"]),
+                fitted_on=tuple(SeriesName(**each) for each in document["fitted_on"]),
+                judged_on=tuple(SeriesName(**each) for each in document["judged_on"]),
+                errors=tuple(ErrorSummary(**each) for each in document["errors"]),
+                rankings=tuple(document["rankings"]),
+                validity=Validity(**{name: _ends(value) for name, value in document["validity"].items()}),
+                estimates=tuple(document["estimates"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise RecordError(f"{path}: is no document of a calibration: {error!r}") from error
+
+
+def _ends(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def validation_of(
+    made: str, estimates: Sequence[Estimate], fitted_on: Sequence[SeriesName], judgements: Sequence[Judgement],
+    validity: Validity,
+) -> Validation:  # fmt: skip
+    return Validation(
+        made=made,
+        costs=as_costs(estimates),
+        fitted_on=tuple(fitted_on),
+        judged_on=tuple(SeriesName(each.experiment, each.series_id, each.runs) for each in judgements),
+        errors=tuple(summaries(judgements)),
+        rankings=tuple(asdict(ranking) for each in judgements for ranking in each.rankings),
+        validity=validity,
+        estimates=tuple(asdict(each) for each in estimates),
+    )
+
+
+def write(folder: Path, validation: Validation) -> None:
+    """Both files."""
+    write_text_atomic(folder / COSTS_FILE, costs_text(validation))
+    write_json_atomic(folder / ERRORS_FILE, validation.as_document())
+
+
+def costs_text(validation: Validation) -> str:
+    """YAML for the option `costs`, with what each number rests on."""
+    names = ", ".join(str(each) for each in validation.fitted_on)
+    lines = [f"# Costs of the testbed `simulated`, fitted on {validation.made} to {names}; see {PAGE}.",
+             f'# barograph run … --testbed simulated --option "costs=$(cat {COSTS_FILE})"']  # fmt: skip
+    for each in validation.estimates:
+        value = each["default"] if each["value"] is None else each["value"]
+        lines.append(f"{each['name']}: {value:.6g}  # {_rests_on(each)}")
+    return "\n".join(lines) + "\n"
+
+
+def _rests_on(estimate: Mapping[str, Any]) -> str:
+    if estimate["value"] is None:
+        return f"default: {estimate['why']}"
+    runs = f"{estimate['runs']} run{'s' if estimate['runs'] != 1 else ''}"
+    if estimate["low"] is None:
+        return f"{runs}, no interval"
+    return f"{estimate['low']:.3g} to {estimate['high']:.3g} (95 %), {runs}"
+
+
+def known_validations(folders: Iterable[Path]) -> Iterator[Validation]:
+    """Those that ship, then those of calibrations in these folders; what cannot be read is none."""
+    shipped = sorted(SHIPPED.glob("*.json"))
+    own = [path for folder in folders for path in sorted(folder.glob(f"*/{ERRORS_FILE}"), reverse=True)]
+    for path in (*shipped, *own):
+        try:
+            yield Validation.of_document(read_json(path), path)
+        except RecordError:
+            continue
+
+
+def find_validation(costs: Mapping[str, float], folders: Iterable[Path]) -> Validation | None:
+    """Of exactly these costs; one that was judged is preferred."""
+    fitting = [each for each in known_validations(folders) if _are_same(costs, each.costs)]
+    return next((each for each in fitting if each.judged_on), fitting[0] if fitting else None)
+
+
+def _are_same(a: Mapping[str, float], b: Mapping[str, float]) -> bool:
+    """As far as a file of costs has them: six digits."""
+    return a.keys() == b.keys() and all(isclose(a[name], b[name], rel_tol=1e-5, abs_tol=1e-9) for name in a)
+
+
+def sentences(runs: Sequence[Row], folders: Iterable[Path] = ()) -> list[str]:
+    """What a report says of simulated runs (rows of the table `runs`): the errors of their costs, and what of them lies
+    outside of what was validated. `folders`: of calibrations. None for runs that were measured."""
+    folders = tuple(folders)
+    found: dict[str, None] = {}
+    for run in runs:
+        facts = (json.loads(run.get("harness_facts") or "{}") or {}).get(FACTS)
+        if facts is None:
+            continue
+        validation = find_validation(facts.get("costs", {}), folders)
+        spec = json.loads(run.get("spec") or "null")
+        found |= dict.fromkeys(of_validation(validation, validity_of(spec) if spec else Validity()))
+    return list(found)
+
+
+def of_validation(validation: Validation | None, asked: Validity) -> list[str]:
+    if validation is None:
+        return ["No calibration has judged these costs: nothing says how far such runs are from real ones"
+                " (`barograph calibrate SERIES --on OTHER` does)."]  # fmt: skip
+    fitted = ", ".join(str(each) for each in validation.fitted_on)
+    if not validation.judged_on:
+        return [f"The costs were fitted to {fitted} on {validation.made} and judged on nothing else."]
+    judged = ", ".join(str(each) for each in validation.judged_on)
+    said = [f"The costs were fitted to real runs of {fitted}, and judged on {judged} on {validation.made}:"
+            f" {'; '.join(_error_texts(validation)) or 'no number was on both sides'}."]  # fmt: skip
+    if strange := outside(asked, validation.validity):
+        said.append(f"Outside of what was validated: {'; '.join(strange)}.")
+    return said
+
+
+def _error_texts(validation: Validation) -> Iterator[str]:
+    by_metric = {each.metric: each for each in validation.errors}
+    for each in (by_metric[name] for name in SAID if name in by_metric):
+        if each.median is not None and each.worst is not None:
+            middle, worst = (f"{number(size, 1)} {each.unit}" for size in (each.median, each.worst))
+            yield f"{each.words} off by {middle} (median), {worst} at worst"
+    taus = [ranking["tau"] for ranking in validation.rankings if ranking["tau"] is not None]
+    if taus:
+        same = sum(tau == 1 for tau in taus)
+        yield f"the ranking of the variants the same at {same} of {len(taus)} events"

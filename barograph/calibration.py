@@ -1,0 +1,166 @@
+"""A calibration: costs of the simulator from real series, judged on others, and the folder that it leaves.
+
+`barograph.cli.calibrate` is its command. The sums and the fit are `analysis.calibration`'s; here series are found,
+read and simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from analysis.calibration.fit import Estimate, as_costs
+from analysis.calibration.judgement import Judgement, judge
+from analysis.calibration.validation import SeriesName, Validation, Validity, validation_of, validity_of, write
+from analysis.record import small_tables
+from analysis.record.files import SeriesPaths
+from barograph.errors import ExperimentError, Say
+from barograph.plan.checks import place_of
+from barograph.plan.simulation import simulated_topology
+from barograph.run.storm_cluster import render_topology
+from barograph.series.results import results_of
+from barograph.series.series import Series, read_series
+from barograph.settings import spark_master
+from barograph.simulated_series import simulate
+from scheduler_plugins.simulator.work import SimulationError, TopologyWork
+from topologies.errors import TopologyError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from analysis.calibration.collection import RunSums
+
+NEEDED = ("worker_lines", "machine_samples", "placements", "measurements")  # tables of a series
+SIMULATED = "simulated"  # the folder with the simulated series
+
+
+@dataclass(frozen=True)
+class Calibration:
+    validation: Validation
+    judgements: tuple[Judgement, ...]
+    folder: Path
+
+
+def require_usable(folders: Sequence[Path], judged: Sequence[Path]) -> None:
+    """Raises ExperimentError for series that say nothing of real machines, or that were not analysed."""
+    if twice := sorted({folder.name for folder in folders} & {folder.name for folder in judged}):
+        raise ExperimentError(
+            f"{', '.join(twice)} is given to fit to and to judge on; costs are judged on series that they were not"
+            " fitted to: leave it out of one"
+        )
+    for folder in (*folders, *judged):
+        _require_real(read_series(folder))
+        _require_tables(folder)
+
+
+def _require_real(series: Series) -> None:
+    testbed = series.experiment.testbed
+    if place_of(testbed) == "memory":
+        raise ExperimentError(
+            f"{series.folder} was not measured: its testbed is {testbed.name}; give series of real machines, of local,"
+            " ec2, emulab or existing"
+        )
+
+
+def _require_tables(folder: Path) -> None:
+    found = results_of(folder).tables(folder)
+    missing = [name for name in NEEDED if found is None or not found.has(name)]
+    if missing:
+        raise ExperimentError(
+            f"{folder} has no table {', '.join(missing)}: it was not analysed, or by an older version; run `barograph"
+            f" report {folder}`, then again"
+        )
+    rows = small_tables.rows(SeriesPaths(folder), "runs")
+    if not any(row["status"] == "complete" for row in rows):
+        raise ExperimentError(f"{folder} has no complete run; resume it, or give another series")
+
+
+@contextmanager
+def spark_for(folders: Sequence[Path], say: Say) -> Iterator[SparkSession]:
+    """One session for these series and for simulated ones, whose workers' files are Avro."""
+    from analysis import session
+    from analysis.ingest import avro_jar
+    from inventory.local.rootfs import cache_dir
+
+    known = [results_of(each).spark_settings(say) for each in folders]
+    settings = next((each for each in known if each), {})
+    with session.shared_session(spark_master(), 0, session.with_jar(settings, avro_jar.jar(cache_dir(), say))) as spark:
+        yield spark
+
+
+def works_of(series: Series) -> dict[tuple[str, str], TopologyWork]:
+    """By run and topology, what its components do to a tuple. Raises ExperimentError where that is known of none."""
+    found: dict[tuple[str, str], TopologyWork] = {}
+    why = ""
+    for run in series.plan():
+        for topology in series.experiment.topologies_of(run.variant):
+            try:
+                found[run.run_id, topology.name] = simulated_topology(render_topology(topology, run.seed), "any")[1]
+            except (SimulationError, TopologyError) as error:
+                why = str(error)
+    if not found:
+        raise ExperimentError(f"{series.folder}: nothing says what its components do to a tuple: {why}")
+    return found
+
+
+def sums_of(spark: SparkSession, folder: Path) -> list[RunSums]:
+    """Raises ExperimentError where no worker started in the series, as in other people's logs."""
+    from analysis.calibration.collection import collect
+
+    series = read_series(folder)
+    tables = results_of(folder).tables(folder)
+    assert tables is not None, "_require_tables has looked"
+    small = partial(small_tables.rows, SeriesPaths(folder))
+    found = collect(
+        spark, lambda name: spark.read.parquet(tables.table(name)), small, works_of(series), series.experiment.name
+    )
+    if not any(run.starts for run in found):
+        raise ExperimentError(
+            f"{folder}: no worker started in it by a submission or a rebalance; give a series that Barograph has run"
+        )
+    return found
+
+
+def name_of(folder: Path) -> SeriesName:
+    runs = [row for row in small_tables.rows(SeriesPaths(folder), "runs") if row["status"] == "complete"]
+    return SeriesName(read_series(folder).experiment.name, folder.name, len(runs))
+
+
+def judge_on(spark: SparkSession, folder: Path, costs: Mapping[str, float], into: Path, say: Say) -> Judgement:
+    """Simulate every complete run of the series, and set the same metrics side by side."""
+    from analysis.ingest import tables
+    from analysis.metrics import build
+
+    real = SeriesPaths(folder)
+    runs = [row["run_id"] for row in small_tables.rows(real, "runs") if row["status"] == "complete"]
+    simulated = simulate(folder, costs, into, runs, say)
+    paths = SeriesPaths(simulated.folder)
+    if len(simulated.missing) < len(runs):
+        say(f"analysing {simulated.folder}")
+        tables.build_tables(spark, paths)
+        build.build_metrics(spark, paths)
+    return judge(real, paths, simulated.missing)
+
+
+def calibrate(
+    spark: SparkSession, estimates: Sequence[Estimate], fitted: Sequence[Path], judged: Sequence[Path], folder: Path,
+    today: date, say: Say,
+) -> Calibration:  # fmt: skip
+    """Judge these costs and write everything into `folder`."""
+    from analysis.report import calibration_page
+
+    costs = as_costs(estimates)
+    judgements = []
+    for real in judged:
+        into = folder / SIMULATED / read_series(real).experiment.name / real.name
+        judgements.append(judge_on(spark, real, costs, into, say))
+    validity = sum((validity_of(read_series(each).experiment.as_data()) for each in judged), Validity())
+    validation = validation_of(today.isoformat(), estimates, [name_of(each) for each in fitted], judgements, validity)
+    write(folder, validation)
+    calibration_page.write(folder / calibration_page.PAGE, validation, judgements)
+    return Calibration(validation, tuple(judgements), folder)

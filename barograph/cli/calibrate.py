@@ -1,0 +1,143 @@
+"""`barograph calibrate`: fit the simulator's costs to real series, and say how far simulated runs of others are off."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from barograph.cli.dag_process import signals_as_interrupt
+from barograph.cli.terminal import line_printer, stdout_console
+from barograph.errors import ExperimentError
+from barograph.series.results import results
+from barograph.series.series import find_all_series
+from barograph.settings import results_root
+
+if TYPE_CHECKING:
+    from analysis.calibration.judgement import Judgement
+    from analysis.calibration.validation import Validation
+    from barograph.calibration import Calibration
+
+SERIES = "a series' folder or id, an experiment for its newest, or a pattern such as 'stela/*'"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("series", nargs="+", metavar="SERIES", help=f"to fit the costs to: {SERIES}")
+    command.add_argument(
+        "--on", nargs="+", default=[], metavar="OTHER", help="series that the costs are judged on, by simulating them"
+    )
+    command.add_argument(
+        "--into", type=Path, metavar="FOLDER", help="where the costs and the page go; default: a new one below results"
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    from barograph import calibration
+
+    fitted, judged = (_folders(names) for names in (options.series, options.on))
+    calibration.require_usable(fitted, judged)
+    now = datetime.now(UTC)
+    folder = _new_folder(options.into, now)
+    console = stdout_console()
+    say = line_printer(console)
+    with signals_as_interrupt(), calibration.spark_for([*fitted, *judged], say) as spark:
+        from analysis.calibration.fit import fit_costs
+
+        runs = [run for each in fitted for run in calibration.sums_of(spark, each)]
+        estimates = fit_costs(runs)
+        found = calibration.calibrate(spark, estimates, fitted, judged, folder, now.date(), say)
+    show(found, console)
+    _keep(found)
+    return 0
+
+
+def _folders(names: Sequence[str]) -> list[Path]:
+    return list(dict.fromkeys(folder for name in names for folder in find_all_series(name)))
+
+
+def _new_folder(given: Path | None, now: datetime) -> Path:
+    """Nothing in it is overwritten. Raises ExperimentError where there is something."""
+    from analysis.calibration.validation import FOLDER
+
+    folder = given.absolute() if given else results_root() / FOLDER / f"{now:%Y%m%d-%H%M%S}"
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        what = "is not empty" if folder.is_dir() else "is a file"
+        raise ExperimentError(f"--into is {folder}, which {what}; give a folder that is new or empty")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _keep(found: Calibration) -> None:
+    """In the bucket too, where results go to one: what reports and other calibrations read."""
+    from analysis.calibration.validation import COSTS_FILE, ERRORS_FILE
+    from analysis.report.calibration_page import PAGE
+
+    if found.folder.is_relative_to(results_root()):
+        for name in (COSTS_FILE, ERRORS_FILE, PAGE):
+            results().keep(found.folder / name)
+
+
+def show(found: Calibration, console: Console) -> None:
+    """Print both tables, the ranking, and where the files are."""
+    from analysis.calibration.validation import COSTS_FILE, ERRORS_FILE
+    from analysis.report.calibration_page import PAGE
+
+    say = line_printer(console)
+    console.print(costs_table(found.validation))
+    for judgement in found.judgements:
+        _show_judgement(judgement, console)
+    if found.validation.errors:
+        console.print(errors_table(found.validation))
+    for name, what in ((COSTS_FILE, "costs"), (ERRORS_FILE, "errors"), (PAGE, "page")):
+        say(f"{what}: {found.folder / name}")
+
+
+def costs_table(validation: Validation) -> Table:
+    from analysis.report.calibration_page import cost_lines
+
+    table = _table("cost", "value", "95 %", "runs", "")
+    for line in cost_lines(validation):
+        table.add_row(line.name, line.value, line.interval, line.runs, line.why)
+    return table
+
+
+def errors_table(validation: Validation) -> Table:
+    from analysis.report.calibration_page import error_line
+
+    table = _table("error of", "pairs", "median", "worst", "mean", "no pair")
+    for each in validation.errors:
+        table.add_row(*error_line(each))
+    return table
+
+
+def _show_judgement(judgement: Judgement, console: Console) -> None:
+    from analysis.numerals import number
+    from analysis.report.calibration_page import cell_line
+
+    say = line_printer(console)
+    say(f"{judgement.experiment} ({judgement.series_id}), {judgement.runs} runs")
+    for run, why in sorted(judgement.missing.items()):
+        say(f"{run} was not simulated: {why}")
+    table = _table("topology", "variant", "event", "metric", "real", "simulated", "error")
+    for cell in judgement.cells:
+        line = cell_line(cell)
+        metric = f"{line.metric} ({line.unit})" if line.unit else line.metric
+        table.add_row(cell.topology, line.variant, line.event, metric, line.real, line.simulated, line.error)
+    console.print(table)
+    for ranking in judgement.rankings:
+        say(
+            f"by throughput after {ranking.event_id}: {', '.join(ranking.real) or '–'} in reality,"
+            f" {', '.join(ranking.simulated) or '–'} simulated; Kendall's tau {number(ranking.tau, 2)}"
+        )
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, collapse_padding=True)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table

@@ -1,0 +1,97 @@
+"""A series simulated once more: the experiment, variants, runs and seeds of a real one, on the testbed `simulated`.
+
+No lease, no DAG and no progress for anybody: a simulated run holds nothing and takes seconds. Its record and its
+analysis are those of every other run.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from analysis.record.files import SeriesPaths, write_json_atomic
+from barograph.errors import Say, message_of
+from barograph.plan.experiment import Experiment, Variant
+from barograph.plan.simulation import complaints
+from barograph.run.context import SeriesContext
+from barograph.run.monitor import steady_test
+from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
+from barograph.series.series import Series, read_series, series_document
+from barograph.series_steps import attempt_next_run
+from inventory.simulated import SimulatedTestbed
+
+log = logging.getLogger(__name__)
+CLUSTER = ".cluster"  # what the simulated machines have on their disks; nothing of it is needed afterwards
+
+
+@dataclass(frozen=True)
+class SimulatedSeries:
+    """`folder` looks like a series' folder. `missing`: by run, why it could not be simulated."""
+
+    folder: Path
+    missing: Mapping[str, str]
+
+
+class _Silence:
+    """Nobody watches."""
+
+    def tell(self, kind: str, **facts: Any) -> None:
+        log.debug("%s %s", kind, facts)
+
+
+def as_simulated(experiment: Experiment, costs: Mapping[str, float]) -> Experiment:
+    """The same experiment on the testbed `simulated` with these costs."""
+    options = {SimulatedTestbed.name: {"costs": dict(costs)}}
+    testbed = replace(experiment.testbed, name=SimulatedTestbed.name, options=options)
+    return replace(experiment, testbed=testbed)
+
+
+def refusals(experiment: Experiment) -> dict[str, str]:
+    """By variant: why it cannot be simulated."""
+
+    def why(variant: Variant) -> str:
+        return "; ".join(complaints(replace(experiment, variants=(variant,))))
+
+    return {variant.name: said for variant in experiment.variants if (said := why(variant))}
+
+
+def simulate(real: Path, costs: Mapping[str, float], into: Path, runs: Sequence[str], say: Say) -> SimulatedSeries:
+    """Simulate these runs of the series in the folder `real`; `into` becomes a series' folder with their records."""
+    series = read_series(real)
+    experiment = as_simulated(series.experiment, costs)
+    refused = refusals(experiment)
+    simulated = Series(into, experiment, series.opened_s)
+    _write_document(real, simulated)
+    missing: dict[str, str] = {}
+    for run in simulated.plan():
+        if run.run_id not in runs:
+            continue
+        if run.variant.name in refused:
+            missing[run.run_id] = refused[run.variant.name]
+            continue
+        say(f"simulating {experiment.name} {run.run_id}")
+        try:
+            attempt_next_run(simulated, _context(simulated), run)
+        except Exception as error:  # noqa: BLE001 - a run that fails here is missing on that side, and the page says why
+            missing[run.run_id] = message_of(error)
+        finally:
+            shutil.rmtree(into / CLUSTER, ignore_errors=True)
+    return SimulatedSeries(into, missing)
+
+
+def _write_document(real: Path, simulated: Series) -> None:
+    document = series_document(real)
+    changed = {"spec": simulated.experiment.as_data(), "estimates": [], "reported": {}, "simulates": real.name}
+    simulated.folder.mkdir(parents=True, exist_ok=True)
+    write_json_atomic(SeriesPaths(simulated.folder).series_json, {**document, **changed})
+
+
+def _context(series: Series) -> SeriesContext:
+    testbed = SimulatedTestbed(series.experiment.testbed.options[SimulatedTestbed.name])
+    clock = SimulatedClock()
+    cluster = SimulatedCluster(series.experiment, testbed, clock, series.folder / CLUSTER)
+    return SeriesContext(series.experiment, cluster, cluster, clock, _Silence(), steady_test)
