@@ -35,6 +35,7 @@ COMMANDS = {
     "check": ("barograph.cli.check", "say whether experiments can run here and what they may cost"),
     "setup": ("barograph.cli.setup", "build everything that experiments need"),
     "ui": ("barograph.cli.ui", "serve Airflow's pages on this machine only (127.0.0.1)"),
+    "calibrate": ("barograph.cli.calibrate", "fit the simulator's costs to real series, and judge them on others"),
     "reap": ("barograph.cli.reap", "release machines that dead runs have left"),
     "replay": ("barograph.cli.replay", "ask a policy again, with the observations of a recorded run"),
 }
