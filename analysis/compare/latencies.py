@@ -22,7 +22,7 @@ from analysis.metrics.measurements import LATENCIES
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.metrics.untimed import MOST_UNTIMED_PERCENT
 from analysis.numerals import number
-from analysis.record.event_timeline import WHOLE_RUN, event_id_of, event_order
+from analysis.record.event_timeline import REST, WHOLE_RUN, event_id_of, event_order
 from analysis.record.small_tables import Row
 
 Reader = Callable[[str], list[Row]]
@@ -34,7 +34,8 @@ class Untimed:
     """Tuples of a run without a latency, in percent of those that would have one; None: not measured.
 
     These are the tuples due in the compared seconds or, where filters leave fewer, the timed and the untimed ones.
-    What was lost or missed later, until the next event, is in it too: that errs towards no verdict.
+    What was lost or missed is counted from the event on, or from where what it had begun was over in this run, to the
+    next event: what is beyond the compared seconds errs towards no verdict.
     """
 
     run_id: str
@@ -202,25 +203,31 @@ def latency_events(read: Reader) -> dict[tuple[str, str], WatchedEvent]:
     }  # fmt: skip
 
 
-def _totals(rows: Iterable[Row], column: str) -> dict[tuple[str, str], float | None]:
+def _later(rows: Sequence[Row]) -> Iterator[Row]:
+    """What is after each event; where what it had begun was over before the next one, what is after that."""
+    with_rest = {(row["run_id"], event_id_of(row)) for row in rows if row["phase"] == REST}
+    return (
+        row for row in rows if row["phase"] == (REST if (row["run_id"], event_id_of(row)) in with_rest else "after")
+    )
+
+
+def _totals(rows: Sequence[Row], column: str) -> dict[tuple[str, str], float | None]:
     """The sum after each event; None where a part of it was not measured."""
     totals: dict[tuple[str, str], float | None] = {}
-    for row in rows:
-        if row["phase"] == "after":
-            key = (row["run_id"], event_id_of(row))
-            before, part = totals.get(key, 0.0), row[column]
-            totals[key] = None if before is None or part is None else before + part
+    for row in _later(rows):
+        key = (row["run_id"], event_id_of(row))
+        before, part = totals.get(key, 0.0), row[column]
+        totals[key] = None if before is None or part is None else before + part
     return totals
 
 
-def _unseen(losses: Iterable[Row]) -> dict[tuple[str, str], float | None]:
+def _unseen(losses: Sequence[Row]) -> dict[tuple[str, str], float | None]:
     """Tuples at sinks that may be lost after each event beyond what is called lost: of an edge its uncertainty and,
     where none is called lost, the difference within it. None of an older analysis, which has no uncertainty.
     """
     edges: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in losses:
-        if row["phase"] == "after":
-            edges[row["run_id"], event_id_of(row)].append(row)
+    for row in _later(losses):
+        edges[row["run_id"], event_id_of(row)].append(row)
     return {key: _unseen_at_sinks(found) for key, found in edges.items()}
 
 

@@ -126,7 +126,7 @@ def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None
     components = at.read("components")
     try:  # several series may share the session
         build_throughput(at, unseen)
-        at.write("emissions", emissions.emissions(at.read("spout_samples"), unseen, components, spans))
+        build_emissions(at, unseen, components, spans)
     finally:
         unseen.unpersist()
     at.write_by_runs(["intervals", "convergence"], partial(convergence_tables, at.units))
@@ -219,14 +219,34 @@ def _measurement_tables(units: Units, read: Reader) -> dict[str, list[Row]]:
     return {"measurements": [*found, *sums]}
 
 
+def build_emissions(at: TableAccess, unseen: DataFrame, components: DataFrame, spans: DataFrame) -> None:
+    """A few rows a source and event."""
+    split = scale_events.split_at_ends(at.rows("scale_events"))
+    of = partial(emissions.emissions, at.read("spout_samples"), unseen, components)
+    found = collect_rows(of(spans))
+    at.write_rows("emissions", found + (scale_events.rests(collect_rows(of(_frame_of(at, split)))) if split else []))
+
+
 def build_losses(at: TableAccess, components: DataFrame, spans: DataFrame) -> None:
+    events = at.rows("scale_events")
+    split = scale_events.split_at_ends(events)
+    found = _loss_rows(at, components, spans, events)
+    rest = scale_events.rests(_loss_rows(at, components, _frame_of(at, split), split)) if split else []
+    at.write_rows("losses", found + rest)
+
+
+def _frame_of(at: TableAccess, spans: Sequence[Row]) -> DataFrame:
+    return small_tables.frame_of_rows(at.spark, [tuple(span.values()) for span in spans], scale_events.SPANS)
+
+
+def _loss_rows(at: TableAccess, components: DataFrame, spans: DataFrame, events: Sequence[Row]) -> list[Row]:
+    """`events`: the rows of `spans`."""
     counts = losses.counts_on_edges(
         at.read("stream_samples"), at.read("source_samples"), components, at.read("edges"), spans
     )
     waiting = losses.waiting_at_bounds(at.read("task_samples"), components, spans)
     lines = losses.longest_lines(at.read("worker_samples"), at.read("task_samples"), components, spans)
-    found = losses.loss_rows(collect_rows(counts), collect_rows(waiting), at.rows("scale_events"), collect_rows(lines))
-    at.write_rows("losses", found)
+    return losses.loss_rows(collect_rows(counts), collect_rows(waiting), events, collect_rows(lines))
 
 
 def build_juice(at: TableAccess, components: DataFrame, spans: DataFrame) -> None:
@@ -238,7 +258,13 @@ def build_juice(at: TableAccess, components: DataFrame, spans: DataFrame) -> Non
         counts = collect_rows(losses.counts_on_edges(
             at.read("stream_samples"), at.read("source_samples"), components, at.read("edges"), spans, within
         ))  # fmt: skip
-    at.write_rows("juice", juice.juice_rows([row for row in counts if row["run_id"] in asked]))
+
+    def rows_of_juice(read: Reader) -> dict[str, list[Row]]:
+        parts = [part for part in read("intervals") if part["run_id"] in asked]
+        activity = read("activity") if parts else []
+        return {"juice": juice.juice_rows(counts, parts, read("edges"), activity)}
+
+    at.write_by_runs(["juice"], rows_of_juice)
 
 
 def build_latency(at: TableAccess, spans: DataFrame) -> None:

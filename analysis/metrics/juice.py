@@ -1,42 +1,146 @@
 """Juice: the share of its input that a topology processes (HP 5), in the parts of a run that count.
 
 A component's juice is, over its parents i, the sum of J_i x E_i / T_i (eq. 5): E_i is what it executed of i's tuples
-and T_i all that i sent out. A source's is 1, a topology's the sum over its sinks by the number of its sources (eq. 6).
+and T_i all that i sent out. A topology's is the sum over its sinks by the number of its sources (eq. 6). A source has
+no parents and E / T of its own: what it emitted of what was due, for its input is what falls due. HP has 1, where a
+source emits whatever arrives; with back-pressure what was not emitted waits there and nowhere else. More than was due
+is of before, and counts as 1. A source for which nothing was due has no juice, and is none of the sources.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from analysis.record.small_tables import Row
 
+Key = tuple[str, str, str]  # run, event, side
 
-def juice_rows(counts: Iterable[Row]) -> list[Row]:
-    """Rows of the table `juice`. `counts`: tuples sent and executed on every edge that had any (`losses`)."""
-    sides: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+
+@dataclass(frozen=True)
+class SourceInput:
+    """What fell due at a source in a part of a run, and what it emitted (tuples); None: not measured. `is_unknown`:
+    nobody knows all that fell due, as where a source's process ended for good; its schedule went on."""
+
+    due: float | None = None
+    emitted: float | None = None
+    is_unknown: bool = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is known that nothing was to be emitted."""
+        return self.due == 0 and not self.is_unknown
+
+    @property
+    def is_due(self) -> bool:
+        """Whether something was to be emitted. An unthrottled source says only what it emitted."""
+        return bool(self.due or self.emitted or self.is_unknown) and not self.is_idle
+
+    @property
+    def share(self) -> float | None:
+        """The source's juice; None where it is not known. 1 where nobody measured what was due, as HP has it."""
+        if self.is_unknown:
+            return None if self.emitted else 0.0
+        return 1.0 if self.due is None else min(1.0, (self.emitted or 0.0) / self.due) if self.due else 0.0
+
+
+def inputs_of_sources(windows: Iterable[Row]) -> dict[str, SourceInput]:
+    """By source, of its windows in a part of a run (rows of `activity`)."""
+    found: dict[str, SourceInput] = {}
+    for row in windows:
+        is_unknown = bool(row.get("due_unknown"))
+        if row["component"] is not None and (is_unknown or row["due"] is not None or row["emitted"] is not None):
+            before = found.get(row["component"], SourceInput())
+            found[row["component"]] = SourceInput(
+                _sum(before.due, row["due"]), _sum(before.emitted, row["emitted"]), before.is_unknown or is_unknown
+            )
+    return found
+
+
+def is_starved(interval: Row, inputs: Mapping[str, SourceInput]) -> bool:
+    """Whether no tuple reached a sink in the part that counts, though some were due."""
+    return bool(interval["mean"] == 0) and any(each.is_due for each in inputs.values())
+
+
+def windows_of_part(interval: Row, windows: Iterable[Row]) -> list[Row]:
+    """Those of an event's windows that are in the part of a side that counts."""
+    return [row for row in windows if interval["start_s"] <= row["window_s"] < interval["end_s"]]
+
+
+def juice_rows(
+    counts: Iterable[Row], intervals: Iterable[Row], edges: Iterable[Row], activity: Iterable[Row]
+) -> list[Row]:
+    """Rows of the table `juice`, for each of `intervals`. `counts`: tuples sent and executed on every edge that had any
+    there (`losses`); `edges`: all that the topologies have."""
+    known: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for edge in edges:
+        known[edge["run_id"]].append((edge["source"], edge["target"]))
+    sides: dict[Key, list[Row]] = defaultdict(list)
     for row in counts:
         sides[row["run_id"], row["event_id"], row["phase"]].append(row)
-    return [
-        {"run_id": run_id, "event_id": event_id, "phase": phase, "juice": juice(edges)}
-        for (run_id, event_id, phase), edges in sides.items()
-    ]
+    windows: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in activity:
+        windows[row["run_id"], row["event_id"]].append(row)
+    found = []
+    for part in intervals:
+        key = part["run_id"], part["event_id"], part["phase"]
+        inputs = inputs_of_sources(windows_of_part(part, windows[key[:2]]))
+        value = 0.0 if is_starved(part, inputs) else juice(known[part["run_id"]], sides[key], inputs)
+        found.append({"run_id": key[0], "event_id": key[1], "phase": key[2], "juice": value})
+    return found
 
 
-def juice(edges: Sequence[Row]) -> float | None:
-    """None where a component has executed what nobody counted as sent, or edges go in a circle."""
-    targets, senders = ({edge[end] for edge in edges} for end in ("target", "source"))
-    found = [_of_component(sink, edges, frozenset()) for sink in sorted(targets - senders)]
-    known = [each for each in found if each is not None]
-    sources = len(senders - targets)
-    return sum(known) / sources if sources and len(known) == len(found) else None
+def juice(edges: Iterable[tuple[str, str]], counts: Sequence[Row], inputs: Mapping[str, SourceInput]) -> float | None:
+    """Of a topology with these edges (source, target). None where nothing was due, where a component has executed what
+    nobody counted as sent, where nobody knows what was due, or edges go in a circle.
+
+    A component that sent nothing on, such as a filter that nothing passed, is where its tuples end: a sink.
+    """
+    flow = _Flow(frozenset(edges), counts, inputs)
+    sources = [name for name in flow.sources if not flow.input(name).is_idle]
+    ends = [name for name in flow.components - flow.sources if not flow.sent(name)]
+    found = [flow.juice(name) for name in (*sources, *ends)]
+    known = [each for each in found[len(sources) :] if each is not None]
+    return sum(known) / len(sources) if sources and None not in found else None
 
 
-def _of_component(name: str, edges: Sequence[Row], below: frozenset[str]) -> float | None:
-    parents = [edge for edge in edges if edge["target"] == name]
-    total = 0.0
-    for edge in parents:
-        sent = sum(other["sent"] for other in edges if other["source"] == edge["source"])
-        above = None if edge["source"] in below else _of_component(edge["source"], edges, below | {name})
-        if above is None or not sent:
+@dataclass(frozen=True)
+class _Flow:
+    """The tuples of a topology in one part of a run."""
+
+    edges: frozenset[tuple[str, str]]
+    counts: Sequence[Row]
+    inputs: Mapping[str, SourceInput]
+
+    @property
+    def components(self) -> frozenset[str]:
+        return frozenset(name for edge in self.edges for name in edge)
+
+    @property
+    def sources(self) -> frozenset[str]:
+        return self.components - {target for _, target in self.edges}
+
+    def input(self, source: str) -> SourceInput:
+        return self.inputs.get(source, SourceInput())
+
+    def sent(self, name: str) -> float:
+        return float(sum(row["sent"] for row in self.counts if row["source"] == name))
+
+    def juice(self, name: str, below: frozenset[str] = frozenset()) -> float | None:
+        """None where it is not known."""
+        if name in below:
             return None
-        total += above * edge["executed"] / sent
-    return total if parents else 1.0
+        if name in self.sources:
+            share = self.input(name).share
+            return None if share and not self.sent(name) else share  # it emitted what nobody counted as sent
+        total = 0.0
+        for source in {source for source, target in self.edges if target == name}:
+            above, sent = self.juice(source, below | {name}), self.sent(source)
+            executed = sum(row["executed"] for row in self.counts if (row["source"], row["target"]) == (source, name))
+            if above is None or (executed and not sent and above):
+                return None
+            total += above * executed / sent if sent else 0.0
+        return total
+
+
+def _sum(known: float | None, more: float | None) -> float | None:
+    return known if more is None else more + (known or 0.0)

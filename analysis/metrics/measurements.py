@@ -10,8 +10,9 @@ from statistics import fmean
 from typing import Any
 
 from analysis.metrics import untimed
+from analysis.metrics.juice import inputs_of_sources, is_starved, windows_of_part
 from analysis.metrics.metric_directions import CONVERGENCE
-from analysis.record.event_timeline import WHOLE_CLUSTER, WHOLE_RUN
+from analysis.record.event_timeline import REST, WHOLE_CLUSTER, WHOLE_RUN
 from analysis.record.small_tables import Row, run_of, unit_of
 
 # `latency_p50_ms`, `latency_p95_ms` of older series are other numbers: medians of seconds' percentiles (decision 0028).
@@ -86,6 +87,11 @@ def _by_event(found: Iterable[Row], *more: str) -> dict[Key, list[Row]]:
     return groups
 
 
+def _of_sides(found: Iterable[Row]) -> Iterator[Row]:
+    """Without the rests, which are parts of sides."""
+    return (row for row in found if row["phase"] != REST)
+
+
 def _column_values(found: Iterable[Row], column: str) -> list[float]:
     return [row[column] for row in found if row[column] is not None]
 
@@ -112,16 +118,12 @@ def throughput_levels(read: Reader) -> Iterator[Row]:
                                "gain_percent": gain})  # fmt: skip
 
 
-def _windows_inside(interval: Row, windows: Iterable[Row]) -> list[Row]:
-    return [row for row in windows if interval["start_s"] <= row["window_s"] < interval["end_s"]]
-
-
 def offered_rates(read: Reader) -> Iterator[Row]:
     """Rates at the spouts, emitted and due, over the same parts."""
     windows = _by_event(read("event_throughput"), "scope")
     for span in read("intervals"):
         for scope in ("spouts", "due"):
-            rates = _windows_inside(span, windows.get((span["run_id"], span["event_id"], scope), ()))
+            rates = windows_of_part(span, windows.get((span["run_id"], span["event_id"], scope), ()))
             yield from _metric_rows(span, {f"{scope}_{span['phase']}": _mean(_column_values(rates, "rate"))})
 
 
@@ -141,7 +143,7 @@ def downtimes(read: Reader) -> Iterator[Row]:
 def tuple_losses(read: Reader) -> Iterator[Row]:
     """Tuples lost on all edges in each phase; by how much those after the event may be wrong, and their share of what
     was sent."""
-    for (run_id, event_id, phase), edges in _by_event(read("losses"), "phase").items():
+    for (run_id, event_id, phase), edges in _by_event(_of_sides(read("losses")), "phase").items():
         lost, sent = _total(_column_values(edges, "lost")), _total(_column_values(edges, "sent"))
         numbers: dict[str, float | None] = {f"lost_{phase}": lost}
         if phase == "after":
@@ -153,7 +155,7 @@ def tuple_losses(read: Reader) -> Iterator[Row]:
 
 def late_emissions(read: Reader) -> Iterator[Row]:
     """Tuples that sources never emitted, or late, in each phase; none where it is not known of every source."""
-    for (run_id, event_id, phase), sources in _by_event(read("emissions"), "phase").items():
+    for (run_id, event_id, phase), sources in _by_event(_of_sides(read("emissions")), "phase").items():
         for name in ("missed", "late"):
             counts = _column_values(sources, name)
             total = _total(counts) if len(counts) == len(sources) else None
@@ -283,17 +285,20 @@ def loading_times(read: Reader) -> Iterator[Row]:
 
 def utilities(read: Reader) -> Iterator[Row]:
     """Of a topology with a service level (HP 4.1, equations 1 and 2): its most utility where the level is met, and the
-    share that it comes to otherwise. With two levels their mean (HP 7)."""
+    share that it comes to otherwise. With two levels their mean (HP 7). No latency is longer than that of tuples that
+    were due and did not arrive."""
     levels = {row["run_id"]: row for row in read("topologies") if row["max_utility"] is not None}
     if not levels:
         return
-    windows = _by_event(read("latency"))
+    windows, activity = _by_event(read("latency")), _by_event(read("activity"))
     juices = {(row["run_id"], row["event_id"], row["phase"]): row["juice"] for row in read("juice")}
     for span in (span for span in read("intervals") if span["run_id"] in levels):
         level, key = levels[span["run_id"]], (span["run_id"], span["event_id"])
         parts = []
         if level["latency_ms"] is not None:
-            parts.append(_share(level["latency_ms"], _mean_latency(_windows_inside(span, windows.get(key, ())))))
+            starved = is_starved(span, inputs_of_sources(windows_of_part(span, activity.get(key, ()))))
+            latency_ms = _mean_latency(windows_of_part(span, windows.get(key, ())))
+            parts.append(0.0 if starved else _share(level["latency_ms"], latency_ms))
         if level["juice"] is not None:
             parts.append(_share(juices.get((*key, span["phase"])), level["juice"]))
         known = [min(1.0, part) for part in parts if part is not None]

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from analysis.record.event_timeline import ENDS, WHOLE_RUN, ZEROS, lines_of_event, operation_id
+from analysis.record.event_timeline import ENDS, REST, WHOLE_RUN, ZEROS, lines_of_event, operation_id
 
 Row = Mapping[str, Any]
 
@@ -136,6 +136,49 @@ def _ended_s(span: Sequence[Row], event_id: str) -> float | None:
 
 def _names(events: Iterable[Row], column: str) -> list[str]:
     return sorted({name for event in events for name in event[column] or []})
+
+
+SPANS = "run_id string, event_id string, zero_s double, from_s double, until_s double, first_s double, last_s double"
+
+
+def split_at_ends(spans: Iterable[Row]) -> list[dict[str, Any]]:
+    """The spans (columns of `SPANS`) of runs in which something that an event had begun was over before the next one:
+    a further zero there, of an event `e1.rest`. What is after that one is the rest of the side."""
+    of_runs: dict[str, list[Row]] = defaultdict(list)
+    for span in sorted(spans, key=lambda span: float(span["zero_s"])):
+        of_runs[span["run_id"]].append(span)
+    return [span for found in of_runs.values() if any(map(_has_rest, found)) for span in _split(found)]
+
+
+def _split(spans: Iterable[Row]) -> Iterator[dict[str, Any]]:
+    columns = [column.split()[0] for column in SPANS.split(", ")]
+    begin: dict[str, float] = {}  # of the next span, where the one before it was split
+    for row in spans:
+        span = {name: row[name] for name in columns} | begin
+        begin = {}
+        if not _has_rest(row):
+            yield span
+            continue
+        end_s = row["ended_s"]
+        yield span | {"until_s": end_s, "last_s": end_s}
+        rest = {"event_id": f"{row['event_id']}.{REST}", "zero_s": end_s}
+        yield span | rest | {"from_s": row["zero_s"], "first_s": row["zero_s"]}
+        begin = {"from_s": end_s, "first_s": end_s}
+
+
+def _has_rest(span: Row) -> bool:
+    ended_s = span["ended_s"]
+    return ended_s is not None and bool(span["zero_s"] < ended_s < span["last_s"])
+
+
+def rests(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Of rows of spans that were split: those of the rests, as of their events."""
+    suffix = f".{REST}"
+    return [
+        {**row, "event_id": row["event_id"].removesuffix(suffix), "phase": REST}
+        for row in rows
+        if row["phase"] == "after" and row["event_id"].endswith(suffix)
+    ]
 
 
 # --- for the transforms ----------------------------------------------------------------------------------------------

@@ -60,6 +60,13 @@ WINDOW_S = Column(
     "window_s", "double", "s", "start of a window of 10 s, relative to the event's zero; negative before it"
 )
 PHASE = Column("phase", "string", "", "`before` or `after` the event")
+PART = Column(
+    "phase",
+    "string",
+    "",
+    "`before` or `after` the event; `rest`: the part of *after* in which what the event had begun was over "
+    "(from `scale_events.ended_s` on), where it was over before the next one",
+)
 MACHINE = Column("machine", "string", "", "name of the machine: `master`, `m1` …")
 PORT = Column("port", "int", "", "port of the worker; `machine:port` is its slot")
 TOPOLOGY = Column("topology", "string", "", "id of the topology in Storm", "read from other people's logs")
@@ -452,7 +459,7 @@ _DECLARED = (
     Table("losses",
           "tuples lost on each edge on each side of an event",
           ("run_id", "topology", "event_id", "phase", "source", "stream", "target"), (
-        RUN_ID, TOPOLOGY_NAME, EVENT_ID, PHASE, SOURCE, STREAM, TARGET, GROUPING,
+        RUN_ID, TOPOLOGY_NAME, EVENT_ID, PART, SOURCE, STREAM, TARGET, GROUPING,
         Column("sent", "double", "tuples", "emitted × fan-out"),
         Column("executed", "double", "tuples", "executed at the target"),
         Column("queued", "double", "tuples", "growth of the target's queues, by the edge's share"),
@@ -470,12 +477,13 @@ _DECLARED = (
           "event that counts",
           ("run_id", "topology", "event_id", "phase"), (
         RUN_ID, TOPOLOGY_NAME, EVENT_ID, PHASE,
-        Column("juice", "double", "1", "Henge's juice (docs/metrics.md)", "not known what all components sent"),
+        Column("juice", "double", "1", "Henge's juice (docs/metrics.md); 0 where no tuple reached a sink",
+               "nothing was due, or it is not known what was, or what all components sent"),
     )),
     Table("emissions",
           "what each source was to emit, and what became of it, on each side of an event",
           ("run_id", "topology", "event_id", "phase", "component"), (
-        RUN_ID, TOPOLOGY_NAME, EVENT_ID, PHASE,
+        RUN_ID, TOPOLOGY_NAME, EVENT_ID, PART,
         Column("component", "string", "", "name of the source"),
         Column("due", "bigint", "tuples", "that fell due, also while a spout had no process",
                "not measured; nobody knew what fell due before a spout began anew, or after it ended for good"),

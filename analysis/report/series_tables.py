@@ -19,6 +19,7 @@ from analysis.metrics.scale_decisions import AblationRow
 from analysis.numerals import number
 from analysis.record.event_timeline import (
     FIRST_EVENT,
+    REST,
     WHOLE_RUN,
     EventOutcome,
     event_id_of,
@@ -196,13 +197,14 @@ def steady_rows(intervals: Sequence[Row]) -> list[Row]:
 
 
 def edge_losses(losses: Sequence[Row]) -> list[Row]:
-    """One row a run, event, side and edge, in reading order; an older analysis has no uncertainty."""
+    """One row a run, event, side and edge, in reading order; an older analysis has no uncertainty. What is of a part of
+    a side is of the side."""
 
     def order(row: Row) -> tuple[Any, ...]:
         edge = (row["source"], row["stream"], row["target"])
         return (row["run_id"], row.get("event_id") or "", row["phase"] != "before", *edge)
 
-    return sorted(({"uncertainty": None} | row for row in losses), key=order)
+    return sorted(({"uncertainty": None} | row for row in losses if row["phase"] != REST), key=order)
 
 
 def machine_facts(machines: Sequence[Row]) -> list[Row]:

@@ -1,6 +1,7 @@
 """Runs of several topologies with the same task numbers and names: each has the numbers that it has alone, the cluster
 their sums, and one that arrives or departs has none while it is not there."""
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from analysis.compare.evaluation import series_blocks
 from analysis.compare.question import Pair
 from analysis.ingest import tables
 from analysis.metrics import build
-from analysis.record import small_tables
+from analysis.record import small_tables, worker_files
 from analysis.record.files import SeriesPaths
 from analysis.record.schemas import STORED, TABLES
 from analysis.report import series_page
@@ -30,7 +31,7 @@ Row = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def three(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> SeriesPaths:
-    """Beside the two runs that count, three whose records are otherwise: analysed too, but in no figure."""
+    """Beside the two runs that count, some whose records are otherwise: analysed too, but in no figure."""
     root = several.write_series(tmp_path_factory.mktemp("several") / "series")
     failed: Row = {"status": "failed"}
     several.write_run(root, "stela", 2, 2, ("star",), "alone", **failed)
@@ -40,9 +41,36 @@ def three(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Se
     absent = {"id": None, "name": "page", "workers": 1, "components": None, "edges": None}  # never submitted
     shown = [several.facts_of("star"), several.facts_of("diamond"), absent]
     several.write_run(root, "stela", 4, 4, ("star", "diamond"), "absent", topologies=shown, **failed)
+    several.write_run(root, "stela", 5, 5, ("star", "diamond"), "disturbed", **failed)
+    end_event(root / "runs" / "disturbed" / "events.jsonl", "e1", 30.0)
+    starve(root / "runs" / "disturbed" / "workers", "diamond")
     tables.build_tables(spark, root)
     build.build_metrics(spark, root)
     return SeriesPaths(root)
+
+
+def end_event(path: Path, event_id: str, after_s: float) -> None:
+    """What it had begun is over so long after it."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    zero_s = next(line["t"] for line in lines if line.get("event_id") == event_id)
+    ended = {"t": zero_s + after_s, "kind": "disturbance_ended", "event_id": event_id, "machines": ["m1"]}
+    path.write_text("".join(json.dumps(line) + "\n" for line in [*lines, ended]))
+
+
+def starve(workers: Path, name: str) -> None:
+    """From e1 on the topology's spout emits nothing, and what is due goes on."""
+    for path in workers.glob("*.avro"):
+        lines = [dict(line) for line in worker_files.read(path)]
+        if lines[0]["topology"] != several.storm_id(name):
+            continue
+        for line in lines[several.E1 :]:
+            line["spouts"] |= {"emitted": [0]}
+            for rows, names in {"tasks": ("emitted", "transferred", "executed"), "streams": ("emitted",),
+                                "sources": ("executed",)}.items():  # fmt: skip
+                line[rows] |= {name: [0] * len(line[rows]["task"]) for name in names}
+            line.pop("sinks", None)
+        path.unlink()
+        worker_files.write(path, lines)
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +158,36 @@ def test_silence_and_losses_are_a_topologys_own(measured: dict[tuple[str, str], 
     assert measured["all", "e1"]["late_after"] == 4
     assert measured["all", "e1"]["machines_joined"] == 1 and "machines_joined" not in measured["star", "e1"]
     assert "cpu_percent_after" not in measured["star", "e1"]
+
+
+def test_what_was_lost_while_an_event_lasted_is_not_of_the_rest(three: SeriesPaths) -> None:
+    """The 600 tuples of star go in the first 6 s after e1, and 2 are late 20 s after it; what e1 had begun is over
+    after 30 s."""
+    found = rows(three, "losses", "star", "disturbed")
+    lost = {(row["event_id"], row["phase"]): row["lost"] for row in found if row["source"] == "spout"}
+    assert lost == {
+        ("e1", "before"): 0, ("e1", "after"): 600, ("e1", "rest"): 0, ("e2", "before"): 600, ("e2", "after"): 0,
+        ("e3", "before"): 0, ("e3", "after"): 0,
+    }  # fmt: skip
+    sent = {row["phase"]: row["sent"] for row in found if row["event_id"] == "e1" and row["source"] == "spout"}
+    assert sent == {"before": 10_000, "after": 6 * 100 + 94 * 130, "rest": 70 * 130}
+    late = {row["phase"]: row["late"] for row in rows(three, "emissions", "star", "disturbed")
+            if row["event_id"] == "e1"}  # fmt: skip
+    assert late == {"before": 0, "after": 2, "rest": 0}
+    measured = numbers(three, "disturbed")["star", "e1"]
+    assert (measured["lost_after"], measured["late_after"]) == (600, 2) and "lost_rest" not in measured
+    assert not {row["phase"] for row in rows(three, "losses", "star")} - {"before", "after"}, "nothing lasts there"
+
+
+def test_a_topology_that_is_starved_is_worth_nothing(three: SeriesPaths) -> None:
+    found = numbers(three, "disturbed")
+    juices = {(row["event_id"], row["phase"]): row["juice"] for row in rows(three, "juice", "diamond", "disturbed")}
+    assert juices == {("e1", "before"): 1, ("e1", "after"): 0, ("e2", "before"): 0, ("e2", "after"): 0,
+                      ("e3", "before"): 0}  # fmt: skip
+    for name, utilities in (("star", (17.5, 17.5)), ("diamond", (10, 0)), ("all", (27.5, 17.5))):
+        of = found[name, "e1"]
+        assert (of["utility_before"], of["utility_after"]) == utilities, name
+    assert found["diamond", "e1"]["due_after"] == 40 and found["diamond", "e1"]["throughput_after"] == 0
 
 
 def test_nothing_is_of_before_an_arrival_or_after_a_departure(

@@ -8,6 +8,7 @@ import pytest
 from analysis import compare as comparisons
 from analysis.compare.evaluation import compare, differences_on_record
 from analysis.compare.result import Comparison, MetricRow, Verdict, result_data
+from analysis.record.event_timeline import REST
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import Row, rows
 from tests.support.compared_series import LATENCY, SideOf, same_code, write
@@ -54,6 +55,42 @@ def test_what_an_event_had_begun_is_over_where_the_seconds_begin(tmp_path: Path)
     latency = next(row for row in compare(root).rows if row.metric == LATENCY)
     assert latency.a == latency.b == pytest.approx(5000, rel=0.01)
     assert "in seconds 60 to 110 after the event" in latency.note
+
+
+@pytest.mark.parametrize("table", ["losses", "emissions"])
+@pytest.mark.parametrize("when", ["during", "after"])
+def test_what_was_lost_while_an_event_lasted_is_not_of_the_seconds_after_it(
+    tmp_path: Path, table: str, when: str
+) -> None:
+    """A quarter of B's tuples, until 57 s after the event, or later."""
+    root = tmp_path / "x" / "20260101-000000-aa"
+    part = {"losses": "lost", "emissions": "missed"}[table]
+    b = SideOf({LATENCY: FAST}, untimed={part: 0.25})
+    write(root, {"stela": (SideOf({LATENCY: SLOW}), b)})
+    paths = SeriesPaths(root)
+    spans = rows(paths, "scale_events")
+    _write_again(root, "scale_events", [span | {"ended_s": span["zero_s"] + 20.0} for span in spans])
+    for name in ("losses", "emissions"):
+        found = rows(paths, name)
+        none = {"losses": {"lost": 0.0}, "emissions": {"missed": 0}}[name] if when == "during" else {}
+        rest = [row | {"phase": REST} | none for row in found if row["phase"] == "after"]
+        _write_again(root, name, [*found, *rest])
+    latency = next(row for row in compare(root).rows if row.metric == LATENCY)
+    words = {"losses": "lost", "emissions": "never emitted"}[table]
+    if when == "during":
+        assert latency.verdict is Verdict.BETTER and f"{words} 0.0 %" in latency.note
+    else:
+        assert latency.verdict is Verdict.NONE and latency.why_no_verdict
+
+
+def test_what_may_be_lost_unseen_is_of_the_seconds_after_an_event_that_lasted_too(tmp_path: Path) -> None:
+    root = tmp_path / "x" / "20260101-000000-aa"
+    write(root, {"stela": (SideOf({LATENCY: SLOW}), SideOf({LATENCY: FAST}, untimed={"unseen": 0.06}))})
+    found = rows(SeriesPaths(root), "losses")
+    rest = [row | {"phase": REST, "uncertainty": row["uncertainty"] / 10} for row in found if row["phase"] == "after"]
+    _write_again(root, "losses", [*found, *rest])
+    latency = next(row for row in compare(root).rows if row.metric == LATENCY)
+    assert latency.verdict is Verdict.BETTER and "lost unseen up to 0.6 %" in latency.note
 
 
 @pytest.mark.parametrize("untimed", ["lost", "missed", "never_emitted", "waiting"])

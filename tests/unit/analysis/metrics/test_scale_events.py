@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from analysis.metrics import measurements
 from analysis.metrics.machine_load import MEMBERSHIPS, memberships, of_members
-from analysis.metrics.scale_events import events_of_run, scale_event_rows
+from analysis.metrics.scale_events import SPANS, events_of_run, rests, scale_event_rows, split_at_ends
 from analysis.record.small_tables import frame_of_rows
 
 AXIS = {"run_id": "r", "zero_s": 100.0, "first_s": 10.0, "last_s": 500.0}
@@ -169,3 +169,31 @@ def test_the_load_of_a_machine_is_that_of_each_time_in_which_it_was_a_member(spa
     spans = frame_of_rows(spark, [("r", "m5", 110.0, 120.0), ("r", "m5", 150.0, inf)], MEMBERSHIPS)
     kept = sorted(tuple(row) for row in of_members(samples, spans).collect())
     assert kept == [("other", "m5", 100.0), ("r", "m1", 100.0), *(("r", "m5", t) for t in (111.0, 120.0, 151.0))]
+
+
+def test_a_side_is_split_where_what_its_event_had_begun_was_over() -> None:
+    """e1 lasts 30 s, e2 to the next event, e3 to the end of the run; the other run has nothing that ends."""
+    plan = [
+        event(100, "event_performed", event_id="e1", event="cpu_load"),
+        event(130, "disturbance_ended", event_id="e1", machines=["m1"]),
+        event(200, "event_performed", event_id="e2", event="hold"),
+        event(300, "event_performed", event_id="e3", event="cpu_load"),
+    ]
+    spans = scale_event_rows(plan, [AXIS, AXIS | {"run_id": "other"}], [])
+    found = split_at_ends(spans)
+    assert [tuple(span.values()) for span in found] == [
+        ("r", "e1", 100.0, None, 130.0, 10.0, 130.0), ("r", "e1.rest", 130.0, 100.0, 200.0, 100.0, 200.0),
+        ("r", "e2", 200.0, 130.0, 300.0, 130.0, 300.0), ("r", "e3", 300.0, 200.0, None, 200.0, 500.0),
+    ]  # fmt: skip
+    assert [column.split()[0] for column in SPANS.split(", ")] == list(found[0])
+    counted = [{"event_id": span["event_id"], "phase": phase, "n": n}
+               for n, span in enumerate(found) for phase in ("before", "after")]  # fmt: skip
+    assert rests(counted) == [{"event_id": "e1", "phase": "rest", "n": 1}]
+
+
+def test_nothing_is_split_where_nothing_is_left_of_a_side() -> None:
+    plan = [
+        event(100, "event_performed", event_id="e1", event="cpu_load"),
+        event(500, "disturbance_ended", event_id="e1", machines=["m1"]),
+    ]
+    assert split_at_ends(events_of_run(plan, AXIS, machines=4)) == []

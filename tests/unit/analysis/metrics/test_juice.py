@@ -1,0 +1,154 @@
+"""Juice (HP 5) of what was due, and the utility that a service level gives for it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from analysis.metrics import measurements
+from analysis.metrics.juice import SourceInput, inputs_of_sources, juice, juice_rows
+
+KEY: Mapping[str, Any] = {"run_id": "r", "event_id": "e1"}
+Edges = dict[tuple[str, str], tuple[int, int]]  # (source, target) -> sent, and executed of it
+
+FIGURE_1: Edges = {
+    ("spout", "a"): (10, 10), ("a", "b"): (8, 8), ("a", "c"): (8, 6), ("b", "d"): (8, 8), ("c", "d"): (6, 6),
+}  # fmt: skip
+FIGURE_5: Edges = {
+    ("spout_1", "a"): (1000, 500), ("a", "b"): (500, 500), ("spout_2", "d"): (1000, 1000), ("d", "e"): (1000, 500),
+    ("e", "b"): (250, 250), ("e", "f"): (250, 200), ("b", "c"): (750, 750),
+}  # fmt: skip
+TWO: Edges = {("s1", "a"): (100, 100), ("s2", "a"): (100, 100), ("a", "sink"): (200, 200)}
+ONE_SILENT: Edges = {("s1", "a"): (100, 100), ("a", "sink"): (100, 100)}  # an edge on which nothing went has no counts
+PLENTY = SourceInput(100, 100)
+NOTHING_EMITTED = SourceInput(100, 0)
+
+
+def counts(edges: Edges) -> list[dict[str, Any]]:
+    return [{**KEY, "phase": "after", "source": source, "target": target, "sent": sent, "executed": executed}
+            for (source, target), (sent, executed) in edges.items()]  # fmt: skip
+
+
+def found(edges: Edges, topology: Edges | None = None, **inputs: SourceInput) -> float | None:
+    return juice(topology or edges, counts(edges), inputs)
+
+
+@pytest.mark.parametrize("inputs", [{}, {"spout": PLENTY, "spout_1": PLENTY, "spout_2": SourceInput(None, 70)}])
+def test_the_papers_examples(inputs: dict[str, SourceInput]) -> None:
+    """Where nobody says what was due, too: other people's logs, sources without a rate."""
+    assert found(FIGURE_1, **inputs) == pytest.approx(0.875)
+    assert found(FIGURE_5, **inputs) == pytest.approx(0.475)
+
+
+@pytest.mark.parametrize(
+    ("edges", "s2", "expected"),
+    [
+        (TWO, SourceInput(100, 100), 1.0),
+        (TWO, SourceInput(200, 100), 0.75),  # the other half waits at the spout
+        (TWO, SourceInput(50, 100), 1.0),  # of before; the first source has no more than 1 by it
+        (ONE_SILENT, NOTHING_EMITTED, 0.5),
+        (ONE_SILENT, SourceInput(0, 0), 1.0),  # nothing was due: it stays out
+        (ONE_SILENT, SourceInput(100, None), 0.5),  # its process is gone, and its tuples fall due
+        (ONE_SILENT, SourceInput(0, None, is_unknown=True), 0.5),  # nobody knows how many: none of them was emitted
+        (TWO, SourceInput(60, 100, is_unknown=True), None),
+    ],
+)
+def test_a_source_has_what_it_emitted_of_what_was_due(edges: Edges, s2: SourceInput, expected: float | None) -> None:
+    assert found(edges, TWO, s1=PLENTY, s2=s2) == expected
+
+
+def test_nothing_due_is_no_juice() -> None:
+    idle = SourceInput(0, 0)
+    assert found({}, TWO, s1=idle, s2=idle) is None
+    assert found({}, {}) is None
+
+
+def test_what_was_not_counted_is_no_number() -> None:
+    assert found({}, TWO) is None and found({}, TWO, s1=PLENTY, s2=PLENTY) is None, "no line says what was sent"
+    without_sent = {edge: (0, executed) for edge, (_, executed) in TWO.items()}
+    assert found(without_sent, TWO, s1=PLENTY, s2=PLENTY) is None
+    half: Edges = {("s1", "a"): (100, 100), ("a", "sink"): (0, 100)}
+    assert found(half, half, s1=PLENTY) is None
+    circle: Edges = {("s", "a"): (5, 5), ("a", "b"): (5, 5), ("b", "a"): (5, 5), ("b", "sink"): (5, 5)}
+    assert found(circle, circle, s=PLENTY) is None
+
+
+def test_where_nothing_passes_a_filter_its_tuples_end() -> None:
+    """All were processed; the other branch goes on."""
+    branches: Edges = {("s", "a"): (50, 50), ("s", "f"): (50, 50), ("a", "sink"): (50, 50), ("f", "rare"): (0, 0)}
+    assert found(branches, branches, s=PLENTY) == 1.0
+
+
+def window(start: float, component: str | None, **numbers: Any) -> dict[str, Any]:
+    return {**KEY, "window_s": start, "component": component, "due": None, "emitted": None, "due_unknown": False,
+            "queue": None} | numbers  # fmt: skip
+
+
+def test_inputs_are_of_sources_alone() -> None:
+    rows = [
+        window(0.0, None), window(0.0, "bolt"), window(0.0, "s1", due=40, emitted=30), window(10.0, "s1", due=60),
+        window(0.0, "s2", due_unknown=True), window(0.0, "s3", emitted=7),
+    ]  # fmt: skip
+    assert inputs_of_sources(rows) == {
+        "s1": SourceInput(100, 30), "s2": SourceInput(None, None, is_unknown=True), "s3": SourceInput(None, 7),
+    }  # fmt: skip
+    older = {key: value for key, value in rows[2].items() if key != "due_unknown"}
+    assert inputs_of_sources([older]) == {"s1": SourceInput(40, 30)}
+
+
+def part(phase: str, mean: float) -> dict[str, Any]:
+    start = 0.0 if phase == "after" else -20.0
+    return {**KEY, "phase": phase, "mean": mean, "steady": True, "start_s": start, "end_s": start + 20.0}
+
+
+EDGES = [{"run_id": "r", "source": source, "target": target} for source, target in TWO]
+
+
+@pytest.mark.parametrize(
+    ("mean", "due", "expected"),
+    [(0.0, {"due": 5}, 0.0), (0.0, {"due_unknown": True}, 0.0), (0.0, {"emitted": 5}, 0.0), (0.0, {"due": 0}, None),
+     (0.0, {}, None), (9.0, {"due": 100, "emitted": 0}, 0.5)],
+)  # fmt: skip
+def test_a_topology_that_is_starved_has_a_juice_of_0(mean: float, due: dict[str, Any], expected: float | None) -> None:
+    """Though one of its bolts worked, and before the event all went well."""
+    busy = [window(start, s, due=100, emitted=100) for start in (-20.0, -10.0) for s in ("s1", "s2")]
+    after = [window(0.0, "s2", **due)] + ([window(0.0, "s1", due=100, emitted=100)] if mean else [])
+    of_before = [row | {"phase": "before"} for row in counts(TWO)]
+    of_after = counts(ONE_SILENT) if mean else []
+    rows = juice_rows([*of_before, *of_after], [part("before", 10.0), part("after", mean)], EDGES, [*busy, *after])
+    assert {row["phase"]: row["juice"] for row in rows} == {"before": 1.0, "after": expected}
+    assert all(row["run_id"] == "r" and row["event_id"] == "e1" for row in rows)
+
+
+def utilities(level: Mapping[str, Any], intervals: Sequence[Any], **tables: Sequence[Any]) -> dict[str, float]:
+    levels = [{"run_id": "r", "latency_ms": None, "juice": None, "max_utility": 10.0} | level]
+    read = {"topologies": levels, "intervals": intervals} | tables
+    rows = measurements.measurements(lambda name: [dict(row) for row in read.get(name, [])])
+    return {row["metric"]: row["value"] for row in rows if row["metric"].startswith("utility_")}
+
+
+ARRIVED = [{**KEY, "window_s": start, "n": 10.0, "mean_ms": 40.0} for start in (-20.0, -10.0)]
+
+
+@pytest.mark.parametrize(
+    ("after", "due", "expected"),
+    [(0.0, {"due": 5, "emitted": 5}, 0.0), (0.0, {"due_unknown": True}, 0.0), (0.0, {"due": 0}, None),
+     (0.0, {}, None), (7.0, {"due": 5}, None)],
+)  # fmt: skip
+def test_a_latency_that_no_tuple_has_though_some_were_due_is_worth_nothing(
+    after: float, due: dict[str, Any], expected: float | None
+) -> None:
+    found = utilities(
+        {"latency_ms": 20.0}, [part("before", 1.0), part("after", after)], latency=ARRIVED,
+        activity=[window(-10.0, "s", due=9, emitted=9), window(0.0, "s", **due)],
+    )  # fmt: skip
+    assert found.pop("utility_before") == 5.0
+    assert found == ({} if expected is None else {"utility_after": expected})
+
+
+def test_a_juice_of_0_is_worth_nothing_and_one_that_is_not_known_has_no_utility() -> None:
+    values = [{**KEY, "phase": phase, "juice": value} for phase, value in (("before", None), ("after", 0.0))]
+    found = utilities({"juice": 0.8}, [part("before", 1.0), part("after", 0.0)], juice=values)
+    assert found == {"utility_after": 0.0}
+    half = utilities({"juice": 0.8}, [part("after", 1.0)], juice=[{**KEY, "phase": "after", "juice": 0.4}])
+    assert half == {"utility_after": 5.0}
