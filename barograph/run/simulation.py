@@ -86,7 +86,7 @@ class Simulation:
 
     def _take(self, sample: Sample) -> None:
         self._note(self._workers.take(sample))
-        machines = self.world.machines
+        machines = self.world.machines[: len(sample.machines.cpu_s)]  # one that has just come has counted nothing
         cores = {each.name: each.cores * self.load(each.name).speed for each in machines if self.is_up(each.name)}
         lines = self._machines.take(sample, cores, [each.name for each in machines])
         self._files.add_machines(lines)

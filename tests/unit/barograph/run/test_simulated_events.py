@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -14,14 +14,16 @@ from barograph.errors import ExperimentError
 from barograph.plan.checks import check
 from barograph.plan.events import KINDS, PlannedEvent, machines_at_end
 from barograph.plan.events.disturbances import CpuLoad, MemoryLimit, SlowCpu
-from barograph.plan.experiment import Durations, Experiment, MachineCount, TopologyChoice, load
+from barograph.plan.events.hold import Hold
+from barograph.plan.experiment import Durations, Experiment, MachineCount, TopologyChoice, Variant, load
 from barograph.run.context import SeriesContext
 from barograph.run.monitor import steady_test
 from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
 from barograph.series.series import Series, open_series
 from barograph.series_steps import attempt_next_run
 from inventory.simulated import SimulatedTestbed
-from tests.support import worker_lines
+from scheduler_plugins.policies import POLICIES
+from tests.support import elastic_policy, worker_lines
 from tests.unit.barograph.run.test_every_event_kind import example, examples
 
 SHORT = Durations(warm_up_floor_s=40, warm_up_ceiling_s=60, after_floor_s=40, horizon_s=80)
@@ -65,18 +67,25 @@ SetUp = Callable[..., Simulated]
 @pytest.fixture
 def simulate(experiment: Experiment, series: object, heard: Any, tmp_path: Path) -> SetUp:
     def set_up(
-        *events: PlannedEvent, topologies: Sequence[TopologyChoice] = (), parameters: Mapping[str, Any] = NOTHING
+        *events: PlannedEvent,
+        topologies: Sequence[TopologyChoice] = (),
+        parameters: Mapping[str, Any] = NOTHING,
+        joining: Literal["ready", "booted"] = "ready",
+        limits: tuple[int | None, int | None] = (None, None),
+        policy: str = "",
     ) -> Simulated:
         star = load("stela/star")
         (chosen,), stela = star.every_topology(), star.variants[1]
+        variants = (stela,) if any(event.kind == "scale_in" for event in events) else experiment.variants
+        variants = (Variant(policy, policy),) if policy else variants
         planned = replace(
             experiment,
-            variants=(stela,) if any(event.kind == "scale_in" for event in events) else experiment.variants,
+            variants=variants,
             topology=None if topologies else replace(chosen, parameters=parameters),
             topologies=tuple(topologies),
-            testbed=replace(star.testbed, name="simulated", scale=1.0),
+            testbed=replace(star.testbed, name="simulated", scale=1.0, joining=joining),
             events=events,
-            machines=MachineCount(4, machines_at_end(4, events)),
+            machines=MachineCount(4, machines_at_end(4, events), *limits),
             durations=SHORT,
         )
         return Simulated(planned, tmp_path / "cluster", heard)
@@ -118,6 +127,25 @@ def test_what_burns_cpu_does_less_on_machines_that_are_disturbed(
     t = zero(here.go())
     before, after = here.rate("centre", t - 20, t), here.rate("centre", t + 10, t + 30)
     assert after / before == pytest.approx(share, abs=0.04)
+
+
+@pytest.mark.parametrize("joining", ["ready", "booted"])
+def test_a_policy_has_more_machines_in_a_hold_and_lets_them_go(
+    joining: Literal["ready", "booted"], simulate: SetUp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(POLICIES, "elastic", elastic_policy.ENTRY)  # type: ignore[arg-type]
+    here = simulate(Hold("steady", decide_every_s=5.0, for_s=150.0), joining=joining, limits=(4, 5), policy="elastic")
+    events = here.go()
+    asked = [(line["request"], line["number"]) for line in events if line["kind"] == "machine_request"]
+    assert asked == [("acquire", 1), ("release", 1)]
+    (joined,), (left,) = ([e for e in events if e["kind"] == kind] for kind in ("machines_joined", "machines_left"))
+    assert joined["machines"] == left["machines"] == ["m5"]
+    booted = [line["boot_s"] for line in events if line["kind"] == "machine_booted"]
+    assert booted == ([] if joining == "ready" else [SimulatedTestbed().options.boot_s])
+    used = [line["t"] for line in worker_lines.of_run(here.folder) if line["machine"] == "m5"]
+    assert joined["t"] < min(used) and max(used) <= left["t"] + 1
+    (closed,) = [line for line in events if line["kind"] == "requests_closed"]
+    assert (closed["done"], closed["refused"], closed["failed"]) == (2, 0, 0)
 
 
 def test_a_limit_of_memory_is_refused_in_words(experiment: Experiment) -> None:

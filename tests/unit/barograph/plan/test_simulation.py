@@ -1,0 +1,94 @@
+"""Topologies and experiments as the simulator wants them, and what it refuses in words."""
+
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from barograph.errors import ExperimentError
+from barograph.plan.checks import check
+from barograph.plan.experiment import Code, Experiment, Variant, load, names
+from barograph.plan.simulation import complaints, is_simulated, simulated_topology
+from scheduler_plugins.simulator.work import SimulationError
+from topologies import catalogue, work
+from topologies.errors import UnknownWork
+
+
+def on_simulator(name: str) -> Experiment:
+    experiment = load(name)
+    return replace(experiment, testbed=replace(experiment.testbed, name="simulated"))
+
+
+def test_tasks_are_numbered_as_storm_does_it() -> None:
+    """Components in the order of their names: centre, sink_1, sink_2, spout_1, spout_2; four tasks each."""
+    topology, simulated = simulated_topology(catalogue.render("star"), "star-1-5")
+    assert topology.topology_id == "star-1-5" and topology.workers == 12
+    tasks = {component.name: component.tasks for component in topology.components}
+    assert tasks["centre"] == (1, 2, 3, 4) and tasks["spout_2"] == (17, 18, 19, 20)
+    executors = {c.name: [(e.first_task, e.last_task) for e in c.executors] for c in topology.components}
+    assert executors["sink_1"] == [(5, 6), (7, 8)]
+    assert {component.name: component.tasks for component in simulated.components} == tasks
+
+
+def test_costs_and_shares_are_those_of_the_classes() -> None:
+    _, star = simulated_topology(catalogue.render("star"), "x-1")
+    spout, centre, sink = (next(c for c in star.components if c.name == n) for n in ("spout_1", "centre", "sink_1"))
+    assert (spout.rate_per_s, spout.on_restart) == (360.0, "catch_up")
+    assert centre.sleep_ms == pytest.approx(40.25 * 0.2) and centre.cpu_ms == 0 and centre.buffer == 65536
+    assert centre.cost_cv2 == pytest.approx(work.squared_variation(work.SOURCE_LENGTHS))
+    assert (sink.sleep_ms, sink.cost_cv2) == (0.0, 0.0)
+    given = {"cost_model": "busy", "on_restart": "skip"}
+    _, busy = simulated_topology(catalogue.render("star", given), "x-1")
+    centre = next(c for c in busy.components if c.name == "centre")
+    assert (centre.sleep_ms, centre.cpu_ms) == (0.0, pytest.approx(40.25 * 0.2))
+    _, page_load = simulated_topology(catalogue.render("page_load"), "x-1")
+    edges = {(edge.source, edge.target): edge for edge in page_load.edges}
+    assert edges["filter", "join"].selectivity == 0.8 and edges["transform", "filter"].selectivity == 1.0
+    assert edges["spout", "transform"].tuple_bytes == pytest.approx(40.25 + work.LINE_BYTES)
+    assert edges["transform", "filter"].tuple_bytes == pytest.approx(32.2 + work.LINE_BYTES, abs=0.5)
+
+
+def test_a_spout_without_a_rate_is_greedy() -> None:
+    _, star = simulated_topology(catalogue.render("star", {"unthrottled": True}), "x-1")
+    assert {component.rate_per_s for component in star.components} == {None}
+
+
+def test_ackers_are_refused() -> None:
+    flux = catalogue.render("star", {}, {"config": {work.ACKERS: 2}})
+    with pytest.raises(
+        SimulationError, match=r"topology star: topology\.acker\.executors is 2; the simulator has no ackers"
+    ):
+        simulated_topology(flux, "x-1")
+
+
+def test_a_class_of_others_is_refused() -> None:
+    flux = yaml.safe_load(catalogue.render("star"))
+    flux["bolts"][1]["className"] = "org.example.Theirs"
+    with pytest.raises(UnknownWork, match="component sink_1"):
+        simulated_topology(yaml.safe_dump(flux), "x-1")
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_experiment_that_ships_can_be_simulated_or_is_refused_in_words(name: str) -> None:
+    said = complaints(on_simulator(name))
+    of_storm = [variant for variant in load(name).variants if variant.policy == "storm"]
+    assert all("places in a real Nimbus only" in each for each in said)
+    assert len(said) <= len(of_storm)
+    assert complaints(load(name)) == [] or is_simulated(load(name))
+
+
+def test_code_of_variants_is_refused() -> None:
+    star = on_simulator("stela/star")
+    theirs = Variant("other", "even", code=Code(commit="main"))
+    with pytest.raises(
+        ExperimentError, match=r"variants\.other\.code: the simulator has the policies of the work tree"
+    ):
+        check(replace(star, variants=(theirs,)))
+
+
+def test_schedulers_that_only_nimbus_has_are_refused() -> None:
+    star = on_simulator("stela/star")
+    aware = Variant("aware", "storm", {"scheduler": "resource_aware"})
+    assert complaints(replace(star, variants=(aware,))) == [
+        "variants.aware: Storm's resource_aware scheduler places in a real Nimbus only; simulated are default, even"
+    ]

@@ -1,0 +1,39 @@
+"""The simulated testbed's options: what is wrong is said by field, value and what is allowed."""
+
+import pytest
+
+from inventory.errors import ConfigurationError
+from inventory.simulated import SimulatedTestbed
+from scheduler_plugins.simulator.work import Costs
+
+
+def test_costs_are_laid_over_those_that_were_fitted() -> None:
+    testbed = SimulatedTestbed({"seed": 3, "costs": {"hop_ms": 2.5, "noise": 0}})
+    assert testbed.options.seed == 3
+    assert (testbed.costs.hop_ms, testbed.costs.noise, testbed.costs.receive_ms) == (2.5, 0, Costs().receive_ms)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"costs": {"hops": 1.0}},
+            "testbed.options.simulated.costs: 'hops' is unknown; known are frame_bytes",
+        ),
+        (
+            {"costs": {"hop_ms": -1.0}},
+            "testbed.options.simulated.costs: hop_ms is -1.0; allowed is a number, 0 or above",
+        ),
+        (
+            {"costs": {"hop_ms": "much"}},
+            "testbed.options.simulated.costs.hop_ms is 'much': Input should be a valid number",
+        ),
+        ({"seed": -1}, "testbed.options.simulated.seed is -1: Input should be greater than or equal to 0"),
+        ({"sample_s": 30}, "testbed.options.simulated.sample_s is 30: Input should be less than or equal to 5"),
+        ({"step": 1}, "testbed.options.simulated.step is not known; known are seed, step_s, sample_s, boot_s, costs"),
+    ],
+)
+def test_what_is_wrong_is_named(options: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        SimulatedTestbed(options)
+    assert str(refused.value).startswith(said)
