@@ -7,19 +7,15 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration import left_over
-from tests.support import worker_lines
+from tests.support import worker_launches, worker_lines
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
-
-LAUNCH = re.compile(r"^(\S+) .*SLOT_(\d+) \[INFO\] Launching worker with command")
 
 
 @pytest.fixture(scope="module")
@@ -97,19 +93,8 @@ def test_workers_whose_executors_did_not_change_were_not_restarted(series: Path)
     """From the supervisors' own logs: after the request only slots that the decision touched launched a worker."""
     run = series / "runs" / "stela-r1"
     zero = events(run, "scale_requested")[0]["t"]
-    launched = {
-        f"{machine.name}:{port}"
-        for machine in (run / "logs").iterdir()
-        for moment, port in _launches(machine / "supervisor.log")
-        if moment > zero
-    }
+    launched = {slot for moment, slot in worker_launches.of_run(run) if moment > zero}
     assert launched == _touched_slots(run)
-
-
-def _launches(log: Path) -> Iterator[tuple[float, str]]:
-    for line in log.read_text(errors="replace").splitlines() if log.exists() else []:
-        if found := LAUNCH.match(line):
-            yield datetime.fromisoformat(found[1]).timestamp(), found[2]
 
 
 def _touched_slots(run: Path) -> set[str]:

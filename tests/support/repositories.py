@@ -53,6 +53,16 @@ def with_plugins(folder: Path) -> Repository:
     return made
 
 
+def with_policy(folder: Path, name: str, file: Path) -> Repository:
+    """The same with one policy more, which is the ENTRY of a file."""
+    made, policies = with_plugins(folder), "scheduler_plugins/policies"
+    registry = (folder / policies / "__init__.py").read_text()
+    registry += f"from scheduler_plugins.policies import {name} as added\n\n"
+    registry += f'POLICIES = {{**POLICIES, "{name}": added.ENTRY}}\n'
+    made.commit({f"{policies}/{name}.py": file.read_text(), f"{policies}/__init__.py": registry}, f"with {name}")
+    return made
+
+
 def jar(path: Path, *classes: str) -> Path:
     """A jar with empty classes of these names."""
     with zipfile.ZipFile(path, "w") as packed:
