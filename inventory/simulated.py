@@ -18,6 +18,8 @@ class SimulatedOptions(Options):
     seed: Annotated[int, Field(ge=0, description="of what is random in a world, beside the run's own")] = 0
     step_s: Annotated[float, Field(gt=0, le=60, description="the longest step of simulated time")] = 1.0
     sample_s: Annotated[int, Field(ge=1, le=5, description="how often workers and machines write, in seconds")] = 1
+    look_s: Annotated[float, Field(ge=1, le=60, description="how often the harness looks at the run")] = 1.0
+    round_s: Annotated[float, Field(ge=1, le=30, description="between two scheduling rounds of Nimbus")] = 2.0
     boot_s: Annotated[float, Field(ge=0, le=3600, description="how long a machine boots that joins at its event")] = (
         40.0
     )

@@ -19,7 +19,7 @@ from barograph.plan.experiment import Experiment, TopologyChoice
 from barograph.plan.simulation import is_simulated
 from barograph.policy_service import LostTasks, ServiceClient, ServiceState, WorkerRestart, absent_machines
 from barograph.run.cluster import Cluster
-from barograph.run.monitor import RESTART_PATIENCE, RunMonitor, SteadyTest, steady_test
+from barograph.run.monitor import LOOK_S, RESTART_PATIENCE, RunMonitor, SteadyTest, steady_test
 from barograph.run.rate_courses import RateCourses
 from barograph.series.progress import ProgressFile
 from barograph.series.run_record import Clock, Listener, MonotonicClock, RunRecord
@@ -42,6 +42,7 @@ class SeriesContext:
     is_steady: SteadyTest
     require_covered: Callable[[Sequence[str], float], None] = lambda _machines, _rest_s: None
     """Raises BudgetSpent where these machines too, in the seconds that are left, may cost more than the budget."""
+    look_s: float = LOOK_S  # between two looks at the policy service's state
 
 
 @dataclass
@@ -142,7 +143,8 @@ class RunContext:
             run.note(state)
 
         courses = RateCourses(context.service, record, context.clock)
-        monitor = RunMonitor(context.service, context.clock, context.listener, machines.expected, alarm, note)
+        looks = (machines.expected, alarm, note, context.look_s)
+        monitor = RunMonitor(context.service, context.clock, context.listener, *looks)
         run = cls(context, plan, record, machines, monitor, courses, last)
         return run
 
@@ -366,7 +368,8 @@ def _simulated_context(series: Series) -> SeriesContext:
     clock, folder = SimulatedClock(fake_pace()), cluster_dir(lease.lease_id if lease else series.series_id)
     cluster = SimulatedCluster(experiment, testbed, clock, folder, _machine_supply(series))
     listener = ProgressFile(series.folder)
-    return SeriesContext(experiment, cluster, cluster, clock, listener, steady_test)
+    look_s = testbed.options.look_s
+    return SeriesContext(experiment, cluster, cluster, clock, listener, steady_test, look_s=look_s)
 
 
 def _fake_context(series: Series) -> SeriesContext:

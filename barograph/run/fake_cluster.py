@@ -111,11 +111,13 @@ class MachineSupply(Protocol):
 
 @dataclass
 class FakeClock:
-    """Time passes only in sleep; `pace` is how many real seconds a second takes."""
+    """Time passes only in sleep; `pace` is how many real seconds a second takes, `tick_s` how often what is to be done
+    each second is done."""
 
     time_s: float = 1_700_000_000.0
     pace: float = 0.0
     shift_s: float = 0.0
+    tick_s: float = 1.0
     _each_second: list[Callable[[], None]] = field(default_factory=list)
 
     def now(self) -> float:
@@ -123,8 +125,8 @@ class FakeClock:
 
     def sleep(self, seconds: float) -> None:
         end_s = self.time_s + seconds
-        while self._each_second and end_s - self.time_s > 1:
-            self._pass(1.0)
+        while self._each_second and end_s - self.time_s > self.tick_s:
+            self._pass(self.tick_s)
             for action in self._each_second:
                 action()
         self._pass(end_s - self.time_s)

@@ -1,6 +1,6 @@
-"""The run monitor: looks at the policy service's state once a second until a condition holds or something is wrong,
-with patience for machines that are away. When a phase may end and what counts as trouble is pure: time comes in as a
-number.
+"""The run monitor: looks at the policy service's state, once a second unless said, until a condition holds or something
+is wrong, with patience for machines that are away. When a phase may end and what counts as trouble is pure: time comes
+in as a number.
 """
 
 from __future__ import annotations
@@ -147,14 +147,14 @@ def steady_test(_seconds: Sequence[int], counts: Sequence[float | None]) -> tupl
 
 
 Answer = TypeVar("Answer")
-INTERVAL_S = 1.0
+LOOK_S = 1.0
 
 
 @dataclass
 class RunMonitor:
     """Watches one run; `expected` says which machines Nimbus has to know now, `alarm` raises what ends the run now.
 
-    `note` hears every state, to keep what it says of the run.
+    `note` hears every state, to keep what it says of the run. `look_s`: between two looks.
     """
 
     service: ServiceClient
@@ -163,6 +163,7 @@ class RunMonitor:
     expected: Callable[[], Sequence[str]]
     alarm: Callable[[], None]
     note: Callable[[ServiceState], None]
+    look_s: float = LOOK_S
     symptom: str = ""
     state: ServiceState | None = None
     _absent_since_s: float | None = field(default=None, init=False)
@@ -188,7 +189,7 @@ class RunMonitor:
             if limit_s is not None and self.clock.now() - begin_s >= limit_s:
                 self.symptom = "time"
                 raise RunBroken(f"{what} within {limit_s:g} s; {_progress(state)}")
-            self.clock.sleep(INTERVAL_S)
+            self.clock.sleep(self.look_s)
 
     def _read_state(self, patience: Patience) -> ServiceState:
         begin_s = self.clock.now()
@@ -199,7 +200,7 @@ class RunMonitor:
                 if self.clock.now() - begin_s >= patience.unreachable_s:
                     self.symptom = "unreachable"
                     raise
-                self.clock.sleep(INTERVAL_S)
+                self.clock.sleep(self.look_s)
                 continue
             self.state = state
             rates = throughput_now(state)

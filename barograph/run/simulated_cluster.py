@@ -39,6 +39,7 @@ SUPERVISOR_S = 4.0  # from the start of a supervisor until Nimbus hears of it
 RESTART_S = 8.0  # of a machine that crashed
 FORGET_S = 2.0  # so often it is looked whether Nimbus has forgotten a machine
 KILL_S = 1.0  # Storm waits before it ends a topology's workers
+MOST_TICK_S = 8.0  # courses of rates are sent 30 s ahead, and again once no more than 20 s are
 SETTLE_S = 3.0  # until the last lines of workers are written
 
 
@@ -77,7 +78,7 @@ class SimulatedCluster(InProcessService):
         self._booted: set[str] = set()
         self._types = {each.name: each.type for each in machine_requests(experiment)[1:]}
         self.simulation = self._begin(0)
-        clock.advance = self._advance
+        clock.advance, clock.tick_s = self._advance, min(testbed.options.look_s, MOST_TICK_S)
 
     def _advance(self, until_s: float) -> None:
         self.simulation.advance(until_s)

@@ -13,7 +13,7 @@ from analysis.record import worker_files
 from barograph.run.service_in_process import PatientDecisions
 from inventory.simulated import SimulatedOptions
 from scheduler_plugins.driver.cluster import Supervisor
-from scheduler_plugins.driver.nimbus import Nimbus
+from scheduler_plugins.driver.nimbus import Nimbus, NimbusSettings
 from scheduler_plugins.driver.rounds import ServiceInProcess, bridge_in
 from scheduler_plugins.model import Slot, Topology
 from scheduler_plugins.service_state import ServiceState
@@ -38,7 +38,7 @@ class Simulation:
         seed: int,
     ) -> None:
         self.folder = folder
-        self.nimbus = Nimbus(start_s=now)
+        self.nimbus = Nimbus(NimbusSettings(monitor_s=options.round_s), start_s=now)
         self.state = ServiceState(folder, clock=self.nimbus.clock)
         self.bridge = bridge_in(self.nimbus, ServiceInProcess(self.state, PatientDecisions().decide))
         self.world = World(

@@ -30,7 +30,10 @@ def test_costs_are_laid_over_those_that_were_fitted() -> None:
         ),
         ({"seed": -1}, "testbed.options.simulated.seed is -1: Input should be greater than or equal to 0"),
         ({"sample_s": 30}, "testbed.options.simulated.sample_s is 30: Input should be less than or equal to 5"),
-        ({"step": 1}, "testbed.options.simulated.step is not known; known are seed, step_s, sample_s, boot_s, costs"),
+        (
+            {"step": 1},
+            "testbed.options.simulated.step is not known; known are seed, step_s, sample_s, look_s, round_s, boot_s",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(options: dict[str, object], said: str) -> None:

@@ -174,3 +174,19 @@ def test_a_policy_that_fails_fails_as_on_machines(
         attempt_next_run(series, context)
     document = json.loads((series.run_folder("failing-r1") / "run.json").read_text())
     assert document["status"] == "failed" and document["failure"]["blame"] == "system_under_test"
+
+
+def test_looks_rounds_and_samples_may_be_rare(star: Experiment, tmp_path: Path, heard: Any) -> None:
+    series, context = series_of(star, tmp_path / "cluster", heard, look_s=5, round_s=10, sample_s=5, step_s=5)
+    folder, *_ = run_all(series, replace(context, look_s=5.0))
+    looks = [line for line in heard.lines if line["kind"] == "throughput"]
+    rounds = (folder / "decisions.jsonl").read_text().count("\n")
+    assert len(looks) < 200 and rounds < 40
+    assert {line["dt_s"] for line in worker_lines.of_run(folder)} >= {5.0}
+    closed = capacity.topology_of_flux(catalogue.render("star"))
+    assert closed is not None
+    zero_s = float(event(folder, "scale_requested")["t"])
+    last_s = zero_s - zero_s % 5
+    assert sink_rate(folder, last_s - 20, last_s) == pytest.approx(
+        capacity.throughput(closed, closed.initial), rel=0.01
+    )

@@ -1,0 +1,73 @@
+"""A simulated star through the whole analysis: what it says is what the closed form says, and that it was simulated."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from barograph.plan.experiment import load
+from barograph.run.context import SeriesContext
+from barograph.run.monitor import steady_test
+from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
+from barograph.series.series import open_series
+from barograph.series_steps import attempt_next_run
+from inventory.simulated import SimulatedTestbed
+from tests.golden.series import GoldenSeries
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+AT_REST = 2 * 2 * 1000 / 8.05  # two executors of centre, 8.05 ms a tuple, and each tuple to two sinks
+
+
+class Nobody:
+    """Who does not listen."""
+
+    def tell(self, kind: str, **facts: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> GoldenSeries:
+    from analysis.ingest import tables
+    from analysis.metrics import build
+    from analysis.report import series_page
+
+    root, star = tmp_path_factory.mktemp("simulated"), load("stela/star")
+    experiment = replace(star, testbed=replace(star.testbed, name="simulated"), repetitions=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BAROGRAPH_RESULTS", str(root / "results"))
+        series = open_series(experiment, new=True)
+    clock = SimulatedClock()
+    cluster = SimulatedCluster(experiment, SimulatedTestbed(), clock, root / "cluster")
+    context = SeriesContext(experiment, cluster, cluster, clock, Nobody(), steady_test)
+    while attempt_next_run(series, context):
+        continue
+    tables.build_tables(spark, series.folder)
+    build.build_metrics(spark, series.folder)
+    series_page.build_report(series.folder)
+    return GoldenSeries(series.folder, spark, {})
+
+
+def test_throughput_and_its_gain_are_the_closed_forms(simulated: GoldenSeries) -> None:
+    even, stela = (simulated.measured(f"{name}-r1", "e1") for name in ("even_rebalance", "stela"))
+    for measured, gain in ((even, 0), (stela, 50)):
+        assert measured["throughput_before"] == pytest.approx(AT_REST, rel=0.01)
+        assert measured["gain_percent"] == pytest.approx(gain, abs=1)
+    assert stela["tasks_moved_to_old_machines"] == 0 and even["tasks_moved"] > stela["tasks_moved"]
+
+
+def test_what_is_counted_adds_up(simulated: GoldenSeries) -> None:
+    """No damaged line, none missing; a queue that grows is no loss."""
+    damaged = simulated.rows("damaged", "damaged > 0 or missing > 0")
+    assert damaged == []
+    before = simulated.rows("losses", "phase = 'before' and run_id = 'stela-r1'")
+    assert before and all(not row["lost"] for row in before)
+
+
+def test_the_report_says_that_it_was_simulated(simulated: GoldenSeries) -> None:
+    page = (simulated.root / "report.html").read_text()
+    top = page[: page.index('<p class="answer">')]
+    assert "Simulated, not measured" in top and "receive_ms 0.02" in top and "docs/simulator.md" in top
+    assert '<p class="answer">Simulated. ' in page
