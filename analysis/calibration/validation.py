@@ -254,6 +254,12 @@ def _are_same(a: Mapping[str, float], b: Mapping[str, float]) -> bool:
     return a.keys() == b.keys() and all(isclose(a[name], b[name], rel_tol=1e-5, abs_tol=1e-9) for name in a)
 
 
+def folders_beside(series_dir: Path) -> tuple[Path, ...]:
+    """Where calibrations are, of the folder of results that a series is in."""
+    above = series_dir.absolute().parents
+    return (above[2] / FOLDER,) if len(above) > 2 else ()
+
+
 def sentences(runs: Sequence[Row], folders: Iterable[Path] = ()) -> list[str]:
     """What a report says of simulated runs (rows of the table `runs`): the errors of their costs, and what of them lies
     outside of what was validated. `folders`: of calibrations. None for runs that were measured."""

@@ -246,7 +246,7 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow], conditions: Conditi
         all_runs=len(runs),
         sections=sections,
         legend=_legend(runs),
-        simulated=simulated.sentence(runs),
+        simulated=simulated.sentence(runs, paths.root),
         notes=[*series_tables.exclusions(runs), *series_tables.machine_warnings(paths)],
         ledger=[ledger_row(row) for row in rows_of_experiment],
         elsewhere=sorted({row.claim.experiment for row in ledger if "/" in row.claim.experiment} - {experiment}),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 
+from analysis.calibration import validation
 from analysis.record.small_tables import Row
 from analysis.report.series_tables import flatten
 
@@ -12,8 +14,9 @@ FACTS = "simulated"  # of a run's harness facts, only where it was simulated
 PAGE = "docs/simulator.md"
 
 
-def sentence(runs: Sequence[Row]) -> str:
-    """Of the runs of a report; empty where none was simulated."""
+def sentence(runs: Sequence[Row], series_dir: Path | None = None) -> str:
+    """Of the runs of a report; empty where none was simulated. `series_dir`: beside whose experiment calibrations are
+    looked for; without it only those that ship count."""
     facts = [json.loads(run.get("harness_facts") or "{}").get(FACTS) for run in runs]
     simulated = [each for each in facts if each is not None]
     if not simulated:
@@ -21,10 +24,10 @@ def sentence(runs: Sequence[Row]) -> str:
     all_or_some = "" if len(simulated) == len(runs) else f" ({len(simulated)} of the {len(runs)} runs)"
     costs = _words([each.get("costs", {}) for each in simulated])
     settings = _words([{key: value for key, value in each.items() if key != "costs"} for each in simulated])
+    trust = " ".join(validation.sentences(runs, () if series_dir is None else validation.folders_beside(series_dir)))
     return (
-        f"Simulated, not measured{all_or_some}: no machine and no Storm ran. What Storm is taken to cost: {costs}."
-        f" Settings: {settings}. Such numbers are validated against real runs only as far as {PAGE} says; what lies"
-        " outside of that is a model's answer."
+        f"Simulated, not measured{all_or_some}: no machine and no Storm ran. {trust} What lies outside of what was"
+        f" validated is a model's answer ({PAGE}). What Storm is taken to cost: {costs}. Settings: {settings}."
     )
 
 

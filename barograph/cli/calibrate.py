@@ -68,7 +68,6 @@ def _new_folder(given: Path | None, now: datetime) -> Path:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         what = "is not empty" if folder.is_dir() else "is a file"
         raise ExperimentError(f"--into is {folder}, which {what}; give a folder that is new or empty")
-    folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 

@@ -1,6 +1,7 @@
 """What a report says of simulated runs."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from analysis.report.simulated import sentence
@@ -25,3 +26,14 @@ def test_simulated_numbers_are_said_to_be_so_with_their_costs_and_where_their_er
 def test_where_runs_differ_every_value_is_there_and_how_many_are_simulated() -> None:
     said = sentence([REAL, simulated(hop_ms=1.0), simulated(hop_ms=2.0)])
     assert "(2 of the 3 runs)" in said and "hop_ms 1.0 or 2.0" in said
+
+
+def test_the_errors_of_a_calibration_beside_the_series_are_repeated(tmp_path: Path) -> None:
+    from analysis.calibration.validation import FOLDER, write
+    from tests.unit.analysis.calibration.test_validation import COSTS, FOUND, run
+
+    write(tmp_path / FOLDER / "one", FOUND)
+    said = sentence([run(COSTS)], tmp_path / "stela" / "linear" / "20261124-3")
+    assert "throughput after off by 4.0 % (median)" in said
+    assert "Outside of what was validated" not in said
+    assert "No calibration has judged these costs" in sentence([run(COSTS)])

@@ -1,0 +1,158 @@
+"""What a calibration leaves, and what reports of simulated runs say of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from analysis.calibration import validation
+from analysis.calibration.fit import Estimate
+from analysis.calibration.judgement import ErrorSummary
+from analysis.calibration.validation import (
+    SeriesName,
+    Validation,
+    Validity,
+    find_validation,
+    known_validations,
+    outside,
+    sentences,
+    validity_of,
+    write,
+)
+from analysis.errors import RecordError
+from analysis.record.files import read_json
+from inventory.simulated import SimulatedTestbed
+from scheduler_plugins.simulator.work import Costs
+
+ESTIMATES = [
+    Estimate("receive_ms", 0.0312345678, 0.02, 0.03, 0.033, 4),
+    Estimate("hop_ms", None, 1.0, None, None, 0, "nothing was free of queues"),
+]
+COSTS = asdict(replace(Costs(), receive_ms=0.0312345678))
+STAR = SeriesName("stela/star", "20261124-1", 2)
+FOUND = Validation(
+    made="2026-11-24",
+    costs=COSTS,
+    fitted_on=(STAR,),
+    judged_on=(SeriesName("stela/linear", "20261124-2", 3),),
+    errors=(
+        ErrorSummary("throughput_after", "throughput after", "%", 3, 4.0, 9.0, -1.0, 0),
+        ErrorSummary("downtime_s", "downtime", "s", 0, None, None, None, 3),
+    ),
+    rankings=({"tau": 1.0}, {"tau": 1 / 3}, {"tau": None}),
+    validity=Validity(
+        ("linear",), ("type_1",), (0.2, 0.3), ("sleep",), (100.0, 720.0), (4.0, 7.0), (20.0, 48.0), ("scale_out",)
+    ),
+    estimates=tuple(asdict(each) for each in ESTIMATES),
+)  # fmt: skip
+
+
+def spec(**changes: Any) -> dict[str, Any]:
+    whole: dict[str, Any] = {
+        "testbed": {"name": "simulated", "machine_type": "type_1", "scale": 0.3},
+        "machines": {"before": 4, "after": 5},
+        "topology": {"name": "linear", "parameters": {}, "overrides": {}},
+        "variants": [{"name": "stela", "topology": None}],
+        "events": [{"kind": "scale_out"}],
+    }
+    return {**whole, **changes}
+
+
+def run(costs: dict[str, float] | None, **changes: Any) -> dict[str, Any]:
+    facts = {} if costs is None else {"simulated": {"seed": 0, "costs": costs}}
+    return {"harness_facts": json.dumps(facts), "spec": json.dumps(spec(**changes))}
+
+
+def test_an_experiment_is_about_its_topology_as_it_is_rendered() -> None:
+    found = validity_of(spec())
+    assert found.topologies == ("linear",) and found.cost_models == ("sleep",) and found.rates_per_s == (720.0, 720.0)
+    assert found.machines == (4.0, 5.0) and found.tasks == (48.0, 48.0) and found.events == ("scale_out",)
+    busy = spec(variants=[{"name": "b", "topology": {"parameters": {"cost_model": "busy", "rate_per_s": 50.0}}}])
+    changed = validity_of(busy)
+    assert changed.cost_models == ("busy",) and changed.rates_per_s == (50.0, 50.0)
+
+
+def test_a_policy_that_may_ask_for_machines_reaches_further() -> None:
+    assert validity_of(spec(machines={"before": 4, "after": 5, "min": 2, "max": 9})).machines == (2.0, 9.0)
+
+
+def test_what_lies_outside_is_named_with_what_was_validated() -> None:
+    asked = Validity(
+        ("star",), ("type_1",), (0.3, 0.3), ("busy",), (100.0, 100.0), (4.0, 80.0), (20.0, 20.0), ("crash",)
+    )
+    assert outside(asked, FOUND.validity) == [
+        "topology star (validated: linear)",
+        "cost model busy (validated: sleep)",
+        "event crash (validated: scale_out)",
+        "4 to 80 machines (validated: 4 to 7)",
+    ]
+    assert outside(FOUND.validity, FOUND.validity) == []
+
+
+def test_a_document_comes_back_as_it_was(tmp_path: Path) -> None:
+    write(tmp_path / "one", FOUND)
+    path = tmp_path / "one" / validation.ERRORS_FILE
+    assert Validation.of_document(read_json(path), path) == FOUND
+
+
+@pytest.mark.parametrize("damage", [{"v": 9}, {"errors": [{"metric": "x"}]}, {"validity": {"colour": ["red"]}}])
+def test_a_document_that_is_none_names_its_file(damage: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"errors\.json: "):
+        Validation.of_document({**FOUND.as_document(), **damage}, tmp_path / "errors.json")
+
+
+def test_the_file_of_costs_is_what_the_testbed_takes(tmp_path: Path) -> None:
+    write(tmp_path / "one", FOUND)
+    text = (tmp_path / "one" / validation.COSTS_FILE).read_text()
+    assert "receive_ms: 0.0312346  # 0.03 to 0.033 (95 %), 4 runs" in text
+    assert "hop_ms: 1  # default: nothing was free of queues" in text
+    assert SimulatedTestbed({"costs": yaml.safe_load(text)}).costs.receive_ms == pytest.approx(0.0312346)
+
+
+def test_costs_as_their_file_has_them_are_found_again(tmp_path: Path) -> None:
+    write(tmp_path / "one", FOUND)
+    written = {**COSTS, **yaml.safe_load((tmp_path / "one" / validation.COSTS_FILE).read_text())}
+    assert written["receive_ms"] != COSTS["receive_ms"]
+    assert find_validation(written, [tmp_path]) == FOUND
+    assert find_validation({**COSTS, "noise": 0.1}, [tmp_path]) is None
+
+
+def test_a_damaged_calibration_is_none(tmp_path: Path) -> None:
+    write(tmp_path / "one", FOUND)
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two" / validation.ERRORS_FILE).write_text("{")
+    assert FOUND in list(known_validations([tmp_path]))
+
+
+def test_a_measured_run_needs_no_sentence() -> None:
+    assert sentences([run(None), {"harness_facts": None, "spec": None}]) == []
+
+
+def test_a_report_repeats_the_errors_of_its_costs_and_what_lies_outside(tmp_path: Path) -> None:
+    write(tmp_path / "one", FOUND)
+    within, star = sentences([run(COSTS)], [tmp_path]), {"name": "star", "parameters": {}, "overrides": {}}
+    assert within == [
+        "The costs were fitted to real runs of stela/star (2 runs), and judged on stela/linear (3 runs) on 2026-11-24:"
+        " throughput after off by 4.0 % (median), 9.0 % at worst; the ranking of the variants the same at 1 of 2"
+        " events."
+    ]
+    beyond = sentences([run(COSTS, topology=star, machines={"before": 40, "after": 80})], [tmp_path])
+    assert beyond == [
+        *within,
+        "Outside of what was validated: topology star (validated: linear); 40 to 80 machines (validated: 4 to 7).",
+    ]
+
+
+def test_costs_that_nobody_has_judged_say_so(tmp_path: Path) -> None:
+    assert sentences([run({**COSTS, "noise": 0.123})], [tmp_path]) == [
+        "No calibration has judged these costs: nothing says how far such runs are from real ones (`barograph calibrate"
+        " SERIES --on OTHER` does)."
+    ]
+    write(tmp_path / "one", replace(FOUND, judged_on=(), errors=(), rankings=()))
+    (said,) = sentences([run(COSTS)], [tmp_path])
+    assert said == "The costs were fitted to stela/star (2 runs) on 2026-11-24 and judged on nothing else."

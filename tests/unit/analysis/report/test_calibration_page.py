@@ -1,0 +1,76 @@
+"""The page of a calibration."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from analysis.calibration.fit import Estimate
+from analysis.calibration.judgement import Cell, Judgement, MachineCell, Value, rankings, summaries
+from analysis.calibration.validation import SeriesName, Validation
+from analysis.report import calibration_page
+from scheduler_plugins.simulator.work import Costs
+
+ESTIMATES = (
+    Estimate("receive_ms", 0.03, 0.02, 0.02, 0.04, 3),
+    Estimate("hop_ms", None, 1.0, None, None, 0, "nothing was free of queues"),
+)
+
+
+def cell(metric: str, real: Value, simulated: Value, variant: str = "stela") -> Cell:
+    return Cell("stela/star", "star", variant, "e1", metric, real, simulated)
+
+
+CELLS = (
+    cell("throughput_after", Value(200.0, 1), Value(230.0, 1)),
+    cell("throughput_after", Value(180.0, 1), Value(240.0, 1), "even"),
+    cell("convergence_sp_s", Value(170.0, 1, censored=True), Value(50.0, 1)),
+    cell("downtime_s", Value(None, 0), Value(7.0, 1)),
+)
+
+
+def written(folder: Path) -> str:
+    machines = (MachineCell("stela/star", "stela", "e1", "after", "m5", 12.5, None),)
+    judgement = Judgement("stela/star", "20261124-1", CELLS, machines, rankings(CELLS), 2, {"code-r1": "it has code"})
+    names = (SeriesName("stela/linear", "20261124-0", 3),)
+    costs = asdict(replace(Costs(), receive_ms=0.03))
+    found = Validation(
+        "2026-11-24", costs, names, (SeriesName("stela/star", "20261124-1", 2),), tuple(summaries([judgement])),
+        (), estimates=tuple(asdict(each) for each in ESTIMATES),
+    )  # fmt: skip
+    return calibration_page.write(folder / calibration_page.PAGE, found, [judgement]).read_text()
+
+
+def row(page: str, *cells: str) -> bool:
+    """Whether a row of a table has these cells, one after the other."""
+    text = " ".join(page.replace("<td>", "|").replace('<td class="n">', "|").replace("</td>", "").split())
+    return "|".join(cells) in text
+
+
+def test_simulated_stands_beside_real_with_the_error(tmp_path: Path) -> None:
+    page = written(tmp_path)
+    assert row(page, "stela", "e1", "throughput after (tuples/s)", "200", "230", "+15.0")
+    assert "Kendall&#39;s tau −1.00" in page or "Kendall's tau −1.00" in page
+    assert "of 1 pair that differs by more than 5 % in reality, 0 in the same order" in page
+
+
+def test_what_is_missing_is_shown_as_missing_and_a_bound_as_a_bound(tmp_path: Path) -> None:
+    page = written(tmp_path)
+    assert row(page, "downtime (s)", "–", "7", "–")
+    assert row(page, "convergence time (SP) (s)", "&gt; 170", "50", "–")
+    assert row(page, "m5 after (%)", "12.5", "–", "–")
+    assert "code-r1 was not simulated: it has code" in page
+
+
+def test_a_cost_that_kept_its_default_says_why(tmp_path: Path) -> None:
+    page = written(tmp_path)
+    assert "default: nothing was free of queues" in page and "0.0200 to 0.0400" in page
+
+
+def test_the_page_is_whole_by_itself_and_its_rows_are_data(tmp_path: Path) -> None:
+    page = written(tmp_path)
+    assert 'src="http' not in page and "data:text/csv;base64," in page
+    lines = (tmp_path / calibration_page.FOLDER / "calibration_cells.csv").read_text().splitlines()
+    assert len(lines) == 1 + len(CELLS) and float(lines[1].rpartition(",")[2]) == pytest.approx(15.0)

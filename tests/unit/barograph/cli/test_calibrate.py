@@ -1,0 +1,92 @@
+"""`barograph calibrate`: what it refuses, before Spark starts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.record import small_tables
+from analysis.record.files import SeriesPaths
+from barograph import calibration, cli
+from barograph.plan.experiment import load
+from barograph.series.series import open_series
+from barograph.simulated_series import as_simulated
+
+pytestmark = pytest.mark.usefixtures("own_folders")
+
+
+@pytest.fixture(autouse=True)
+def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(*_: object) -> Any:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(calibration, "spark_for", started)
+
+
+def series(*, testbed: str = "local", analysed: bool = True, status: str = "complete", now_s: float = 1e9) -> Path:
+    experiment = load("stela/star")
+    if testbed == "simulated":
+        experiment = as_simulated(experiment, {})
+    experiment = replace(experiment, testbed=replace(experiment.testbed, name=testbed))
+    folder = open_series(experiment, new=True, now_s=now_s).folder
+    (folder / "runs").mkdir(exist_ok=True)
+    if analysed:
+        for name in calibration.NEEDED:
+            table = SeriesPaths(folder).table(name)
+            table.mkdir(parents=True)
+            (table / "part-0.parquet").touch()
+        small_tables.write(SeriesPaths(folder), "runs", [{"run_id": "stela-r1", "status": status}])
+    return folder
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert cli.main(["calibrate", *arguments]) == 2
+    return capsys.readouterr().err
+
+
+def test_an_unknown_series_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "configuration: no series 'nothing'; give a folder results/<experiment>/<series>" in refusal(
+        capsys, "nothing"
+    )
+
+
+@pytest.mark.parametrize("testbed", ["simulated", "fake"])
+def test_a_series_that_was_not_measured_is_refused(testbed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = series(testbed=testbed)
+    said = refusal(capsys, str(folder))
+    assert f"{folder} was not measured: its testbed is {testbed}; give series of real machines" in said
+
+
+def test_a_simulated_series_to_be_judged_on_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    real, simulated = series(), series(testbed="simulated")
+    assert f"{simulated} was not measured" in refusal(capsys, str(real), "--on", str(simulated))
+
+
+def test_a_series_that_was_not_analysed_is_told_how(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = series(analysed=False)
+    said = refusal(capsys, str(folder))
+    assert f"{folder} has no table worker_lines, machine_samples, placements, measurements" in said
+    assert f"run `barograph report {folder}`" in said
+
+
+def test_a_series_without_a_complete_run_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "has no complete run" in refusal(capsys, str(series(status="failed")))
+
+
+def test_a_series_is_not_judged_by_what_was_fitted_to_it(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = series()
+    said = refusal(capsys, str(folder), "--on", str(folder))
+    assert f"{folder.name} is given to fit to and to judge on; costs are judged on series that they were not" in said
+
+
+def test_nothing_of_the_user_s_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "costs.yaml").write_text("mine")
+    said = refusal(capsys, str(series()), "--into", str(tmp_path / "mine"))
+    assert f"--into is {tmp_path}/mine, which is not empty; give a folder that is new or empty" in said
+    assert f"{tmp_path}/mine/costs.yaml, which is a file" in refusal(
+        capsys, str(series(now_s=2e9)), "--into", str(tmp_path / "mine" / "costs.yaml")
+    )
