@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from barograph.errors import ExperimentError, blame_of
@@ -16,6 +17,7 @@ from barograph.plan.events import RateChange, Sine, Trace, topologies_after, wor
 from barograph.plan.events.rate_change import COURSES
 from barograph.plan.experiment import Experiment, TestbedChoice, TopologyChoice, Variant
 from inventory import TESTBEDS, machines
+from inventory.leases import registry
 from inventory.machines import MachineRequest
 from inventory.testbed import Place, SupportsDisturbances, SupportsFaults, SupportsGiveBack, SupportsGrow, Testbed
 
@@ -33,7 +35,8 @@ def testbed_of(choice: TestbedChoice) -> Testbed:
         raise ExperimentError(f"testbed.name is {choice.name!r}; known: {', '.join(TESTBEDS)}")
     if unknown := sorted(set(choice.options) - set(TESTBEDS)):
         raise ExperimentError(f"testbed.options has {', '.join(unknown)}; known testbeds: {', '.join(TESTBEDS)}")
-    return _cached_testbed(choice.name, json.dumps(choice.options.get(choice.name, {}), sort_keys=True))
+    options = json.dumps(choice.options.get(choice.name, {}), sort_keys=True)
+    return _cached_testbed(choice.name, options, registry.state_dir())
 
 
 def place_of(choice: TestbedChoice) -> Place:
@@ -43,11 +46,12 @@ def place_of(choice: TestbedChoice) -> Place:
 
 def testbed_without_options(name: str) -> Testbed:
     """The testbed of that name without options: it can release, list leftovers and sweep."""
-    return _cached_testbed(name, "{}")
+    return _cached_testbed(name, "{}", registry.state_dir())
 
 
 @cache
-def _cached_testbed(name: str, options: str) -> Testbed:
+def _cached_testbed(name: str, options: str, _state: Path) -> Testbed:
+    """A testbed keeps to the state folder of when it was made."""
     return TESTBEDS[name](options=json.loads(options))
 
 

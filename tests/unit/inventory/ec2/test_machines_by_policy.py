@@ -37,7 +37,7 @@ def elastic() -> Experiment:
 def series(elastic: Experiment, site: Site, monkeypatch: pytest.MonkeyPatch) -> Series:
     monkeypatch.setenv("BAROGRAPH_RESULTS", str(site.state / "results"))
     testbed = site.testbed(region=site.cloud.environment()["AWS_REGION"])
-    monkeypatch.setattr(checks, "_cached_testbed", lambda _name, _options: testbed)
+    monkeypatch.setattr(checks, "_cached_testbed", lambda _name, _options, _state: testbed)
     series = open_series(elastic, new=True)
     lease = site.take(testbed)
     series_lease.acquire(series, testbed, lease)
