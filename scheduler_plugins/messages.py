@@ -5,6 +5,7 @@ Errors: MessageError (blame: harness) for a body that is not the contract's (doc
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -185,7 +186,7 @@ def _component_with_rates(component: Component, rates: Rates) -> Component:
 
 
 def _executor_with_rates(executor: Executor, tasks: tuple[int, ...], rates: Rates) -> Executor:
-    mine = rates.of(task for task in tasks if executor.first_task <= task <= executor.last_task)
+    mine = rates.of(tasks[bisect_left(tasks, executor.first_task) : bisect_right(tasks, executor.last_task)])
     executed_per_s, execute_ms = rates.per_second([r.executed for r in mine]), _per_tuple(mine)
     return replace(
         executor,
@@ -284,17 +285,23 @@ def log_line(request: Json, observation: Observation, memory: Json, decision: De
 
 def observation_json(observation: Observation) -> dict[str, Any]:
     """An observation as it stands in the log: enough to ask any policy again."""
-    body = asdict(replace(observation, topologies=()))
+    body = asdict(replace(observation, machines=(), topologies=()))
+    body["machines"] = [dict(vars(machine)) for machine in observation.machines]
     body["topologies"] = [_topology_json(topology) for topology in observation.topologies]
     return body
 
 
 def _topology_json(topology: Topology) -> dict[str, Any]:
-    body = asdict(replace(topology, placement={}, planned={}, traffic={}))
-    for name in ("placement", "planned"):
-        body[name] = {str(task): str(slot) for task, slot in getattr(topology, name).items()}
-    body["traffic"] = traffic_json(topology.traffic)
-    return body
+    """Without dataclasses.asdict, which copies each number: a topology may have very many tasks."""
+    return {
+        **vars(topology),
+        "components": [{**vars(c), "executors": [dict(vars(e)) for e in c.executors]} for c in topology.components],
+        "edges": [dict(vars(edge)) for edge in topology.edges],
+        "placement": _slots_json(topology.placement),
+        "planned": _slots_json(topology.planned),
+        "service_level": asdict(topology.service_level) if topology.service_level else None,
+        "traffic": traffic_json(topology.traffic),
+    }
 
 
 def observation_from_log(body: Json) -> Observation:

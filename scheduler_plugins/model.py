@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Literal
 
 STORM_SCHEDULERS = ("default", "even", "resource_aware", "isolation")
@@ -225,7 +226,7 @@ def executor_ranges(tasks: tuple[int, ...], executors: int) -> tuple[tuple[int, 
         raise ValueError(f"executors is {executors}; allowed are 1 to {len(tasks)}, the number of tasks")
     size, larger = divmod(len(tasks), executors)
     sizes = [size + 1] * larger + [size] * (executors - larger)
-    starts = [sum(sizes[:i]) for i in range(executors)]
+    starts = (0, *accumulate(sizes[:-1]))
     return tuple((tasks[start], tasks[start + length - 1]) for start, length in zip(starts, sizes, strict=True))
 
 
