@@ -28,6 +28,7 @@ DEFAULT = Costs()
 CONFIDENCE = 0.95
 OWN_SHARE = 0.02  # of a column's variation that no other column explains: with less it cannot be told from them
 LEAST_ROWS = 10
+LEAST_HOP_ROWS = 2  # each is a whole side of an event
 WAIT_STEP_S = 0.05
 SECOND_VARIANCE = 1 / 12  # s², of a time that lines of a second say
 ROUNDING = 0.25  # variance of a second's whole tuples that is no variation of speed
@@ -80,12 +81,13 @@ class Linear:
     fixed: tuple[float | None, ...]
     x: Floats
     y: Floats
+    least_rows: int = LEAST_ROWS  # with fewer they say nothing
 
     @classmethod
     def joined(cls, parts: Sequence[Linear]) -> Linear:
         first = parts[0]
         x, y = np.concatenate([part.x for part in parts]), np.concatenate([part.y for part in parts])
-        return cls(first.names, first.fixed, x, y)
+        return cls(first.names, first.fixed, x, y, first.least_rows)
 
 
 @dataclass(frozen=True)
@@ -100,14 +102,14 @@ def solve(linear: Linear) -> Solution:
     unknown: dict[str, str] = {}
     left, y = list(range(len(linear.names))), linear.y.copy()
     while left:
-        shares = [_own_share(linear.x[:, left], place) for place in range(len(left))]
+        shares = [_own_share(linear.x[:, left], place, linear.least_rows) for place in range(len(left))]
         place = max((place for place, share in enumerate(shares) if share < OWN_SHARE), default=-1)
         if place < 0:
             break
         column = left.pop(place)
         name, fixed = linear.names[column], linear.fixed[column]
         others = [linear.names[other] for other in left]
-        unknown[name] = _why_unknown(linear.x[:, column], shares[place], others)
+        unknown[name] = _why_unknown(linear.x[:, column], shares[place], others, linear.least_rows)
         y = y - linear.x[:, column] * (fixed or 0.0)
     if left:
         scale = np.maximum(np.abs(linear.x[:, left]).max(axis=0), 1e-12)
@@ -116,11 +118,11 @@ def solve(linear: Linear) -> Solution:
     return Solution(values, unknown)
 
 
-def _own_share(x: Floats, place: int) -> float:
+def _own_share(x: Floats, place: int, least_rows: int) -> float:
     """Of the square of a column, the share that no combination of the others gives; 0 where it is all zero."""
     column, others = x[:, place], np.delete(x, place, axis=1)
     size = float(column @ column)
-    if size <= 0 or len(column) < LEAST_ROWS:
+    if size <= 0 or len(column) < least_rows:
         return 0.0
     if not others.shape[1]:
         return 1.0
@@ -130,10 +132,10 @@ def _own_share(x: Floats, place: int) -> float:
     return float(rest @ rest) / size
 
 
-def _why_unknown(column: Floats, share: float, others: Sequence[str]) -> str:
+def _why_unknown(column: Floats, share: float, others: Sequence[str], least_rows: int) -> str:
     if not column.any():
         return "nothing of it happened in these runs"
-    if len(column) < LEAST_ROWS:
+    if len(column) < least_rows:
         return f"only {len(column)} rows say anything"
     return f"cannot be told from {', '.join(others)} here ({100 * share:.1f} % of it is its own)"
 
@@ -355,21 +357,22 @@ class StartTimes:
 
 
 def start_times(rows: Sequence[StartRow], cpu_s: float) -> StartTimes:
-    """The wait and the stop that explain how long starts took, beside their CPU (least squares). Of waits that explain
-    it as well as lines of a second can tell, the shortest; if that is none at all, nothing says how long it is."""
+    """The wait and the stop that explain how long starts took, beside their CPU (least squares). Where none at all
+    explains it as well as lines of a second can tell, nothing says how long the wait is."""
     bounds = np.array([row.bound_s(cpu_s) for row in rows])
     elapsed = np.array([row.elapsed_s for row in rows])
     again = np.array([row.restarted > 0 for row in rows])
     waits = np.arange(0.0, elapsed.max() + WAIT_STEP_S, WAIT_STEP_S)
     fits = [_stop_after(wait, elapsed, bounds, again) for wait in waits]
-    enough = min(error for error, _ in fits) + SECOND_VARIANCE * len(rows)
-    place = next(place for place, (error, _) in enumerate(fits) if error <= enough)
+    best = min(range(len(waits)), key=lambda place: fits[place][0])
+    is_known = fits[0][0] > fits[best][0] + SECOND_VARIANCE * len(rows)
+    place = best if is_known else 0
     wait, stop = float(waits[place]), fits[place][1]
     wait_why = f"every start took as long as its CPU, at least {bounds.min():.1f} s: a shorter wait hides in it"
     stop_why = "no worker had to end before another began in its slot"
     return StartTimes(
-        (wait if place else None, stop if again.any() else None),
-        ("" if place else wait_why, "" if again.any() else stop_why),
+        (wait if is_known else None, stop if again.any() else None),
+        ("" if is_known else wait_why, "" if again.any() else stop_why),
     )
 
 
@@ -393,10 +396,11 @@ def _hops(runs: Sequence[RunSums], default: Costs) -> list[Estimate]:
 
 
 def _hop_linear(rows: Sequence[HopRow], default: Costs) -> Linear:
-    x = np.array([[row.local, row.remote] for row in rows]).reshape(-1, 2)
-    return Linear(
-        ("hop_ms", "remote_hop_ms"), (default.hop_ms, default.remote_hop_ms), x, np.array([r.ms for r in rows])
-    )
+    """What matters most first: between workers."""
+    names = ("remote_hop_ms", "hop_ms")
+    x = np.array([[row.remote, row.local] for row in rows]).reshape(-1, 2)
+    fixed = tuple(getattr(default, name) for name in names)
+    return Linear(names, fixed, x, np.array([row.ms for row in rows]), LEAST_HOP_ROWS)
 
 
 def _noise(runs: Sequence[RunSums], default: Costs) -> list[Estimate]:

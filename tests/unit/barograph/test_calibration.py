@@ -1,0 +1,142 @@
+"""The fit finds the costs that the simulator itself was given, and what other costs do is seen beside them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from analysis.calibration.collection import RunSums, collect
+from analysis.calibration.fit import Estimate, fit_costs
+from analysis.calibration.judgement import Judgement
+from analysis.calibration.validation import COSTS_FILE, ERRORS_FILE
+from analysis.ingest import tables
+from analysis.metrics import build
+from analysis.record import small_tables
+from analysis.record.files import SeriesPaths, write_json_atomic
+from barograph import calibration
+from barograph.plan.experiment import Durations, Experiment, TopologyChoice, load
+from barograph.series.series import read_series
+from barograph.simulated_series import simulate
+from scheduler_plugins.simulator.work import Costs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+GIVEN = Costs(
+    receive_ms=0.2, local_emit_ms=0.1, remote_emit_ms=0.15, hop_ms=2.0, remote_hop_ms=5.0, start_cpu_s=0.5,
+    start_wait_s=6.0, stop_s=2.0, idle_cores=0.015, machine_idle_cores=0.03, noise=0.04,
+)  # fmt: skip
+SHORT = Durations(warm_up_floor_s=60, warm_up_ceiling_s=60, after_floor_s=80, horizon_s=80)
+STAR = replace(load("stela/star"), repetitions=1, durations=SHORT)
+# Far below what the centre can do: nothing waits, so that latencies say how long the way takes.
+CALM = replace(STAR, topology=TopologyChoice("star", {"rate_per_s": 40.0}))
+
+
+def real_series(folder: Path, experiment: Experiment) -> Path:
+    """As a series on emulated machines would be opened; its runs are the simulator's."""
+    write_json_atomic(
+        folder / "series.json",
+        {
+            "v": 1,
+            "series_id": folder.name,
+            "experiment": experiment.name,
+            "spec": experiment.as_data(),
+            "opened_s": 1.0,
+        },
+    )
+    return folder
+
+
+@dataclass(frozen=True)
+class World:
+    """`measured`: series that look like real ones, by name; `sums` of their runs."""
+
+    measured: dict[str, Path]
+    sums: list[RunSums]
+    spark: SparkSession
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def world(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> World:
+    folder = tmp_path_factory.mktemp("calibration")
+    measured, sums = {}, []
+    for name, experiment in (("saturated", STAR), ("calm", CALM)):
+        source = real_series(folder / "source" / "stela" / "star" / name, experiment)
+        runs = [run.run_id for run in read_series(source).plan()]
+        into = folder / "measured" / "stela" / "star" / name
+        found = simulate(source, asdict(GIVEN), into, runs, lambda _: None)
+        assert found.missing == {}
+        real_series(into, experiment)
+        paths = SeriesPaths(into)
+        tables.build_tables(spark, paths)
+        build.build_metrics(spark, paths)
+        measured[name] = into
+        stored = partial(_table, spark, paths)
+        works = calibration.works_of(read_series(into))
+        sums += collect(spark, stored, partial(small_tables.rows, paths), works, name)
+    return World(measured, sums, spark, folder)
+
+
+def _table(spark: SparkSession, paths: SeriesPaths, name: str) -> Any:
+    return spark.read.parquet(str(paths.table(name)))
+
+
+@pytest.fixture(scope="module")
+def estimates(world: World) -> dict[str, Estimate]:
+    return {each.name: each for each in fit_costs(world.sums)}
+
+
+# Times are of lines of a second, and noise is a sample's.
+WITHIN = {
+    "receive_ms": 0.02, "local_emit_ms": 0.02, "remote_emit_ms": 0.03, "idle_cores": 0.03, "machine_idle_cores": 0.03,
+    "start_cpu_s": 0.03, "start_wait_s": 0.15, "stop_s": 0.35, "remote_hop_ms": 0.1, "noise": 0.2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WITHIN)
+def test_the_fit_finds_the_costs_that_were_given(name: str, estimates: dict[str, Estimate]) -> None:
+    found = estimates[name]
+    assert found.value == pytest.approx(getattr(GIVEN, name), rel=WITHIN[name]), found
+    assert found.runs >= 2 and found.value != found.default
+
+
+def test_what_one_topology_cannot_tell_apart_keeps_its_default(estimates: dict[str, Estimate]) -> None:
+    assert estimates["remote_kb_ms"].value is None and "cannot be told from" in estimates["remote_kb_ms"].why
+    assert estimates["frame_bytes"].value is None and estimates["frame_bytes"].why
+
+
+def judged(world: World, name: str, costs: Costs) -> tuple[Judgement, Path]:
+    given = [Estimate(key, value, value, None, None, 1) for key, value in asdict(costs).items()]
+    folder, real = world.folder / name, world.measured["saturated"]
+    found = calibration.calibrate(
+        world.spark, given, [world.measured["calm"]], [real], folder, date(2026, 11, 24), lambda _: None
+    )
+    return found.judgements[0], folder
+
+
+def test_a_series_simulated_with_its_own_costs_is_the_same(world: World) -> None:
+    judgement, folder = judged(world, "same", GIVEN)
+    errors = {(cell.variant, cell.metric): cell.error for cell in judgement.cells if cell.error is not None}
+    assert len(errors) > 15 and all(error == pytest.approx(0.0, abs=1e-6) for error in errors.values()), errors
+    assert [ranking.tau for ranking in judgement.rankings] == [1.0]
+    assert all((folder / name).is_file() for name in (COSTS_FILE, ERRORS_FILE, "report.html"))
+
+
+def test_other_costs_are_seen_beside_the_real_ones(world: World) -> None:
+    """Three times the start, a tenth of the tuples' CPU."""
+    other = replace(GIVEN, start_cpu_s=1.5, stop_s=6.0, receive_ms=0.02, local_emit_ms=0.01, remote_emit_ms=0.015)
+    judgement, folder = judged(world, "other", other)
+    errors = {(cell.variant, cell.metric): cell.error for cell in judgement.cells}
+    running, cpu = errors["stela", "request_to_running_s"], errors["stela", "cpu_percent_after"]
+    assert running is not None and running >= 3.0
+    assert cpu is not None and cpu < -2.0
+    page = (folder / "report.html").read_text()
+    assert "Simulated beside real" in page and "request to last executor running" in page
