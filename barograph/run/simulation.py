@@ -22,6 +22,7 @@ from scheduler_plugins.simulator.work import Costs, Load, MachineSize, TopologyW
 from scheduler_plugins.simulator.world import Assignment, Sample, World
 
 FIRST_PORT = 6700
+MOST_UNWRITTEN = 20_000  # lines kept in memory
 SEEDS = 1_000_003  # a run's seed and that of the testbed's options make one
 
 
@@ -137,19 +138,17 @@ class SampleFiles:
         for name in ("workers", "machines"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         self._names: dict[tuple[str, int, int], str] = {}  # machine, port and process → file
+        self._unwritten: dict[str, list[bytes]] = {}  # by path in a record
+        self._lines = 0  # in it
 
     def add_workers(self, lines: Iterable[Line]) -> None:
-        blocks: dict[str, list[bytes]] = {}
         for line in lines:
             process = (line["machine"], line["port"], line["pid"])
             name = self._names.get(process)
             if name is None:
                 name = self._names[process] = self._new_name(line)
-                blocks[name] = [worker_files.header().content]
-            blocks.setdefault(name, []).append(worker_files.block(line))
-        for name, parts in blocks.items():
-            with (self._folder / "workers" / name).open("ab") as file:
-                file.write(b"".join(part + worker_files.MARKER for part in parts))
+                self._add(f"workers/{name}", worker_files.header().content + worker_files.MARKER)
+            self._add(f"workers/{name}", worker_files.block(line) + worker_files.MARKER)
 
     def _new_name(self, line: Line) -> str:
         """By when the process began; a millisecond later where there is such a file."""
@@ -160,10 +159,23 @@ class SampleFiles:
 
     def add_machines(self, lines: Iterable[Mapping[str, Any]]) -> None:
         for line in lines:
-            with (self._folder / "machines" / f"{line['machine']}.jsonl").open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line, separators=(",", ":")) + "\n")
+            text = json.dumps(line, separators=(",", ":")) + "\n"
+            self._add(f"machines/{line['machine']}.jsonl", text.encode())
+
+    def _add(self, path: str, part: bytes) -> None:
+        self._unwritten.setdefault(path, []).append(part)
+        self._lines += 1
+        if self._lines >= MOST_UNWRITTEN:
+            self._write()
+
+    def _write(self) -> None:
+        for path, parts in self._unwritten.items():
+            with (self._folder / path).open("ab") as file:
+                file.write(b"".join(parts))
+        self._unwritten, self._lines = {}, 0
 
     def of(self, machine: str) -> Mapping[str, bytes]:
+        self._write()
         mine = [f"workers/{name}" for (owner, *_), name in self._names.items() if owner == machine]
         own = self._folder / "machines" / f"{machine}.jsonl"
         return {
