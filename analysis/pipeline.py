@@ -60,18 +60,24 @@ def analyse(
     return report
 
 
-def analyse_sweep(sweep_dir: Path, master: str = "local[*]", *, jars: Sequence[Path] = ()) -> Path:
-    """Analyse every run that the sweep's folder links to, in one go, and draw the curves. Returns the page."""
+def analyse_runs(folder: Path, master: str = "local[*]", *, jars: Sequence[Path] = ()) -> None:
+    """Tables and metrics of every run in `runs/` of the folder, which may be links to runs of several experiments."""
     from analysis import session
     from analysis.ingest import tables
     from analysis.metrics import build
-    from analysis.report import sweep_page
 
-    paths = SeriesPaths(sweep_dir)
+    paths = SeriesPaths(folder)
     with session.shared_session(master, paths.raw_bytes(), session.jar_settings(jars)) as spark:
         tables.build_tables(spark, paths)
         build.build_metrics(spark, paths)
-    return sweep_page.write(paths)
+
+
+def analyse_sweep(sweep_dir: Path, master: str = "local[*]", *, jars: Sequence[Path] = ()) -> Path:
+    """Analyse every run that the sweep's folder links to, in one go, and draw the curves. Returns the page."""
+    from analysis.report import sweep_page
+
+    analyse_runs(sweep_dir, master, jars=jars)
+    return sweep_page.write(SeriesPaths(sweep_dir))
 
 
 def family_report(series_dirs: Sequence[Path], target: Path) -> Path:

@@ -1,18 +1,52 @@
-"""`barograph replay`: what a policy would have decided in each round of a recorded run."""
+"""`barograph replay`: what a policy would have decided in each round of a recorded run; with `--simulate` what would
+have come of it.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from barograph.cli.arguments import key_value, yaml_value
-from barograph.cli.terminal import say
+from rich.console import Console
+from rich.table import Table
+
+from barograph.cli.arguments import key_value, testbed_options, yaml_value
+from barograph.cli.terminal import line_printer, note, say, stdout_console
+from barograph.errors import ExperimentError
 from scheduler_plugins.replay import replay
+
+if TYPE_CHECKING:
+    from barograph.counterfactual.outcomes import Comparison, EventOutcome, RunOutcome
+
+SHOWN_DECISIONS = 5  # of a hold; JSON has all
+COLUMNS = {
+    "before": "throughput_before",
+    "after": "throughput_after",
+    "gain": "gain_percent",
+    "down": "downtime_s",
+    "lost": "lost_after",
+    "conv.": "convergence_sp_s",
+    "restarts": "workers_restarted",
+    "moved": "executors_moved",
+}
+LEGEND = (
+    "before, after: tuples/s; gain: %; down: seconds without a tuple at a sink; lost: tuples; conv.: seconds (SP), >"
+    " where it did not converge; restarts: workers; moved: executors"
+)
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("decisions", type=decisions_file, help="a decisions.jsonl, or the folder of a run")
-    command.add_argument("--policy", required=True, metavar="NAME", help="a policy of docs/policies.md")
+    command.add_argument(
+        "run", metavar="RUN", help="the folder of a run, SERIES/RUN, or (without --simulate) a decisions.jsonl"
+    )
+    command.add_argument(
+        "--policy", action="append", default=[], metavar="NAME",
+        help="a policy of docs/policies.md, or with --simulate also a variant of the run's experiment; with --simulate"
+        " several may be given, and without it all that answer the run's events are simulated",
+    )  # fmt: skip
     command.add_argument(
         "--parameter",
         type=key_value,
@@ -21,6 +55,28 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="a parameter of the policy",
     )
+    command.add_argument(
+        "--simulate", action="store_true",
+        help="simulate the run on with each policy, from the same start and with the same events, and compare outcomes",
+    )  # fmt: skip
+    command.add_argument(
+        "--option", type=key_value, action="append", default=[], metavar="KEY=VALUE",
+        help="with --simulate: an option of the testbed simulated, such as costs='{start_cpu_s: 2}'",
+    )  # fmt: skip
+    command.add_argument("--jobs", type=int, metavar="N", help="with --simulate: policies at once; default: the cores")
+    command.add_argument("--json", action="store_true", help="with --simulate: print JSON, for other programs")
+
+
+def execute(options: argparse.Namespace) -> int:
+    parameters = {key: yaml_value(value) for key, value in options.parameter}
+    if options.simulate:
+        return _simulate(options, parameters)
+    if options.json or options.option or options.jobs is not None:
+        raise ExperimentError("--json, --option and --jobs are for --simulate; add it, or leave them out")
+    if len(options.policy) != 1:
+        given = ", ".join(options.policy) or "missing"
+        raise ExperimentError(f"--policy is {given}; allowed without --simulate: one policy of docs/policies.md")
+    return _replay(decisions_file(options.run), options.policy[0], parameters)
 
 
 def decisions_file(text: str) -> Path:
@@ -29,12 +85,106 @@ def decisions_file(text: str) -> Path:
     return path / "decisions.jsonl" if path.is_dir() else path
 
 
-def execute(options: argparse.Namespace) -> int:
-    parameters = {key: yaml_value(value) for key, value in options.parameter}
-    rounds = replay(options.decisions, options.policy, parameters)
+def _replay(path: Path, policy: str, parameters: Mapping[str, Any]) -> int:
+    rounds = replay(path, policy, parameters)
     for one in rounds:
         if not one.same or one.refused or one.now.get("reason"):
             word = f"refused ({one.refused})" if one.refused else "same" if one.same else "differs"
             say(f"{one.t:.1f} {one.event_id or '-'} {word}: {one.now.get('reason') or 'nothing to do'}")
-    say(f"{len(rounds)} rounds, {sum(not one.same for one in rounds)} decided differently by {options.policy}")
+    say(f"{len(rounds)} rounds, {sum(not one.same for one in rounds)} decided differently by {policy}")
     return 0
+
+
+def _simulate(options: argparse.Namespace, parameters: Mapping[str, Any]) -> int:
+    from barograph.cli.dag_process import limited, signals_as_interrupt
+    from barograph.counterfactual.outcomes import compare
+    from barograph.counterfactual.recording import recording_of
+    from barograph.counterfactual.simulation import simulated, variants_for
+    from barograph.sweep.pool import cores
+
+    if options.jobs is not None and options.jobs < 1:
+        raise ExperimentError(f"--jobs is {options.jobs}; allowed: at least 1")
+    testbed = testbed_options(options.option)
+    with signals_as_interrupt(), limited("analyse"), recording_of(options.run) as recording:
+        variants, left_out = variants_for(recording, options.policy, parameters)
+        with simulated(recording, variants, testbed, options.jobs or cores(), note) as found:
+            comparison = compare(recording, found, left_out)
+    if options.json:
+        say(json.dumps(comparison.as_data(), indent=1, ensure_ascii=False))
+    else:
+        show(comparison, stdout_console())
+    return 0
+
+
+def show(comparison: Comparison, console: Console) -> None:
+    print_line = line_printer(console)
+    print_line(f"{comparison.experiment} {comparison.run}: simulated once a policy from the recorded start")
+    for run in comparison.runs[1:]:
+        if run.differing_start:
+            print_line(
+                f"note: with {run.name} {run.differing_start} tasks began at other slots than in the recorded run"
+            )
+    for event_id, what in comparison.events.items():
+        late_s = comparison.late_s[event_id]
+        late = f" ({late_s:+.1f} s from where it was recorded)" if abs(late_s) >= 1 else ""
+        print_line(f"\n{event_id}: {what}{late}")
+        console.print(_table(comparison, event_id))
+        print_line(LEGEND)
+        for line in _decision_lines(comparison, event_id):
+            print_line(line)
+        if error := error_words(comparison, event_id):
+            print_line(error)
+    for name, why in comparison.not_simulated.items():
+        print_line(f"not simulated: {name}: {why}")
+
+
+def _table(comparison: Comparison, event_id: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("simulated with", no_wrap=True)
+    for head in COLUMNS:
+        table.add_column(head, justify="right", no_wrap=True)
+    for run in comparison.runs:
+        table.add_row(_run_words(run), *(_cell(run.events[event_id], name) for name in COLUMNS.values()))
+    return table
+
+
+def _run_words(run: RunOutcome) -> str:
+    return f"{run.name} (recorded)" if run.source == "recorded" else run.name
+
+
+def _cell(outcome: EventOutcome, name: str) -> str:
+    from analysis.numerals import number
+
+    value = outcome.metrics[name]
+    rounded = None if value is None else round(value, 1)
+    return f"{'> ' if name in outcome.censored else ''}{number(rounded)}"
+
+
+def _decision_lines(comparison: Comparison, event_id: str) -> Iterator[str]:
+    from barograph.counterfactual.outcomes import decision_words
+
+    for run in comparison.runs:
+        decisions = run.events[event_id].decisions
+        if not decisions:
+            yield f"  {_run_words(run)}: no decision"
+        for each in decisions[:SHOWN_DECISIONS]:
+            own = ", by itself" if each.own else ""
+            yield f"  {_run_words(run)}, after {each.decided_s:.1f} s{own}: {decision_words(each)} ({each.reason})"
+        if len(decisions) > SHOWN_DECISIONS:
+            yield f"  {_run_words(run)}: and {len(decisions) - SHOWN_DECISIONS} more decisions; --json has all"
+
+
+def error_words(comparison: Comparison, event_id: str) -> str:
+    """How far the simulation of the recorded policy is from the record: the simulator's error on this very run."""
+    from analysis.metrics.metric_directions import METRICS
+    from analysis.numerals import change
+
+    errors = comparison.errors().get(event_id)
+    if errors is None:
+        return "the recorded policy cannot be simulated, so how far the simulator is off on this run is not known"
+    said = []
+    for name, error in errors.items():
+        percent, difference = error["percent"], error["difference"] or 0.0
+        amount = change(difference, METRICS[name].unit) if percent is None else change(percent, "%")
+        said.append(f"{METRICS[name].words} {amount}")
+    return f"the simulator's error on this run: {', '.join(said)}" if said else ""

@@ -23,6 +23,7 @@ from barograph.plan.experiment import Experiment
 from barograph.plan.sweep import Point
 from barograph.run.context import SeriesContext
 from barograph.run.monitor import steady_test
+from barograph.run.recorded_start import RecordedStart, StartedCluster
 from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
 from barograph.series.series import Series, trace_contents
 from barograph.series_steps import attempt_next_run
@@ -39,11 +40,14 @@ class CheckJob:
 
 @dataclass(frozen=True)
 class RunJob:
-    """`facts`: of the sweep, for the series' document (its commit, its id)."""
+    """`facts`: of the sweep, for the series' document (its commit, its id). `start`: how its runs begin, None: as each
+    policy has it. `kept_in`: the series' folder that has the traces which its events follow."""
 
     point: Point
     folder: Path
     facts: Mapping[str, Any]
+    start: RecordedStart | None = None
+    kept_in: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ def _check(experiment: Experiment) -> tuple[Failure, ...]:
 
 def _simulate(job: RunJob) -> tuple[Failure, ...]:
     series = _open(job)
-    context = simulated_context(series)
+    context = simulated_context(series, job.start)
     failures = []
     for run in series.plan():
         try:
@@ -106,7 +110,7 @@ def _open(job: RunJob) -> Series:
     shutil.rmtree(job.folder, ignore_errors=True)
     SeriesPaths(job.folder).runs.mkdir(parents=True)
     experiment, now_s = job.point.experiment, time.time()
-    for sha256, content in trace_contents(experiment, None).items():
+    for sha256, content in trace_contents(experiment, job.kept_in).items():
         path = SeriesPaths(job.folder).trace(sha256)
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
@@ -124,12 +128,15 @@ def _open(job: RunJob) -> Series:
     return Series(job.folder, experiment, now_s)
 
 
-def simulated_context(series: Series) -> SeriesContext:
+def simulated_context(series: Series, start: RecordedStart | None = None) -> SeriesContext:
     """What a run of this series needs, with everything that is written on the way in the series' own folder."""
     testbed = testbed_of(series.experiment.testbed)
     assert isinstance(testbed, SimulatedTestbed), "only simulated points get here"
-    clock = SimulatedClock()
-    cluster = SimulatedCluster(series.experiment, testbed, clock, series.folder / CLUSTER)
+    clock, folder = SimulatedClock(), series.folder / CLUSTER
+    if start is None:
+        cluster = SimulatedCluster(series.experiment, testbed, clock, folder)
+    else:
+        cluster = StartedCluster(series.experiment, testbed, clock, folder, start)
     return SeriesContext(series.experiment, cluster, cluster, clock, _Silence(), steady_test)
 
 

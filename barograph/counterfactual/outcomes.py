@@ -1,0 +1,214 @@
+"""Decisions and outcomes of a recorded run and of what was simulated on it, side by side, also as JSON data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import inf
+from typing import Any
+
+from analysis.metrics.metric_directions import METRICS, DifferenceKind
+from analysis.record import small_tables
+from analysis.record.event_timeline import WHOLE_CLUSTER, operation_id, read_timeline
+from analysis.record.files import RunPaths, SeriesPaths
+from analysis.record.small_tables import Row
+from barograph.counterfactual.recording import Recording, event_times
+from barograph.counterfactual.simulation import RECORDED, Simulated
+from barograph.plan.experiment import Variant
+from scheduler_plugins.replay import read_rounds
+
+VERSION = 1
+OUTCOMES = (
+    "throughput_before",
+    "throughput_after",
+    "gain_percent",
+    "downtime_s",
+    "lost_after",
+    "convergence_sp_s",
+    "latency_all_p95_ms_after",
+    "workers_restarted",
+    "executors_moved",
+    "tasks_moved",
+)
+
+
+@dataclass(frozen=True)
+class DecisionTaken:
+    """What was decided on an event, or within a hold by the policy itself. `executors`: by topology and component,
+    before and after; `slots`: how many tasks it gives another slot; None where the log does not have the round."""
+
+    reason: str
+    decided_s: float  # after the event's zero
+    own: bool
+    executors: Mapping[str, Mapping[str, tuple[int, int]]] | None
+    slots: int | None
+    release: tuple[str, ...]
+    scheduler: str | None  # of Storm's own, which places by itself
+
+
+@dataclass(frozen=True)
+class EventOutcome:
+    """Of one run at one event. `metrics`: None where it was not measured; of those in `censored` a lower bound."""
+
+    decisions: tuple[DecisionTaken, ...]
+    metrics: Mapping[str, float | None]
+    censored: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """`source`: recorded, or simulated. `differing_start`: tasks that began at other slots than in the recorded one."""
+
+    name: str
+    policy: str
+    parameters: Mapping[str, Any]
+    source: str
+    events: Mapping[str, EventOutcome]
+    differing_start: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`late_s`: by event, how much later it came in the simulation than it was recorded. `not_simulated`: why some
+    policies are not there."""
+
+    run: str
+    experiment: str
+    events: Mapping[str, str]
+    late_s: Mapping[str, float]
+    runs: tuple[RunOutcome, ...]
+    not_simulated: Mapping[str, str]
+
+    def own(self) -> RunOutcome | None:
+        """The recorded policy's own simulation."""
+        recorded = self.runs[0]
+        mine = (recorded.policy, recorded.parameters)
+        return next((run for run in self.runs[1:] if (run.policy, run.parameters) == mine), None)
+
+    def errors(self) -> dict[str, dict[str, dict[str, float | None]]]:
+        """By event and outcome: recorded, simulated, their difference, and that in percent of the recorded value."""
+        own = self.own()
+        if own is None:
+            return {}
+        return {
+            event_id: {
+                name: error for name in OUTCOMES if (error := _error(name, recorded, own.events[event_id])) is not None
+            }
+            for event_id, recorded in self.runs[0].events.items()
+        }
+
+    def as_data(self) -> dict[str, Any]:
+        return {"v": VERSION, **asdict(self), "errors_of_the_simulator": self.errors()}
+
+
+def _error(name: str, recorded: EventOutcome, own: EventOutcome) -> dict[str, float | None] | None:
+    """None where one of them was not measured, or is a bound and no value."""
+    then, now = recorded.metrics[name], own.metrics[name]
+    if then is None or now is None or name in (*recorded.censored, *own.censored):
+        return None
+    is_ratio = METRICS[name].difference_kind is DifferenceKind.RATIO
+    percent = 100 * (now - then) / then if is_ratio and then else None
+    return {"recorded": then, "simulated": now, "difference": now - then, "percent": percent}
+
+
+def compare(recording: Recording, found: Simulated, left_out: Mapping[str, str]) -> Comparison:
+    """From the tables of the analysis and the runs' own logs."""
+    paths = SeriesPaths(found.folder)
+    events = {f"e{place}": event.words() for place, event in enumerate(recording.experiment.events, start=1)}
+    variants: dict[str, Variant] = {RECORDED: recording.variant, **found.variants}
+    starts = {name: _start(paths, name) for name in variants}
+    runs = tuple(
+        RunOutcome(
+            variant.name, variant.policy, variant.configured(), RECORDED if name == RECORDED else "simulated",
+            {event_id: _event_outcome(paths, name, event_id) for event_id in events},
+            _differing(starts[RECORDED], starts[name]),
+        )
+        for name, variant in variants.items()
+    )  # fmt: skip
+    late_s = dict(zip(events, found.late_s, strict=True))
+    failed = {name: f"its simulation failed: {why}" for name, why in found.failed.items()}
+    return Comparison(recording.run_id, recording.experiment.name, events, late_s, runs, {**left_out, **failed})
+
+
+def _start(paths: SeriesPaths, run_id: str) -> dict[tuple[str, int], str]:
+    """Where every task was before the first event."""
+    rows = small_tables.rows(paths, "settled", runs=[run_id])
+    before = [row for row in rows if (row["event_id"], row["phase"]) == ("e1", "before")]
+    return {(row["topology"], row["task"]): str(row["slot"]) for row in before}
+
+
+def _differing(start: Mapping[tuple[str, int], str], other: Mapping[tuple[str, int], str]) -> int:
+    return sum(other.get(task) != slot for task, slot in start.items())
+
+
+def _event_outcome(paths: SeriesPaths, run_id: str, event_id: str) -> EventOutcome:
+    rows = [
+        row
+        for row in _of_whole_run(small_tables.rows(paths, "measurements", runs=[run_id]))
+        if row["event_id"] == event_id and row["metric"] in OUTCOMES
+    ]
+    values = {row["metric"]: row["value"] for row in rows}
+    censored = tuple(row["metric"] for row in rows if row["censored"])
+    metrics = {name: values.get(name) for name in OUTCOMES}
+    return EventOutcome(decisions_of(paths.run(run_id), event_id), metrics, censored)
+
+
+def _of_whole_run(rows: Sequence[Row]) -> list[Row]:
+    """Of the only topology, or of the cluster."""
+    several = any(row["topology"] == WHOLE_CLUSTER for row in rows)
+    return [row for row in rows if not several or row["topology"] == WHOLE_CLUSTER]
+
+
+def decisions_of(run: RunPaths, event_id: str) -> tuple[DecisionTaken, ...]:
+    """That arrived, on this event or by the policy itself until the next one."""
+    zeros = event_times(run.root)
+    zero_s = zeros[event_id]
+    next_s = min((t for name, t in zeros.items() if name != "first_tuple" and t > zero_s), default=inf)
+    rounds = {line["decision_id"]: line for line in read_rounds(run.decisions) if line.get("decision_id")}
+    return tuple(
+        _decision(line, rounds.get(line.get("decision_id")), zero_s)
+        for line in read_timeline(run).events
+        if line["kind"] == "decision"
+        and (operation_id(line) == event_id or (bool(line.get("own")) and zero_s <= line["t"] < next_s))
+    )
+
+
+def _decision(line: Mapping[str, Any], round: Mapping[str, Any] | None, zero_s: float) -> DecisionTaken:
+    said = (str(line.get("reason") or ""), float(line["t"]) - zero_s, bool(line.get("own")))
+    if round is None:
+        return DecisionTaken(*said, None, None, (), None)
+    decision = round["decision"]
+    seen = {topology["topology_id"]: topology for topology in round["observation"]["topologies"]}
+    executors = {
+        seen[topology]["name"]: {name: (_executors(seen[topology], name), after) for name, after in changed.items()}
+        for topology, changed in decision["executors"].items()
+        if changed and topology in seen
+    }
+    slots = sum(
+        seen[topology]["placement"].get(task) != slot
+        for topology, placement in decision["placement"].items()
+        if topology in seen
+        for task, slot in placement.items()
+    )
+    return DecisionTaken(*said, executors, slots, tuple(decision["release"]), decision.get("scheduler"))
+
+
+def _executors(topology: Mapping[str, Any], component: str) -> int:
+    return next(len(each["executors"]) for each in topology["components"] if each["name"] == component)
+
+
+def decision_words(decision: DecisionTaken) -> str:
+    """`centre 2 → 3; 2 tasks to other slots; releases m3`."""
+    changed = decision.executors or {}
+    parts = [
+        f"{f'{topology}: ' if len(changed) > 1 else ''}{name} {before} → {after}"
+        for topology, components in changed.items()
+        for name, (before, after) in components.items()
+    ]
+    if decision.slots:
+        parts.append(f"{decision.slots} task{'s' if decision.slots > 1 else ''} to other slots")
+    if decision.scheduler:
+        parts.append(f"placed by Storm's {decision.scheduler}")
+    if decision.release:
+        parts.append(f"releases {', '.join(decision.release)}")
+    return "; ".join(parts) or ("changes nothing" if decision.executors is not None else "not in the decision log")

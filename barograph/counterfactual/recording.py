@@ -1,0 +1,132 @@
+"""A recorded run, read for what is to be simulated of it: its experiment, its seed, when its events happened, and where
+its tasks were at the start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from analysis.record.event_timeline import ZEROS, operation_id
+from analysis.record.files import RunPaths, parsed_lines, read_json
+from barograph.errors import ExperimentError
+from barograph.plan.experiment import Experiment, Variant, from_data, with_changes
+from barograph.run.recorded_start import RecordedStart, start_of
+from barograph.series.results import results_of
+from barograph.series.series import find_series
+from inventory.simulated import SimulatedTestbed
+from scheduler_plugins.replay import read_rounds
+
+LEAST_AFTER_S = 60.0  # of what follows an event that lasts (docs/experiments.md)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A run as it happened. `gaps_s`: from the first tuple to the first event's zero, from each zero to the next, and
+    from the last to the end of its watch."""
+
+    run: Path
+    series: Path
+    run_id: str
+    seed: int
+    experiment: Experiment
+    variant: Variant
+    gaps_s: tuple[float, ...]
+    start: RecordedStart
+
+
+@contextmanager
+def recording_of(said: str) -> Iterator[Recording]:
+    """The run of a folder, or of `SERIES/RUN`, while the block lasts. Raises ExperimentError, RecordError."""
+    run = _find_run(said)
+    series = run.parents[1]
+    if any((run / part).is_dir() for part in ("workers", "machines")):
+        yield read_recording(run, series)
+        return
+    with results_of(series).whole(series) as whole:  # its raw lines are in a bucket
+        yield read_recording(whole / "runs" / run.name, whole)
+
+
+def _find_run(said: str) -> Path:
+    path = Path(said)
+    if (path / "run.json").is_file():
+        return path.absolute()
+    above, _, run_id = said.rstrip("/").rpartition("/")
+    if not above:
+        raise ExperimentError(f"no run {said!r}; give its folder, or SERIES/RUN, such as stela/star/stela-r1")
+    series = find_series(above.removesuffix("/runs"))
+    run = series / "runs" / run_id
+    if not (run / "run.json").is_file():
+        known = ", ".join(sorted(each.parent.name for each in series.glob("runs/*/run.json"))) or "none"
+        raise ExperimentError(f"{series} has no run {run_id!r}; its runs are {known}")
+    return run
+
+
+def read_recording(run: Path, series: Path) -> Recording:
+    """Raises ExperimentError where the run was not complete, or its record does not say enough."""
+    document = read_json(RunPaths(run).run_json)
+    if document.get("status") != "complete":
+        raise ExperimentError(
+            f"{run} is {document.get('status')!r}; allowed: a run that is complete, for only its events all happened"
+        )
+    try:
+        experiment = from_data(document["spec"])
+        data = document["variant"]
+        variant = next(each for each in experiment.variants if each.name == data["name"])
+        run_id, seed = str(document["run_id"]), int(document["seed"])
+    except (KeyError, TypeError, ValueError, StopIteration) as error:
+        raise ExperimentError(
+            f"{run}/run.json does not say what was run ({error!r}); give one that Barograph ran, not one of `read`"
+        ) from error
+    topologies = experiment.topologies_of(variant)
+    changed = {"topologies": topologies} if experiment.topologies else {"topology": topologies[0]}
+    experiment = replace(experiment, **changed, variants=(replace(variant, topology=None),))
+    gaps_s = _gaps(run, document, experiment)
+    start = start_of(list(read_rounds(RunPaths(run).decisions)))
+    return Recording(run, series, run_id, seed, experiment, experiment.variants[0], gaps_s, start)
+
+
+def _gaps(run: Path, document: Mapping[str, Any], experiment: Experiment) -> tuple[float, ...]:
+    """See `Recording.gaps_s`."""
+    times = event_times(run)
+    events = [f"e{place}" for place in range(1, len(experiment.events) + 1)]
+    if missing := [name for name in ("first_tuple", *events) if name not in times]:
+        raise ExperimentError(f"{run}/events.jsonl does not say when {', '.join(missing)} was; give another run")
+    ends = [phase["end_s"] for phase in document.get("phases", ()) if phase["name"] == "after" and phase["end_s"]]
+    moments = [times["first_tuple"], *(times[name] for name in events)]
+    moments.append(max(ends[-1] if ends else 0.0, moments[-1] + 1.0))
+    return tuple(later - earlier for earlier, later in pairwise(moments))
+
+
+def event_times(run: Path) -> dict[str, float]:
+    """Epoch seconds of `first_tuple` (of the last topology that was there at the start) and of each event's zero."""
+    times: dict[str, float] = {}
+    for line in parsed_lines(RunPaths(run).events):
+        if not isinstance(line, dict) or not isinstance(line.get("t"), int | float):
+            continue
+        kind, t = line.get("kind"), float(line["t"])
+        if kind == "first_tuple" and not any(name != "first_tuple" for name in times):
+            times["first_tuple"] = max(t, times.get("first_tuple", t))
+        elif kind in ZEROS:
+            times.setdefault(operation_id(line), t)
+    return times
+
+
+def as_simulated(recording: Recording, options: Mapping[str, Any] | None, at_s: Sequence[float]) -> Experiment:
+    """The recorded experiment on the simulated testbed, once, its events at these times. Raises ExperimentError."""
+    experiment = recording.experiment
+    events = [replace(event, at=at) for event, at in zip(experiment.events, at_s, strict=True)]  # type: ignore[type-var]
+    last = experiment.events[-1]
+    watch_s = float(ceil(max(recording.gaps_s[-1], last.planned_s + LEAST_AFTER_S if last.planned_s else 0.0)))
+    longest_s = max(experiment.durations.warm_up_ceiling_s, watch_s)
+    durations = replace(experiment.durations, warm_up_ceiling_s=longest_s, after_floor_s=watch_s, horizon_s=watch_s)
+    changed = replace(
+        experiment, events=tuple(events), durations=durations, repetitions=1, seed=recording.seed, claims=(),
+        testbed=replace(experiment.testbed, name=SimulatedTestbed.name),
+    )  # fmt: skip
+    return with_changes(from_data(changed.as_data()), {"options": dict(options) if options else None})

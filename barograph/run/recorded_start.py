@@ -1,0 +1,101 @@
+"""A simulated run that begins with the placement of a recorded one, whatever its policy does at the start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from barograph.plan.experiment import Experiment
+from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
+from inventory.simulated import SimulatedTestbed
+from scheduler_plugins.model import (
+    Decision,
+    Memory,
+    Observation,
+    Policy,
+    Slot,
+    Topology,
+    topologies_to_place,
+    unplaced_tasks,
+)
+
+REASON = "placed as in the recorded run"
+
+
+@dataclass(frozen=True)
+class RecordedStart:
+    """`placement`: by the topology's name in Storm, task → slot, as soon as all of its tasks were placed."""
+
+    placement: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+
+
+class StartedCluster(SimulatedCluster):
+    """Policies are asked as ever; of a topology without any placement the recorded one counts."""
+
+    def __init__(
+        self, experiment: Experiment, testbed: SimulatedTestbed, clock: SimulatedClock, folder: Path,
+        start: RecordedStart,
+    ) -> None:  # fmt: skip
+        super().__init__(experiment, testbed, clock, folder)
+        self._start = start
+
+    def configure(
+        self,
+        run_id: str,
+        policy: str,
+        parameters: Mapping[str, Any],
+        seed: int,
+        window_s: float,
+        service_levels: Mapping[str, Mapping[str, float]] | None = None,
+    ) -> None:
+        super().configure(run_id, policy, parameters, seed, window_s, service_levels)
+        state = self.simulation.state
+        state.policy = begun_as(state.policy, self._start)
+
+
+def begun_as(policy: Policy, start: RecordedStart) -> Policy:
+    """The policy, but for the first place of every topology that `start` knows, where the slots of then are free."""
+
+    def decide(observation: Observation, memory: Memory) -> Decision:
+        decision = policy(observation, memory)
+        slots = _free_slots(observation)
+        found = {}
+        for topology in topologies_to_place(observation):
+            placement = _recorded(topology, start)
+            if placement and set(placement.values()) <= slots:
+                slots -= set(placement.values())
+                found[topology.topology_id] = placement
+        if not found:
+            return decision
+        return Decision(placement=found, memory=decision.memory, reason=REASON)
+
+    return decide
+
+
+def _recorded(topology: Topology, start: RecordedStart) -> dict[int, Slot]:
+    """Nothing of one that has a place already, or other tasks than the recorded one."""
+    recorded = start.placement.get(topology.name, {})
+    unplaced = unplaced_tasks(topology)
+    if topology.placement or set(unplaced) != set(recorded):
+        return {}
+    return {task: Slot.parse(recorded[task]) for task in unplaced}
+
+
+def _free_slots(observation: Observation) -> set[Slot]:
+    taken = {slot for topology in observation.topologies for slot in topology.placement.values()}
+    there = {Slot(machine.name, port) for machine in observation.machines if machine.alive for port in machine.ports}
+    return there - taken
+
+
+def start_of(rounds: Sequence[Mapping[str, Any]]) -> RecordedStart:
+    """Of a decision log's lines: each topology's placement in the first round that saw all of its tasks placed."""
+    found: dict[str, dict[int, str]] = {}
+    for line in rounds:
+        for topology in line["observation"]["topologies"]:
+            tasks = {task for component in topology["components"] for task in component["tasks"]}
+            placement = {int(task): slot for task, slot in topology["placement"].items()}
+            if topology["name"] not in found and tasks and tasks <= set(placement):
+                found[topology["name"]] = placement
+    return RecordedStart(found)
