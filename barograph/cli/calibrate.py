@@ -122,11 +122,17 @@ def _show_judgement(judgement: Judgement, console: Console) -> None:
     say(f"{judgement.experiment} ({judgement.series_id}), {judgement.runs} runs")
     for run, why in sorted(judgement.missing.items()):
         say(f"{run} was not simulated: {why}")
-    table = _table("topology", "variant", "event", "metric", "real", "simulated", "error")
+    names = ("topology", "variant", "event", "metric", "real", "simulated", "error")
+    rows = []
     for cell in judgement.cells:
         line = cell_line(cell)
         metric = f"{line.metric} ({line.unit})" if line.unit else line.metric
-        table.add_row(cell.topology, line.variant, line.event, metric, line.real, line.simulated, line.error)
+        rows.append((cell.topology, line.variant, line.event, metric, line.real, line.simulated, line.error))
+    # What all rows share is no column.
+    shown = [place for place, name in enumerate(names) if name != "topology" or len({row[place] for row in rows}) > 1]
+    table = _table(*(names[place] for place in shown))
+    for row in rows:
+        table.add_row(*(row[place] for place in shown))
     console.print(table)
     for ranking in judgement.rankings:
         say(
