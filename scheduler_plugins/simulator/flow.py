@@ -106,6 +106,7 @@ class Flow:
     sending: Floats  # share that each machine's network lets out, and …
     receiving: Floats  # … in
     level: Floats  # cores that the greediest threads of each machine got; infinity where there was enough
+    service_s: Floats  # that a tuple took each executor, by the clock
     is_bounded: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -116,8 +117,9 @@ class Flow:
         queues, counters = Queues.empty(layout.size, now), Counters.zero(layout)
         ones = np.ones(layout.machines)
         arrivals = np.zeros(layout.size)
-        level = np.full(layout.machines, np.inf)
-        return cls(layout, queues, counters, MachineCounters.zero(layout.machines), arrivals, ones, ones.copy(), level)
+        level, service = np.full(layout.machines, np.inf), np.zeros(layout.size)
+        machines = MachineCounters.zero(layout.machines)
+        return cls(layout, queues, counters, machines, arrivals, ones, ones.copy(), level, service)
 
     def step(self, now: Conditions) -> None:
         capacity = self._capacity(now)
@@ -139,9 +141,8 @@ class Flow:
         demand = np.concatenate([rate * cpu_s, now.others])
         self.level = fair_level(demand, np.concatenate([layout.machine, now.others_machine]), now.cores)
         share = np.where(layout.machine >= 0, self.level[layout.machine], np.inf)
-        by_cpu = share / np.maximum(cpu_s, FASTEST_S)
-        capacity = np.minimum(1.0 / each_s, by_cpu) * now.up * now.step_s * now.speed
-        return np.asarray(capacity * self._let_through())
+        self.service_s = np.maximum(each_s, cpu_s / np.maximum(share, TINY)) / now.speed
+        return np.asarray(now.up * now.step_s / self.service_s * self._let_through())
 
     def _let_through(self) -> Floats:
         """The share of its work that each executor may do, so that its machine and those it sends to can carry it."""
@@ -282,15 +283,13 @@ class _Step:
         By Kingman's formula; what arrives is taken as random, since a shuffle mixes what several tasks send. Sources
         emit by their schedule: nothing waits there.
         """
-        layout, now, capacity = self._flow.layout, self._now, self._capacity[part]
-        service = np.maximum(layout.sleep_s[part] + layout.thread_s[part], FASTEST_S)
+        flow, capacity = self._flow, self._capacity[part]
+        service = np.minimum(flow.service_s[part], self._now.step_s)
         if part.start == 0:
             return service, np.zeros(len(service))
-        service = np.maximum(service, now.up[part] * now.step_s / np.maximum(capacity, TINY))
-        service = np.minimum(service, now.step_s)
         busy = np.minimum(executed / np.maximum(capacity, TINY), HIGHEST_UTILISATION)
-        waits = busy / (1.0 - busy) * (1.0 + layout.cv2[part]) / 2 * service
-        waits = np.where(self._flow.queues.waiting[part] > 0.0, 0.0, waits)  # its queue is the fluid's
+        waits = busy / (1.0 - busy) * (1.0 + flow.layout.cv2[part]) / 2 * service
+        waits = np.where(flow.queues.waiting[part] > 0.0, 0.0, waits)  # its queue is the fluid's
         return service + waits, waits
 
     def _pass_on(self, by: _Arrivals, groups: Groups) -> Floats:
@@ -353,7 +352,7 @@ class _Step:
         counters = flow.counters
         thread_s = executed * layout.thread_s
         counters.executed += executed
-        counters.busy_s += executed * (layout.sleep_s + layout.thread_s)
+        counters.busy_s += executed * flow.service_s
         counters.cpu_s += thread_s
         flow.arrivals = self._arrived / now.step_s
         placed = layout.machine >= 0

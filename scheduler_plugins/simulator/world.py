@@ -145,7 +145,7 @@ class World:
         slots in which one starts. The others notice nothing."""
         self._cut_sample()
         deployment = self.topologies[topology_id]
-        before, after = workers_of(deployment.assignment), workers_of(assignment)
+        before, after = (executors_by_slot(deployment.work, each) for each in (deployment.assignment, assignment))
         changed = {slot for slot, executors in after.items() if before.get(slot) != executors}
         for slot in changed:
             stop_s = self.costs.stop_s if slot in before else 0.0
@@ -254,7 +254,7 @@ class World:
                 step_s=step_s,
                 up=self._up(layout),
                 due=self._due(layout, step_s),
-                catches_up=self._per_executor(layout, lambda work: work.on_restart == "catch_up").astype(bool),
+                catches_up=self._catches_up(layout),
                 cores=np.array(cores),
                 bandwidth=np.array(limits),
                 reaches=self._reaches(loads),
@@ -277,9 +277,11 @@ class World:
         np.fill_diagonal(reaches, True)
         return np.asarray(reaches)
 
-    def _per_executor(self, layout: Layout, value: Callable[..., float]) -> Floats:
-        values = np.array([float(value(c.work)) for _, c in layout.components])
-        return np.repeat(values, np.diff(layout.begins))
+    def _catches_up(self, layout: Layout) -> Flags:
+        """Only a source whose process is gone may skip: one that Storm has deactivated falls behind."""
+        paused = [self.topologies[layout.topologies[number].topology_id].is_paused for number, _ in layout.components]
+        values = [c.work.on_restart == "catch_up" or p for (_, c), p in zip(layout.components, paused, strict=True)]
+        return np.repeat(np.array(values, dtype=bool), np.diff(layout.begins))
 
     def _up(self, layout: Layout) -> Floats:
         """Which executors work: their worker is ready and its machine alive; sources once all is connected."""
@@ -372,12 +374,15 @@ class World:
         return sample
 
 
-def workers_of(assignment: Assignment) -> dict[Slot, frozenset[int]]:
-    """The tasks in each slot: a worker restarts where they change."""
-    found: dict[Slot, set[int]] = {}
-    for task, slot in assignment.placement.items():
-        found.setdefault(slot, set()).add(task)
-    return {slot: frozenset(tasks) for slot, tasks in found.items()}
+def executors_by_slot(work: TopologyWork, assignment: Assignment) -> dict[Slot, set[tuple[int, int]]]:
+    """First and last task of each executor in a slot: a worker restarts where these change. An executor goes to the
+    slot of its first task."""
+    found: dict[Slot, set[tuple[int, int]]] = {}
+    for component in work.components:
+        for executor in executor_ranges(component.tasks, assignment.executors[component.name]):
+            if executor[0] in assignment.placement:
+                found.setdefault(assignment.placement[executor[0]], set()).add(executor)
+    return found
 
 
 def _placed(deployment: Deployment, row: Mapping[WorkerKey, int]) -> PlacedTopology:

@@ -71,6 +71,39 @@ def test_an_assignment_that_changes_nothing_disturbs_nobody() -> None:
     assert totals.rate("bolt_1", 1020, 1030) == pytest.approx(100.0)
 
 
+def test_a_worker_whose_tasks_are_cut_into_other_executors_restarts() -> None:
+    work = chain(100.0, [0.0], 4)
+    world, totals = world_of(work, machines=1, costs=STARTS), Totals()
+    world.advance(1020, totals.take)
+    assert world.assign("x-1", dealt(work, [M1], {"bolt_1": 2})) == (M1,)
+
+
+def test_a_source_that_skips_misses_what_fell_due_without_a_process_and_nothing_while_it_is_paused() -> None:
+    work = chain(100.0, [0.0], 2)
+    source = replace(work.components[0], on_restart="skip")
+    world, totals = world_of(replace(work, components=(source, *work.components[1:])), costs=STARTS), Totals()
+    world.advance(1010, totals.take)
+    world.pause("x-1", True)
+    world.advance(1015, totals.take)
+    world.pause("x-1", False)
+    world.advance(1020, totals.take)
+    assert totals.missed["spout"] == 0.0
+    world.kill_worker("x-1", M1)
+    world.advance(1040, totals.take)
+    assert totals.missed["spout"] == pytest.approx(50 * 6.0, rel=0.2), "of one task of two"
+
+
+def test_executing_takes_longer_on_a_core_that_is_shared() -> None:
+    world, totals = world_of(chain(1000.0, [0.0], 2, cpu_ms=10.0), machines=1, cores=0.5), Totals()
+    world.advance(1020, totals.take)
+    last = totals.samples[-1]
+    bolts = ~last.layout.is_spout
+    assert last.counters.busy_s[bolts] == pytest.approx([1.0, 1.0]), (
+        "each executes all the time, at a quarter of a core"
+    )
+    assert last.counters.cpu_s[bolts] == pytest.approx([0.25, 0.25])
+
+
 def test_a_source_goes_on_with_its_schedule_in_another_worker() -> None:
     world, totals = world_of(chain(100.0, [0.0], 2), costs=STARTS), Totals()
     world.advance(1020, totals.take)
