@@ -106,6 +106,7 @@ e2e: bootstrap  ## whole experiments on emulated machines
 
 # Of the parts without machines: a line that only an experiment on Storm passes through counts as not covered.
 COVERAGE := .barograph/coverage
+comma := ,
 coverage: bootstrap  ## branch coverage of analyses, airflow and unit, with the processes they start
 	@rm -rf $(COVERAGE) && mkdir -p $(COVERAGE)
 	@status=0; for part in unit analyses airflow; do \
@@ -123,12 +124,15 @@ java: bootstrap  ## Java unit and contract tests
 	@$(declared) mvn -B -q -f topologies/pom.xml verify
 	@$(declared) mvn -B -q -f scheduler_plugins/nimbus_bridge/pom.xml verify
 
-bench: setup  ## ratios taken side by side on this machine: what measuring costs; raw lines to tables beside polars and DuckDB; time a run of 100 and 1,000; Stela's decision
+bench: setup  ## ratios side by side on this machine: what measuring costs; raw lines to tables beside polars and DuckDB; how analyses, Stela's decision and the simulator grow; LONG=1: 10 GB, 10,000 runs, a million tasks
 	@mvn -B -q -f topologies/pom.xml test-compile org.codehaus.mojo:exec-maven-plugin:3.5.1:exec -Dexec.executable=java -Dexec.classpathScope=test \
 		-Dexec.args="-cp %classpath -Dlog4j2.level=error barograph.topologies.measure.MeasuringCost"
-	@$(BIN)/python -m tests.calibration.ingest_bench --mb 1000
-	@$(BIN)/python -m tests.calibration.runs_bench --runs 100,1000 --cluster
+	@$(BIN)/python -m tests.calibration.ingest_bench --mb 100,1000$(if $(LONG),$(comma)10000)
+	@$(BIN)/python -m tests.calibration.runs_bench --runs 100,1000$(if $(LONG),$(comma)10000) --cluster
 	@$(BIN)/python -m tests.calibration.stela_decision_time
+	@$(BIN)/python -m tests.calibration.tuple_by_tuple
+	@$(BIN)/python -m tests.calibration.star_by_events
+	@$(BIN)/python -m tests.calibration.simulator_bench $(if $(LONG),,--most-tasks 64000)
 
 ui: setup  ## Airflow on loopback, with a password that it prints
 	@$(SUDO) $(BIN)/barograph ui

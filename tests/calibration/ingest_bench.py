@@ -1,11 +1,12 @@
 """How fast raw lines become tables: Spark as we use it, beside polars and DuckDB on the same files.
 
-    python -m tests.calibration.ingest_bench --mb 1000 --rounds 3
+    python -m tests.calibration.ingest_bench --mb 100,1000,10000 --rounds 3
 
 Writes generated worker lines to a temporary folder, lets each engine parse all groups of columns into Parquet
 (interleaved, after a warm-up round), checks that all hold the same rows and sums, and prints medians. Spark does what
 the analysis does, with its checks for damage, from Avro as workers write it; the others read the same lines as JSON, as
-workers wrote them before. `duckdb tables` writes a table a group, as we did before decision 0030.
+workers wrote them before. `duckdb tables` writes a table a group, as we did before decision 0030. Of several sizes the
+seconds a GB of each engine follow. More than 1 GB is several runs with the same lines: hard links.
 """
 
 import argparse
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 
 FILES = 16
+MB_A_RUN = 1000.0
 TASKS = 5
 # What is summed of each group.
 CHECKED = {
@@ -108,6 +110,19 @@ def to_avro(file: Path) -> Path:
 
 def _avro(file: Path) -> Path:
     return file.parents[3] / "avro" / Path(*file.parts[-4:]).with_suffix(worker_files.SUFFIX)
+
+
+def more_runs(files: list[Path], runs: int) -> list[Path]:
+    """The files of so many runs: those of the first one, under other names."""
+    found = list(files)
+    for number in range(2, runs + 1):
+        for file in files:
+            for path in (file, _avro(file)):
+                linked = path.parents[2] / f"bench-r{number}" / Path(*path.parts[-2:])
+                linked.parent.mkdir(parents=True, exist_ok=True)
+                linked.hardlink_to(path)
+                found += [linked] if path == file else []
+    return found
 
 
 def spark_lines(spark: "SparkSession", files: list[Path], out: Path) -> None:
@@ -228,26 +243,41 @@ def engines(spark: "SparkSession") -> dict[str, Callable[[list[Path], Path], Non
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Raw worker lines to Parquet: Spark, polars, DuckDB.")
-    parser.add_argument("--mb", type=float, default=100.0, help="megabytes of JSON lines to generate (default 100)")
+    parser.add_argument("--mb", default="100", help="megabytes of JSON lines to generate, or several sizes")
     parser.add_argument("--rounds", type=int, default=3, help="counted rounds after the warm-up (default 3)")
     arguments = parser.parse_args()
+    sizes = [float(each) for each in arguments.mb.split(",")]
+    seconds_a_gb = {megabytes: compare_engines(megabytes, arguments.rounds) for megabytes in sizes}
+    if len(sizes) > 1:
+        print("\nseconds a GB, median (least to most)")
+        for megabytes, of_engines in seconds_a_gb.items():
+            cells = (f"{name} {median(s):.2f} ({min(s):.2f} to {max(s):.2f})" for name, s in of_engines.items())
+            print(f"{megabytes:8.0f} MB: {', '.join(cells)}")
+
+
+def compare_engines(megabytes: float, rounds: int) -> dict[str, list[float]]:
+    """Seconds a GB of each engine, by round."""
     from analysis import session
     from analysis.ingest import avro_jar
     from inventory.local.rootfs import cache_dir
 
+    runs = max(1, round(megabytes / MB_A_RUN))
     with tempfile.TemporaryDirectory(prefix="barograph-bench-") as name:
         folder = Path(name)
-        files = generate(folder, arguments.mb)
+        first = generate(folder, megabytes / runs)
         with ProcessPoolExecutor() as pool:
-            written = list(pool.map(to_avro, files))
+            written = list(pool.map(to_avro, first))
+        files = more_runs(first, runs)
         jars = (avro_jar.jar(cache_dir(), print),)
-        spark = session.spark(raw_bytes=int(arguments.mb * 1e6), settings=session.jar_settings(jars))
+        spark = session.spark(raw_bytes=int(megabytes * 1e6), settings=session.jar_settings(jars))
         try:
-            seconds = compare(engines(spark), files, folder, arguments.rounds)
+            seconds = compare(engines(spark), files, folder, rounds)
         finally:
             spark.stop()
-        print_table(seconds, sum(file.stat().st_size for file in files) / 1e6)
-        print_sizes(files, written)
+        size = sum(file.stat().st_size for file in files) / 1e6
+        print_table(seconds, size)
+        print_sizes(first, written)
+        return {engine: [1000 * each / size for each in found] for engine, found in seconds.items()}
 
 
 def print_table(seconds: dict[str, list[float]], megabytes: float) -> None:
