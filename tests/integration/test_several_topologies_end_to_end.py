@@ -49,7 +49,7 @@ events:
   - {kind: arrival, at: 10, topology: late}
   - {kind: rate, at: 15, topology: other, factor: 2, over_s: 10}
   - {kind: hold, at: 15, decide_every_s: 2}
-  - {kind: departure, at: 60, topology: star}
+  - {kind: departure, at: 50, topology: star}
 durations: {warm_up_floor_s: 10, warm_up_ceiling_s: 10, after_floor_s: 40, horizon_s: 120}
 repetitions: 1
 seed: 1
