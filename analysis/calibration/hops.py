@@ -50,9 +50,9 @@ class _Place:
 
 
 def hop_rows(run: RunSums) -> list[HopRow]:
-    """A row a side on which no executor is busy; none where the record does not say where tuples go."""
+    """A row a steady side on which no executor is busy; none where the record does not say where tuples go."""
     found = []
-    for interval in run.intervals:
+    for interval in (each for each in run.intervals if each["steady"]):
         topology = _topology_of(run, interval)
         work = run.works.get(topology) if topology is not None else None
         if topology is None or work is None or interval["event_id"] not in run.zeros_s or not is_dealt_evenly(work):

@@ -51,16 +51,24 @@ def orders(
 ) -> list[Order]:
     """`placements`: `(run_id, topology, placed_s)`, when a round placed each topology first, None where no round says
     so: then its submission counts. `topology_ids`: by run and name."""
+    events = list(events)
     placed = {(row["run_id"], row["topology"]): row["placed_s"] for row in placements}
+    decided = {(row["run_id"], row["decision_id"]): row["t_s"] for row in events if row["kind"] == "decision"}
     found = []
     for event in events:
         for topology in _concerned(event, topology_ids):
             key = (event["run_id"], topology)
             if event["kind"] == "topology_submitted":
                 found.append(Order(*key, placed.get(key) or event["t_s"], True))
-            elif event["kind"] == "applied" and event["ok"]:
+            elif event["kind"] == "applied" and event["ok"] and _was_asked_of_storm(event, decided):
                 found.append(Order(*key, event["t_s"], False))
     return sorted(found, key=lambda order: (order.run_id, order.t_s))
+
+
+def _was_asked_of_storm(event: Row, decided: Mapping[tuple[str, str], float]) -> bool:
+    """A decision that moves nothing, such as one for another machine, is applied as soon as it is made."""
+    decided_s = decided.get((event["run_id"], event["decision_id"]))
+    return decided_s is None or bool(event["t_s"] > decided_s)
 
 
 def _concerned(event: Row, topology_ids: Mapping[tuple[str, str], str]) -> Iterator[str]:

@@ -77,18 +77,15 @@ def test_a_wait_that_hides_behind_the_cpu_keeps_its_default() -> None:
     assert found.why[1] == "no worker had to end before another began in its slot"
 
 
-def test_a_start_belongs_to_the_last_order_before_it() -> None:
+def test_a_start_belongs_to_the_last_order_before_it_that_storm_was_given() -> None:
+    nobody = {"run_id": "a-r1", "topology": None, "topologies": None, "ok": None, "decision_id": None}
     events = [
-        {
-            "run_id": "a-r1",
-            "kind": "topology_submitted",
-            "t_s": 100.0,
-            "topology": None,
-            "topologies": None,
-            "ok": None,
-        },
-        {"run_id": "a-r1", "kind": "applied", "t_s": 200.0, "topology": None, "topologies": None, "ok": True},
-        {"run_id": "a-r1", "kind": "applied", "t_s": 210.0, "topology": None, "topologies": None, "ok": False},
+        {**nobody, "kind": "topology_submitted", "t_s": 100.0},
+        {**nobody, "kind": "decision", "t_s": 199.0, "decision_id": "d1"},
+        {**nobody, "kind": "applied", "t_s": 200.0, "decision_id": "d1", "ok": True},
+        {**nobody, "kind": "applied", "t_s": 203.0, "decision_id": "d2", "ok": False},
+        {**nobody, "kind": "decision", "t_s": 204.0, "decision_id": "d3"},
+        {**nobody, "kind": "applied", "t_s": 204.0, "decision_id": "d3", "ok": True},
     ]
     slot = {"run_id": "a-r1", "topology": "star-1", "machine": "m1", "port": 6700}
     processes = [
