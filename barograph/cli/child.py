@@ -1,4 +1,5 @@
-"""The child process of `barograph run`: execute the DAG with `dag.test()`.
+"""The child process of `barograph run`: execute the DAG with `dag.test()`. A simulated series holds no machines and is
+done in seconds: its steps follow each other here, and nobody waits for an Airflow to start.
 
 The DAG owns the end of an execution: its teardown releases the machines, its report task stores the results and
 writes the index. Airflow skips both after an interruption, and a teardown may fail; then, and only then, this process
@@ -22,7 +23,10 @@ from typing import Any
 from analysis.errors import SeriesInUse
 from barograph.child_processes import die_with_parent
 from barograph.cli.dag_process import limited
+from barograph.compare.record import is_comparison
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, Interrupted, NotReleased, RunsFailed, blame_of, message_of
+from barograph.plan.durations import step_limit
+from barograph.plan.simulation import is_simulated
 from barograph.series import hold
 from barograph.series.interruption import interruptible
 from barograph.series.progress import ProgressFile, failures_since, lines_since, worst_of
@@ -107,6 +111,9 @@ def _run(series_dir: Path) -> None:
         with limited("report"):
             announce(series_dir, report)
         return
+    if is_simulated(series.experiment) and not is_comparison(series.folder):
+        _run_here(series_dir)
+        return
     progress.tell("phase", phase="start", expected_s=6)
     from airflow.utils.state import DagRunState
 
@@ -117,6 +124,46 @@ def _run(series_dir: Path) -> None:
     if _stop_requested(series):
         raise Interrupted
     if dag_run.state != DagRunState.SUCCESS:
+        raise _worst_failure(series)
+
+
+def _run_here(series_dir: Path) -> None:
+    """The steps of the DAG, in its order, each in its time limit; a run that fails does not keep the others.
+
+    `main` releases what is left after a failure.
+    """
+    from barograph.machines.provision import provision, release
+    from barograph.series_steps import NotNeeded, analyse, announce, deploy, do_run, require_runs, runs_of_execution
+
+    series, failed = read_series(series_dir), False
+    require_runs(series_dir)
+    with limited("provision"):
+        provision(series_dir)
+    with limited("deploy"):
+        deploy(series_dir)
+    for run_id in runs_of_execution(series_dir):
+        try:
+            with limited("run", step_limit("run", series.experiment).seconds):
+                do_run(series_dir, run_id)
+        except (Interrupted, NotNeeded):
+            break
+        except Exception as error:  # noqa: BLE001 - its step has told whose failure it is
+            _log(error)
+            failed = True
+    with limited("release"):
+        release(series_dir)
+    if _stop_requested(series):
+        raise Interrupted
+    try:
+        with limited("analyse"):
+            report = analyse(series_dir)
+    except Exception as error:
+        if failed:
+            raise _worst_failure(series) from error
+        raise
+    with limited("report"):
+        announce(series_dir, report)
+    if failed:
         raise _worst_failure(series)
 
 
