@@ -1,0 +1,92 @@
+"""Processes of a pool: all jobs are done, one that dies costs its own job only, and none outlives its parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from barograph.child_processes import descendants
+from barograph.sweep.pool import Death, Pool
+
+
+def double(number: int) -> int:
+    if number == 13:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 2 * number
+
+
+def environment(_job: int) -> str:
+    return os.environ["OMP_NUM_THREADS"]
+
+
+def sleep_for_long(_job: int) -> None:
+    time.sleep(600)
+
+
+def answers(numbers: list[int], processes: int) -> dict[int, int | Death]:
+    with Pool(double, processes) as pool:
+        return {answer[0]: answer[1] for answer in pool.answers(numbers) if answer is not None}
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_every_job_has_its_answer(processes: int) -> None:
+    assert answers([5, 1, 4, 2], processes) == {5: 10, 1: 2, 4: 8, 2: 4}
+
+
+def test_one_process_answers_in_the_order_of_the_jobs() -> None:
+    assert list(answers([5, 1, 4, 2], 1)) == [5, 1, 4, 2]
+
+
+def test_a_process_that_is_killed_costs_its_job_alone() -> None:
+    assert answers([1, 13, 2, 3], 2) == {1: 2, 13: Death(-signal.SIGKILL), 2: 4, 3: 6}
+
+
+def test_a_process_has_one_thread_and_leaves_this_one_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    with Pool(environment, 1) as pool:
+        assert [answer for answer in pool.answers([1]) if answer] == [(1, "1")]
+    assert "OMP_NUM_THREADS" not in os.environ
+
+
+def test_whoever_waits_has_a_turn_and_the_end_is_at_once() -> None:
+    before = set(descendants(os.getpid()))
+    with Pool(sleep_for_long, 2) as pool:
+        assert next(pool.answers([1, 2], 0.1)) is None
+        assert set(descendants(os.getpid())) - before
+    assert not [pid for pid in set(descendants(os.getpid())) - before if "resource_tracker" not in command_of(pid)]
+
+
+def command_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+
+
+PARENT = """
+from barograph.sweep.pool import Pool
+from tests.unit.barograph.sweep.test_pool import sleep_for_long
+
+if __name__ == "__main__":
+    with Pool(sleep_for_long, 2) as pool:
+        for answer in pool.answers([1, 2], 0.1):
+            print("waiting", flush=True)
+"""
+
+
+def test_no_process_outlives_a_parent_that_is_killed(tmp_path: Path, repository: Path) -> None:
+    program = tmp_path / "parent.py"
+    program.write_text(PARENT)
+    environment = {**os.environ, "PYTHONPATH": str(repository)}
+    with subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE, env=environment, text=True) as parent:
+        assert parent.stdout is not None and parent.stdout.readline() == "waiting\n"
+        children = descendants(parent.pid)
+        parent.kill()
+    assert len(children) >= 2
+    deadline_s = time.monotonic() + 60
+    while left := [pid for pid in children if Path(f"/proc/{pid}").exists()]:
+        assert time.monotonic() < deadline_s, [command_of(pid) for pid in left]
+        time.sleep(0.1)
