@@ -48,6 +48,9 @@ class Calibration:
 
 def require_usable(folders: Sequence[Path], judged: Sequence[Path]) -> None:
     """Raises ExperimentError for series that say nothing of real machines, or that were not analysed."""
+    for names in ([each.name for each in folders], [each.name for each in judged]):
+        if again := sorted({name for name in names if names.count(name) > 1}):
+            raise ExperimentError(f"{', '.join(again)} is given twice, from two folders; give each series once")
     if twice := sorted({folder.name for folder in folders} & {folder.name for folder in judged}):
         raise ExperimentError(
             f"{', '.join(twice)} is given to fit to and to judge on; costs are judged on series that they were not"

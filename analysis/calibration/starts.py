@@ -9,7 +9,7 @@ from analysis.calibration.sums import Span
 from analysis.record.small_tables import Row
 
 LATEST_START_S = 120.0  # after what it is for
-SETTLE_S = 5.0  # until what a start costs is over: classes are loaded with the first tuples
+SETTLE_S = 5.0  # after its first line, until a worker costs no more than others: classes are loaded with first tuples
 EARLY_S = 1.0  # that a line may seem to begin before what it is for: two machines' clocks
 GOES_ON_S = 5.0  # a process with a line so shortly before was there
 
@@ -38,12 +38,13 @@ class StartGroup:
 
     @property
     def span(self) -> Span:
-        """In which their start costs CPU."""
-        return Span(self.run_id, self.machine, self.order_s, self.order_s + self.elapsed_s + SETTLE_S)
+        """From the order until all of them work: what they cost in it decides how long it is."""
+        return Span(self.run_id, self.machine, self.order_s, self.order_s + self.elapsed_s)
 
     @property
-    def until_ready(self) -> Span:
-        return Span(self.run_id, self.machine, self.order_s, self.order_s + self.elapsed_s)
+    def unrest(self) -> Span:
+        """In which the machine's CPU is not that of workers at rest."""
+        return Span(self.run_id, self.machine, self.order_s, self.order_s + self.elapsed_s + SETTLE_S)
 
 
 def orders(
@@ -114,5 +115,5 @@ def overlaps(groups: Sequence[StartGroup]) -> Mapping[tuple[str, str], list[Span
     """Spans in which workers start, by run and machine."""
     found: dict[tuple[str, str], list[Span]] = {}
     for group in groups:
-        found.setdefault((group.run_id, group.machine), []).append(group.span)
+        found.setdefault((group.run_id, group.machine), []).append(group.unrest)
     return found

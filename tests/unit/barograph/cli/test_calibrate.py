@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,12 @@ def test_a_series_is_not_judged_by_what_was_fitted_to_it(capsys: pytest.CaptureF
     folder = series()
     said = refusal(capsys, str(folder), "--on", str(folder))
     assert f"{folder.name} is given to fit to and to judge on; costs are judged on series that they were not" in said
+
+
+def test_a_copy_of_a_series_is_no_other_series(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = series()
+    copy = Path(shutil.copytree(folder, tmp_path / "copy" / folder.name))
+    assert f"{folder.name} is given twice, from two folders" in refusal(capsys, str(folder), str(copy))
 
 
 def test_nothing_of_the_user_s_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
