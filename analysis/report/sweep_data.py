@@ -89,6 +89,7 @@ class Summary:
     high: float | None
     bound: float | None  # where `value` was not reached: the longest horizon
     number: int
+    not_steady: int  # runs of these that were not steady on a side that the metric rests on
 
 
 @dataclass(frozen=True)
@@ -118,15 +119,15 @@ def metric_words(name: str) -> tuple[str, str]:
 
 def summary(runs: Sequence[SweepRun]) -> Summary:
     """One or more runs of one metric."""
-    values = [run.value for run in runs]
+    values, restless = [run.value for run in runs], sum(run.steady is False for run in runs)
     if runs[0].metric.startswith(CONVERGENCE):
         middle = survival.median(values, [run.censored for run in runs])
-        return Summary(middle, min(values), max(values), max(values) if middle is None else None, len(values))
+        return Summary(middle, min(values), max(values), max(values) if middle is None else None, len(values), restless)
     if len(values) < MINIMUM_BLOCKS:
-        return Summary(fmean(values), None, None, None, len(values))
+        return Summary(fmean(values), None, None, None, len(values), restless)
     mean, error = mean_and_error(np.asarray(values, dtype=np.float64))
     half = float(half_width(error, len(values)))
-    return Summary(float(mean), float(mean) - half, float(mean) + half, None, len(values))
+    return Summary(float(mean), float(mean) - half, float(mean) + half, None, len(values), restless)
 
 
 def collect(paths: SeriesPaths) -> SweepData:

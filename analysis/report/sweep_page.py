@@ -148,12 +148,16 @@ def table(data: SweepData, event_id: str) -> tuple[list[str], list[list[str]]]:
 def _cell(runs: list[SweepRun] | None) -> str:
     if not runs:
         return number(None)
-    found: Summary = summary(runs)
+    found = summary(runs)
+    return f"{_value_words(found, runs[0].metric)}{' †' if found.not_steady else ''}"
+
+
+def _value_words(found: Summary, name: str) -> str:
     if found.value is None:
         return f"> {number(found.bound)}"
     if found.low is None or found.high is None:
         return number(found.value)
-    if runs[0].metric.startswith(CONVERGENCE):
+    if name.startswith(CONVERGENCE):
         return f"{number(found.value)} ({number(found.low)} to {number(found.high)})"
     return f"{number(found.value)} ± {number((found.high - found.low) / 2)}"
 

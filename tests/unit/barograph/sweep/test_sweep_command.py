@@ -1,0 +1,185 @@
+"""`barograph sweep`: what is simulated, what of it is kept, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from analysis.record.files import SeriesPaths, read_json
+from barograph.child_processes import descendants
+from barograph.cli import main
+from barograph.series.series import read_series
+from barograph.settings import results_root
+from barograph.sweep import report
+from barograph.sweep.folder import SweepFolder, link_runs
+from barograph.sweep.point import failures_of, state_of
+
+Write = Callable[..., Path]
+RATES = {"topology.parameters.rate_per_s": [40.0, 100.0]}
+
+
+@pytest.fixture(autouse=True)
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Nothing is analysed; the runs that would have been, execution by execution."""
+    found: list[int] = []
+
+    def write(folder: SweepFolder, _say: object) -> Path | None:
+        found.append(link_runs(folder))
+        return folder.report
+
+    monkeypatch.setattr(report, "write", write)
+    return found
+
+
+def folder_of(number: int = 1) -> Path:
+    folders = sorted((results_root() / "small" / "swept").glob("sweep-*"))
+    assert len(folders) == number
+    return folders[-1]
+
+
+def points_of(folder: Path) -> list[Path]:
+    return sorted((folder / "points").iterdir())
+
+
+def measured(folder: Path) -> dict[str, bytes]:
+    """Everything that workers wrote, by run and file."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.glob("runs/*/workers/*"))}
+
+
+def test_a_point_is_a_series_and_a_complete_one_is_not_run_again(
+    sweep_file: Write, drawn: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(sweep_file(RATES))
+    assert main(["sweep", file, "--jobs", "2"]) == 0
+    said = capsys.readouterr().out
+    assert "small/swept: 2 points (2 of topology.parameters.rate_per_s), 4 runs" in said
+    assert "2 of 2 points to do, 0 complete" in said and "2 of 2 points, " in said and " left" in said
+    folder = folder_of()
+    points = points_of(folder)
+    assert [state_of(point) for point in points] == ["complete", "complete"] and drawn == [4]
+    series = [read_series(point) for point in points]
+    assert [each.experiment.topology.parameters["rate_per_s"] for each in series if each.experiment.topology] == [
+        40.0,
+        100.0,
+    ]
+    assert [sorted(each.complete()) for each in series] == [["even_rebalance-r1", "stela-r1"]] * 2
+    assert sorted(link.name for link in SeriesPaths(folder).runs.iterdir()) == [
+        "00001.even_rebalance-r1", "00001.stela-r1", "00002.even_rebalance-r1", "00002.stela-r1",
+    ]  # fmt: skip
+    before = {point: read_json(point / "series.json")["opened_s"] for point in points}
+
+    (points[1] / "point.json").unlink()  # as one that was cut short
+    (points[1] / "runs" / "rest").mkdir()
+    assert main(["sweep", file]) == 0
+    assert "1 of 2 points to do, 1 complete" in capsys.readouterr().out
+    after = {point: read_json(point / "series.json")["opened_s"] for point in points_of(folder_of())}
+    assert after[points[0]] == before[points[0]] and after[points[1]] > before[points[1]]
+    assert not (points[1] / "runs" / "rest").exists()
+
+    assert main(["sweep", file, "--new"]) == 0
+    assert points_of(folder_of(2))[0].name == points[0].name
+
+
+def test_the_same_point_is_the_same_to_the_byte_however_many_run_beside_it(sweep_file: Write) -> None:
+    seeds = {"seed": [3, 4, 5]}
+    noisy = {"testbed": {"name": "simulated", "machine_type": "type_1", "scale": 0.3,
+                         "options": {"simulated": {"costs": {"noise": 0.2}}}}}  # fmt: skip
+    file = str(sweep_file(seeds, **noisy))
+    assert main(["sweep", file, "--jobs", "1", "--variants", "stela"]) == 0
+    one_by_one = [measured(point) for point in points_of(folder_of())]
+    assert main(["sweep", file, "--jobs", "3", "--variants", "stela", "--new"]) == 0
+    assert [measured(point) for point in points_of(folder_of(2))] == one_by_one
+    assert one_by_one[0] and len({tuple(point.values()) for point in one_by_one}) == 3, "seeds make a difference"
+
+
+def test_every_point_is_checked_before_the_first_is_simulated(
+    sweep_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = sweep_file({"variants.stela.parameters.window_s": [60, -5, -6]})
+    assert main(["sweep", str(file)]) == 2
+    said = capsys.readouterr().err
+    assert "small/swept.yaml, point 2 (variants.stela.parameters.window_s = -5): " in said
+    assert "small/swept.yaml, point 3 (variants.stela.parameters.window_s = -6): " in said and "point 1 " not in said
+    assert not results_root().exists() or not list(results_root().rglob("sweep.json"))
+
+
+def test_a_sweep_on_machines_is_refused(sweep_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(sweep_file({"seed": [1]}, testbed={"name": "local", "machine_type": "type_1"}))
+    assert main(["sweep", file]) == 2
+    assert "testbed.name is 'local'" in capsys.readouterr().err
+    assert main(["sweep", file, "--testbed", "simulated", "--jobs", "0"]) == 2
+    assert "--jobs is 0; allowed: at least 1" in capsys.readouterr().err
+
+
+def test_a_run_that_fails_is_said_and_tried_again_and_stops_no_other(
+    sweep_file: Write, drawn: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(sweep_file({"topology.parameters.rate_per_s": [0.0001, 100.0]}))
+    assert main(["sweep", file, "--variants", "stela"]) == 5
+    said = capsys.readouterr().out
+    assert "stela-r1: system under test: no tuple reached a sink within" in said
+    assert "1 of 2 points failed; the report says why, the same command tries them again" in said
+    folder = folder_of()
+    first, second = points_of(folder)
+    assert (state_of(first), state_of(second), drawn) == ("failed", "complete", [1])
+    assert [(row["point"], row["run_id"]) for row in read_json(folder / "sweep.json")["failures"]] == [(1, "stela-r1")]
+    assert main(["sweep", file, "--variants", "stela"]) == 5
+    assert "1 of 2 points to do, 1 complete" in capsys.readouterr().out
+    assert failures_of(first)[0]["blame"] == "system_under_test"
+
+
+def start(file: Path, *more: str) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "barograph", "sweep", str(file), "--variants", "stela", "--jobs", "2", *more]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def wait_for_points(number: int) -> None:
+    deadline_s = time.monotonic() + 120
+    while len(list(results_root().rglob("point.json"))) < number:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+
+
+MANY = {"seed": list(range(1, 61))}
+
+
+def test_kill_9_leaves_no_process_and_loses_no_point_that_was_done(
+    sweep_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = sweep_file(MANY)
+    with start(file) as command:
+        wait_for_points(2)
+        below = descendants(command.pid)
+        command.kill()
+    deadline_s = time.monotonic() + 30
+    while any(Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes() for pid in below):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    done = {path.parent: path.read_bytes() for path in results_root().rglob("point.json")}
+    assert len(done) >= 2
+    stamps = {point: (point / "point.json").stat().st_mtime_ns for point in done}
+    with start(file) as command:
+        wait_for_points(len(done) + 1)
+        os.killpg(command.pid, signal.SIGINT)  # as a terminal does: everybody in the foreground hears Ctrl-C
+        said, wrong = command.communicate(timeout=60)
+    assert command.returncode == 130, wrong
+    assert f"{60 - len(done)} of 60 points to do, {len(done)} complete" in said
+    assert "points are complete in" in said and "the same command goes on" in said and "Traceback" not in wrong
+    assert {point: (point / "point.json").stat().st_mtime_ns for point in done} == stamps
+
+
+def test_two_commands_do_not_write_one_sweep(sweep_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    file = sweep_file(MANY)
+    with start(file) as command:
+        wait_for_points(1)
+        assert main(["sweep", str(file), "--variants", "stela", "--jobs", "1"]) == 3
+        os.killpg(command.pid, signal.SIGTERM)
+        command.communicate(timeout=60)
+    assert "is in use by" in capsys.readouterr().err and command.returncode == 130

@@ -1,0 +1,129 @@
+"""The report of a sweep, from runs that were simulated, through Spark, to the page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from analysis.record.files import SeriesPaths
+from analysis.report import sweep_data, sweep_page
+from analysis.report.figures import sweep_curves
+from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun, summary
+from barograph.cli import main
+from barograph.settings import results_root
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.spark
+def test_a_sweep_ends_in_a_page_with_its_curves(
+    spark: SparkSession, sweep_file: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Far below what the star's centre can do, what is due comes out, once what waited in the rebalance is done."""
+    swept = {"topology.parameters.rate_per_s": [20.0, 40.0], "seed": [1, 2, 3]}
+    noisy = {"testbed": {"name": "simulated", "machine_type": "type_1", "scale": 0.3,
+                         "options": {"simulated": {"costs": {"noise": 0.1}}}},
+             "durations": {"warm_up_floor_s": 45, "warm_up_ceiling_s": 50, "after_floor_s": 90, "horizon_s": 90},
+             }  # fmt: skip
+    assert main(["sweep", str(sweep_file(swept, **noisy))]) == 0
+    said = capsys.readouterr().out
+    (folder,) = (results_root() / "small" / "swept").glob("sweep-*")
+    assert "analysing 12 runs in one Spark session" in said and f"report: {folder / 'report.html'}" in said
+    data = sweep_data.collect(SeriesPaths(folder))
+    by_rate: dict[int, list[float]] = {}
+    for run in data.runs:
+        if run.metric == "throughput_after":
+            by_rate.setdefault(run.steps[0], []).append(run.value)
+    # Two spout components, and each of two sinks gets every tuple.
+    assert by_rate == {0: [pytest.approx(80, rel=0.03)] * 6, 1: [pytest.approx(160, rel=0.03)] * 6}
+
+    page = (folder / "report.html").read_text()
+    assert not re.search(r"<(script|link|img)[^>]*(src|href)=\"(?!data:)", page), "self-contained"
+    for what in ("Throughput after", "Gain in throughput", "Convergence time (SP)", "Bytes between machines after",
+                 "Spread of CPU after"):  # fmt: skip
+        assert f"{what}.</b>" in page
+    assert "What failed" not in page and "data:text/csv;base64," in page
+    rows = list(csv.DictReader(io.StringIO((folder / "figures" / "runs.csv").read_text())))
+    assert len(rows) == 12 and {row["seed"] for row in rows} == {"1", "2", "3"}
+    assert all(float(row["network_mb_per_s_after"]) > 0 for row in rows)
+    points = json.loads(re.findall(r'class="points">(.*?)</script>', page)[0])
+    failure = {"point": 2, "values": {"seed": 2}, "run_id": "stela-r1", "blame": "system_under_test", "message": "<b>x"}
+    document = json.loads((folder / "sweep.json").read_text())
+    (folder / "sweep.json").write_text(json.dumps({**document, "failures": [failure]}))
+    assert '<td class="wide">&lt;b&gt;x</td>' in sweep_page.write(SeriesPaths(folder)).read_text()
+    names = {(trace["n"], trace["m"]) for trace in points["traces"]}
+    assert {("Stela", "middle of the runs"), ("even + rebalance", "run")} <= names
+
+
+def made(
+    axes: dict[str, list[object]], variants: tuple[str, ...] = ("even", "stela"), metric: str = "throughput_after"
+) -> SweepData:
+    """One run a point and variant, whose value is the sum of its steps."""
+    found = tuple(SweepAxis((path,), tuple((value,) for value in values)) for path, values in axes.items())
+    steps: list[tuple[int, ...]] = [()]
+    for axis in found:
+        steps = [(*before, step) for before in steps for step in range(len(axis.steps))]
+    runs = tuple(
+        SweepRun(number, each, "x-r1", variant, "e1", metric, float(sum(each)), False, True)
+        for number, each in enumerate(steps, start=1)
+        for variant in variants
+    )
+    return SweepData("a/b", "Title", "sweep-1", found, len(steps), variants, {"e1": "scale out"}, runs, ())
+
+
+def test_of_several_fields_one_is_x_and_the_others_are_panels_or_lines() -> None:
+    axes: dict[str, list[object]] = {"topology.name": ["star", "linear"], "machines.before": [4, 8, 16], "seed": [1, 2]}
+    several = made(axes)
+    assert sweep_curves.layout(several) == sweep_curves.Layout(x=1, lines=None, panels=(0,))
+    assert sweep_curves.layout(made(axes, ("stela",))) == sweep_curves.Layout(x=1, lines=0, panels=())
+    assert sweep_curves.layout(made({"seed": [1, 2]})) == sweep_curves.Layout(x=0, lines=None, panels=())
+    drawing = sweep_curves.draw(several, "e1", "throughput_after")
+    assert drawing is not None
+    middles = [trace for trace in drawing.traces if trace.mark == "middle of the runs"]
+    assert {(trace.panel, trace.name) for trace in middles} == {
+        ("topology.name = star", "even"), ("topology.name = star", "Stela"),
+        ("topology.name = linear", "even"), ("topology.name = linear", "Stela"),
+    }  # fmt: skip
+    (first, *_) = middles
+    assert [spot.values["x"] for spot in first.spots] == [4, 8, 16]
+    assert [spot.values["value"] for spot in first.spots] == [0.5, 1.5, 2.5], "over both seeds"
+    assert sweep_curves.draw(several, "e1", "gain_percent") is None
+
+
+def test_words_on_x_have_places() -> None:
+    drawing = sweep_curves.draw(made({"topology.name": ["star", "linear"]}), "e1", "throughput_after")
+    assert drawing is not None
+    middles = [trace for trace in drawing.traces if trace.mark == "middle of the runs"]
+    assert [spot.values["x"] for spot in middles[0].spots] == ["star", "linear"]
+
+
+def run(value: float, metric: str = "throughput_after", *, censored: bool = False) -> SweepRun:
+    return SweepRun(1, (0,), "x-r1", "x", "e1", metric, value, censored, True)
+
+
+def test_the_interval_is_students_from_three_runs_on() -> None:
+    found = summary([run(8.0), run(10.0), run(12.0)])
+    assert found.value == 10.0 and found.low == pytest.approx(10 - 4.303 * 2 / 3**0.5, abs=0.01)
+    assert found.high == pytest.approx(10 + 4.303 * 2 / 3**0.5, abs=0.01)
+    assert summary([run(8.0), run(10.0)]).low is None
+
+
+def test_a_time_that_was_not_reached_is_a_bound() -> None:
+    sp = "convergence_sp_s"
+    found = summary([run(40.0, sp), run(90.0, sp, censored=True), run(90.0, sp, censored=True)])
+    assert (found.value, found.bound) == (None, 90.0)
+    reached = summary([run(40.0, sp), run(50.0, sp), run(90.0, sp, censored=True)])
+    assert (reached.value, reached.bound, reached.low, reached.high) == (50.0, None, 40.0, 90.0)
+    data = made({"machines.before": [4, 8]}, ("stela",), sp)
+    late = replace(data, runs=tuple(replace(each, value=90.0, censored=True) for each in data.runs))
+    drawing = sweep_curves.draw(late, "e1", sp)
+    assert drawing is not None and {row["longer"] for row in drawing.rows()} == {True}
