@@ -39,7 +39,7 @@ from playbooks.storm_home import commands
 
 ROOT = Path(__file__).parent.parent
 SERVICE_PACKAGE = "scheduler_plugins"
-EXCLUDED_FOLDERS = ("nimbus_bridge", "simulator", "__pycache__")
+EXCLUDED_FOLDERS = ("nimbus_bridge", "driver", "simulator", "__pycache__")  # what the service on a master never imports
 TOPOLOGIES = ROOT / "topologies" / "target" / "barograph-topologies.jar"
 DELIVERY_NAME = "delivery.tar.gz"
 PARCEL_STORE = "deliveries"  # beside the folder of homes

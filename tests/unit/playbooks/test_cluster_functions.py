@@ -4,6 +4,8 @@ import errno
 import io
 import os
 import stat
+import subprocess
+import sys
 import tarfile
 import time
 from pathlib import Path
@@ -66,10 +68,27 @@ def test_the_delivery_is_the_same_bytes_for_the_same_parts(tmp_path: Path, monke
     with tarfile.open(tmp_path / "delivery.tar.gz") as packed:
         names = packed.getnames()
     assert {"scheduler_plugins/service.py", "jars/barograph-topologies.jar"} <= set(names)
-    assert not [name for name in names if "nimbus_bridge" in name or "__pycache__" in name]
+    assert not [name for name in names if set(name.split("/")) & set(cluster.EXCLUDED_FOLDERS)]
     jar.unlink()
     with pytest.raises(cluster.DeliveryIncomplete, match="mvn"):
         cluster.pack_delivery(tmp_path)
+
+
+def test_a_master_gets_all_that_its_service_imports_and_no_simulator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "TOPOLOGIES", tmp_path / "barograph-topologies.jar")
+    cluster.TOPOLOGIES.write_text("jar")
+    with tarfile.open(cluster.pack_delivery(tmp_path)) as packed:
+        names = packed.getnames()
+        packed.extractall(tmp_path / "master")
+    modules = [name.removesuffix(".py").replace("/", ".") for name in names if name.endswith(".py")]
+    assert "scheduler_plugins.service" in modules
+    assert not [name for name in modules if name.startswith(("scheduler_plugins.driver", "scheduler_plugins.simulator"))]
+    imports = f"import importlib; [importlib.import_module(each) for each in {modules}]"
+    alone = [sys.executable, "-S", "-E", "-c", imports]  # a master has Python's own library and nothing else
+    done = subprocess.run(alone, cwd=tmp_path / "master", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_runs_policy_service_comes_with_our_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
