@@ -1,0 +1,174 @@
+"""One recorded run, simulated on with other policies: outcomes by their closed forms, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from analysis.record.files import read_json, write_json_atomic
+from barograph.cli import main
+from barograph.counterfactual.recording import Recording, as_simulated, event_times, recording_of
+from barograph.counterfactual.simulation import variants_for
+from barograph.errors import ExperimentError
+from barograph.plan.events.hold import Hold
+from barograph.plan.experiment import Durations, Experiment, load, only
+from barograph.plan.sweep import Point
+from barograph.run.recorded_start import REASON, RecordedStart
+from barograph.sweep.point import PointOutcome, RunJob, do
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SHORT = Durations(warm_up_floor_s=45, warm_up_ceiling_s=60, after_floor_s=80, horizon_s=80)
+# Of the star: what one executor of the centre can do, and each of two sinks gets every tuple of it.
+OF_AN_EXECUTOR = 2 * 1000 / (40.25 * 0.2)
+
+
+@pytest.fixture(autouse=True)
+def _own(own_folders: None) -> None:
+    """Results of the test's own."""
+
+
+def star(*variants: str) -> Experiment:
+    experiment = only(load("stela/star"), variants)
+    return replace(experiment, testbed=replace(experiment.testbed, name="simulated"), repetitions=1, durations=SHORT)
+
+
+def record(experiment: Experiment, folder: Path, start: RecordedStart | None = None) -> Path:
+    """Simulate it as a series; the folder of its first run."""
+    outcome = do(RunJob(Point(1, {}, experiment), folder, {}, start))
+    assert isinstance(outcome, PointOutcome) and outcome.failures == ()
+    return folder / "runs" / f"{experiment.variants[0].name}-r1"
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    return record(star("even_rebalance"), tmp_path / "series")
+
+
+def replayed(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    assert main(["replay", *words, "--simulate", "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.spark
+def test_each_policy_has_the_outcome_of_its_closed_form(
+    spark: SparkSession, recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Dealt out again the centre has its 2 executors, with Stela a third one; both had the same load and start."""
+    found = replayed(capsys, str(recorded), "--policy", "even_rebalance", "--policy", "stela")
+    then, even, stela = found["runs"]
+    assert [(run["name"], run["source"]) for run in found["runs"]] == [
+        ("even_rebalance", "recorded"), ("even_rebalance", "simulated"), ("stela", "simulated"),
+    ]  # fmt: skip
+    assert {run["differing_start"] for run in found["runs"]} == {0}
+    for run, executors in ((then, 2), (even, 2), (stela, 3)):
+        metrics = run["events"]["e1"]["metrics"]
+        assert metrics["throughput_before"] == pytest.approx(2 * OF_AN_EXECUTOR, rel=0.02)
+        assert metrics["throughput_after"] == pytest.approx(executors * OF_AN_EXECUTOR, rel=0.03)
+    (decision,) = stela["events"]["e1"]["decisions"]
+    assert decision["executors"]["star"]["centre"] == [2, 3] and "centre 2→3" in decision["reason"]
+    (dealt,) = even["events"]["e1"]["decisions"]
+    assert dealt["executors"] == {} and dealt["slots"] > 0 and dealt["reason"].startswith("every executor dealt out")
+    assert even["events"]["e1"]["metrics"]["workers_restarted"] > 0
+
+    errors = found["errors_of_the_simulator"]["e1"]
+    assert errors["throughput_after"]["percent"] == pytest.approx(0, abs=1.5), (
+        "a simulated recording is the simulator's"
+    )
+    assert errors["workers_restarted"]["difference"] == 0
+    assert abs(found["late_s"]["e1"]) < 1
+
+
+@pytest.mark.spark
+def test_a_run_that_only_holds_is_simulated_too_and_shown(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment = star("stela")
+    machines = replace(experiment.machines, after=4)
+    held = replace(experiment, events=(Hold(kind="hold", at=50.0, decide_every_s=20.0),), machines=machines)
+    run = record(held, tmp_path / "series")
+    assert main(["replay", str(run), "--simulate", "--policy", "round_robin"]) == 0
+    said = capsys.readouterr().out
+    assert f"e1: {held.events[0].words()}" in said
+    lines = {line.split()[0]: line.split() for line in said.splitlines() if line.startswith(("stela", "round_robin"))}
+    # All three have the same two executors of the centre, and nobody acts.
+    before, after = (float(lines["round_robin"][place]) for place in (1, 2))
+    assert before == pytest.approx(2 * OF_AN_EXECUTOR, rel=0.02) and after == pytest.approx(before, rel=0.02)
+    assert "stela (recorded): no decision" in said and "the simulator's error on this run: throughput before" in said
+
+
+def test_runs_begin_as_the_recorded_one_did_and_its_events_come_when_they_did(tmp_path: Path) -> None:
+    """A start that no policy would choose: everything on one machine."""
+    experiment = replace(star("stela"), seed=7)
+    placed = {"star": dict.fromkeys(range(1, 21), "m3:6701")}
+    run = record(experiment, tmp_path / "series", RecordedStart(placed))
+    lines = [json.loads(line) for line in (run / "decisions.jsonl").read_text().splitlines()]
+    assert lines[0]["decision"]["reason"] == REASON
+    with recording_of(str(run)) as recording:
+        assert recording.start.placement == placed and recording.seed == 7
+        times = event_times(run)
+        assert recording.gaps_s[0] == times["e1"] - times["first_tuple"]
+        simulated = as_simulated(recording, {"seed": 9}, [31.5])
+    assert (simulated.events[0].at, simulated.testbed.name, simulated.repetitions) == (31.5, "simulated", 1)
+    assert simulated.testbed.options["simulated"]["seed"] == 9 and simulated.seed == 7
+    assert simulated.durations.horizon_s == simulated.durations.after_floor_s == pytest.approx(80, abs=2)
+
+
+def test_by_default_every_policy_that_answers_the_events_is_simulated(recorded: Path) -> None:
+    with recording_of(str(recorded)) as recording:
+        chosen, left_out = variants_for(recording, (), {})
+        assert next(each.name for each in chosen) == "even_rebalance" and chosen[0] == recording.variant
+        assert {"stela", "round_robin", "storm", "least_link_load"} <= {each.name for each in chosen}
+        assert "foreign" in left_out and "even" not in {each.name for each in chosen}
+        named, _ = variants_for(recording, ("even",), {"rebalance": True, "wait_s": 5})
+        assert [(each.name, dict(each.parameters)) for each in named] == [
+            ("even_rebalance", {"rebalance": True}), ("even", {"rebalance": True, "wait_s": 5}),
+        ]  # fmt: skip
+
+
+def scaled_in(recording: Recording) -> Recording:
+    from barograph.plan.events import ScaleIn
+
+    return replace(
+        recording, experiment=replace(recording.experiment, events=(ScaleIn(kind="scale_in", at=50.0, machines=1),))
+    )
+
+
+def test_a_policy_that_does_not_answer_the_events_is_refused(recorded: Path) -> None:
+    with recording_of(str(recorded)) as recording:
+        for names, said in (
+            (("nothing",), "--policy is 'nothing'; known are the policies"),
+            (("foreign",), "foreign has code of its own"),
+        ):
+            with pytest.raises(ExperimentError, match=said):
+                variants_for(recording, names, {})
+        with pytest.raises(ExperimentError, match="--parameter is for one --policy"):
+            variants_for(recording, ("even", "stela"), {"rebalance": True})
+        with pytest.raises(ExperimentError, match="does not answer scale_in; the policy even answers"):
+            variants_for(scaled_in(recording), ("even",), {})
+
+
+def test_what_is_no_whole_recording_is_refused(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def refused(*words: str) -> str:
+        assert main(["replay", *words]) == 2
+        return capsys.readouterr().err
+
+    assert "no run 'nothing'; give its folder, or SERIES/RUN" in refused("nothing", "--simulate")
+    known = f"{recorded.parents[1]}/nothing"
+    assert "has no run 'nothing'; its runs are even_rebalance-r1" in refused(known, "--simulate")
+    assert "--policy is missing; allowed without --simulate: one policy" in refused(str(recorded))
+    assert "--json, --option and --jobs are for --simulate" in refused(str(recorded), "--policy", "stela", "--json")
+    assert "--jobs is 0; allowed: at least 1" in refused(str(recorded), "--simulate", "--jobs", "0")
+    assert "pace" in refused(str(recorded), "--simulate", "--policy", "stela", "--option", "pace=3")
+    events = (recorded / "events.jsonl").read_text()
+    (recorded / "events.jsonl").write_text(
+        "\n".join(line for line in events.splitlines() if "scale_requested" not in line)
+    )
+    assert "events.jsonl does not say when e1 was" in refused(str(recorded), "--simulate")
+    write_json_atomic(recorded / "run.json", {**read_json(recorded / "run.json"), "status": "failed"})
+    assert "is 'failed'; allowed: a run that is complete" in refused(str(recorded), "--simulate")
