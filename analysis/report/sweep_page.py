@@ -8,9 +8,10 @@ from pathlib import Path
 
 from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.numerals import number, with_unit
+from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import Row
-from analysis.report import page, sweep_data
+from analysis.report import page, simulated, sweep_data
 from analysis.report.figures import style, sweep_curves
 from analysis.report.figures.catalogue import Figure, page_figure
 from analysis.report.figures.sweep_curves import MOST_PANELS
@@ -50,6 +51,7 @@ def write(paths: SeriesPaths) -> Path:
     text = page.render(
         TEMPLATE, data=data, sections=sections, links=links, failures=data.failures[:SHOWN_ROWS], size=size_words(data),
         failures_left_out=max(0, len(data.failures) - SHOWN_ROWS),
+        trust=simulated.sentence(small_tables.rows(paths, "runs"), paths.root),
     )  # fmt: skip
     return page.write(paths.report, text)
 

@@ -51,6 +51,7 @@ def test_a_sweep_ends_in_a_page_with_its_curves(
     for what in ("Throughput after", "Gain in throughput", "Convergence time (SP)", "Bytes between machines after",
                  "Spread of CPU after"):  # fmt: skip
         assert f"{what}.</b>" in page
+    assert "Simulated, not measured: no machine and no Storm ran." in page
     assert "What failed" not in page and "data:text/csv;base64," in page
     rows = list(csv.DictReader(io.StringIO((folder / "figures" / "runs.csv").read_text())))
     assert len(rows) == 12 and {row["seed"] for row in rows} == {"1", "2", "3"}
