@@ -89,6 +89,7 @@ class Summary:
     high: float | None
     bound: float | None  # where `value` was not reached: the longest horizon
     number: int
+    unreached: int  # runs of these whose value is a horizon, and no time
     not_steady: int  # runs of these that were not steady on a side that the metric rests on
 
 
@@ -119,15 +120,19 @@ def metric_words(name: str) -> tuple[str, str]:
 
 def summary(runs: Sequence[SweepRun]) -> Summary:
     """One or more runs of one metric."""
-    values, restless = [run.value for run in runs], sum(run.steady is False for run in runs)
+    values, counts = [run.value for run in runs], _counts(runs)
     if runs[0].metric.startswith(CONVERGENCE):
         middle = survival.median(values, [run.censored for run in runs])
-        return Summary(middle, min(values), max(values), max(values) if middle is None else None, len(values), restless)
+        return Summary(middle, min(values), max(values), max(values) if middle is None else None, *counts)
     if len(values) < MINIMUM_BLOCKS:
-        return Summary(fmean(values), None, None, None, len(values), restless)
+        return Summary(fmean(values), None, None, None, *counts)
     mean, error = mean_and_error(np.asarray(values, dtype=np.float64))
     half = float(half_width(error, len(values)))
-    return Summary(float(mean), float(mean) - half, float(mean) + half, None, len(values), restless)
+    return Summary(float(mean), float(mean) - half, float(mean) + half, None, *counts)
+
+
+def _counts(runs: Sequence[SweepRun]) -> tuple[int, int, int]:
+    return len(runs), sum(run.censored for run in runs), sum(run.steady is False for run in runs)
 
 
 def collect(paths: SeriesPaths) -> SweepData:

@@ -160,7 +160,7 @@ def _value_words(found: Summary, name: str) -> str:
     if found.low is None or found.high is None:
         return number(found.value)
     if name.startswith(CONVERGENCE):
-        return f"{number(found.value)} ({number(found.low)} to {number(found.high)})"
+        return f"{number(found.value)} ({number(found.low)} to {'> ' if found.unreached else ''}{number(found.high)})"
     return f"{number(found.value)} ± {number((found.high - found.low) / 2)}"
 
 

@@ -98,6 +98,7 @@ def _columns(data: SweepData, found: Layout, words: str, unit: str) -> tuple[Col
         Column("low", "from", unit),
         Column("high", "to", unit),
         Column("runs", "runs"),
+        Column("unreached", "of these longer than watched"),
         Column("not_steady", "of these not steady"),
         Column("longer", "longer than that", kind="yes_no"),
     )
@@ -181,5 +182,5 @@ def _values(x: SweepAxis, step: int, found: Summary) -> dict[str, points.Value]:
     return {
         "x": x.steps[step][0] if x.is_numeric else str(x.steps[step][0]),
         "value": _height(found), "low": found.low, "high": found.high, "runs": found.number,
-        "not_steady": found.not_steady, "longer": found.value is None,
+        "unreached": found.unreached, "not_steady": found.not_steady, "longer": found.value is None,
     }  # fmt: skip

@@ -124,6 +124,7 @@ def test_a_time_that_was_not_reached_is_a_bound() -> None:
     assert (found.value, found.bound) == (None, 90.0)
     reached = summary([run(40.0, sp), run(50.0, sp), run(90.0, sp, censored=True)])
     assert (reached.value, reached.bound, reached.low, reached.high) == (50.0, None, 40.0, 90.0)
+    assert (found.unreached, reached.unreached) == (2, 1)
     data = made({"machines.before": [4, 8]}, ("stela",), sp)
     late = replace(data, runs=tuple(replace(each, value=90.0, censored=True) for each in data.runs))
     drawing = sweep_curves.draw(late, "e1", sp)
