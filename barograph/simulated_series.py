@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from analysis.record.files import SeriesPaths, write_json_atomic
+from analysis.record.files import RunPaths, SeriesPaths, json_lines, write_json_atomic
 from barograph.errors import Say, message_of
 from barograph.plan.experiment import Experiment, Variant
 from barograph.plan.simulation import complaints
@@ -75,7 +75,7 @@ def simulate(real: Path, costs: Mapping[str, float], into: Path, runs: Sequence[
             continue
         say(f"simulating {experiment.name} {run.run_id}")
         try:
-            attempt_next_run(simulated, _context(simulated), run)
+            attempt_next_run(simulated, _context(simulated, SeriesPaths(real).run(run.run_id)), run)
         except Exception as error:  # noqa: BLE001 - a run that fails here is missing on that side, and the page says why
             missing[run.run_id] = message_of(error)
         finally:
@@ -90,8 +90,19 @@ def _write_document(real: Path, simulated: Series) -> None:
     write_json_atomic(SeriesPaths(simulated.folder).series_json, {**document, **changed})
 
 
-def _context(series: Series) -> SeriesContext:
+def _context(series: Series, real: RunPaths) -> SeriesContext:
     testbed = SimulatedTestbed(series.experiment.testbed.options[SimulatedTestbed.name])
     clock = SimulatedClock()
-    cluster = SimulatedCluster(series.experiment, testbed, clock, series.folder / CLUSTER)
+    folder = series.folder / CLUSTER
+    cluster = SimulatedCluster(series.experiment, testbed, clock, folder, supervisor_ids=supervisor_ids(real))
     return SeriesContext(series.experiment, cluster, cluster, clock, _Silence(), steady_test)
+
+
+def supervisor_ids(real: RunPaths) -> dict[str, str]:
+    """By machine, as Nimbus knew them in a recorded run. Their order decides who gets which slot: it is drawn anew on
+    every machine, and is no property of what is compared."""
+    found: dict[str, str] = {}
+    for line in json_lines(real.decisions):
+        machines = line.get("request", {}).get("machines", ())
+        found |= {each["name"]: each["supervisor_id"] for each in machines}
+    return found

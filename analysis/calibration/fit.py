@@ -29,8 +29,6 @@ CONFIDENCE = 0.95
 OWN_SHARE = 0.02  # of a column's variation that no other column explains: with less it cannot be told from them
 LEAST_ROWS = 10
 LEAST_HOP_ROWS = 2  # each is a whole side of an event
-WAIT_STEP_S = 0.05
-SECOND_VARIANCE = 1 / 12  # s², of a time that lines of a second say
 ROUNDING = 0.25  # variance of a second's whole tuples that is no variation of speed
 LEAST_PAIRS = 30
 
@@ -290,6 +288,12 @@ class StartRow:
     bound_s: Callable[[float], float]
 
 
+WAITS = {
+    "start_wait_s": "every worker that started had to wait for another to end first",
+    "stop_s": "no worker had to end before another began in its slot",
+}
+
+
 def _starts(runs: Sequence[RunSums], costs: Costs) -> list[Estimate]:
     names = ("start_cpu_s", "start_wait_s", "stop_s")
     rows = [_start_rows(run, costs) for run in runs]
@@ -307,17 +311,16 @@ def _starts(runs: Sequence[RunSums], costs: Costs) -> list[Estimate]:
     found = [
         Estimate("start_cpu_s", cpu_s(range(len(rows))), costs.start_cpu_s, *jackknife(len(rows), cpu_s), len(rows))
     ]
-    for name, place in (("start_wait_s", 0), ("stop_s", 1)):
+    for place, (name, why) in enumerate(WAITS.items()):
 
         def value(places: Sequence[int], place: int = place) -> float | None:
-            return start_times(chosen(places), cpu_s(places)).values[place]
+            return start_times(chosen(places), cpu_s(places))[place]
 
-        times = start_times(whole, cpu_s(range(len(rows))))
-        if times.values[place] is None:
-            found.append(_kept(name, costs, times.why[place]))
+        seconds = value(range(len(rows)))
+        if seconds is None:
+            found.append(_kept(name, costs, why))
         else:
-            low, high = jackknife(len(rows), value)
-            found.append(Estimate(name, times.values[place], getattr(costs, name), low, high, len(rows)))
+            found.append(Estimate(name, seconds, getattr(costs, name), *jackknife(len(rows), value), len(rows)))
     return found
 
 
@@ -348,39 +351,16 @@ def _start_rows(run: RunSums, costs: Costs) -> list[StartRow]:
     return found
 
 
-@dataclass(frozen=True)
-class StartTimes:
-    """`start_wait_s` and `stop_s`; None with a reason."""
+def start_times(rows: Sequence[StartRow], cpu_s: float) -> tuple[float | None, float | None]:
+    """`start_wait_s` and `stop_s`, which pass before a start's CPU begins, by least squares; None where no row has it.
 
-    values: tuple[float | None, float | None]
-    why: tuple[str, str]
-
-
-def start_times(rows: Sequence[StartRow], cpu_s: float) -> StartTimes:
-    """The wait and the stop that explain how long starts took, beside their CPU (least squares). Where none at all
-    explains it as well as lines of a second can tell, nothing says how long the wait is."""
-    bounds = np.array([row.bound_s(cpu_s) for row in rows])
-    elapsed = np.array([row.elapsed_s for row in rows])
-    again = np.array([row.restarted > 0 for row in rows])
-    waits = np.arange(0.0, elapsed.max() + WAIT_STEP_S, WAIT_STEP_S)
-    fits = [_stop_after(wait, elapsed, bounds, again) for wait in waits]
-    best = min(range(len(waits)), key=lambda place: fits[place][0])
-    is_known = fits[0][0] > fits[best][0] + SECOND_VARIANCE * len(rows)
-    place = best if is_known else 0
-    wait, stop = float(waits[place]), fits[place][1]
-    wait_why = f"every start took as long as its CPU, at least {bounds.min():.1f} s: a shorter wait hides in it"
-    stop_why = "no worker had to end before another began in its slot"
-    return StartTimes(
-        (wait if is_known else None, stop if again.any() else None),
-        ("" if is_known else wait_why, "" if again.any() else stop_why),
-    )
-
-
-def _stop_after(wait: float, elapsed: Floats, bounds: Floats, again: NDArray[np.bool_]) -> tuple[float, float]:
-    """Sum of squared errors, and the stop that makes it smallest."""
-    rest = elapsed - np.maximum(bounds, wait)
-    stop = max(0.0, float(rest[again].mean())) if again.any() else 0.0
-    return float(((rest - stop * again) ** 2).sum()), stop
+    A machine whose workers all begin anew says the sum of both only; one with new workers the wait alone.
+    """
+    again = np.array([float(row.restarted > 0) for row in rows])
+    rest = np.array([row.elapsed_s - row.bound_s(cpu_s) for row in rows])
+    wait_and_stop, _ = nnls(np.column_stack([np.ones(len(rows)), again]), rest)
+    wait, stop = (float(value) for value in wait_and_stop)
+    return (wait if not again.all() else None), (stop if again.any() and not again.all() else None)
 
 
 # --- latency and noise ---

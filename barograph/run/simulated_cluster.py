@@ -66,15 +66,19 @@ class SimulatedClock(FakeClock):
 
 
 class SimulatedCluster(InProcessService):
-    """Passes for Cluster and ServiceClient. `folder` is emptied at each reset."""
+    """Passes for Cluster and ServiceClient. `folder` is emptied at each reset.
+
+    `supervisor_ids`: by machine, where they are known. Nimbus and policies go through machines in their order; Storm
+    draws them anew on each machine.
+    """
 
     def __init__(
         self, experiment: Experiment, testbed: SimulatedTestbed, clock: SimulatedClock, folder: Path,
-        supply: MachineSupply | None = None,
+        supply: MachineSupply | None = None, supervisor_ids: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(lambda: self.simulation.state)
         self._experiment, self._testbed, self._clock, self._folder = experiment, testbed, clock, folder
-        self._supply = supply
+        self._supply, self._supervisor_ids = supply, supervisor_ids or {}
         self._booted: set[str] = set()
         self._types = {each.name: each.type for each in machine_requests(experiment)[1:]}
         self.simulation = self._begin(0)
@@ -89,6 +93,7 @@ class SimulatedCluster(InProcessService):
         there = [self._size(name) for name in self._experiment.acquired()]
         testbed, now = self._testbed, self._clock.unshifted()
         simulation = Simulation(there, testbed.costs, testbed.options, self._folder, now, seed)
+        simulation.supervisor_ids = self._supervisor_ids
         for name in self._experiment.starting():
             simulation.register(name)
         self._booted.clear()

@@ -47,6 +47,7 @@ class Simulation:
         )
         self.silent: set[str] = set()  # machines whose samples do not reach the service
         self.absent: set[str] = set()  # that the testbed has back, or that never came
+        self.supervisor_ids: Mapping[str, str] = {}  # by machine; the order in which Nimbus lists them. Else its name
         self._workers = WorkerLines(float(options.sample_s))
         self._machines = MachineLines(float(options.sample_s))
         self._files = SampleFiles(folder)
@@ -118,7 +119,7 @@ class Simulation:
         """Its supervisor works, and Nimbus hears of it."""
         size = next(each for each in self.world.machines if each.name == machine)
         ports = tuple(range(FIRST_PORT, FIRST_PORT + size.slots))
-        self.nimbus.machine_up(Supervisor(machine, machine, ports))
+        self.nimbus.machine_up(Supervisor(machine, self.supervisor_ids.get(machine, machine), ports))
 
     def is_registered(self, machine: str) -> bool:
         return any(each.name == machine and each.alive for each in self.nimbus.cluster().supervisors)

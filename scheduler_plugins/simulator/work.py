@@ -115,8 +115,8 @@ class Costs:
     """What Storm costs on the machines in question; fitted to real runs, see docs/simulator.md.
 
     Times of a core in ms a tuple unless said. `start_cpu_s`: CPU a worker needs until it works; `start_wait_s`: time
-    that passes beside, whatever the CPU (the supervisor's look, connections). `stop_s`: from an assignment until the
-    old worker is gone. `idle_cores`: of a worker at rest. `machine_idle_cores`: of a machine without workers.
+    that passes before, whatever the CPU (the supervisor's look, code that it fetches). `stop_s`: from an assignment
+    until the old worker is gone. `idle_cores`: of a worker at rest. `machine_idle_cores`: of a machine without workers.
     `hop_ms`: from emit to the receive queue inside a worker, `remote_hop_ms` to that of another one.
     `frame_bytes`: what Storm adds to a tuple that leaves its worker. `noise`: standard deviation of an executor's
     speed, step by step, as a share of it.

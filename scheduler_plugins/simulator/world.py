@@ -41,10 +41,9 @@ def steadily(_topology_id: str, _component: str, from_s: float, until_s: float) 
 
 @dataclass
 class Worker:
-    """A process in a slot. It works once nothing is left of `wait_s` and `cpu_s`; `begun_s`: when it was started."""
+    """A process in a slot, from `begun_s` on. It works once nothing is left of `cpu_s`, which it needs to start."""
 
     begun_s: float
-    wait_s: float
     cpu_s: float
     ready_s: float = math.inf
     active_s: float = math.inf  # since then it is connected to all others: its sources emit
@@ -157,7 +156,8 @@ class World:
         return tuple(sorted(changed))
 
     def _started(self, wait_s: float = 0.0) -> Worker:
-        return Worker(self.now + wait_s, self.costs.start_wait_s, self.costs.start_cpu_s)
+        """Its supervisor looks, and fetches code, before it begins (measured: waits do not go on beside its CPU)."""
+        return Worker(self.now + wait_s + self.costs.start_wait_s, self.costs.start_cpu_s)
 
     def pause(self, topology_id: str, is_paused: bool) -> None:
         """Deactivate a topology's sources, or activate them again."""
@@ -338,7 +338,7 @@ class World:
                 continue
             got = min(1.0, worker.cpu_s / step_s, float(self._flow.level[self._row[key[1].machine]])) * step_s
             worker.cpu_s -= got
-            if worker.cpu_s <= READY and self.now >= worker.begun_s + worker.wait_s - READY:
+            if worker.cpu_s <= READY:
                 worker.ready_s = self.now
         self._connect()
 

@@ -63,18 +63,19 @@ def start(number: int, elapsed_s: float, restarted: int = 0, cores: float = 0.25
     return StartRow(number, restarted, elapsed_s, 0.0, lambda cpu_s: number * cpu_s / cores)
 
 
-def test_starts_that_outlast_their_cpu_say_how_long_they_wait_and_the_others_how_long_a_stop_is() -> None:
-    """2 s wait; one needs 1, 2, 3 CPU-bound seconds; restarts stop for 1.5 s before."""
-    rows = [start(1, 2.0), start(2, 2.0), start(3, 3.0), start(1, 3.5, 1), start(3, 4.5, 1)]
-    found = start_times(rows, 0.25)
-    assert found.values[0] == pytest.approx(2.0, abs=0.7) and found.values[1] == pytest.approx(1.5, abs=0.3)
+def test_what_starts_take_beside_their_cpu_is_a_wait_and_what_restarts_take_more_a_stop() -> None:
+    """A wait of 2 s, then a CPU second on a quarter of a core each; restarts stop for 1.5 s before."""
+    rows = [start(1, 6.0), start(3, 14.0), start(1, 7.5, 1), start(2, 11.5, 2)]
+    assert start_times(rows, 1.0) == pytest.approx((2.0, 1.5))
 
 
-def test_a_wait_that_hides_behind_the_cpu_keeps_its_default() -> None:
-    found = start_times([start(2, 16.0), start(3, 24.0)], 2.0)
-    assert found.values == (None, None)
-    assert found.why[0] == "every start took as long as its CPU, at least 16.0 s: a shorter wait hides in it"
-    assert found.why[1] == "no worker had to end before another began in its slot"
+def test_restarts_that_are_no_slower_have_no_stop() -> None:
+    assert start_times([start(1, 6.0), start(1, 5.0, 1)], 1.0) == pytest.approx((1.5, 0.0))
+
+
+def test_without_restarts_nothing_says_what_a_stop_takes_and_without_others_nothing_tells_both_apart() -> None:
+    assert start_times([start(1, 6.0), start(1, 6.0)], 1.0) == (pytest.approx(2.0), None)
+    assert start_times([start(1, 6.0, 1), start(1, 6.0, 1)], 1.0) == (None, None)
 
 
 def test_a_start_belongs_to_the_last_order_before_it_that_storm_was_given() -> None:

@@ -22,16 +22,16 @@ def moved(world: World, task: int, slot: Slot) -> Assignment:
 
 
 def test_a_worker_starts_as_fast_as_its_machine_lets_it() -> None:
-    """2 CPU seconds on half a core take four seconds, and a wait of one goes on beside."""
+    """A second's wait, then 2 CPU seconds on half a core take four."""
     world, totals = world_of(chain(100.0, [0.0]), cores=0.5, costs=STARTS), Totals()
     world.advance(1010, totals.take)
     first = next(sample.begin for sample in totals.samples if sample.counters.executed.sum() > 0)
-    assert first == pytest.approx(1004.0)
+    assert first == pytest.approx(1005.0)
 
 
 @pytest.mark.parametrize("epoch_s", [0.0, 1_767_225_600.0])
 def test_a_worker_that_follows_another_gets_no_core_before_it_begins(epoch_s: float) -> None:
-    """A second and a half of a stop, then 2 CPU seconds on half a core: no step goes across its begin."""
+    """A stop and a wait, then 2 CPU seconds on half a core: no step goes across its begin."""
     costs, work = replace(STARTS, stop_s=1.5), chain(100.0, [0.0])
     world, totals = World([MachineSize("m1", 0.5), MachineSize("m2", 0.5)], costs, epoch_s), Totals()
     world.submit("x-1", work)
@@ -39,7 +39,7 @@ def test_a_worker_that_follows_another_gets_no_core_before_it_begins(epoch_s: fl
     world.advance(epoch_s + 20.05, totals.take)
     world.assign("x-1", moved(world, 4, Slot("m1", 6700)))
     world.advance(epoch_s + 40, totals.take)
-    assert world.workers["x-1", M1].ready_s - epoch_s == pytest.approx(20.05 + 1.5 + 4.0, abs=0.5)
+    assert world.workers["x-1", M1].ready_s - epoch_s == pytest.approx(20.05 + 1.5 + 1.0 + 4.0, abs=0.5)
 
 
 def test_only_workers_whose_executors_change_restart() -> None:
@@ -49,7 +49,7 @@ def test_only_workers_whose_executors_change_restart() -> None:
     assert world.assign("x-1", moved(world, 6, Slot("m1", 6700))) == (Slot("m1", 6700), Slot("m3", 6700))
     world.advance(1040, totals.take)
     assert world.workers["x-1", M2].begun_s == begun[M2]
-    assert world.workers["x-1", M1].begun_s == 1020.0
+    assert world.workers["x-1", M1].begun_s == 1020.0 + STARTS.start_wait_s
 
 
 def test_what_waits_in_a_worker_that_restarts_is_lost_and_elsewhere_it_stays() -> None:
