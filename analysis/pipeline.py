@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.record import small_tables
 from analysis.record.files import RunPaths, SeriesPaths, is_complete, read_json, write_json_atomic
+from analysis.record.simulated import date_s
 from analysis.record.small_tables import Row
 
 if TYPE_CHECKING:
@@ -80,15 +81,19 @@ def analyse_sweep(sweep_dir: Path, master: str = "local[*]", *, jars: Sequence[P
     return sweep_page.write(SeriesPaths(sweep_dir))
 
 
-def family_report(series_dirs: Sequence[Path], target: Path) -> Path:
+def family_report(
+    series_dirs: Sequence[Path], target: Path, *, simulated_only: bool = False, left_out: int = 0
+) -> Path:
     """One page over analysed series: the papers' figures side by side and the whole ledger. Returns `target`.
 
-    Of several series of one experiment the newest counts. Raises SeriesError for none, or one not analysed yet.
+    It is about series on machines, or with `simulated_only` about simulated ones; `left_out`: how many more simulated
+    ones there are. Of several series of one experiment the newest counts. Raises SeriesError for none, or one not
+    analysed yet.
     """
     from analysis.claims import ledger
     from analysis.report import family_page
 
-    return family_page.write(series_dirs, target, ledger.evaluate)
+    return family_page.write(series_dirs, target, ledger.evaluate, simulated_only=simulated_only, left_out=left_out)
 
 
 INCREMENTAL_FOLDER = ".so_far"  # hidden: not a part of what is stored elsewhere
@@ -166,4 +171,4 @@ def _parsed_runs(target: SeriesPaths) -> Mapping[str, Any]:
 def _run_stamp(run: RunPaths) -> list[Any]:
     """Another attempt under the same id is another run."""
     document = read_json(run.run_json)
-    return [document.get("attempt"), document.get("started_s")]
+    return [document.get("attempt"), date_s(document)]

@@ -16,6 +16,7 @@ from barograph.machines import holdings
 from barograph.machines.series_lease import keep_alive, prolong, saved_lease
 from barograph.plan import durations
 from barograph.plan.blocks import PlannedRun
+from barograph.plan.simulation import is_simulated
 from barograph.run.context import SeriesContext, context_of
 from barograph.run.measure import measure
 from barograph.series import hold
@@ -96,6 +97,7 @@ def _run_facts(series: Series, context: SeriesContext, run: PlannedRun) -> Mappi
         "machines": {name: dict(machine) for name, machine in facts.machines.items()},
         "clock_offset_ms": {},
         "missing": [],
+        **({"date_s": time.time()} if is_simulated(series.experiment) else {}),
     }
 
 

@@ -19,6 +19,7 @@ from analysis.calibration.judgement import ErrorSummary, Judgement, summaries
 from analysis.errors import RecordError
 from analysis.numerals import number
 from analysis.record.files import read_json, write_json_atomic, write_text_atomic
+from analysis.record.simulated import simulated_facts
 from analysis.record.small_tables import Row
 from topologies import catalogue, work
 from topologies.errors import TopologyError
@@ -27,7 +28,6 @@ VERSION = 1
 COSTS_FILE, ERRORS_FILE = "costs.yaml", "errors.json"
 SHIPPED = Path(__file__).with_name("shipped")
 FOLDER = "calibration"  # of a folder of results, with a folder a calibration
-FACTS = "simulated"  # of a run's harness facts
 # The errors that every report of simulated runs repeats.
 SAID = ("throughput_after", "gain_percent", "convergence_sp_s", "downtime_s", "latency_all_p95_ms_after")
 PAGE = "docs/simulator.md"
@@ -266,7 +266,7 @@ def sentences(runs: Sequence[Row], folders: Iterable[Path] = ()) -> list[str]:
     folders = tuple(folders)
     found: dict[str, None] = {}
     for run in runs:
-        facts = (json.loads(run.get("harness_facts") or "{}") or {}).get(FACTS)
+        facts = simulated_facts(run)
         if facts is None:
             continue
         validation = find_validation(facts.get("costs", {}), folders)

@@ -24,6 +24,7 @@ from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.record import small_tables
 from analysis.record.event_timeline import WHOLE_CLUSTER, event_id_of
 from analysis.record.files import SeriesPaths, read_json
+from analysis.record.simulated import is_of_testbed
 from analysis.record.small_tables import Row, rows
 from analysis.stats import inference
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
@@ -35,12 +36,14 @@ def evaluate(series_dirs: Sequence[Path | str], family: str = "stela") -> list[L
 
 
 def evaluate_newest(results: Path, family: str = "stela") -> list[LedgerRow]:
-    """The ledger over the newest complete series of each experiment under `results`."""
+    """The ledger over the newest complete series of each experiment under `results`, without simulated ones."""
     return evaluate([paths.root for paths in newest_complete(results).values()], family)
 
 
-def newest_complete(results: Path) -> dict[str, SeriesPaths]:
+def newest_complete(results: Path, testbed: str | None = None) -> dict[str, SeriesPaths]:
     """Experiment -> its newest analysed series in which every planned variant has a complete run.
+
+    `testbed`: only of series there; None: of those on machines, for a simulated series is no evidence about Storm.
 
     A demo, a series of some of the variants, or another that says less must not hide a verdict: first come those that
     have all variants of the claims, then those of six blocks, then those of three, and of these the newest. A series
@@ -50,6 +53,8 @@ def newest_complete(results: Path) -> dict[str, SeriesPaths]:
     newest: dict[str, tuple[tuple[bool, bool, bool, str], SeriesPaths]] = {}
     for path in results.glob("*/*/*/series.json"):
         paths, experiment = SeriesPaths(path.parent), "/".join(path.parts[-4:-2])
+        if not is_of_testbed(paths.root, testbed):
+            continue
         blocks = _complete_runs(paths)
         if not blocks:
             continue

@@ -433,7 +433,7 @@ def run_row(run_id: str, record: Mapping[str, Any]) -> dict[str, Any]:
         "series_id", "experiment", "block", "repetition", "order", "seed", "status", "git_commit", "git_dirty",
         "measurement",
     )}  # fmt: skip
-    row |= {name: _number(record.get(name)) for name in ("started_s", "ended_s")}
+    row |= {name: _number(record.get(name)) for name in ("started_s", "ended_s", "date_s")}
     row |= {f"failure_{name}": failure.get(name) for name in ("blame", "message", "where")}
     row |= {name: json.dumps(record.get(name) or {}, sort_keys=True) for name in ("versions", "harness_facts", "spec")}
     return row | {

@@ -16,6 +16,12 @@ from analysis.errors import SeriesError
 from analysis.metrics import scale_decisions
 from analysis.metrics.scale_decisions import AblationRow
 from analysis.record.files import SeriesPaths
+from analysis.record.simulated import (
+    SIMULATED,
+    first_date_s,
+    is_simulated_series,
+    simulated_words,
+)
 from analysis.record.small_tables import Row, rows
 from analysis.report import index_page, page, simulated
 from analysis.report.figures import decision_graph, paper_figures, series_data, topology_graph
@@ -26,7 +32,6 @@ from analysis.report.ledger_table import ledger_row
 from analysis.report.page import Download
 
 TEMPLATE = "family.html.j2"
-FIGURES = "figures"  # the folder beside the page with the files of its figures
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,8 @@ class Source:
 class FamilyContent:
     family: str
     simulated: str  # what is to be known of runs that were; empty for others
+    simulated_only: bool
+    left_out: str  # how many simulated series are not on the page; empty for none
     figures: list[FamilyFigure]
     counts: list[tuple[str, int]]
     ledger: list[Row]
@@ -65,6 +72,17 @@ class FamilyContent:
     sources: list[Source]
     older: list[str]
     files: dict[str, tuple[Download, ...]]  # by figure or table
+
+
+def chosen_series(series_dirs: Sequence[Path], *, simulated_only: bool) -> tuple[list[Path], int]:
+    """Those that the page is about, and how many simulated ones are none of them: a model's answers never stand beside
+    measurements. Raises SeriesError where none is left."""
+    chosen = [folder for folder in series_dirs if is_simulated_series(folder) == simulated_only]
+    if not chosen:
+        given, other = ("simulated", "measured") if simulated_only else ("on machines", "simulated")
+        what = f"the {len(series_dirs)} that are given are {other}" if series_dirs else "none was given"
+        raise SeriesError(f"a family report needs one series or more {given}; {what}")
+    return chosen, 0 if simulated_only else len(series_dirs) - len(chosen)
 
 
 def newest_series(series_dirs: Sequence[Path]) -> tuple[dict[str, SeriesPaths], list[str]]:
@@ -90,20 +108,25 @@ def _experiment_of(paths: SeriesPaths) -> str:
 
 
 def collect(
-    series: dict[str, SeriesPaths], older: list[str], ledger: Sequence[LedgerRow], target: Path
-) -> FamilyContent:
+    series: dict[str, SeriesPaths], older: list[str], ledger: Sequence[LedgerRow], target: Path, *,
+    simulated_only: bool, left_out: int,
+) -> FamilyContent:  # fmt: skip
+    """`left_out`: simulated series that are not on the page."""
     data = {experiment: series_data.collect(paths) for experiment, paths in series.items()}
     figures = statements.load_figures(frozenset(paper_figures.PANELS))
     ablation = {experiment: scale_decisions.ablation_rows(paths) for experiment, paths in series.items()}
     lines = {experiment: rows_of_series for experiment, rows_of_series in ablation.items() if rows_of_series}
-    claim_rows = [ledger_row(row) for row in ledger]
+    runs = [run for paths in series.values() for run in rows(paths, "runs")]
+    claim_rows = [ledger_row(row, simulated=simulated_only) for row in ledger]
     verdicts = Counter(index_page.verdict_of(row) for row in claim_rows)
     family_figures = [_family_figure(number, figure, series, data) for number, figure in enumerate(figures, start=1)]
     files = {drawing.name: drawing.files for figure in family_figures for drawing in figure.drawings}
     files["claims"] = page.row_downloads("claims", claim_rows)
     return FamilyContent(
         family=" and ".join(sorted({experiment.partition("/")[0] for experiment in series})),
-        simulated=simulated.sentence([run for paths in series.values() for run in rows(paths, "runs")]),
+        simulated=simulated.sentence(runs),
+        simulated_only=simulated_only,
+        left_out=simulated_words(left_out),
         figures=family_figures,
         counts=[(verdict, verdicts[verdict]) for verdict in VERDICTS],
         ledger=claim_rows,
@@ -158,7 +181,7 @@ def _graph(panel: statements.Panel, series: dict[str, SeriesPaths]) -> Drawing:
 
 def _source(experiment: str, paths: SeriesPaths, target: Path) -> Source:
     runs = rows(paths, "runs")
-    start_s = min((run["started_s"] for run in runs if run["started_s"]), default=None)
+    start_s = first_date_s(runs)
     return Source(
         experiment, next((run["series_id"] for run in runs if run["series_id"]), paths.root.name), len(runs),
         sum(run["status"] == "complete" for run in runs),
@@ -168,12 +191,24 @@ def _source(experiment: str, paths: SeriesPaths, target: Path) -> Source:
     )  # fmt: skip
 
 
-def write(series_dirs: Sequence[Path], target: Path, evaluate: Any) -> Path:
-    """The page at `target`; `evaluate` gives the ledger of series folders."""
-    if not series_dirs:
-        raise SeriesError("a family report needs one series or more; none was given")
-    series, older = newest_series(series_dirs)
-    content = collect(series, older, evaluate([paths.root for paths in series.values()]), target)
+def write(
+    series_dirs: Sequence[Path], target: Path, evaluate: Any, *, simulated_only: bool = False, left_out: int = 0
+) -> Path:
+    """The page at `target`; `evaluate` gives the ledger of series folders.
+
+    It is about series on machines, or with `simulated_only` about simulated ones. `left_out`: how many more simulated
+    ones there are.
+    """
+    chosen, others = chosen_series(series_dirs, simulated_only=simulated_only)
+    series, older = newest_series(chosen)
+    ledger = evaluate([paths.root for paths in series.values()])
+    figures = figures_of(simulated_only)
+    content = collect(series, older, ledger, target, simulated_only=simulated_only, left_out=left_out + others)
     for downloads in content.files.values():
-        page.write_downloads(target.parent / FIGURES, downloads)
-    return page.write(target, page.render(TEMPLATE, c=content, links=page.download_links(content.files, FIGURES)))
+        page.write_downloads(target.parent / figures, downloads)
+    return page.write(target, page.render(TEMPLATE, c=content, links=page.download_links(content.files, figures)))
+
+
+def figures_of(simulated_only: bool) -> str:
+    """The folder beside the page with the files of its figures."""
+    return f"figures_{SIMULATED}" if simulated_only else "figures"

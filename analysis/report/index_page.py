@@ -18,6 +18,7 @@ from urllib.parse import quote
 from analysis.claims.ledger_rows import NOT_RUN, UNDECIDED, VERDICTS
 from analysis.errors import RecordError
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
+from analysis.record.simulated import SIMULATED, first_date_s, is_simulated, is_simulated_series
 from analysis.record.small_tables import Row, rows
 from analysis.report import page
 
@@ -33,7 +34,8 @@ def summary_of(paths: SeriesPaths, ledger: Sequence[Row], headline: str) -> dict
         "title": spec_title(paths),
         "headline": headline,
         "series_id": paths.root.name,
-        "begun_s": min((run["started_s"] for run in runs if run["started_s"]), default=None),
+        "begun_s": first_date_s(runs),
+        "simulated": any(is_simulated(run) for run in runs),
         "runs": len(runs),
         "complete": sum(run["status"] == "complete" for run in runs),
         "not_complete": dict(
@@ -95,6 +97,7 @@ class SeriesEntry:
     runs: str | None
     not_complete: str
     verdicts: tuple[tuple[str, int], ...]
+    simulated: bool = False
     sentence: str = ""  # of a comparison its own, else the headline of the report
     comparison: str | None = None  # the comparison's own page
 
@@ -109,6 +112,16 @@ class ExperimentEntry:
 
 
 @dataclass(frozen=True)
+class FamilyEntry:
+    """`report`: the link of its page; `simulated_report`: of that of its simulated series."""
+
+    name: str
+    report: str | None
+    simulated_report: str | None
+    experiments: tuple[ExperimentEntry, ...]
+
+
+@dataclass(frozen=True)
 class SuiteEntry:
     """Nights of a suite: how many there are and what became of the newest."""
 
@@ -120,10 +133,15 @@ class SuiteEntry:
 
 @dataclass(frozen=True)
 class IndexContent:
-    families: tuple[tuple[str, str | None, tuple[ExperimentEntry, ...]], ...]  # name, link of its report, experiments
+    families: tuple[FamilyEntry, ...]
     comparisons: tuple[ExperimentEntry, ...]
     suites: tuple[SuiteEntry, ...]
     written: str
+
+
+def family_report(root: Path, family: str, *, simulated: bool = False) -> Path:
+    """Where the page of a family is, and that of its simulated series."""
+    return root / family / (f"report_{SIMULATED}.html" if simulated else "report.html")
 
 
 def write(root: Path, now_s: float) -> Path:
@@ -136,7 +154,10 @@ def collect(root: Path, now_s: float) -> IndexContent:
         experiments.setdefault(family, []).append(experiment_entry(root, folder))
     return IndexContent(
         tuple(
-            (family, _link(root, root / family / "report.html"), tuple(entries))
+            FamilyEntry(
+                family, _link(root, family_report(root, family)),
+                _link(root, family_report(root, family, simulated=True)), tuple(entries),
+            )
             for family, entries in experiments.items() if family != COMPARISONS
         ),
         tuple(experiments.get(COMPARISONS, ())),
@@ -184,19 +205,22 @@ def experiment_entry(root: Path, folder: Path) -> ExperimentEntry:
 def series_entry(root: Path, folder: Path, document: Mapping[str, Any] | None) -> SeriesEntry:
     compared = _document(folder / "comparison_result.json")
     summary = document or {}
+    simulated = bool(summary.get("simulated")) or is_simulated_series(folder)
+    # Summaries of before they said so have the beginning of simulated time.
+    begun_s = None if simulated and "simulated" not in summary else summary.get("begun_s")
     verdicts = summary.get("verdicts") or {}
     return SeriesEntry(
-        folder.name, start_text(summary.get("begun_s"), folder.name), _link(root, folder / "report.html", document),
+        folder.name, start_text(begun_s, folder.name), _link(root, folder / "report.html", document),
         f"{summary['complete']} of {summary['runs']}" if "runs" in summary else None,
         ", ".join(f"{number} {why}" for why, number in (summary.get("not_complete") or {}).items()),
         tuple((verdict, verdicts[verdict]) for verdict in VERDICTS if verdicts.get(verdict)),
-        str((compared or {}).get("sentence") or summary.get("headline") or ""),
+        simulated, str((compared or {}).get("sentence") or summary.get("headline") or ""),
         _link(root, folder / "comparison.html", compared),
     )  # fmt: skip
 
 
 def start_text(begun_s: float | None, series_id: str) -> str:
-    """When the first run began; a series that has none yet says when it was opened, in its id."""
+    """When the first run began; a series of which that is not known says when it was opened, in its id."""
     if begun_s is not None:
         return f"{datetime.fromtimestamp(begun_s, UTC):%Y-%m-%d %H:%M}"
     try:

@@ -5,6 +5,7 @@ from math import isfinite
 from analysis.claims.ledger_rows import LedgerRow
 from analysis.claims.statements import Kind
 from analysis.numerals import MISSING, number, with_unit
+from analysis.record.simulated import SIMULATED
 from analysis.record.small_tables import Row
 
 LEDGER_VERSION = 2  # 1: an interval that met the stated number reproduced it (before decision 0035)
@@ -65,8 +66,8 @@ def _finite(end: float | None) -> float | None:
     return end if end is not None and isfinite(end) else None
 
 
-def ledger_row(row: LedgerRow) -> Row:
-    """A row for the table and for claims.json."""
+def ledger_row(row: LedgerRow, *, simulated: bool = False) -> Row:
+    """A row for the table and for claims.json. `simulated`: the runs were, which an exact claim does not depend on."""
     finite = [_finite(end) for end in (row.low, row.high)]
     return {
         "id": row.claim.name,
@@ -94,4 +95,6 @@ def ledger_row(row: LedgerRow) -> Row:
         "direction": row.direction,
         "floor_percent": row.floor,
         "run_ids": list(row.run_ids),
-    } | ({} if row.claim.topology is None else {"topology": row.claim.topology})
+        **({} if row.claim.topology is None else {"topology": row.claim.topology}),
+        **({SIMULATED: True} if simulated and row.claim.kind is not Kind.EXACT else {}),
+    }

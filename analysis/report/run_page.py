@@ -13,6 +13,7 @@ from analysis.record import event_timeline, run_errors
 from analysis.record.event_timeline import WHOLE_CLUSTER, WHOLE_RUN, EventOutcome, event_id_of, event_order
 from analysis.record.files import RunPaths, SeriesPaths
 from analysis.record.run_errors import ErrorGroup, RunErrors
+from analysis.record.simulated import date_s, is_simulated
 from analysis.record.small_tables import HISTOGRAM, Row, by_run, rows, topologies, topology_suffix, topology_words
 from analysis.report import latency_sentences, page, series_tables, simulated
 from analysis.report.figures import run_timeline, style
@@ -258,14 +259,15 @@ def facts(
     run: Row, record: Mapping[str, Any], latency: Sequence[Row], topologies: Sequence[Row] = ()
 ) -> list[tuple[str, str]]:
     """What the run was, in the order in which a reader asks."""
-    start_s, end_s = run["started_s"], run["ended_s"]
+    start_s, end_s, begun_s = run["started_s"], run["ended_s"], date_s(run)
     values = {
         "simulated": simulated.sentence([run]),
         "policy": " ".join(part for part in (run["policy"], _parameters(run["parameters"])) if part),
         "topology differs": _topology_changes(record),
         "block, order": ", ".join(str(run[name]) for name in ("block", "order") if run[name] is not None),
         "seed": run["seed"],
-        "start": None if start_s is None else f"{datetime.fromtimestamp(start_s, UTC):%Y-%m-%d %H:%M:%S} UTC",
+        "start": _time_text(begun_s),
+        "start in simulated time": _time_text(start_s) if is_simulated(run) else None,
         "duration": None if start_s is None or end_s is None else f"{end_s - start_s:.0f} s",
         "attempt": record.get("attempt"),
         "workers": _workers(run, topologies),
@@ -274,6 +276,10 @@ def facts(
         "latencies": " ".join(latency_sentences.run_sentences([{"run_id": run["run_id"], **record}], latency)),
     }
     return [(name, str(value)) for name, value in values.items() if value not in (None, "")]
+
+
+def _time_text(at_s: float | None) -> str | None:
+    return None if at_s is None else f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _workers(run: Row, topologies: Sequence[Row]) -> str | int | None:

@@ -21,6 +21,7 @@ from analysis.metrics import scale_decisions
 from analysis.record import event_timeline, small_tables
 from analysis.record.event_timeline import FIRST_EVENT, WHOLE_CLUSTER, EventOutcome
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
+from analysis.record.simulated import is_simulated
 from analysis.record.small_tables import Row, rows
 from analysis.report import index_page, latency_sentences, page, run_page, series_tables, simulated
 from analysis.report.figures import catalogue, decision_graph, series_data, style, topology_graph
@@ -212,7 +213,8 @@ def build_report(series_dir: Path | str) -> Path:
     conditions = claims_ledger.conditions([paths])
     ledger = claims_ledger.judge_all(load_claims(), conditions)
     content = collect(paths, ledger, conditions)
-    write_json_atomic(paths.root / "claims.json", {"v": LEDGER_VERSION, "claims": [ledger_row(row) for row in ledger]})
+    claims = [ledger_row(row, simulated=bool(content.simulated)) for row in ledger]
+    write_json_atomic(paths.root / "claims.json", {"v": LEDGER_VERSION, "claims": claims})
     files = downloads_by_name(content)
     for downloads in files.values():
         page.write_downloads(paths.figures, downloads)
@@ -248,7 +250,7 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow], conditions: Conditi
         legend=_legend(runs),
         simulated=simulated.sentence(runs, paths.root),
         notes=[*series_tables.exclusions(runs), *series_tables.machine_warnings(paths)],
-        ledger=[ledger_row(row) for row in rows_of_experiment],
+        ledger=[ledger_row(row, simulated=any(is_simulated(run) for run in runs)) for row in rows_of_experiment],
         elsewhere=sorted({row.claim.experiment for row in ledger if "/" in row.claim.experiment} - {experiment}),
         warnings=series_tables.event_warnings(outcomes),
         outcomes=outcomes,

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from analysis.calibration import validation
+from analysis.record.simulated import simulated_facts
 from analysis.record.small_tables import Row
 from analysis.report.series_tables import flatten
 
-FACTS = "simulated"  # of a run's harness facts, only where it was simulated
 PAGE = "docs/simulator.md"
 
 
 def sentence(runs: Sequence[Row], series_dir: Path | None = None) -> str:
     """Of the runs of a report; empty where none was simulated. `series_dir`: beside whose experiment calibrations are
     looked for; without it only those that ship count."""
-    facts = [json.loads(run.get("harness_facts") or "{}").get(FACTS) for run in runs]
+    facts = [simulated_facts(run) for run in runs]
     simulated = [each for each in facts if each is not None]
     if not simulated:
         return ""

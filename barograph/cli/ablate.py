@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from analysis.record.files import SeriesPaths
+from analysis.record.simulated import is_simulated_series
 from barograph.cli.terminal import say, stdout_console
 from barograph.errors import ExperimentError
 from barograph.series.series import find_series
@@ -40,6 +41,8 @@ def execute(options: argparse.Namespace) -> int:
         return 0
     for line in table_lines(lines, stdout_console().width):
         say(line)
+    if is_simulated_series(folder):
+        say("note: these runs were simulated, not measured (docs/simulator.md)")
     if unread:
         say(f"note: {unread_sentence(unread)}")
     return 0

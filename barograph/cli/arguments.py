@@ -22,6 +22,22 @@ def add_testbed(command: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_testbed_choice(command: argparse.ArgumentParser) -> None:
+    """`--testbed` of a command that reads series of before."""
+    command.add_argument(
+        "--testbed", type=_known_testbed, metavar="NAME",
+        help="only series of this testbed: simulated, local, ec2, emulab or existing (default: all but simulated ones)",
+    )  # fmt: skip
+
+
+def _known_testbed(name: str) -> str:
+    from inventory import TESTBEDS
+
+    if name not in TESTBEDS:
+        raise argparse.ArgumentTypeError(f"{name!r} is no testbed; known: {', '.join(TESTBEDS)}")
+    return name
+
+
 def add_renamed(command: argparse.ArgumentParser, old: str, new: str) -> None:
     """`old` is an error that says that the option is called `new` now."""
 

@@ -14,6 +14,8 @@ from rich.console import Console
 
 from analysis.errors import RecordError
 from analysis.record.files import SeriesPaths, read_json
+from analysis.record.simulated import SIMULATED, is_of_testbed, is_simulated_series, simulated_words
+from barograph.cli.arguments import add_testbed_choice
 from barograph.cli.terminal import line_printer, say, stdout_console
 from barograph.series.results import results
 from barograph.settings import results_root
@@ -34,15 +36,16 @@ UNTESTED = "no series here has tested it"
 
 
 def add_arguments(claims: argparse.ArgumentParser) -> None:
+    add_testbed_choice(claims)
     claims.add_argument("--json", action="store_true", help="print JSON as in claims.json, for other programs")
 
 
 def execute(options: argparse.Namespace) -> int:
     results().refresh(digest=True)
     if options.json:
-        say(ledger_json())
+        say(ledger_json(options.testbed))
     else:
-        show_ledger(stdout_console())
+        show_ledger(stdout_console(), options.testbed)
     return 0
 
 
@@ -77,7 +80,8 @@ def _run_names(row: Mapping[str, Any]) -> str:
 
 def _cell(row: Mapping[str, Any], key: str) -> str:
     value = row.get(key)
-    return MISSING if value is None else str(value)
+    mark = f", {SIMULATED}" if key == "verdict_text" and row.get(SIMULATED) else ""
+    return (MISSING if value is None else str(value)) + mark
 
 
 def show_claims(series_dir: Path, console: Console) -> None:
@@ -97,31 +101,44 @@ def claims_of_series(series_dir: Path) -> list[Mapping[str, Any]]:
     return [claim for claim in claims if claim["experiment"] == tested]
 
 
-def show_ledger(console: Console) -> None:
+def show_ledger(console: Console, testbed: str | None = None) -> None:
     """`not run` where no series here has tested a claim."""
     say = line_printer(console)
-    for line in claim_lines(ledger(), console.width):
+    for line in claim_lines(ledger(testbed), console.width):
         say(line)
+    if left_out := simulated_words(simulated_left_out(testbed)):
+        say(f"{left_out}; `barograph claims --testbed {SIMULATED}` shows what the simulator says")
 
 
-def ledger_json() -> str:
+def ledger_json(testbed: str | None = None) -> str:
+    """`simulated_left_out`: how many simulated series are not in it."""
     from analysis.report.ledger_table import LEDGER_VERSION
 
-    return json.dumps({"v": LEDGER_VERSION, "claims": ledger()}, indent=1, ensure_ascii=False)
+    left_out = simulated_left_out(testbed)
+    document = {"v": LEDGER_VERSION, "simulated_left_out": left_out, "claims": ledger(testbed)}
+    return json.dumps(document, indent=1, ensure_ascii=False)
 
 
-def ledger() -> list[dict[str, Any]]:
+def simulated_left_out(testbed: str | None) -> int:
+    """How many simulated series with claims.json the ledger is not about."""
+    if testbed == SIMULATED:
+        return 0
+    return sum(is_simulated_series(path.parent) for path in _claim_files())
+
+
+def ledger(testbed: str | None = None) -> list[dict[str, Any]]:
     """Rows as in claims.json, with the `series` (None: not run here), in the order of the claims' files.
 
+    `testbed`: of series there; None: of those on machines, not simulated. What rests on simulated runs is marked so.
     What follows from the newest complete series of all experiments together counts first, then what a single series
     says of its own; of both, what says more.
     """
     from analysis.claims.statements import FAMILIES, load_claims
 
-    findings, older = newest_findings(), older_findings()
+    findings, older = newest_findings(testbed), older_findings(testbed)
     rows = []
     for family in FAMILIES:
-        of_all = newest_ledger(family)
+        of_all = newest_ledger(family, testbed)
         for claim in load_claims(family):
             row = max(of_all[claim.name], findings.get(claim.name, {}), key=_weight)
             rows.append({**row, **_older_reason(row, older.get(claim.name))})
@@ -152,13 +169,13 @@ def _older_reason(row: Mapping[str, Any], series: str | None) -> dict[str, str]:
     return {"reason": why if before == UNTESTED else f"{before}; {why}"}
 
 
-def newest_ledger(family: str) -> dict[str, Mapping[str, Any]]:
+def newest_ledger(family: str, testbed: str | None = None) -> dict[str, Mapping[str, Any]]:
     """By claim: what follows from the newest complete series of all experiments together, and what is exact."""
     from analysis.claims.ledger import evaluate, newest_complete
     from analysis.claims.ledger_rows import NOT_RUN
     from analysis.report.ledger_table import ledger_row
 
-    series = newest_complete(results_root())
+    series = newest_complete(results_root(), testbed)
     names = {name: paths.root.name for name, paths in series.items()}
     rows = evaluate([paths.root for paths in series.values()], family)
     experiments = {row.claim.name: row.claim.experiment for row in rows}
@@ -167,11 +184,15 @@ def newest_ledger(family: str) -> dict[str, Mapping[str, Any]]:
         own = row.claim.experiment
         is_untested = row.verdict == NOT_RUN and names.keys().isdisjoint({own, *(experiments[n] for n in row.claim.of)})
         untested = {"reason": UNTESTED} if is_untested else {}
-        found[row.claim.name] = {**ledger_row(row), **untested, "series": names.get(own)}
+        found[row.claim.name] = {
+            **ledger_row(row, simulated=testbed == SIMULATED),
+            **untested,
+            "series": names.get(own),
+        }
     return found
 
 
-def newest_findings() -> dict[str, Mapping[str, Any]]:
+def newest_findings(testbed: str | None = None) -> dict[str, Mapping[str, Any]]:
     """By claim: its row in the claims.json of the newest series that tested it, preferring one that says more.
 
     A demo or an unfinished series must not hide a verdict, and what was judged by an older rule is none: `barograph
@@ -180,31 +201,38 @@ def newest_findings() -> dict[str, Mapping[str, Any]]:
     from analysis.report.ledger_table import LEDGER_VERSION
 
     findings: dict[str, Mapping[str, Any]] = {}
-    for row in _rows_of_series(lambda version: version == LEDGER_VERSION):
+    for row in _rows_of_series(lambda version: version == LEDGER_VERSION, testbed):
         if _information(row) >= _information(findings.get(row["id"], {})):
             findings[row["id"]] = row
     return findings
 
 
-def older_findings() -> dict[str, str]:
+def older_findings(testbed: str | None = None) -> dict[str, str]:
     """By claim: the newest series that has runs of it and was judged by an older rule."""
     from analysis.report.ledger_table import LEDGER_VERSION
 
-    rows = _rows_of_series(lambda version: not isinstance(version, int) or version < LEDGER_VERSION)
+    rows = _rows_of_series(lambda version: not isinstance(version, int) or version < LEDGER_VERSION, testbed)
     return {row["id"]: row["series"] for row in rows if row.get("runs")}
 
 
-def _rows_of_series(chosen: Callable[[Any], bool]) -> Iterator[Mapping[str, Any]]:
-    """Of the claims that a series has tested itself, by the version of its claims.json; older series first."""
-    for path in sorted(results_root().glob("*/*/*/claims.json"), key=lambda path: path.parent.name):
+def _rows_of_series(chosen: Callable[[Any], bool], testbed: str | None) -> Iterator[Mapping[str, Any]]:
+    """Of the claims that a series of the testbed has tested itself, by the version of its claims.json; older first."""
+    for path in _claim_files():
+        if not is_of_testbed(path.parent, testbed):
+            continue
         try:
             document = read_json(path)
         except RecordError:
             continue
-        tested = "/".join(path.parts[-4:-2])
+        tested, mark = "/".join(path.parts[-4:-2]), {SIMULATED: True} if testbed == SIMULATED else {}
         for row in document.get("claims", []) if chosen(document.get("v")) else ():
             if row.get("experiment") == tested:
-                yield {**row, "series": path.parent.name}
+                yield {**row, **mark, "series": path.parent.name}
+
+
+def _claim_files() -> list[Path]:
+    """Of every series, older ones first."""
+    return sorted(results_root().glob("*/*/*/claims.json"), key=lambda path: path.parent.name)
 
 
 def _information(row: Mapping[str, Any]) -> tuple[bool, bool]:

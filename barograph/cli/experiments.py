@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from analysis.record.simulated import is_simulated_series
 from barograph.cli.terminal import say
 from barograph.plan.experiment import load, names
 from barograph.series.results import results
@@ -18,7 +19,9 @@ def execute(_options: argparse.Namespace) -> int:
     results().refresh()
     for name in names():
         experiment = load(name)
-        count = len(list((results_root() / name).glob("*/series.json")))
+        folders = [path.parent for path in (results_root() / name).glob("*/series.json")]
+        simulated = sum(map(is_simulated_series, folders))
+        here = f"{len(folders)} series here{f', {simulated} of them simulated' if simulated else ''}"
         variants = ", ".join(variant.name for variant in experiment.variants)
-        say(f"{name}: {experiment.title} ({variants}; {experiment.repetitions} repetitions; {count} series here)")
+        say(f"{name}: {experiment.title} ({variants}; {experiment.repetitions} repetitions; {here})")
     return 0

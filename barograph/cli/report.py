@@ -9,6 +9,7 @@ from pathlib import Path
 
 from analysis import session
 from barograph.cli import explain
+from barograph.cli.arguments import add_testbed_choice
 from barograph.cli.claims import show_claims
 from barograph.cli.compare import show_comparison
 from barograph.cli.dag_process import StepHung, limited, signals_as_interrupt
@@ -27,13 +28,15 @@ def add_arguments(report: argparse.ArgumentParser) -> None:
         help="a series' folder or id, an experiment for its newest, or a pattern: 'stela/*' is the newest series of"
         " each such experiment, 'stela/star/*' each of that one; one Spark session does all",
     )
+    add_testbed_choice(report)
     report.add_argument("--index", action="store_true", help="write only index.html, the index of all results")
 
 
 def execute(options: argparse.Namespace) -> int:
     if options.index or not options.series:
         return _index(options)
-    folders = list(dict.fromkeys(folder for name in options.series for folder in find_all_series(name)))
+    chosen = [folder for name in options.series for folder in find_all_series(name, options.testbed)]
+    folders = list(dict.fromkeys(chosen))
     if len(folders) == 1:
         with signals_as_interrupt(), limited("analyse"):
             path = analyse_again(folders[0], say)

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.record.files import SeriesPaths
+from analysis.record.simulated import is_simulated_series
 from barograph.cli.arguments import add_renamed, add_testbed, comma_separated, testbed_options
 from barograph.cli.execution import carry_out, prepare
 from barograph.cli.terminal import line_printer, stdout_console
@@ -180,11 +181,13 @@ def show_suite(rows: Sequence[SuiteRow], console: Console) -> None:
 
 
 def family_reports(rows: Sequence[SuiteRow], console: Console) -> list[SuiteRow]:
-    """One report over each family's newest series; a row for each that failed."""
+    """One report over each family's newest series, and one over its simulated series if there are any among these; a
+    row for each that failed."""
     failed, say = [], line_printer(console)
-    for family in sorted({row.experiment.partition("/")[0] for row in rows}):
+    pages = sorted({(row.experiment.partition("/")[0], _is_simulated(row)) for row in rows})
+    for family, simulated in pages:
         try:
-            path = _family_report(family, rows)
+            path = _family_report(family, rows, simulated)
         except Exception as error:  # noqa: BLE001 - the measurements are there, only the report is not
             failed.append(SuiteRow(family, message_of(error), EXIT_CODES[blame_of(error)]))
             say(f"{family}: no report of the family: {blame_of(error).replace('_', ' ')}: {message_of(error)}")
@@ -193,31 +196,45 @@ def family_reports(rows: Sequence[SuiteRow], console: Console) -> list[SuiteRow]
     return failed
 
 
-def _family_report(family: str, rows: Sequence[SuiteRow]) -> Path | None:
+def _is_simulated(row: SuiteRow) -> bool:
+    return row.series is not None and is_simulated_series(row.series.folder)
+
+
+def _family_report(family: str, rows: Sequence[SuiteRow], simulated: bool) -> Path | None:
+    """Of series on machines, or of simulated ones: never of both."""
     place = results()
     place.refresh(family, digest=True)
-    series_dirs = family_series(family, {row.experiment: row.series.folder for row in rows if row.series})
+    own = {row.experiment: row.series.folder for row in rows if row.series and _is_simulated(row) == simulated}
+    series_dirs = family_series(family, own, simulated=simulated)
     if not series_dirs:
         return None
     from analysis.pipeline import family_report
+    from analysis.report import family_page, index_page
 
-    page = family_report(series_dirs, place.root / family / "report.html")
-    for file in (page, *sorted((page.parent / "figures").iterdir())):
+    left_out = 0 if simulated else len(_reported(family, simulated=True))
+    target = index_page.family_report(place.root, family, simulated=simulated)
+    page = family_report(series_dirs, target, simulated_only=simulated, left_out=left_out)
+    for file in (page, *sorted((page.parent / family_page.figures_of(simulated)).iterdir())):
         place.keep(file)
     write_index()
     return page
 
 
-def family_series(family: str, own: Mapping[str, Path]) -> list[Path]:
-    """Of each experiment of the family: its series of this suite, or else its newest one, if it has a report."""
-    newest_folders = []
-    for name in names():
-        if name.partition("/")[0] != family:
-            continue
-        newest = sorted((results_root() / name).glob("*/series.json"), key=lambda path: path.parent.name, reverse=True)
-        folders = [own[name]] if name in own and _report_of(own[name]) else [path.parent for path in newest]
-        newest_folders += [folder for folder in folders if _report_of(folder)][:1]
-    return newest_folders
+def family_series(family: str, own: Mapping[str, Path], *, simulated: bool = False) -> list[Path]:
+    """Of each experiment of the family: its series of this suite, or else its newest one, if it has a report.
+
+    Those on machines, or the simulated ones; `own` has only such.
+    """
+    newest = {folder.parent: folder for folder in _reported(family, simulated=simulated)}
+    own_reported = {folder.parent: folder for folder in own.values() if folder.parent in newest and _report_of(folder)}
+    return list((newest | own_reported).values())
+
+
+def _reported(family: str, *, simulated: bool) -> list[Path]:
+    """The family's series with a report, by experiment, older ones first."""
+    mine = [name for name in names() if name.partition("/")[0] == family]
+    folders = [path.parent for name in mine for path in sorted((results_root() / name).glob("*/series.json"))]
+    return [folder for folder in folders if _report_of(folder) and is_simulated_series(folder) == simulated]
 
 
 def _report_of(series_dir: Path) -> Path | None:

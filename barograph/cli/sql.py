@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from analysis.errors import QueryError
 from analysis.record.schemas import TABLES
+from barograph.cli.arguments import add_testbed_choice
 from barograph.cli.terminal import note, say
 from barograph.errors import ExperimentError
 
@@ -47,6 +48,7 @@ def add_arguments(sql: argparse.ArgumentParser) -> None:
         "--series", metavar="SERIES", help="only this one: its folder or id, or an experiment for its newest"
     )
     of.add_argument("--experiment", metavar="FAMILY/NAME", help="only the series of this experiment")
+    add_testbed_choice(sql)
     sql.add_argument("--format", choices=("table", "csv", "json"), default="table", help="how rows are shown")
     sql.add_argument("--to", type=Path, metavar="FILE.parquet", help="write the rows to this file instead")
     sql.add_argument("--limit", type=int, metavar="N", help="rows to show (default 50 of a table, else all)")
@@ -61,7 +63,9 @@ def execute(options: argparse.Namespace) -> int:
         return 0
     if options.query is None:
         raise QueryError('give a query: barograph sql "select …"; --tables and --describe TABLE say what there is')
-    request = SqlRequest(options.query, options.series, options.experiment, options.format, options.to, options.limit)
+    request = SqlRequest(
+        options.query, options.series, options.experiment, options.format, options.to, options.limit, options.testbed
+    )
     return run_query(request, note)
 
 
@@ -150,7 +154,8 @@ TABLE_ROWS = 50  # of a table on a terminal, without --limit
 
 @dataclass(frozen=True)
 class SqlRequest:
-    """`limit`: rows to show; None: 50 of a table, all of anything else."""
+    """`limit`: rows to show; None: 50 of a table, all of anything else. `testbed`: only series of it; None: all but
+    simulated ones, where no series is named."""
 
     query: str
     series: str | None
@@ -158,6 +163,7 @@ class SqlRequest:
     format: str
     to: Path | None
     limit: int | None
+    testbed: str | None = None
 
 
 def run_query(request: SqlRequest, say: Say) -> int:
@@ -166,7 +172,7 @@ def run_query(request: SqlRequest, say: Say) -> int:
 
     query = sql.require_query(request.query)
     require_target(request)
-    place, folders = _select_series(request)
+    place, folders = _select_series(request, say)
     stored = [one for folder in folders if (one := place.tables(folder))]
     _require_tables(stored, folders, request)
     with _session(place, stored, say) as spark:
@@ -192,26 +198,32 @@ def require_target(request: SqlRequest) -> None:
         raise QueryError(f"--to {request.to}: there is no folder {request.to.absolute().parent}; make it")
 
 
-def _select_series(request: SqlRequest) -> tuple[Results, list[Path]]:
-    """The series to ask, and where their results are."""
+def _select_series(request: SqlRequest, say: Say) -> tuple[Results, list[Path]]:
+    """The series to ask, and where their results are. Simulated rows never stand among measured ones."""
+    from analysis.record.simulated import SIMULATED, is_of_testbed, is_simulated_series, simulated_words
     from barograph.series.results import results, results_of
     from barograph.series.series import find_series, series_folders
 
     if request.series is not None:
-        folder = find_series(request.series)
+        folder = find_series(request.series, request.testbed)
+        if is_simulated_series(folder):
+            say(f"{folder.name} is simulated")
         return results_of(folder), [folder]
     place = results()
     place.refresh(request.experiment or "")
     folders = series_folders(place.root)
-    if request.experiment is None:
-        return place, folders
-    mine = [folder for folder in folders if "/".join(folder.parts[-3:-1]) == request.experiment]
-    if not mine:
+    asked = request.experiment
+    mine = [folder for folder in folders if asked is None or "/".join(folder.parts[-3:-1]) == asked]
+    chosen = [folder for folder in mine if is_of_testbed(folder, request.testbed)]
+    left_out = [folder for folder in mine if folder not in chosen and is_simulated_series(folder)]
+    if words := simulated_words(len(left_out)):
+        say(f"{words}; --testbed {SIMULATED} asks {'it' if len(left_out) == 1 else 'them'}")
+    if not mine and asked is not None:
         known = sorted({"/".join(folder.parts[-3:-1]) for folder in folders})
         raise ExperimentError(
             f"no series of {request.experiment!r}; there are series of {', '.join(known) or 'nothing'}"
         )
-    return place, mine
+    return place, chosen
 
 
 def _require_tables(stored: Sequence[SeriesTables], folders: Sequence[Path], request: SqlRequest) -> None:

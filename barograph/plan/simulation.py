@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from analysis.record import simulated
 from barograph.plan.experiment import Experiment, Variant
-from inventory.simulated import SimulatedTestbed
 from scheduler_plugins.driver.cluster import PLACING_HERE
 from scheduler_plugins.model import Component, Edge, Executor, Topology, executor_ranges
 from scheduler_plugins.simulator.work import ComponentWork, EdgeWork, SimulationError, TopologyWork
@@ -18,7 +18,7 @@ from topologies.errors import UnknownWork
 
 
 def is_simulated(experiment: Experiment) -> bool:
-    return experiment.testbed.name == SimulatedTestbed.name
+    return simulated.is_simulated({"spec": {"testbed": {"name": experiment.testbed.name}}})
 
 
 def complaints(experiment: Experiment) -> Sequence[str]:

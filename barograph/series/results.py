@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from analysis.record.files import SeriesPaths, is_complete, read_json, write_json_atomic
+from analysis.record.simulated import date_s
 from barograph.errors import Say, blame_of, message_of
 from barograph.series import hold
 from barograph.settings import holder, location, results_root, spark_master
@@ -302,9 +303,9 @@ def send_afterwards(series_dir: Path, say: Say) -> Iterator[None]:
 
 
 def complete_runs(series_dir: Path) -> dict[str, float | None]:
-    """Complete run -> when it began, by its record: one that is measured again is another."""
+    """Complete run -> when it was begun, by its record: one that is measured again is another."""
     runs = [run for run in SeriesPaths(series_dir).all_runs() if is_complete(run.root)]
-    return {run.run_id: read_json(run.run_json).get("started_s") for run in runs}
+    return {run.run_id: date_s(read_json(run.run_json)) for run in runs}
 
 
 def analyse_results(series_dir: Path, say: Say) -> Path:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -16,6 +16,7 @@ from typing import Any
 
 from analysis.errors import RecordError
 from analysis.record.files import RunPaths, SeriesPaths, is_complete, read_json, write_json_atomic
+from analysis.record.simulated import date_s, is_of_testbed, is_simulated_series
 from barograph.code.refs import resolve_experiment
 from barograph.errors import ExperimentError
 from barograph.plan.blocks import PlannedRun, digest, next_run, plan_runs, series_id
@@ -64,7 +65,7 @@ class Series:
         if before_s is None:
             earlier = not self._is_of_this_execution(run.run_id)
         else:
-            earlier = float((read_run(self.run_folder(run.run_id)) or {}).get("started_s", 0.0)) < before_s
+            earlier = (date_s(read_run(self.run_folder(run.run_id)) or {}) or 0.0) < before_s
         return is_complete(self.run_folder(run.run_id)) and earlier
 
     def current_attempts(self) -> frozenset[str]:
@@ -229,40 +230,60 @@ def series_document(folder: Path) -> dict[str, Any]:
         raise ExperimentError(message) from error
 
 
-def find_series(name: str) -> Path:
+def find_series(name: str, testbed: str | None = None) -> Path:
     """A series by its folder, its id, or an experiment's name (then its newest). Raises ExperimentError.
 
-    In a bucket its name there does too; what reports are made of has been brought from it.
+    `testbed`: where the newest of an experiment has to be from; None: from machines, not simulated. In a bucket its
+    name there does too; what reports are made of has been brought from it.
     """
     place = results()
     if (Path(name) / "series.json").is_file() and not Path(name).absolute().is_relative_to(place.root):
         return Path(name).absolute()
     place.refresh()
-    folder = _find_folder(name)
+    folder = _find_folder(name, testbed)
     place.refresh(folder.relative_to(place.root).as_posix(), digest=True)
     return folder
 
 
-def find_all_series(name: str) -> list[Path]:
+def find_all_series(name: str, testbed: str | None = None) -> list[Path]:
     """The series of a name, or of a pattern all that fit: `stela/*` the newest of each experiment, `stela/star/*` every
-    one. Raises ExperimentError for none."""
+    one. `testbed`: only those from there; None: from machines, not simulated. Raises ExperimentError for none."""
     if not PATTERN.intersection(name) or (Path(name) / "series.json").is_file():
-        return [find_series(name)]
+        return [find_series(name, testbed)]
     place = results()
     place.refresh()
     newest: dict[str, Path] = {}
-    for folder in series_folders(place.root):
-        whole = folder.relative_to(place.root).as_posix()
-        fitting = whole if name.count("/") > 1 else _experiment_of(folder)
-        if fnmatchcase(fitting, name):
-            newest[fitting] = folder
+    fitting = [(key, folder) for key, folder in _by_key(name, place.root) if fnmatchcase(key, name)]
+    for key, folder in fitting:
+        if is_of_testbed(folder, testbed):
+            newest[key] = folder
     if not newest:
         raise ExperimentError(
-            f"no series fits {name!r}; a pattern is of experiments, stela/*, or of series, stela/star/*"
+            f"no series{_of_testbed(testbed)} fits {name!r}{_simulated_remark([folder for _, folder in fitting])}; a"
+            " pattern is of experiments, stela/*, or of series, stela/star/*"
         )
     for folder in newest.values():
         place.refresh(folder.relative_to(place.root).as_posix(), digest=True)
     return list(newest.values())
+
+
+def _by_key(pattern: str, root: Path) -> list[tuple[str, Path]]:
+    """Every series with what a pattern is compared with: its experiment, or its own name below the results."""
+    of_series = pattern.count("/") > 1
+    return [
+        (folder.relative_to(root).as_posix() if of_series else _experiment_of(folder), folder)
+        for folder in series_folders(root)
+    ]
+
+
+def _of_testbed(testbed: str | None) -> str:
+    return "" if testbed is None else f" of the testbed {testbed}"
+
+
+def _simulated_remark(folders: Sequence[Path]) -> str:
+    """That there are simulated ones, by name; empty where there are none."""
+    names = [folder.name for folder in folders if is_simulated_series(folder)]
+    return f" ({len(names)} simulated: name one by its id, such as {names[-1]})" if names else ""
 
 
 def series_folders(root: Path) -> list[Path]:
@@ -270,12 +291,20 @@ def series_folders(root: Path) -> list[Path]:
     return sorted(path.parent for path in root.glob("*/*/*/series.json"))
 
 
-def _find_folder(name: str) -> Path:
+def _find_folder(name: str, testbed: str | None) -> Path:
     for folder in (Path(name), results_root() / name):
         if (folder / "series.json").is_file():
             return folder.absolute()
     everything = series_folders(results_root())
-    fitting = [folder for folder in everything if name in (folder.name, _experiment_of(folder))]
+    if of_id := [folder for folder in everything if name == folder.name]:
+        return of_id[-1]
+    mine = [folder for folder in everything if name == _experiment_of(folder)]
+    fitting = [folder for folder in mine if is_of_testbed(folder, testbed)]
+    if mine and not fitting:
+        raise ExperimentError(
+            f"no series of {name}{_of_testbed(testbed) or ' on machines'}{_simulated_remark(mine)}; run the experiment,"
+            " or name a series"
+        )
     if not fitting:
         having = ", ".join(sorted({_experiment_of(folder) for folder in everything})) or "nothing yet"
         message = f"no series {name!r}; give a folder results/<experiment>/<series>, a series id or an experiment"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from analysis.record.files import SeriesPaths
+from analysis.record.simulated import is_simulated_series
 from barograph.settings import ROOT
 from barograph.web.dag_run import REPORTS
 from barograph.web.result_files import COMPARISONS, NIGHTS, dag_of, experiment_folders
@@ -65,7 +66,8 @@ def _series_row(root: Path, series: Path) -> ResultRow:
 
     report = next((series / name for name in REPORTS if (series / name).is_file()), None)
     link = None if report is None else report.relative_to(root).as_posix()
-    return ResultRow(series.name, _when(series.name), link, sentence_of(SeriesPaths(series)))
+    how = " (simulated)" if is_simulated_series(series) else ""
+    return ResultRow(series.name, _when(series.name) + how, link, sentence_of(SeriesPaths(series)))
 
 
 def _when(series_id: str) -> str:

@@ -1,3 +1,4 @@
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -58,6 +59,34 @@ def test_the_newest_series_of_an_experiment_counts(tmp_path: Path) -> None:
     found, older = family_page.newest_series([new, old])
     assert {name: paths.root for name, paths in found.items()} == {"stela/star": new}
     assert older == ["stela/star 20250101-000000-aa"]
+
+
+def simulated(folder: Path) -> Path:
+    (folder / "series.json").write_text(json.dumps({"v": 1, "spec": {"testbed": {"name": "simulated"}}}))
+    return folder
+
+
+def test_simulated_series_are_on_a_page_of_their_own(tmp_path: Path) -> None:
+    levels = {"even_rebalance": 90.0, "stela": 150.0}
+    measured = write_series(tmp_path / "a" / "20260101-000000-aa", "stela/star", levels)
+    newer = simulated(write_series(tmp_path / "b" / "20260102-000000-bb", "stela/star", levels))
+    linear = simulated(write_series(tmp_path / "c" / "20260103-000000-cc", "stela/linear", levels))
+    everything, asked = [measured, newer, linear], []
+
+    def evaluate(folders: Sequence[Path]) -> list[LedgerRow]:
+        asked.append(list(folders))
+        return nothing_measured(folders)
+
+    text = family_page.write(everything, tmp_path / "report.html", evaluate, left_out=1).read_text()
+    assert "This page is about series on machines: 3 simulated series are left out." in text
+    assert measured.name in text and newer.name not in text and linear.name not in text
+    text = family_page.write(everything, tmp_path / "s.html", evaluate, simulated_only=True).read_text()
+    assert newer.name in text and measured.name not in text and "left out" not in text
+    assert "<h1>stela: all experiments, simulated</h1>" in text
+    assert asked == [[measured], [newer, linear]]
+    assert (tmp_path / "figures").is_dir() and (tmp_path / "figures_simulated").is_dir()
+    with pytest.raises(SeriesError, match="one series or more on machines; the 2 that are given are simulated"):
+        family_page.write([newer, linear], tmp_path / "x.html", evaluate)
 
 
 def test_series_that_are_not_there_or_not_analysed_are_refused(tmp_path: Path) -> None:

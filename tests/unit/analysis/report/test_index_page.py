@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -9,7 +10,9 @@ from urllib.parse import unquote
 import pytest
 
 from analysis.record.files import SeriesPaths
+from analysis.record.small_tables import rows
 from analysis.report import index_page
+from tests.support.series_by_hand import write_series, write_table
 
 NOW = 1_763_700_000.0
 SUMMARY = {
@@ -50,6 +53,35 @@ def test_series_are_listed_newest_first_with_runs_verdicts_and_links(tmp_path: P
     for words in ("stela/star Star from 4 to 5 machines", "8 of 9 1 infrastructure 4 reproduced , 1 differs report",
                   "2025-11-21 04:40", "All experiments of stela on one page", "1 experiment ·"):  # fmt: skip
         assert words in seen, words
+
+
+def test_a_simulated_series_says_so_and_when_it_was_made(tmp_path: Path) -> None:
+    folder = write(tmp_path, "stela/star/20260102-030405-bb", SUMMARY | {"begun_s": NOW, "simulated": True})
+    assert "2025-11-21 04:40 20260102-030405-bb simulated" in text(tmp_path)
+    write(tmp_path, "stela/star/20260101-000000-aa")
+    (tmp_path / "stela" / "report_simulated.html").write_text("of the family")
+    seen = text(tmp_path)
+    assert seen.count("simulated") == 1 and "Simulated series of stela on one page" in seen
+    (folder / "report.json").unlink()
+    spec = {"title": "As planned", "testbed": {"name": "simulated"}}
+    (folder / "series.json").write_text(json.dumps({"v": 1, "spec": spec}))
+    assert "2026-01-02 03:04 20260102-030405-bb simulated" in text(tmp_path), "it is not analysed yet"
+    older = {key: value for key, value in SUMMARY.items() if key != "simulated"} | {"begun_s": 1_767_225_600.0}
+    (folder / "report.json").write_text(json.dumps(older))
+    assert "2026-01-02 03:04 20260102-030405-bb simulated" in text(tmp_path), "not when simulated time begins"
+
+
+def test_the_summary_of_a_simulated_series_has_the_date_of_its_runs(tmp_path: Path) -> None:
+    root = write_series(tmp_path / "20260102-030405-bb", "stela/star", {"stela": 1.0}, repetitions=2)
+    (run, *_) = rows(SeriesPaths(root), "runs")
+    facts = json.dumps({"simulated": {"seed": 1}})
+    made = [
+        run | {"git_commit": "a" * 40, "run_id": f"r{n}", "harness_facts": facts, "date_s": NOW + n} for n in (2, 1)
+    ]
+    shutil.rmtree(root / "tables" / "runs.parquet")
+    write_table(root, "runs", made)
+    summary = index_page.summary_of(SeriesPaths(root), [], "")
+    assert (summary["begun_s"], summary["simulated"]) == (NOW + 1, True)
 
 
 def test_the_first_sentence_of_a_report_stands_before_its_verdicts(tmp_path: Path) -> None:

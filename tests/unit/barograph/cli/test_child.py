@@ -340,10 +340,10 @@ def test_a_step_that_a_command_does_itself_has_a_limit() -> None:
 def test_a_report_ends_at_its_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     limit = SimpleNamespace(seconds=0.05)
     monkeypatch.setattr(dag_process, "step_limit", lambda _step: limit)
-    monkeypatch.setattr(report, "find_all_series", lambda _name: [tmp_path])
+    monkeypatch.setattr(report, "find_all_series", lambda *_: [tmp_path])
     monkeypatch.setattr(report, "analyse_again", lambda _folder, _say: signal.pause())
     with pytest.raises(dag_process.StepHung):
-        report.execute(SimpleNamespace(index=False, series=["x"]))  # type: ignore[arg-type] # what it reads
+        report.execute(SimpleNamespace(index=False, series=["x"], testbed=None))  # type: ignore[arg-type] # what it reads
 
 
 def test_a_report_alone_that_a_child_makes_ends_at_its_limit(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.claims.ledger_rows import NOT_RUN, NOT_TESTABLE, LedgerRow
-from analysis.claims.statements import load_claims
+from analysis.claims.statements import Kind, load_claims
 from analysis.record.files import SeriesPaths
 from barograph import cli
 from barograph.cli.claims import claim_lines, ledger, newest_findings
@@ -72,9 +72,10 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def keep(results: Path, series: str, version: int = 2, **row: object) -> None:
+def keep(results: Path, series: str, version: int = 2, testbed: str = "local", **row: object) -> None:
     folder = results / "stela" / "star" / series
     folder.mkdir(parents=True)
+    (folder / "series.json").write_text(json.dumps({"v": 1, "spec": {"testbed": {"name": testbed}}}))
     (folder / "claims.json").write_text(json.dumps({"v": version, "claims": [{**ROW, **row}]}))
 
 
@@ -87,6 +88,43 @@ def test_a_newer_series_that_measured_nothing_hides_nothing(results: Path) -> No
     keep(results, "20261123-000000-a", runs=0, measured_text="–", interval_text="–", verdict_text="not run")
     found = newest_findings()["S09/star"]
     assert (found["measured_text"], found["series"]) == ("+66 %", "20261121-000000-a")
+
+
+def test_what_was_simulated_is_no_verdict_and_is_counted(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keep(results, "20261120-000000-a", id="S03", measured_text="+10 %")
+    keep(results, "20261121-000000-a", id="S03", measured_text="+66 %", testbed="simulated")
+    keep(results, "20261122-000000-a", id="S04", testbed="simulated")
+    keep(results, "20261123-000000-a", id="S05", version=1, testbed="simulated")
+    rows = {row["id"]: row for row in ledger()}
+    assert (rows["S03"]["measured_text"], rows["S04"]["verdict"]) == ("+10 %", "not run")
+    assert rows["S05"]["reason"] == "no series here has tested it", "nor is an older simulated one to be judged anew"
+    assert not any("simulated" in row for row in rows.values())
+    assert cli.main(["claims"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("3 simulated series are left out; `barograph claims --testbed simulated`")
+    assert cli.main(["claims", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["simulated_left_out"] == 3
+
+
+def test_the_ledger_of_simulated_series_says_so_in_every_line(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep(results, "20261120-000000-a", id="S03", measured_text="+66 %", testbed="simulated")
+    keep(results, "20261121-000000-a", id="S03", measured_text="+10 %")
+    keep(results, "20261122-000000-a", id="S04", measured_text="+11 %", testbed="ec2")
+    assert cli.main(["claims", "--testbed", "simulated"]) == 0
+    _, *lines = capsys.readouterr().out.splitlines()
+    numbers = {line.split()[0]: line for line in lines if not line.startswith(" ")}
+    assert "+66 %" in numbers["S03"] and numbers["S03"].endswith("reproduced, simulated")
+    assert numbers["S04"].endswith("not run, simulated")
+    computed = {claim.name for claim in load_claims() if claim.kind is Kind.EXACT}  # their names may have a space
+    unmarked = [line for line in lines if not line.startswith(" ") and not line.endswith(", simulated")]
+    assert len(unmarked) == len(computed) and all(line.startswith(tuple(computed)) for line in unmarked)
+    rented = {row["id"]: row for row in ledger("ec2")}
+    assert (rented["S03"]["verdict"], rented["S04"]["measured_text"]) == ("not run", "+11 %")
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["claims", "--testbed", "moon"])
+    assert "'moon' is no testbed; known: local, " in capsys.readouterr().err
 
 
 def test_what_was_judged_by_an_older_rule_is_no_verdict(results: Path) -> None:
@@ -116,7 +154,7 @@ def test_what_is_not_testable_here_is_not_shown_as_not_run(results: Path, monkey
     claim = claims["S06/default"]
     untestable = LedgerRow(claim, None, None, None, 0, NOT_TESTABLE, "no executor is added", ())
     root = results / claim.experiment / "20261123-000000-a"
-    monkeypatch.setattr("analysis.claims.ledger.newest_complete", lambda _: {claim.experiment: SeriesPaths(root)})
+    monkeypatch.setattr("analysis.claims.ledger.newest_complete", lambda *_: {claim.experiment: SeriesPaths(root)})
     rest = [LedgerRow(each, None, None, None, 0, NOT_RUN, "no complete run", ())
             for each in claims.values() if each != claim]  # fmt: skip
     monkeypatch.setattr("analysis.claims.ledger.evaluate", lambda *_: [untestable, *rest])

@@ -40,12 +40,14 @@ def analysed(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     monkeypatch.setattr(report, "one_session", one_session)
     monkeypatch.setattr(report, "analyse_again", analyse)
     monkeypatch.setattr(session, "is_alive", lambda: alive[0])
-    monkeypatch.setattr(report, "find_all_series", lambda name: [Path("/results") / each for each in name.split(",")])
+    monkeypatch.setattr(
+        report, "find_all_series", lambda name, _testbed: [Path("/results") / each for each in name.split(",")]
+    )
     return done
 
 
 def execute(*names: str) -> int:
-    options: Any = SimpleNamespace(index=False, series=list(names))
+    options: Any = SimpleNamespace(index=False, series=list(names), testbed=None)
     return report.execute(options)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from analysis.record.simulated import is_simulated_series
 from barograph import settings
 from barograph.cli import run
 from barograph.errors import ExperimentError, MachineLost, RunBroken, worst_exit
@@ -55,7 +56,7 @@ def done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unreported: set[str]) 
     monkeypatch.setattr(results.Folder, "analyse", analyse)
     monkeypatch.setattr(run, "prepare", prepare)
     monkeypatch.setattr(run, "carry_out", carry_out)
-    monkeypatch.setattr(run, "_family_report", lambda family, _rows: tmp_path / f"{family}.html")
+    monkeypatch.setattr(run, "_family_report", lambda family, _rows, _simulated: tmp_path / f"{family}.html")
     return carried
 
 
@@ -151,7 +152,7 @@ def test_an_interruption_ends_the_suite(done: list[str], console: Console, monke
 
 
 def test_a_family_report_that_fails_is_said(done: list[str], console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_family: str, _rows: object) -> Path:
+    def broken(_family: str, _rows: object, _simulated: bool) -> Path:
         raise MachineLost("no space")
 
     monkeypatch.setattr(run, "_family_report", broken)
@@ -169,6 +170,27 @@ def test_a_familys_report_takes_this_suites_series_and_the_others_newest(done: l
     assert run.family_series("stela", {"stela/linear": first}) == [first, star]
     (second / "report.html").unlink()
     assert run.family_series("stela", {}) == [first, star]
+
+
+def test_simulated_series_are_on_another_page_of_the_family(
+    done: list[str], console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages: list[tuple[str, bool]] = []
+
+    def note(family: str, _rows: object, simulated: bool) -> None:
+        pages.append((family, simulated))
+
+    monkeypatch.setattr(run, "_family_report", note)
+    run.run_suite(["stela/star"], FAKE, new=False, console=console)
+    for changes in ({"testbed": "simulated", "demo": True}, FAKE):
+        run.run_suite(["stela/linear"], changes, new=True, console=console)
+    assert pages == [("stela", False), ("stela", True), ("stela", False)]
+    (star,) = (settings.results_root() / "stela" / "star").iterdir()
+    faked, simulated = sorted((settings.results_root() / "stela" / "linear").iterdir(), key=is_simulated_series)
+    assert run.family_series("stela", {}) == [faked, star]
+    assert run.family_series("stela", {}, simulated=True) == [simulated]
+    older = faked.rename(faked.with_name("20200101-000000-older"))
+    assert run.family_series("stela", {"stela/star": star}) == [older, star]
 
 
 def test_the_worst_exit_code() -> None:

@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 
+from analysis import pipeline
 from analysis.claims import capacity
+from analysis.record.files import RunPaths, read_json, write_json_atomic
 from barograph.errors import RunBroken
 from barograph.plan.experiment import Durations, Experiment, Variant, load
 from barograph.run.context import SeriesContext
 from barograph.run.monitor import steady_test
-from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
+from barograph.run.simulated_cluster import BEGIN_S, SimulatedClock, SimulatedCluster
+from barograph.series.results import complete_runs
 from barograph.series.series import Series, open_series
 from barograph.series_steps import attempt_next_run
 from inventory.simulated import SimulatedTestbed
@@ -25,7 +28,7 @@ from tests.support import worker_lines
 from topologies import catalogue
 
 OPENED_S = 1_767_225_600.0
-OF_A_SERIES = ("series_id", "git_commit", "git_dirty", "git_changes")  # that a record names
+OF_A_SERIES = ("series_id", "git_commit", "git_dirty", "git_changes", "date_s")  # that a record names
 
 
 @pytest.fixture
@@ -109,6 +112,28 @@ def test_the_same_seed_gives_the_same_record_to_the_byte(star: Experiment, tmp_p
     )
     assert len(once) > 20 and once.keys() == again.keys()
     assert [name for name in once if once[name] != again[name]] == []
+
+
+def test_a_run_that_is_simulated_again_is_another_though_its_times_are_the_same(
+    star: Experiment, tmp_path: Path, heard: Any
+) -> None:
+    begun_s = time.time()
+    series, context = series_of(quick(star), tmp_path / "cluster", heard)
+    (folder,) = run_all(series, context)
+    first = complete_runs(series.folder)
+    (run,) = series.plan()
+    before = json.loads((folder / "run.json").read_text())
+    assert before["started_s"] == BEGIN_S and begun_s <= before["date_s"] <= time.time()
+    assert not series.was_complete(run, begun_s) and series.was_complete(run, time.time() + 1)
+    document = read_json(series.folder / "series.json")
+    write_json_atomic(series.folder / "series.json", {**document, "reported": first})
+    assert series.is_reported()
+    _, anew = series_of(quick(star), tmp_path / "cluster", heard)
+    attempt_next_run(series, anew, run)
+    after = json.loads((folder / "run.json").read_text())
+    assert (after["started_s"], after["ended_s"]) == (before["started_s"], before["ended_s"])
+    assert complete_runs(series.folder) != first and not series.is_reported()
+    assert pipeline._run_stamp(RunPaths(folder))[1] != before["date_s"]
 
 
 def test_another_seed_gives_another_record(star: Experiment, tmp_path: Path, heard: Any) -> None:

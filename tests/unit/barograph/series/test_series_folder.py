@@ -137,6 +137,23 @@ def test_a_pattern_is_of_experiments_or_of_all_their_series(faked: Experiment) -
         find_all_series("henge/*")
 
 
+def test_simulated_series_are_named_and_never_the_newest_of_an_experiment(faked: Experiment) -> None:
+    measured = open_series(faked, now_s=1000.0)
+    simulated = open_series(with_changes(load("stela/star"), {"testbed": "simulated"}), now_s=2000.0)
+    alone = open_series(with_changes(load("stela/linear"), {"testbed": "simulated"}), now_s=3000.0)
+    assert find_series("stela/star") == measured.folder and find_series(simulated.series_id) == simulated.folder
+    assert find_all_series("stela/*") == find_all_series("stela/star/*") == [measured.folder]
+    assert find_series("stela/star", "simulated") == simulated.folder
+    assert find_all_series("stela/*", "simulated") == [alone.folder, simulated.folder]
+    words = rf"no series of stela/linear on machines \(1 simulated: name one by its id, such as {alone.series_id}\)"
+    with pytest.raises(ExperimentError, match=words):
+        find_series("stela/linear")
+    with pytest.raises(ExperimentError, match=r"no series fits 'stela/lin\*' \(1 simulated: name one"):
+        find_all_series("stela/lin*")
+    with pytest.raises(ExperimentError, match="no series of stela/linear of the testbed local"):
+        find_series("stela/linear", "local")
+
+
 def test_a_folder_that_is_no_series(tmp_path: Path) -> None:
     with pytest.raises(ExperimentError, match="holds no series"):
         read_series(tmp_path)

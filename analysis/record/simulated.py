@@ -1,0 +1,73 @@
+"""Which series and runs were simulated, and when a run was really made. All that chooses among series, or shows when
+something was measured, asks here.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from analysis.errors import RecordError
+from analysis.record.files import SeriesPaths, read_json
+
+SIMULATED = "simulated"  # the testbed's name, and the key of a simulated run's harness facts
+
+
+def is_simulated(document: Mapping[str, Any]) -> bool:
+    """Of a `series.json`, a `run.json` or a row of the table of runs."""
+    return _testbed(document) == SIMULATED or simulated_facts(document) is not None
+
+
+def simulated_facts(run: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """How a run was simulated, of its `run.json` or its row; None for one on machines."""
+    facts = _object(run.get("harness_facts")).get(SIMULATED)
+    return facts if isinstance(facts, Mapping) else None
+
+
+def is_simulated_series(series_dir: Path) -> bool:
+    """Logs of others, and a series that cannot be read, were not simulated."""
+    return is_simulated(_document(series_dir))
+
+
+def is_of_testbed(series_dir: Path, testbed: str | None) -> bool:
+    """Whether a series takes part where those of a testbed are wanted; None: those of every testbed with machines."""
+    document = _document(series_dir)
+    return not is_simulated(document) if testbed is None else _testbed(document) == testbed
+
+
+def date_s(run: Mapping[str, Any]) -> float | None:
+    """Epoch seconds at which a run was begun, by the clock of a box; None where its record does not say.
+
+    A simulated run has `date_s` for that: its other times are simulated ones, the same whenever it is simulated.
+    """
+    date = run.get("date_s") if is_simulated(run) else run.get("started_s")
+    return float(date) if isinstance(date, int | float) else None
+
+
+def first_date_s(runs: Iterable[Mapping[str, Any]]) -> float | None:
+    """Of the first of these runs; None where none says."""
+    return min((date for run in runs if (date := date_s(run))), default=None)
+
+
+def simulated_words(number: int) -> str:
+    """The line about series that were left out; empty for none."""
+    if not number:
+        return ""
+    return "1 simulated series is left out" if number == 1 else f"{number} simulated series are left out"
+
+
+def _document(series_dir: Path) -> Mapping[str, Any]:
+    try:
+        return read_json(SeriesPaths(series_dir).series_json)
+    except RecordError:
+        return {}
+
+
+def _testbed(document: Mapping[str, Any]) -> Any:
+    return _object(_object(document.get("spec")).get("testbed")).get("name")
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    """Tables hold JSON as text."""
+    found = json.loads(value) if isinstance(value, str) else value
+    return found if isinstance(found, Mapping) else {}
