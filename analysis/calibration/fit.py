@@ -406,7 +406,8 @@ def _noise_sums(run: RunSums) -> tuple[float, int] | None:
             continue
         rate = row["rates"] / row["pairs"]
         seen = row["square"] / row["pairs"] / rate**2
-        total += row["pairs"] * (seen - ROUNDING / rate**2)
+        # A second has `rate` tuples, each of another cost, and begins and ends within one.
+        total += row["pairs"] * (seen - component.cost_cv2 / rate - ROUNDING / rate**2)
         pairs += row["pairs"]
     return (total, pairs) if pairs >= LEAST_PAIRS else None
 

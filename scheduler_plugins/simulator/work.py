@@ -119,7 +119,7 @@ class Costs:
     until the old worker is gone. `idle_cores`: of a worker at rest. `machine_idle_cores`: of a machine without workers.
     `hop_ms`: from emit to the receive queue inside a worker, `remote_hop_ms` to that of another one.
     `frame_bytes`: what Storm adds to a tuple that leaves its worker. `noise`: standard deviation of an executor's
-    speed, step by step, as a share of it.
+    speed, step by step, as a share of it, beside that of what its tuples cost (`cost_cv2`).
     """
 
     receive_ms: float = 0.02

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import replace
 
 import pytest
@@ -220,3 +221,14 @@ def test_a_machine_that_joins_takes_work() -> None:
     world.advance(1020, totals.take)
     assert totals.rate("bolt_1", 1012, 1020) == pytest.approx(100.0)
     assert len(totals.samples[-1].machines.cpu_s) == 3
+
+
+def test_tuples_that_cost_differently_make_a_saturated_executor_uneven_and_no_slower() -> None:
+    """As a renewal process: the variance of a second's number is the number times that of a cost."""
+    work = chain(400.0, [10.0], 1)
+    varied = replace(work, components=tuple(replace(each, cost_cv2=0.5) for each in work.components))
+    world, totals = world_of(varied, machines=1), Totals()
+    world.advance(1600, totals.take)
+    sinks = [float(s.counters.executed[s.layout.sinks].sum()) for s in totals.samples if s.begin >= 1010]
+    assert statistics.fmean(sinks) == pytest.approx(100.0, rel=0.01)
+    assert statistics.stdev(sinks) == pytest.approx((0.5 * 100.0) ** 0.5, rel=0.1)
