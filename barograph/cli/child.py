@@ -133,30 +133,42 @@ def _run_here(series_dir: Path) -> None:
     `main` releases what is left after a failure.
     """
     from barograph.machines.provision import provision, release
-    from barograph.series_steps import NotNeeded, analyse, announce, deploy, do_run, require_runs, runs_of_execution
+    from barograph.series_steps import (
+        NothingInTime,
+        NotNeeded,
+        analyse,
+        announce,
+        deploy,
+        do_run,
+        require_runs,
+        runs_of_execution,
+    )
 
     series, failed = read_series(series_dir), False
-    require_runs(series_dir)
-    with limited("provision"):
+    with limited("provision"), suppress(NotNeeded):
+        require_runs(series_dir)
         provision(series_dir)
-    with limited("deploy"):
         deploy(series_dir)
     for run_id in runs_of_execution(series_dir):
         try:
             with limited("run", step_limit("run", series.experiment).seconds):
                 do_run(series_dir, run_id)
-        except (Interrupted, NotNeeded):
+        except Interrupted:
+            raise
+        except NotNeeded:
             break
         except Exception as error:  # noqa: BLE001 - its step has told whose failure it is
             _log(error)
             failed = True
-    with limited("release"):
-        release(series_dir)
     if _stop_requested(series):
         raise Interrupted
+    with limited("release"):
+        release(series_dir)
     try:
         with limited("analyse"):
             report = analyse(series_dir)
+    except NothingInTime:
+        return
     except Exception as error:
         if failed:
             raise _worst_failure(series) from error

@@ -102,6 +102,9 @@ def limited(step: str, limit_s: float | None = None) -> Iterator[None]:
         if over and error is not over[0]:  # Spark's bridge makes an error of its own of whatever ends its waiting
             raise over[0] from error
         raise
+    else:
+        if over:  # somebody took it for an error of his own, and went on
+            raise over[0]
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

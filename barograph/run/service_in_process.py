@@ -6,6 +6,7 @@ What is refused has the words that come over HTTP.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -78,6 +79,9 @@ def _refusal(path: str, status: int, why: str) -> ServiceRefused:
     return ServiceRefused(f"{path} of the policy service answered {status}: {json.dumps({'error': why})}")
 
 
+MOST_TRIES, AGAIN_S = 600, 0.1
+
+
 class PatientDecisions:
     """Asks policies with the service's own limit, in time of the box. One that has had no CPU is asked again: how busy
     this box is must not be a part of what is simulated."""
@@ -86,6 +90,10 @@ class PatientDecisions:
         self._timed = TimedDecisions()
 
     def decide(self, round: Round) -> Outcome:
-        while isinstance(outcome := self._timed.decide(round), Postponement):
-            continue
-        return outcome
+        outcome = self._timed.decide(round)
+        for _ in range(MOST_TRIES):
+            if not isinstance(outcome, Postponement):
+                break
+            time.sleep(AGAIN_S)  # not to take its CPU from the policy that is waited for
+            outcome = self._timed.decide(round)
+        return outcome  # one that is postponed to the end counts for nobody, as in front of Nimbus

@@ -9,6 +9,7 @@ Errors: StormRefusal, in Nimbus' own words.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -102,8 +103,8 @@ class Nimbus:
 
     @property
     def next_s(self) -> float:
-        """When something happens next."""
-        return self._due[0][0]
+        """When something happens next; infinity: nothing will."""
+        return self._due[0][0] if self._due else math.inf
 
     def advance(self, until_s: float) -> tuple[AssignmentChange, ...]:
         """Let time pass. Returns what changed, in its order."""
@@ -119,8 +120,8 @@ class Nimbus:
         heapq.heappush(self._due, (self.now_s + seconds, next(self._order), happen))
 
     def _tick(self) -> None:
+        self._in(self.settings.monitor_s, self._tick)  # first: whatever a round raises, the next one comes
         self.round()
-        self._in(self.settings.monitor_s, self._tick)
 
     # What Nimbus knows
 

@@ -141,8 +141,8 @@ class Flow:
         demand = np.concatenate([rate * cpu_s, now.others])
         self.level = fair_level(demand, np.concatenate([layout.machine, now.others_machine]), now.cores)
         share = np.where(layout.machine >= 0, self.level[layout.machine], np.inf)
-        self.service_s = np.maximum(each_s, cpu_s / np.maximum(share, TINY)) / now.speed
-        return np.asarray(now.up * now.step_s / self.service_s * self._let_through())
+        self.service_s = np.maximum(each_s, cpu_s / np.maximum(share, TINY))
+        return np.asarray(now.up * now.step_s * now.speed / self.service_s * self._let_through())
 
     def _let_through(self) -> Floats:
         """The share of its work that each executor may do, so that its machine and those it sends to can carry it."""
@@ -239,8 +239,8 @@ class _Step:
             executed = self._held_back(part, groups, executed)
         self._executed[part] = executed
         origin, width = self._serve(arrivals, there, executed)
-        own, waits = self._own_delay(part, executed)
-        sent = _Arrivals(part, executed, origin, width, arrivals.spread + waits**2, arrivals.delay + own)
+        own, scatter = self._own_delay(part, executed)
+        sent = _Arrivals(part, executed, origin, width, arrivals.spread + scatter, arrivals.delay + own)
         self._count_ages(sent)
         if groups.number:
             arrived += self._pass_on(sent, groups)
@@ -278,19 +278,19 @@ class _Step:
         return origin, np.maximum(width, 0.0)
 
     def _own_delay(self, part: slice, executed: Floats) -> tuple[Floats, Floats]:
-        """Of a tuple that finds no queue in the fluid: its time at the executor, and of that its wait (s).
+        """Of a tuple that finds no queue in the fluid: its mean time at the executor (s), and the variance of it (s²).
 
         By Kingman's formula; what arrives is taken as random, since a shuffle mixes what several tasks send. Sources
         emit by their schedule: nothing waits there.
         """
         flow, capacity = self._flow, self._capacity[part]
-        service = np.minimum(flow.service_s[part], self._now.step_s)
+        service = flow.service_s[part]
         if part.start == 0:
             return service, np.zeros(len(service))
         busy = np.minimum(executed / np.maximum(capacity, TINY), HIGHEST_UTILISATION)
         waits = busy / (1.0 - busy) * (1.0 + flow.layout.cv2[part]) / 2 * service
         waits = np.where(flow.queues.waiting[part] > 0.0, 0.0, waits)  # its queue is the fluid's
-        return service + waits, waits
+        return service + waits, waits**2 + flow.layout.cv2[part] * service**2
 
     def _pass_on(self, by: _Arrivals, groups: Groups) -> Floats:
         now, layout = self._now, self._flow.layout

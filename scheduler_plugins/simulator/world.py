@@ -27,7 +27,6 @@ from scheduler_plugins.simulator.layout import (
 from scheduler_plugins.simulator.work import Costs, Load, MachineSize, SimulationError, TopologyWork
 
 SHORT_STEP_S = 1.0  # while workers start or end
-SLOWEST = 0.05  # of an executor's speed, whatever chance says
 READY = 1e-6  # epoch seconds are no finer than a quarter of it
 
 WorkerKey = tuple[str, Slot]  # topology's id, and where
@@ -249,7 +248,8 @@ class World:
         limits = [m.bandwidth_mbit * 125_000.0 if m.bandwidth_mbit else math.inf for m in self.machines]
         variation = self._variation(layout, step_s)
         if variation.any():
-            self._speed = np.maximum(SLOWEST, 1.0 + variation * self._random.standard_normal(layout.size))
+            spread = np.sqrt(np.log1p(variation**2))  # lognormal, so that its mean is 1 whatever the variation
+            self._speed = np.exp(spread * self._random.standard_normal(layout.size) - spread**2 / 2)
         self._flow.step(
             Conditions(
                 begin=self.now,
@@ -368,9 +368,13 @@ class World:
         if self._flow is None:
             return
         layout = self._flow.layout
-        gone = np.array([key in keys for key in self._keys] + [False])[layout.worker] & ~layout.is_spout
+        ended = np.array([key in keys for key in self._keys] + [False])[layout.worker]
+        gone = ended & ~layout.is_spout
         self._flow.counters.lost[gone] += self._flow.queues.waiting[gone]
         self._flow.queues.waiting[gone] = 0.0
+        for row, (_, component) in enumerate(layout.components):
+            if component.work.kind == "spout" and component.work.on_restart == "skip":
+                _give_up(self._flow, ended, slice(int(layout.begins[row]), int(layout.begins[row + 1])))
 
     def _sample(self) -> Sample:
         assert self._flow is not None
@@ -411,7 +415,8 @@ def _placed(deployment: Deployment, row: Mapping[WorkerKey, int]) -> PlacedTopol
 
 def carry_over(old: Flow, new: Flow, ready: Flags) -> None:
     """Queues of executors whose workers go on (`ready`) stay; what waited elsewhere is lost, and counted at the first
-    executor of its component. Sources go on with their schedules wherever their tasks are now."""
+    executor of its component. Sources go on with their schedules wherever their tasks are now; one that skips gives up
+    what its last process was behind."""
     place, same = _places(old.layout, new.layout)
     stays = same & ready & ~new.layout.is_spout
     rows, old_rows = np.flatnonzero(stays), place[stays]
@@ -426,6 +431,9 @@ def carry_over(old: Flow, new: Flow, ready: Flags) -> None:
         new.counters.lost[int(new.layout.begins[row])] += lost[there]
         if new.layout.components[row][1].work.kind == "spout":
             _carry_source(old, new, row, there)
+            part = slice(int(new.layout.begins[row]), int(new.layout.begins[row + 1]))
+            if new.layout.components[row][1].work.on_restart == "skip":
+                _give_up(new, ~(same & ready), part)
     shared = min(new.layout.machines, old.layout.machines)
     new.sending[:shared], new.receiving[:shared] = old.sending[:shared], old.receiving[:shared]
 
@@ -464,6 +472,13 @@ def _carry_source(old: Flow, new: Flow, row: int, there: int) -> None:
     new.queues.waiting[part] = np.add.reduceat(np.repeat(old.queues.waiting[begin:end] / tasks, tasks), starts)
     new.queues.oldest[part] = np.minimum.reduceat(np.repeat(old.queues.oldest[begin:end], tasks), starts)
     new.queues.newest[part] = np.maximum.reduceat(np.repeat(old.queues.newest[begin:end], tasks), starts)
+
+
+def _give_up(flow: Flow, whose: Flags, part: slice) -> None:
+    """What these sources are behind is never emitted."""
+    waiting = np.where(whose[part], flow.queues.waiting[part], 0.0)
+    flow.counters.missed[part] += waiting
+    flow.queues.waiting[part] -= waiting
 
 
 def _grown(counters: MachineCounters, machines: int) -> MachineCounters:

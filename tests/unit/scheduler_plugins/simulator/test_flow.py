@@ -234,3 +234,19 @@ def test_the_star_gives_what_it_gives_tuple_by_tuple(star: Star) -> None:
     assert fluid.latency_s == pytest.approx(
         exact.latency_s * (29 / 30 if fluid.latency_s > 0.1 else 1), rel=0.01, abs=0.002
     )
+
+
+@pytest.mark.parametrize("service_ms", [50.0, 3000.0])
+def test_a_tuple_is_as_old_as_its_service_and_scatters_as_that_does(service_ms: float) -> None:
+    """At a low rate nothing waits: the mean is the service, longer than a step or not; exponential, it scatters as much."""
+    work = chain(10 / service_ms, [service_ms], 1)
+    bolt = replace(work.components[1], cost_cv2=1.0)
+    totals = advanced(replace(work, components=(work.components[0], bolt)), 200)
+    sinks = totals.samples[-1].layout.sinks
+    executed, first, second = (
+        sum(float(getattr(sample.counters, name)[sinks].sum()) for sample in totals.samples)
+        for name in ("executed", "latency_s", "square_s2")
+    )
+    mean = first / executed
+    assert mean == pytest.approx(service_ms / 1000, rel=0.02)
+    assert math.sqrt(second / executed - mean**2) == pytest.approx(service_ms / 1000, rel=0.05)

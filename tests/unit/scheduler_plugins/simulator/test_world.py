@@ -94,6 +94,18 @@ def test_a_source_that_skips_misses_what_fell_due_without_a_process_and_nothing_
     assert totals.missed["spout"] == pytest.approx(50 * 6.0, rel=0.2), "of one task of two"
 
 
+def test_a_source_that_skips_gives_up_what_its_process_was_behind() -> None:
+    work = chain(200.0, [20.0], 2, buffer=10.0)
+    source = replace(work.components[0], on_restart="skip")
+    world, totals = world_of(replace(work, components=(source, *work.components[1:])), costs=STARTS), Totals()
+    world.advance(1060, totals.take)
+    behind = totals.waiting["spout"]
+    assert behind > 4000
+    world.kill_worker("x-1", M1)
+    world.advance(1061, totals.take)
+    assert totals.missed["spout"] >= behind / 2, "all that one of two tasks was behind"
+
+
 def test_executing_takes_longer_on_a_core_that_is_shared() -> None:
     world, totals = world_of(chain(1000.0, [0.0], 2, cpu_ms=10.0), machines=1, cores=0.5), Totals()
     world.advance(1020, totals.take)
