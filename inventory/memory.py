@@ -134,12 +134,15 @@ class MemoryTestbed(Generic[Kept]):
         registry.hold(lease, [*before, *names])
         held = self._held.setdefault(lease.lease_id, {})
         self._folder(lease.lease_id).mkdir(parents=True, exist_ok=True)
-        for name in names:
-            (self._folder(lease.lease_id) / name).write_text(str(lease.expires_s))
-            held[name] = self._make(name)
-            if self._fails(name):
-                self._take_back(lease, names, before)
-                raise InfrastructureError(f"{self.name}: {name} does not answer ssh; start again")
+        try:
+            for name in names:
+                (self._folder(lease.lease_id) / name).write_text(str(lease.expires_s))
+                held[name] = self._make(name)
+                if self._fails(name):
+                    raise InfrastructureError(f"{self.name}: {name} does not answer ssh; start again")
+        except BaseException:
+            self._take_back(lease, names, before)
+            raise
         boot_s = time.monotonic() - begun_s
         return tuple(_machine(lease, request, boot_s) for request in requests)
 
@@ -187,8 +190,9 @@ class MemoryTestbed(Generic[Kept]):
 
     def _orphans(self) -> list[str]:
         """Leases that have machines and are not on record."""
-        owned = {lease.lease_id for lease in registry.read_all()}
-        return sorted(path.name for path in self._folder("").glob("*") if path.name not in owned)
+        there = [path.name for path in self._folder("").glob("*")]
+        owned = {lease.lease_id for lease in registry.read_all()}  # afterwards: a folder is made after its lease
+        return sorted(name for name in there if name not in owned)
 
 
 def _machine(lease: Lease, request: MachineRequest, boot_s: float) -> Machine:

@@ -25,7 +25,7 @@ from barograph.run.cluster import ClusterFacts, Collection
 from barograph.run.fake_cluster import FakeClock
 from barograph.run.service_in_process import InProcessService
 from barograph.run.simulation import Simulation
-from barograph.run.storm_cluster import machine_facts, render_topology
+from barograph.run.storm_cluster import give_back_quietly, machine_facts, render_topology
 from inventory.machines import MachineType
 from inventory.simulated import SimulatedTestbed
 from inventory.testbed import Disturbance
@@ -140,7 +140,7 @@ class SimulatedCluster(InProcessService):
         try:
             self._clock.sleep(boot_s)
         except BaseException:
-            self.give_back(machines)
+            give_back_quietly(self, machines)
             raise
         for name in machines:
             self.simulation.world.add_machine(self._size(name))
@@ -200,7 +200,8 @@ class SimulatedCluster(InProcessService):
                 self.simulation.silent.discard(name)
             elif disturbance.kind == "lan_cut" and load.is_cut:
                 load.is_cut = False
-                self.simulation.register(name)
+                if load.is_alive and name not in self.simulation.absent:
+                    self.simulation.register(name)
 
     @contextmanager
     def worker_on(self, machine: str) -> Iterator[RunningWorker]:

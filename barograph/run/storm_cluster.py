@@ -23,7 +23,7 @@ from barograph.plan.blocks import PlannedRun
 from barograph.plan.checks import machine_requests, place_of, testbed_of
 from barograph.plan.events.kind import RunningWorker
 from barograph.plan.experiment import Code, Experiment, TopologyChoice
-from barograph.run.cluster import ClusterFacts, Collection
+from barograph.run.cluster import Cluster, ClusterFacts, Collection
 from barograph.series.provenance import box_facts, versions
 from barograph.series.series import Series
 from barograph.settings import cluster_dir
@@ -175,8 +175,7 @@ class StormCluster:
             home = base_home(self.directory) or storm_home(log.info)
             cluster.extend(self.inventory, self.directory, machines, home)
         except BaseException:  # an interrupt too: whoever asks for them has none of them then
-            with suppress(InventoryError):
-                self.give_back(machines)
+            give_back_quietly(self, machines)
             raise
         return {machine.name: machine.boot_s for machine in new}
 
@@ -288,6 +287,14 @@ class StormCluster:
         testbed = testbed_of(self.series.experiment.testbed)
         assert isinstance(testbed, SupportsFaults), "checked before anything was started"
         return testbed
+
+
+def give_back_quietly(cluster: Cluster, machines: Sequence[str]) -> None:
+    """What goes wrong is in the log: it must not hide what made them be given back."""
+    try:
+        cluster.give_back(machines)
+    except Exception:
+        log.exception("%s are not given back; the lease's end does it", ", ".join(machines))
 
 
 def lowest_worker(listed: str) -> tuple[int, str] | None:

@@ -238,7 +238,7 @@ def test_the_star_gives_what_it_gives_tuple_by_tuple(star: Star) -> None:
 
 @pytest.mark.parametrize("service_ms", [50.0, 3000.0])
 def test_a_tuple_is_as_old_as_its_service_and_scatters_as_that_does(service_ms: float) -> None:
-    """At a low rate nothing waits: the mean is the service, longer than a step or not; exponential, it scatters as much."""
+    """At a low rate nothing waits: the mean is the service, also above a step, and it scatters as that does."""
     work = chain(10 / service_ms, [service_ms], 1)
     bolt = replace(work.components[1], cost_cv2=1.0)
     totals = advanced(replace(work, components=(work.components[0], bolt)), 200)
