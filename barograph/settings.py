@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,6 +88,18 @@ def fake_pace() -> float:
 def build_registries() -> tuple[str, ...]:
     """Hosts beside Maven's and Gradle's own that builds of variants' code may reach over TLS."""
     return tuple(os.environ.get("BAROGRAPH_BUILD_REGISTRIES", "").lower().split())
+
+
+@contextmanager
+def environment_of_children(defaults: Mapping[str, str]) -> Iterator[None]:
+    """Processes that are started in here have these variables too, where nobody has set them."""
+    added = {name: value for name, value in defaults.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]
 
 
 def process_environment() -> dict[str, str]:

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from barograph.child_processes import die_with_parent, keep_exit_codes
+from barograph.settings import environment_of_children
 
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
@@ -97,13 +98,8 @@ class Pool(Generic[Job, Answer]):
             return free
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_work, args=(theirs, os.getpid(), self._do), daemon=True)
-        before = {name: os.environ.get(name) for name in ONE_THREAD}
-        os.environ.update({name: value for name, value in ONE_THREAD.items() if before[name] is None})
-        try:
+        with environment_of_children(ONE_THREAD):
             process.start()
-        finally:
-            for name in (name for name, value in before.items() if value is None):
-                del os.environ[name]
         theirs.close()
         self._workers.append(_Worker(process, ours))
         return self._workers[-1]

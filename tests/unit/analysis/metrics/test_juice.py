@@ -73,6 +73,10 @@ def test_what_was_not_counted_is_no_number() -> None:
     assert found(circle, circle, s=PLENTY) is None
 
 
+def test_edges_in_a_circle_have_no_juice() -> None:
+    assert found({("s", "a"): (1, 1), ("a", "b"): (1, 1), ("b", "a"): (1, 1), ("b", "c"): (1, 1)}) is None
+
+
 def test_where_nothing_passes_a_filter_its_tuples_end() -> None:
     """All were processed; the other branch goes on."""
     branches: Edges = {("s", "a"): (50, 50), ("s", "f"): (50, 50), ("a", "sink"): (50, 50), ("f", "rare"): (0, 0)}

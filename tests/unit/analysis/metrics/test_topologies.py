@@ -2,9 +2,6 @@
 
 from typing import Any
 
-import pytest
-
-from analysis.metrics.juice import juice
 from analysis.metrics.throughput import downtime, zeros
 from analysis.metrics.topologies import (
     Units,
@@ -128,22 +125,3 @@ def test_sums_are_of_who_was_there_and_none_where_one_lacks_its_number() -> None
     ]  # fmt: skip
     found = {row["metric"]: (row["value"], row["steady"]) for row in sums_of_clusters(given, [span], levels, TWO)}
     assert found == {"lost_before": (2, None), "lost_after": (7, None), "utility_after": (8, False)}
-
-
-def edge(source: str, target: str, sent: float, executed: float) -> Row:
-    return {"source": source, "target": target, "sent": sent, "executed": executed}
-
-
-FIGURE_1 = [edge("spout", "a", 10, 10), edge("a", "b", 8, 8), edge("a", "c", 8, 6), edge("b", "d", 8, 8),
-            edge("c", "d", 6, 6)]  # fmt: skip
-FIGURE_5 = [edge("spout_1", "a", 10, 5), edge("a", "b", 5, 5), edge("spout_2", "d", 10, 10), edge("d", "e", 10, 5),
-            edge("e", "b", 2.5, 2.5), edge("e", "f", 2.5, 2), edge("b", "c", 7.5, 7.5)]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("edges", "expected"),
-    [(FIGURE_1, 0.875), (FIGURE_5, 0.475), ([], None), ([edge("s", "a", 0, 5)], None),
-     ([edge("s", "a", 1, 1), edge("a", "b", 1, 1), edge("b", "a", 1, 1), edge("b", "c", 1, 1)], None)],
-)  # fmt: skip
-def test_juice_is_that_of_the_papers_figures(edges: list[Row], expected: float | None) -> None:
-    assert juice(edges) == (None if expected is None else pytest.approx(expected))
