@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.bundle.environment import Facts
+from analysis.record.simulated import is_simulated
 
 HOMES_SHOWN = 10
 
@@ -25,11 +26,15 @@ class ReadmeContent:
 
 
 def text(content: ReadmeContent) -> str:
-    return "\n".join([*_head(content), *_again(), *_claims(content.claims), *_inside(), *_runs(content.facts),
-                      *_environment(content.facts), *_code(content.sources), *_not_inside(content)]) + "\n"  # fmt: skip
+    simulated = _is_simulated(content)
+    parts = (
+        _head(content, simulated), _again(simulated), _claims(content.claims), _inside(), _runs(content.facts),
+        _environment(content.facts), _code(content.sources), _not_inside(content),
+    )  # fmt: skip
+    return "\n".join(line for part in parts for line in part) + "\n"
 
 
-def _head(content: ReadmeContent) -> Iterator[str]:
+def _head(content: ReadmeContent, simulated: bool) -> Iterator[str]:
     yield f"# {content.title}\n"
     series = content.facts.series
     yield (
@@ -42,10 +47,19 @@ def _head(content: ReadmeContent) -> Iterator[str]:
             f"Of the series this is the run `{content.run_id}` alone; {others} other runs are left out, tables are"
             " reduced to it, and figures, report and verdicts are made of it."
         )
+    if simulated:
+        yield (
+            "\n**Simulated, not measured**: no machine and no Storm ran. Every number is a model's answer;"
+            " `series/report.html` says how far such answers were from measured ones."
+        )
     yield ""
 
 
-def _again() -> Iterator[str]:
+def _is_simulated(content: ReadmeContent) -> bool:
+    return is_simulated(content.facts.series) or any(map(is_simulated, content.facts.runs.values()))
+
+
+def _again(simulated: bool) -> Iterator[str]:
     yield "## How to make it again\n"
     yield "```\npython3 remake.py\n```\n"
     yield (
@@ -56,8 +70,10 @@ def _again() -> Iterator[str]:
         " come in any order. It says `equal`, or what differs. Exit codes: 0 equal, 1 differs, 2 cannot be made again,"
         " 3 a file is damaged, missing or was added."
     )
+    what = "simulate" if simulated else "measure"
+    where = "" if simulated else ", on machines of your own"
     yield (
-        "\nTo measure again, on machines of your own, take the code in `source/`, whose README says how. The experiment"
+        f"\nTo {what} again{where}, take the code in `source/`, whose README says how. The experiment"
         " is `specs/experiment.json`; without its `name` it is a file for `dags/experiments/<family>/<name>.yaml`."
     )
     yield ""

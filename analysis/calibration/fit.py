@@ -307,7 +307,6 @@ def _starts(runs: Sequence[RunSums], costs: Costs) -> list[Estimate]:
     def cpu_s(places: Sequence[int]) -> float:
         return _start_cpu(chosen(places))
 
-    whole = chosen(range(len(rows)))
     found = [
         Estimate("start_cpu_s", cpu_s(range(len(rows))), costs.start_cpu_s, *jackknife(len(rows), cpu_s), len(rows))
     ]

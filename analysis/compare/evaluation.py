@@ -22,6 +22,7 @@ from analysis.metrics.metric_directions import PRIMARY
 from analysis.record import small_tables
 from analysis.record.event_timeline import WHOLE_CLUSTER, event_id_of
 from analysis.record.files import SeriesPaths, read_json
+from analysis.record.simulated import SIMULATED
 from analysis.record.small_tables import Row, rows
 
 MOST_SERIES_ON_RECORD = 20  # series that are read, the newest
@@ -92,8 +93,10 @@ def _asked_for(paths: SeriesPaths) -> tuple[Any, ...]:
 
 
 def _host(runs: list[Row]) -> tuple[str, ...]:
-    facts = (json.loads(run.get("harness_facts") or "{}") for run in runs)
-    return tuple(sorted({f"{known.get('cpu_model')} {known.get('cpus')}" for known in facts}))
+    """The box, or how it was simulated."""
+    facts = [json.loads(run.get("harness_facts") or "{}") for run in runs]
+    keys = ("cpu_model", "cpus", SIMULATED)
+    return tuple(sorted({" ".join(str(known.get(key)) for key in keys) for known in facts}))
 
 
 def compare(series_dir: Path | str, on_record: DifferencesOnRecord | None = None) -> Comparison:

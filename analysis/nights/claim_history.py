@@ -8,6 +8,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 from analysis.nights.night_records import ClaimRow, Night
+from analysis.record.simulated import SIMULATED
 
 
 class ClaimVerdict(StrEnum):
@@ -80,10 +81,21 @@ def verdict_of(row: ClaimRow) -> ClaimVerdict:
 
 
 def claim_histories(nights: Sequence[Night]) -> tuple[ClaimHistory, ...]:
-    """Every claim that any night knows, in the order of the newest ledger."""
-    by_night = [_best_rows(row for found in night.experiments for row in found.claims) for night in nights]
+    """Every claim that any night knows, in the order of the newest ledger.
+
+    A suite that was simulated before, or since, has no verdict of those nights: a model's says nothing about Storm's.
+    """
+    by_night = [
+        _best_rows(row for found in night.experiments for row in found.claims)
+        if _is_simulated(night) == _is_simulated(nights[-1]) else {}
+        for night in nights
+    ]  # fmt: skip
     names = list(dict.fromkeys(name for rows in reversed(by_night) for name in rows))
     return tuple(_claim_history(name, [rows.get(name) for rows in by_night]) for name in names)
+
+
+def _is_simulated(night: Night) -> bool:
+    return night.testbed == SIMULATED
 
 
 def _best_rows(rows: Iterable[ClaimRow]) -> dict[str, ClaimRow]:

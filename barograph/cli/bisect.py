@@ -21,7 +21,7 @@ from barograph.cli.execution import Ending, carry_out
 from barograph.cli.terminal import line_printer, stdout_console
 from barograph.code.errors import BuildFailed, Unfit
 from barograph.compare.budget import Budget
-from barograph.compare.comparison import Comparison, Question
+from barograph.compare.comparison import Comparison, Question, require_machines
 from barograph.compare.difference import (
     OF_TOPOLOGY,
     Difference,
@@ -153,6 +153,7 @@ def check_request(request: BisectionRequest, repository: Path) -> BisectionReque
 def _require_known(request: BisectionRequest) -> None:
     """Testbed, variant and event, before a search is begun that could never find them."""
     experiment = with_changes(load(request.experiment), {"testbed": request.testbed, "options": request.options})
+    require_machines(experiment)
     testbed_of(experiment.testbed)
     variants = [variant.name for variant in experiment.variants]
     events = [f"e{place}" for place in range(1, len(experiment.events) + 1)]

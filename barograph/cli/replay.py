@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from analysis.errors import RecordError
+from analysis.record.files import RunPaths, read_json
+from analysis.record.simulated import is_simulated
 from barograph.cli.arguments import key_value, testbed_options, yaml_value
 from barograph.cli.terminal import line_printer, note, say, stdout_console
 from barograph.errors import ExperimentError
@@ -91,8 +94,18 @@ def _replay(path: Path, policy: str, parameters: Mapping[str, Any]) -> int:
         if not one.same or one.refused or one.now.get("reason"):
             word = f"refused ({one.refused})" if one.refused else "same" if one.same else "differs"
             say(f"{one.t:.1f} {one.event_id or '-'} {word}: {one.now.get('reason') or 'nothing to do'}")
+    if is_simulated(_run_document(path.parent)):
+        say("note: the run was simulated: its rounds, rates and times are a model's")
     say(f"{len(rounds)} rounds, {sum(not one.same for one in rounds)} decided differently by {policy}")
     return 0
+
+
+def _run_document(run: Path) -> Mapping[str, Any]:
+    """Empty of a decision log without the rest of its run."""
+    try:
+        return read_json(RunPaths(run).run_json)
+    except RecordError:
+        return {}
 
 
 def _simulate(options: argparse.Namespace, parameters: Mapping[str, Any]) -> int:
@@ -107,6 +120,8 @@ def _simulate(options: argparse.Namespace, parameters: Mapping[str, Any]) -> int
     testbed = testbed_options(options.option)
     with signals_as_interrupt(), limited("analyse"), recording_of(options.run) as recording:
         variants, left_out = variants_for(recording, options.policy, parameters)
+        if is_simulated(_run_document(recording.run)):
+            note("the recorded run was simulated itself: how far the simulator is from Storm is not known from it")
         with simulated(recording, variants, testbed, options.jobs or cores(), note) as found:
             comparison = compare(recording, found, left_out)
     if options.json:

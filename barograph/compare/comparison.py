@@ -12,6 +12,7 @@ from barograph.compare.budget import DEFAULT_BUDGET, FEWEST_BLOCKS, Budget, budg
 from barograph.compare.sides import LETTERS, Letter, Side
 from barograph.errors import ExperimentError
 from barograph.plan.experiment import FOREIGN, Experiment, TopologyChanges, Variant, from_data
+from barograph.plan.simulation import is_simulated
 
 FAMILY = "compare"
 LEVEL = 0.05
@@ -44,6 +45,16 @@ def require_topology(experiment: Experiment, topology: str | None) -> None:
     known = [*several, WHOLE_CLUSTER] if len(several) > 1 else several or [data["topology"]["name"]]
     if topology is not None and topology not in known:
         raise ExperimentError(f"--topology is {topology!r}; {experiment.name} has {', '.join(known)}")
+
+
+def require_machines(experiment: Experiment) -> None:
+    """Raises ExperimentError where the experiment is to be simulated: there is no code of another commit."""
+    if is_simulated(experiment):
+        raise ExperimentError(
+            "testbed is simulated, and a comparison is of two codes: the simulator runs the policies of the work tree"
+            f" only. Compare variants of one file: `barograph run {experiment.name} --testbed simulated` puts them side"
+            " by side in its report. Or compare the codes on machines: leave --testbed out, or name another one"
+        )
 
 
 @dataclass(frozen=True)

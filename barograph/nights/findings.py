@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from analysis.record.files import read_json, write_json_atomic
+from analysis.record.simulated import SIMULATED
 from barograph.errors import Say
 from barograph.nights.night_state import NIGHT_FILE, nights_folder
 from barograph.nights.outcome import COMPLETE
@@ -137,7 +138,8 @@ def finding_line(finding: Finding) -> str:
 def _headline(findings: Findings, record: Mapping[str, Any]) -> str:
     news = len(findings.alarms)
     said = f"{news} newly confirmed regression{'s' * (news != 1)}" if news else "no newly confirmed regression"
-    return f"Barograph, suite {record['suite']}, night {record['night']} ({record['status']}): {said}"
+    how = f", {SIMULATED}" if record["testbed"] == SIMULATED else ""
+    return f"Barograph, suite {record['suite']}, night {record['night']} ({record['status']}{how}): {said}"
 
 
 def _notable_findings(findings: Findings) -> list[Finding]:

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from analysis.record.simulated import SIMULATED
 from barograph.errors import Interrupted, blame_of, message_of
 from barograph.nights import night_state, outcome
 from barograph.nights.commits import head
@@ -24,12 +25,14 @@ from barograph.nights.night_state import BEGUN, WAITING, Night, NightEntry
 from barograph.nights.outcome import claims_of, numbers_of
 from barograph.nights.suite import Choice, Suite
 from barograph.plan import durations
-from barograph.plan.checks import machine_requests, testbed_without_options
+from barograph.plan.checks import machine_requests, testbed_of, testbed_without_options
 from barograph.plan.experiment import Experiment
+from barograph.plan.simulation import is_simulated
 from barograph.series import run_record
 from barograph.series.results import results
 from barograph.series.series import Series, read_series, set_deadline
 from barograph.settings import holder, results_root
+from inventory.simulated import SimulatedTestbed
 
 
 def facts_of_box(testbed: str) -> dict[str, Any]:
@@ -37,6 +40,9 @@ def facts_of_box(testbed: str) -> dict[str, Any]:
     from barograph.series.provenance import MEASUREMENT, box_facts, versions
     from inventory.local.rootfs import JRE
 
+    if testbed == SIMULATED:
+        none = f"none: {SIMULATED}"
+        return {"testbed": testbed, "storm": none, "java": none, "measurement": MEASUREMENT, "host": {}}
     box = box_facts() if testbed_without_options(testbed).place == "this_box" else {}
     host = {key: box[key] for key in ("cpu_model", "cpus") if key in box}
     return {"testbed": testbed, "storm": versions()["storm"], "java": JRE, "measurement": MEASUREMENT, "host": host}
@@ -52,9 +58,17 @@ def facts_of_experiment(experiment: Experiment, box: Mapping[str, Any]) -> dict[
     testbed = {key: value for key, value in data["testbed"].items() if key != "options"}
     mine = data["testbed"].get("options", {}).get(experiment.testbed.name, {})
     testbed["options"] = {key: value for key, value in mine.items() if key != "budget_usd"}
+    if is_simulated(experiment):  # also what it leaves to the simulator's defaults, which a later version may change
+        testbed["options"] = _simulated_options(experiment)
     # What differs in a variant's topology; nights from before it could have no such key.
     own = {variant["name"]: variant["topology"] for variant in data["variants"] if variant["topology"]}
     return {**box, "testbed": testbed, "types": list(distinct.values()), **plan, **({"variants": own} if own else {})}
+
+
+def _simulated_options(experiment: Experiment) -> dict[str, Any]:
+    testbed = testbed_of(experiment.testbed)
+    assert isinstance(testbed, SimulatedTestbed), "else it is not simulated"
+    return {**testbed.options.model_dump(), "costs": asdict(testbed.costs)}
 
 
 def fact_lines(box: Mapping[str, Any], experiments: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

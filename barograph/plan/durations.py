@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from analysis.record.simulated import SIMULATED
 from barograph.plan.events.kind import DRAIN_S, GIVE_BACK_S, REGISTER_S, SCALE_ATTEMPTS
 from barograph.plan.experiment import Experiment
 from playbooks.runner import LIMITS_S as PLAYS_S
@@ -67,16 +68,23 @@ class Overhead:
     run_s: float = 55.0  # of each
     boot_s: float = 90.0  # of a scale-out whose machines boot
     closing_s: float = 45.0  # after the last run: release and analysis
+    pace: float = 1.0  # seconds that pass in one second of a run: far less where it is simulated
     runs: int = 0  # how many measured runs it is from
 
 
 DEFAULT_OVERHEAD = Overhead()
+SIMULATED_OVERHEAD = Overhead(opening_s=2.0, pace=0.02)  # a few machines on one core, until runs have been simulated
 
 
-def run_s(experiment: Experiment, overhead: Overhead = DEFAULT_OVERHEAD) -> float:
-    """A run's expected length in seconds, where everything is steady at its floor."""
+def default_overhead(testbed: str) -> Overhead:
+    return SIMULATED_OVERHEAD if testbed == SIMULATED else DEFAULT_OVERHEAD
+
+
+def run_s(experiment: Experiment, overhead: Overhead | None = None) -> float:
+    """How many seconds a run is expected to take, where everything is steady at its floor."""
+    known = overhead or default_overhead(experiment.testbed.name)
     watched_s = sum(_watched_s(experiment, place) for place in _places(experiment))
-    return watched_s + overhead.run_s + _boots(experiment) * overhead.boot_s
+    return (watched_s + known.run_s + _boots(experiment) * known.boot_s) * known.pace
 
 
 def _watched_s(experiment: Experiment, place: int | None) -> float:
@@ -94,9 +102,10 @@ def longest_run_s(experiment: Experiment) -> float:
     return watched_s + FIRST_TUPLE_S + events_s + LONGEST_PLAYBOOKS_S + switch_s + boots_s
 
 
-def series_s(experiment: Experiment, runs: int, overhead: Overhead = DEFAULT_OVERHEAD) -> float:
+def series_s(experiment: Experiment, runs: int, overhead: Overhead | None = None) -> float:
     """Of a series' execution with that many runs to do."""
-    return overhead.opening_s + runs * run_s(experiment, overhead) + overhead.closing_s if runs else 0.0
+    known = overhead or default_overhead(experiment.testbed.name)
+    return known.opening_s + runs * run_s(experiment, known) + known.closing_s if runs else 0.0
 
 
 def longest_series_s(experiment: Experiment, runs: int) -> float:

@@ -16,9 +16,10 @@ from typing import Any, Protocol
 
 from analysis.errors import RecordError
 from analysis.record.files import RunPaths, append_event, read_json, write_json_atomic
+from analysis.record.simulated import first_date_s
 from barograph.errors import blame_of, message_of
 from barograph.plan.blocks import PlannedRun
-from barograph.plan.durations import DEFAULT_OVERHEAD, Overhead
+from barograph.plan.durations import Overhead, default_overhead
 from barograph.plan.experiment import TestbedChoice, variant_data
 from barograph.settings import results_root
 
@@ -64,6 +65,8 @@ class RunRecord:
         """Keeps the record as it stands; the last status wins, the first failure stays."""
         self.document["status"] = status
         self.document["ended_s"] = self.clock.now()
+        if (date_s := self.document.get("date_s")) is not None:  # simulated: its other times say nothing of that
+            self.document["wall_s"] = time.time() - date_s
         if isinstance(error, Exception) and self.document["failure"] is None:
             self.document["failure"] = _failure_facts(error, self.document["phases"])
         self._save()
@@ -162,7 +165,10 @@ class MonotonicClock:
             yield
         finally:
             over.set()
-            thread.join()
+            thread.join(ACTION_S)
+
+
+ACTION_S = 30.0  # of what is done each second, at most: a call of the policy service has a limit of 5 s
 
 
 class Listener(Protocol):
@@ -176,20 +182,29 @@ NEWEST_SERIES = 5  # the newest; older ones were measured with other code
 
 def median_overhead(choice: TestbedChoice) -> Overhead:
     """Medians over complete runs on this testbed that had their joining machines in the same way; else the default."""
-    openings, runs, boots = [], [], []
+    openings, runs, boots, paces = [], [], [], []
     for folder, document in _newest_series(choice):
         mine = [run for path in folder.glob("runs/*") if (run := read_run(path)) and run["status"] == "complete"]
         runs += [overhead_of(run) for run in mine]
         boots += [_phase_s(phase) for run in mine for phase in run["phases"] if phase["name"] == "boot"]
         openings += _opening_s(document, mine)
+        paces += [pace for run in mine if (pace := _pace(run)) is not None]
+    default = default_overhead(choice.name)
     if not runs:
-        return DEFAULT_OVERHEAD
-    overhead = replace(DEFAULT_OVERHEAD, run_s=median(runs), runs=len(runs))
+        return default
+    overhead = replace(default, run_s=median(runs), runs=len(runs))
     return replace(
         overhead,
         opening_s=median(openings) if openings else overhead.opening_s,
         boot_s=median(boots) if boots else overhead.boot_s,
+        pace=median(paces) if paces else overhead.pace,
     )
+
+
+def _pace(run: Mapping[str, Any]) -> float | None:
+    """Seconds that a simulated second took; None of a run on machines, or one whose record does not say."""
+    simulated_s = float(run["ended_s"]) - float(run["started_s"])
+    return None if run.get("wall_s") is None or simulated_s <= 0 else float(run["wall_s"]) / simulated_s
 
 
 def overhead_of(run: dict[str, Any]) -> float:
@@ -202,8 +217,8 @@ def overhead_of(run: dict[str, Any]) -> float:
 def _opening_s(document: dict[str, Any], runs: list[dict[str, Any]]) -> list[float]:
     """From the opening to the first run of that execution."""
     opened_s = float(document["opened_s"])
-    begun = [float(run["started_s"]) - opened_s for run in runs if is_of_execution(run, opened_s)]
-    return [min(begun)] if begun and min(begun) >= 0 else []  # else the clock was set back
+    begun = first_date_s(run for run in runs if is_of_execution(run, opened_s))
+    return [begun - opened_s] if begun is not None and begun >= opened_s else []  # else the clock was set back
 
 
 def _newest_series(choice: TestbedChoice) -> Iterator[tuple[Path, dict[str, Any]]]:

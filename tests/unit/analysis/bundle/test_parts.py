@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis import provenance
-from analysis.bundle import archive, content, environment, reduction, remake, reproduction
+from analysis.bundle import archive, content, environment, readme, reduction, remake, reproduction
 from analysis.bundle.archive import Entry
 from analysis.errors import BundleError
 from barograph.settings import ROOT
@@ -263,3 +263,15 @@ def test_files_that_say_the_same_are_the_same(kind: str, ours: str, theirs: str,
         ["x: only in the bundle"],
         [],
     )
+
+
+def test_the_readme_of_simulated_runs_says_so_and_asks_for_no_machines() -> None:
+    words = "**Simulated, not measured**: no machine and no Storm ran."
+
+    def text(testbed: str) -> str:
+        series = {"series_id": "s", "experiment": "stela/star", "spec": {"testbed": {"name": testbed}}}
+        facts = environment.Facts(series, {}, {}, {})
+        return readme.text(readme.ReadmeContent("Star", None, facts, [], [], {}, []))
+
+    assert words in text("simulated") and "To simulate again, take the code" in text("simulated")
+    assert words not in text("local") and "To measure again, on machines of your own, take" in text("local")

@@ -151,6 +151,10 @@ def test_a_a_comparisons_beside_it_count_only_in_the_same_conditions(tmp_path: P
     assert not row(compare(root), "throughput_after").floor_on_record, "other samples scatter otherwise"
     small_tables.write(paths, "runs", [run | {"measurement": 1} for run in runs])
     assert row(compare(root), "throughput_after").floor_on_record, "as a record that does not say"
+    facts = json.dumps(json.loads(runs[0]["harness_facts"]) | {"simulated": {"costs": {"hop_ms": 1.0}}})
+    small_tables.write(paths, "runs", [run | {"harness_facts": facts} for run in runs])
+    assert not row(compare(root), "throughput_after").floor_on_record, "a model scatters otherwise"
+    small_tables.write(paths, "runs", [run | {"measurement": 1} for run in runs])
     for change in ({"durations": {"horizon_s": 600}}, {"topology": {"name": "linear"}},
                    {"variants": [{"topology": {"parameters": {"work_ms": 2}}}]}):  # fmt: skip
         ask(tmp_path / "20260102-000000-aa", change)

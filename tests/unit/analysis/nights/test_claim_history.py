@@ -56,6 +56,18 @@ def test_a_night_without_a_verdict_is_passed_over_and_the_turn_is_told_where_it_
     assert (turn.claim, turn.before, turn.after, turn.since, turn.last) == ("S06/star", "met", "unmet", 3, 0)
 
 
+def test_simulated_nights_of_a_suite_have_no_part_in_the_history_of_those_on_machines() -> None:
+    met, unmet = [row("reproduced")], [row("differs", direction="opposite")]
+    where = ("local", "simulated", "local")
+    both = [night(i, "quick", [experiment(STAR, {}, claims=rows)], testbed=testbed)
+            for i, (rows, testbed) in enumerate(zip((met, unmet, met), where, strict=True))]  # fmt: skip
+    (claim,) = claim_histories(parsed(both))
+    assert [cell.verdict for cell in claim.cells] == ["met", "not run", "met"]
+    assert verdict_changes([claim]) == ()
+    (claim,) = claim_histories(parsed(both[:2]))
+    assert [cell.verdict for cell in claim.cells] == ["not run", "unmet"]
+
+
 def test_verdicts_by_another_rule_are_not_compared_and_the_reader_is_told() -> None:
     old, unmet = row("reproduced"), row("differs", direction="opposite") | {"v": 2}
     series = nights([old], [old], [unmet], [row("not run", measured=None) | {"v": 2}])

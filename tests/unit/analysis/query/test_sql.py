@@ -6,6 +6,7 @@ import json
 import math
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -145,3 +146,25 @@ def test_series_that_nobody_analysed_are_said(tmp_path: Path, capsys: pytest.Cap
     (folder / "series.json").write_text("{}")
     assert cli.main(["sql", "select 1"]) == 2
     assert "none of 1 series (here) is analysed; barograph report SERIES does it" in capsys.readouterr().err
+
+
+def test_simulated_rows_never_stand_among_measured_ones(tmp_path: Path) -> None:
+    ids = {"local": "20260101-000000-aa", "simulated": "20260102-000000-bb", "ec2": "20260103-000000-cc"}
+    folders = {name: tmp_path / "results" / "stela" / "star" / series_id for name, series_id in ids.items()}
+    for name, folder in folders.items():
+        folder.mkdir(parents=True)
+        (folder / "series.json").write_text(json.dumps({"v": 1, "spec": {"testbed": {"name": name}}}))
+    notes: list[str] = []
+
+    def chosen(**asked: str) -> list[Path]:
+        nothing: dict[str, Any] = {"series": None, "experiment": None}
+        notes.clear()
+        request = cli_sql.SqlRequest("select 1", format="table", to=None, limit=None, **(nothing | asked))
+        return cli_sql._select_series(request, notes.append)[1]
+
+    assert chosen() == chosen(experiment="stela/star") == [folders["local"], folders["ec2"]]
+    assert notes == ["1 simulated series is left out; --testbed simulated asks it"]
+    assert chosen(testbed="simulated") == [folders["simulated"]] and notes == []
+    assert chosen(series="stela/star") == [folders["ec2"]] and notes == []
+    assert chosen(series=ids["simulated"]) == [folders["simulated"]]
+    assert notes == [f"{ids['simulated']} is simulated"]

@@ -153,3 +153,13 @@ def test_a_topology_that_differs_from_the_experiments_is_said() -> None:
     for topology, said in ((changes, "parameters: ms_per_character = 0.4"), (None, None)):
         facts = dict(run_page.facts(run, {"variant": {"topology": topology}}, []))
         assert facts.get("topology differs") == said
+
+
+def test_a_simulated_run_says_when_it_was_made_and_when_its_own_time_began() -> None:
+    run = {"run_id": RUN, "order": 1, **NULLS, "started_s": 1_767_225_600.0, "ended_s": 1_767_225_700.0}
+    facts = dict(run_page.facts(run, {}, []))
+    assert facts["start"] == "2026-01-01 00:00:00 UTC" and "start in simulated time" not in facts
+    how = {"harness_facts": json.dumps({"simulated": {"seed": 1}}), "date_s": 1_795_500_000.0}
+    facts = dict(run_page.facts(run | how, {}, []))
+    assert facts["start"] == "2026-11-24 06:00:00 UTC"
+    assert facts["start in simulated time"] == "2026-01-01 00:00:00 UTC" and facts["duration"] == "100 s"

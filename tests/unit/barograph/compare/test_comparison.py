@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from barograph.cli import main
 from barograph.compare import record
 from barograph.compare.budget import Budget
 from barograph.compare.comparison import Comparison, Pair, Question, derive, remarks, require_topology
@@ -112,6 +113,22 @@ def test_one_of_several_topologies_is_asked_about(both: Experiment, monkeypatch:
         require_topology(both, known)
     with pytest.raises(ExperimentError, match=r"--topology is 'three'; .* has one, two, all$"):
         require_topology(both, "three")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["compare", "main", "nowhere"],
+        ["bisect", "HEAD~1", "HEAD", "--variant", "stela", "--metric", "throughput_after"],
+    ],
+)
+def test_two_codes_are_not_simulated_and_what_is_possible_is_said(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--experiment", "stela/star", "--testbed", "simulated"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("configuration: testbed is simulated, and a comparison is of two codes: the simulator runs")
+    assert "`barograph run stela/star --testbed simulated` puts them side by side" in line
 
 
 @pytest.mark.parametrize(

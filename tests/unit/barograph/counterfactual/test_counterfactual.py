@@ -153,6 +153,17 @@ def test_a_policy_that_does_not_answer_the_events_is_refused(recorded: Path) -> 
             variants_for(scaled_in(recording), ("even",), {})
 
 
+def test_a_replay_of_a_simulated_run_says_what_it_is_of(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = "note: the run was simulated: its rounds, rates and times are a model's"
+    assert main(["replay", str(recorded), "--policy", "even"]) == 0
+    assert words in capsys.readouterr().out
+    document = json.loads((recorded / "run.json").read_text())
+    document["spec"]["testbed"]["name"] = "local"
+    (recorded / "run.json").write_text(json.dumps(document | {"harness_facts": {}}))
+    assert main(["replay", str(recorded), "--policy", "even"]) == 0
+    assert words not in capsys.readouterr().out
+
+
 def test_what_is_no_whole_recording_is_refused(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def refused(*words: str) -> str:
         assert main(["replay", *words]) == 2

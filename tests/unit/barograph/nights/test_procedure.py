@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from barograph.nights.procedure import fact_lines, facts_of_box, facts_of_experiment, fingerprint
+from barograph.plan import checks
 from barograph.plan.experiment import Experiment, load, with_changes
+from scheduler_plugins.simulator.work import Costs
 
 BOX = {"testbed": "fake", "storm": "2.8.3", "java": "17", "measurement": 2, "host": {}}
 pytestmark = pytest.mark.usefixtures("own_folders")
@@ -40,6 +42,24 @@ def test_machines_topology_plan_and_software_count(star: Experiment) -> None:
         of(star, host={"cpu_model": "other", "cpus": 2}),
     ]
     assert len({of(star), *others}) == len(others) + 1
+
+
+def test_a_simulated_night_is_of_no_storm_and_of_its_own_costs(
+    star: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box = facts_of_box("simulated")
+    assert (box["storm"], box["java"], box["host"]) == ("none: simulated", "none: simulated", {})
+    simulated = replace(star, testbed=replace(star.testbed, name="simulated", options={}))
+    same = with_options(simulated, {"costs": {"hop_ms": Costs().hop_ms}})
+    assert of(same) == of(simulated) != of(star), "a cost that is given is no other one than a default that is the same"
+    found = [of(simulated), *(of(with_options(simulated, each)) for each in ({"seed": 1}, {"costs": {"hop_ms": 9.0}}))]
+    assert len(set(found)) == 3
+    monkeypatch.setattr(checks.testbed_of(simulated.testbed), "costs", Costs(hop_ms=7.0))
+    assert of(simulated) not in found, "a later version has other defaults"
+
+
+def with_options(experiment: Experiment, options: dict[str, object]) -> Experiment:
+    return replace(experiment, testbed=replace(experiment.testbed, options={"simulated": options}))
 
 
 def test_the_box_counts_only_where_it_emulates() -> None:

@@ -14,11 +14,13 @@ from analysis import pipeline
 from analysis.claims import capacity
 from analysis.record.files import RunPaths, read_json, write_json_atomic
 from barograph.errors import RunBroken
+from barograph.plan.durations import DEFAULT_OVERHEAD, run_s
 from barograph.plan.experiment import Durations, Experiment, Variant, load
 from barograph.run.context import SeriesContext
 from barograph.run.monitor import steady_test
 from barograph.run.simulated_cluster import BEGIN_S, SimulatedClock, SimulatedCluster
 from barograph.series.results import complete_runs
+from barograph.series.run_record import median_overhead
 from barograph.series.series import Series, open_series
 from barograph.series_steps import attempt_next_run
 from inventory.simulated import SimulatedTestbed
@@ -28,7 +30,7 @@ from tests.support import worker_lines
 from topologies import catalogue
 
 OPENED_S = 1_767_225_600.0
-OF_A_SERIES = ("series_id", "git_commit", "git_dirty", "git_changes", "date_s")  # that a record names
+OF_A_SERIES = ("series_id", "git_commit", "git_dirty", "git_changes", "date_s", "wall_s")  # that a record names
 
 
 @pytest.fixture
@@ -135,6 +137,21 @@ def test_a_run_that_is_simulated_again_is_another_though_its_times_are_the_same(
     assert (after["started_s"], after["ended_s"]) == (before["started_s"], before["ended_s"])
     assert complete_runs(series.folder) != first and not series.is_reported()
     assert pipeline._run_stamp(RunPaths(folder))[1] != before["date_s"]
+
+
+def test_how_long_a_simulated_series_takes_is_learnt_in_seconds_that_pass(
+    star: Experiment, tmp_path: Path, heard: Any
+) -> None:
+    machines = replace(star, testbed=replace(star.testbed, name="local"))
+    assert run_s(star) < run_s(machines) / 20
+    (folder,) = run_all(*series_of(quick(star), tmp_path / "cluster", heard))
+    document = read_json(folder / "run.json")
+    simulated_s = document["ended_s"] - document["started_s"]
+    overhead = median_overhead(star.testbed)
+    assert 0 < document["wall_s"] < time.time() - document["date_s"] + 1
+    assert overhead.pace == pytest.approx(document["wall_s"] / simulated_s) and overhead.runs == 1
+    assert run_s(quick(star), overhead) == pytest.approx(document["wall_s"], rel=0.7)
+    assert median_overhead(machines.testbed) == DEFAULT_OVERHEAD, "runs on machines take as long as they took"
 
 
 def test_another_seed_gives_another_record(star: Experiment, tmp_path: Path, heard: Any) -> None:
