@@ -352,7 +352,7 @@ class _Step:
         counters = flow.counters
         thread_s = executed * layout.thread_s
         counters.executed += executed
-        counters.busy_s += executed * flow.service_s
+        counters.busy_s += executed * flow.service_s / now.speed  # who is slower is as busy
         counters.cpu_s += thread_s
         flow.arrivals = self._arrived / now.step_s
         placed = layout.machine >= 0
