@@ -134,16 +134,18 @@ def name_of(folder: Path) -> SeriesName:
     return SeriesName(read_series(folder).experiment.name, folder.name, len(runs))
 
 
-def judge_on(spark: SparkSession, folder: Path, costs: Mapping[str, float], into: Path, say: Say) -> Judgement:
-    """Simulate every complete run of the series, and set the same metrics side by side."""
+def judge_on(
+    spark: SparkSession, folder: Path, costs: Mapping[str, float], into: Path, say: Say, seeds: int = 1
+) -> Judgement:
+    """Simulate every complete run of the series with so many seeds, and set the same metrics side by side."""
     from analysis.ingest import tables
     from analysis.metrics import build
 
     real = SeriesPaths(folder)
     runs = [row["run_id"] for row in small_tables.rows(real, "runs") if row["status"] == "complete"]
-    simulated = simulate(folder, costs, into, runs, say)
+    simulated = simulate(folder, costs, into, runs, say, seeds)
     paths = SeriesPaths(simulated.folder)
-    if len(simulated.missing) < len(runs):
+    if any(paths.runs.glob("*/run.json")):
         say(f"analysing {simulated.folder}")
         tables.build_tables(spark, paths)
         build.build_metrics(spark, paths)
@@ -152,7 +154,7 @@ def judge_on(spark: SparkSession, folder: Path, costs: Mapping[str, float], into
 
 def calibrate(
     spark: SparkSession, estimates: Sequence[Estimate], fitted: Sequence[Path], judged: Sequence[Path], folder: Path,
-    today: date, say: Say,
+    today: date, say: Say, seeds: int = 1,
 ) -> Calibration:  # fmt: skip
     """Judge these costs and write everything into `folder`."""
     from analysis.report import calibration_page
@@ -161,7 +163,7 @@ def calibrate(
     judgements = []
     for real in judged:
         into = folder / SIMULATED / read_series(real).experiment.name / real.name
-        judgements.append(judge_on(spark, real, costs, into, say))
+        judgements.append(judge_on(spark, real, costs, into, say, seeds))
     validity = sum((validity_of(read_series(each).experiment.as_data()) for each in judged), Validity())
     validation = validation_of(today.isoformat(), estimates, [name_of(each) for each in fitted], judgements, validity)
     write(folder, validation)

@@ -15,6 +15,7 @@ from typing import Any
 
 from analysis.record.files import RunPaths, SeriesPaths, json_lines, write_json_atomic
 from barograph.errors import Say, message_of
+from barograph.plan.blocks import PlannedRun
 from barograph.plan.experiment import Experiment, Variant
 from barograph.plan.simulation import complaints
 from barograph.run.context import SeriesContext
@@ -59,28 +60,44 @@ def refusals(experiment: Experiment) -> dict[str, str]:
     return {variant.name: said for variant in experiment.variants if (said := why(variant))}
 
 
-def simulate(real: Path, costs: Mapping[str, float], into: Path, runs: Sequence[str], say: Say) -> SimulatedSeries:
-    """Simulate these runs of the series in the folder `real`; `into` becomes a series' folder with their records."""
+def simulate(
+    real: Path, costs: Mapping[str, float], into: Path, runs: Sequence[str], say: Say, seeds: int = 1
+) -> SimulatedSeries:
+    """Simulate these runs of the series in the folder `real`, each with so many seeds; `into` becomes a series' folder
+    with their records. With several seeds `stela-r1` is `stela-r1`, `stela-r2` …, the next one's follow."""
     series = read_series(real)
     experiment = as_simulated(series.experiment, costs)
     refused = refusals(experiment)
-    simulated = Series(into, experiment, series.opened_s)
+    simulated = Series(into, replace(experiment, repetitions=experiment.repetitions * seeds), series.opened_s)
     _write_document(real, simulated)
     missing: dict[str, str] = {}
-    for run in simulated.plan():
-        if run.run_id not in runs:
-            continue
+    for run in (run for run in series.plan() if run.run_id in runs):
         if run.variant.name in refused:
             missing[run.run_id] = refused[run.variant.name]
             continue
-        say(f"simulating {experiment.name} {run.run_id}")
-        try:
-            attempt_next_run(simulated, _context(simulated, SeriesPaths(real).run(run.run_id)), run)
-        except Exception as error:  # noqa: BLE001 - a run that fails here is missing on that side, and the page says why
-            missing[run.run_id] = message_of(error)
-        finally:
-            shutil.rmtree(into / CLUSTER, ignore_errors=True)
+        say(f"simulating {experiment.name} {run.run_id}{f' with {seeds} seeds' if seeds > 1 else ''}")
+        for seed in range(seeds):
+            if why := _simulate_run(simulated, _with_seed(run, seed, seeds), seed, SeriesPaths(real).run(run.run_id)):
+                missing[run.run_id] = why
     return SimulatedSeries(into, missing)
+
+
+def _with_seed(run: PlannedRun, seed: int, seeds: int) -> PlannedRun:
+    """Its topology and policy have the same seed; what happens by chance in the simulated world is another."""
+    number = (run.repetition - 1) * seeds + seed + 1
+    order = (run.order - 1) * seeds + seed + 1
+    return replace(run, run_id=f"{run.variant.name}-r{number}", repetition=number, block=number, order=order)
+
+
+def _simulate_run(simulated: Series, run: PlannedRun, seed: int, real: RunPaths) -> str:
+    """Why it failed; empty where it did not."""
+    try:
+        attempt_next_run(simulated, _context(simulated, real, seed), run)
+    except Exception as error:  # noqa: BLE001 - a run that fails here is missing on that side, and the page says why
+        return message_of(error)
+    finally:
+        shutil.rmtree(simulated.folder / CLUSTER, ignore_errors=True)
+    return ""
 
 
 def _write_document(real: Path, simulated: Series) -> None:
@@ -90,8 +107,8 @@ def _write_document(real: Path, simulated: Series) -> None:
     write_json_atomic(SeriesPaths(simulated.folder).series_json, {**document, **changed})
 
 
-def _context(series: Series, real: RunPaths) -> SeriesContext:
-    testbed = SimulatedTestbed(series.experiment.testbed.options[SimulatedTestbed.name])
+def _context(series: Series, real: RunPaths, seed: int) -> SeriesContext:
+    testbed = SimulatedTestbed({**series.experiment.testbed.options[SimulatedTestbed.name], "seed": seed})
     clock = SimulatedClock()
     folder = series.folder / CLUSTER
     cluster = SimulatedCluster(series.experiment, testbed, clock, folder, supervisor_ids=supervisor_ids(real))

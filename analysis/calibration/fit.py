@@ -223,6 +223,7 @@ def _thread_ms(run: RunSums, row: Row, costs: Costs) -> float:
 
 # --- machines, and starts of workers ---
 
+LEAST_CPU_S = 0.05  # of a machine and window, that is told from nothing
 OF_MACHINES = ("machine_idle_cores", "idle_cores", "remote_emit_ms", "remote_kb_ms")
 
 
@@ -253,7 +254,9 @@ def _machine_rows(run: RunSums, costs: Costs) -> Linear:
         x.append([row["machine_s"], worker_s, sent.remote / 1000, _kilobytes(sent, costs) / 1000])
         y.append(row["cpu_s"] - sum(_thread_ms(run, each, costs) for each in rows) / 1000)
     fixed = tuple(getattr(costs, name) for name in OF_MACHINES)
-    return Linear(OF_MACHINES, fixed, np.array(x).reshape(-1, 4), np.array(y))
+    # What is off is a share of what is used: a machine at rest says as much as a busy one.
+    weights = 1.0 / np.maximum(np.array(y), LEAST_CPU_S)
+    return Linear(OF_MACHINES, fixed, np.array(x).reshape(-1, 4) * weights[:, None], np.array(y) * weights)
 
 
 def _kilobytes(sent: Deliveries, costs: Costs) -> float:

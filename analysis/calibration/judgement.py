@@ -35,11 +35,14 @@ MACHINE_CPU = "machine_cpu_points"
 
 @dataclass(frozen=True)
 class Value:
-    """Over runs of one variant. `censored`: half of them or more never got there, and `value` is the horizon."""
+    """Over runs of one variant. `censored`: half of them or more never got there, and `value` is the horizon. `low` to
+    `high`: of these runs; `high` None: one never got there."""
 
     value: float | None
     runs: int
     censored: bool = False
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,16 @@ class Cell:
         if not self.is_ratio:
             return simulated - real
         return 100.0 * (simulated / real - 1.0) if real else None
+
+    @property
+    def is_inside(self) -> bool | None:
+        """Whether the real value lies among what chance gives the simulated runs; None of fewer than three."""
+        real, simulated = self.real, self.simulated
+        if real.value is None or simulated.low is None or simulated.runs < 3:
+            return None
+        if real.censored:
+            return simulated.high is None
+        return simulated.low <= real.value and (simulated.high is None or real.value <= simulated.high)
 
     @property
     def words(self) -> str:
@@ -119,20 +132,26 @@ class Judgement:
 
 
 def judge(real: SeriesPaths, simulated: SeriesPaths, missing: Mapping[str, str]) -> Judgement:
-    """Both have been analysed; runs are told by their ids."""
-    variants = {row["run_id"]: row["variant"] for row in rows(real, "runs") if row["status"] == "complete"}
+    """Both have been analysed. A run of the one may be several of the other, with other seeds."""
+    variants, simulated_variants = (complete_runs(paths) for paths in (real, simulated))
     experiment = next((row["experiment"] for row in rows(real, "runs") if row["experiment"]), real.root.parent.name)
-    sides = [values_of(partial(rows, paths), variants) for paths in (real, simulated)]
+    of_sides = ((real, variants), (simulated, simulated_variants))
+    sides = [values_of(partial(rows, paths), of_side) for paths, of_side in of_sides]
     cells = cells_of(experiment, *sides)
     return Judgement(
         experiment=experiment,
         series_id=real.root.name,
         cells=cells,
-        machines=machine_cells(experiment, rows(real, "cpu"), rows(simulated, "cpu"), variants),
+        machines=machine_cells(experiment, *(machine_means(rows(paths, "cpu"), of) for paths, of in of_sides)),
         rankings=rankings(cells),
         runs=len(variants),
         missing=missing,
     )
+
+
+def complete_runs(paths: SeriesPaths) -> dict[str, str]:
+    """The variant of each complete run."""
+    return {row["run_id"]: row["variant"] for row in rows(paths, "runs") if row["status"] == "complete"}
 
 
 Reader = Callable[[str], list[Row]]
@@ -152,12 +171,15 @@ def values_of(read: Reader, variants: Mapping[str, str]) -> dict[Key, Value]:
 
 def over_runs(name: str, of_runs: Sequence[Row]) -> Value:
     """The mean; of times of convergence the median, in which a run that never got there is the longest."""
+    values = [math.inf if row["censored"] else float(row["value"]) for row in of_runs]
+    ends = tuple(None if math.isinf(end) else end for end in (min(values), max(values)))
     if not name.startswith(CONVERGENCE):
-        return Value(fmean(row["value"] for row in of_runs), len(of_runs))
-    middle = median(math.inf if row["censored"] else row["value"] for row in of_runs)
+        mean = fmean(row["value"] for row in of_runs)
+        return Value(mean, len(of_runs), low=ends[0], high=ends[1])
+    middle = median(values)
     if math.isinf(middle):
-        return Value(max(row["value"] for row in of_runs), len(of_runs), censored=True)
-    return Value(middle, len(of_runs))
+        return Value(max(row["value"] for row in of_runs), len(of_runs), True, *ends)
+    return Value(middle, len(of_runs), False, *ends)
 
 
 def mean_latencies(latency: Iterable[Row], intervals: Iterable[Row]) -> list[Row]:
@@ -189,17 +211,19 @@ def cells_of(experiment: str, real: Values, simulated: Values) -> tuple[Cell, ..
     return tuple(Cell(experiment, *key, real.get(key, NOTHING), simulated.get(key, NOTHING)) for key in keys)
 
 
+MachineKey = tuple[str, str, str, str]  # variant, event, phase, machine
+
+
 def machine_cells(
-    experiment: str, real: Iterable[Row], simulated: Iterable[Row], variants: Mapping[str, str]
+    experiment: str, real: Mapping[MachineKey, float], simulated: Mapping[MachineKey, float]
 ) -> tuple[MachineCell, ...]:
     """Machines of workers; the simulator has no master."""
-    sides = [_machine_means(side, variants) for side in (real, simulated)]
-    keys = sorted({*sides[0], *sides[1]}, key=lambda key: (key[0], event_order(key[1]), key[2] != "before", key[3]))
-    return tuple(MachineCell(experiment, *key, sides[0].get(key), sides[1].get(key)) for key in keys)
+    keys = sorted({*real, *simulated}, key=lambda key: (key[0], event_order(key[1]), key[2] != "before", key[3]))
+    return tuple(MachineCell(experiment, *key, real.get(key), simulated.get(key)) for key in keys)
 
 
-def _machine_means(found: Iterable[Row], variants: Mapping[str, str]) -> dict[tuple[str, str, str, str], float]:
-    values: dict[tuple[str, str, str, str], list[float]] = {}
+def machine_means(found: Iterable[Row], variants: Mapping[str, str]) -> dict[MachineKey, float]:
+    values: dict[MachineKey, list[float]] = {}
     for row in found:
         counts = row["run_id"] in variants and row["event_id"] != WHOLE_RUN and row["joins_at_scale"] is not None
         if counts and row["utilisation_mean"] is not None:
@@ -249,7 +273,8 @@ def _sign(value: float) -> int:
 @dataclass(frozen=True)
 class ErrorSummary:
     """Of one metric over all variants and events that have an error: sizes without their sign, and the mean with it.
-    `missing`: cells that one side lacks."""
+    `missing`: cells that one side lacks. `inside` of `ranges`: real values among what the simulated runs have by
+    chance."""
 
     metric: str
     words: str
@@ -259,6 +284,8 @@ class ErrorSummary:
     worst: float | None
     bias: float | None
     missing: int
+    inside: int = 0
+    ranges: int = 0
 
 
 def summaries(judgements: Sequence[Judgement]) -> list[ErrorSummary]:
@@ -270,6 +297,8 @@ def summaries(judgements: Sequence[Judgement]) -> list[ErrorSummary]:
         if mine:
             unit = "%" if mine[0].is_ratio else mine[0].unit
             summary = ErrorSummary(name, mine[0].words, unit, 0, None, None, None, 0)
+            inside = [cell.is_inside for cell in mine if cell.is_inside is not None]
+            summary = replace(summary, inside=sum(inside), ranges=len(inside))
             found.append(_summary(summary, [cell.error for cell in mine]))
     machines = [each for judgement in judgements for each in judgement.machines]
     if machines:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf, isfinite
 from pathlib import Path
 
 from analysis.calibration.judgement import CLEARLY, Cell, ErrorSummary, Judgement, MachineCell, Ranking, Value
@@ -35,7 +36,9 @@ class CellLine:
     unit: str
     real: str
     simulated: str
+    range: str  # of the simulated runs; empty of one
     error: str
+    is_outside: bool  # whether the real value lies outside of that range
 
 
 @dataclass(frozen=True)
@@ -96,10 +99,12 @@ def digits(value: float) -> str:
 
 
 def error_line(each: ErrorSummary) -> tuple[str, ...]:
-    """Metric, number of pairs, median, worst and mean error, and how many lack a side."""
+    """Metric, number of pairs, median, worst and mean error, how many lack a side, and how many real values lie among
+    those of the simulated runs."""
     sizes = (_with_unit(value, each.unit) for value in (each.median, each.worst))
     bias = MISSING if each.bias is None else change(each.bias, each.unit, 1)
-    return (each.words, str(each.cells), *sizes, bias, str(each.missing))
+    inside = f"{each.inside} of {each.ranges}" if each.ranges else MISSING
+    return (each.words, str(each.cells), *sizes, bias, str(each.missing), inside)
 
 
 def _with_unit(value: float | None, unit: str) -> str:
@@ -110,8 +115,18 @@ def cell_line(cell: Cell) -> CellLine:
     """As text; what one side lacks is shown as missing, and a time that was never reached as a bound."""
     return CellLine(
         cell.variant, cell.event_id, cell.words, cell.unit, value_text(cell.real), value_text(cell.simulated),
-        error_text(cell),
+        range_text(cell.simulated), error_text(cell), cell.is_inside is False,
     )  # fmt: skip
+
+
+def range_text(value: Value) -> str:
+    """From the least to the most of several runs; one that never got there is ∞."""
+    if value.low is None and value.high is None:
+        return ""
+    if value.runs < 2:
+        return ""
+    ends = (inf if end is None else end for end in (value.low, value.high))
+    return " to ".join(number(end, None if isfinite(end) and end != int(end) else 0) for end in ends)
 
 
 def value_text(value: Value) -> str:
@@ -128,7 +143,7 @@ def _machine_line(cell: MachineCell) -> CellLine:
     error = None if cell.real is None or cell.simulated is None else cell.simulated - cell.real
     return CellLine(
         cell.variant, cell.event_id, f"{cell.machine} {cell.phase}", "%", number(cell.real, 1),
-        number(cell.simulated, 1), MISSING if error is None else change(error, "points", 1),
+        number(cell.simulated, 1), "", MISSING if error is None else change(error, "points", 1), False,
     )  # fmt: skip
 
 
@@ -153,7 +168,8 @@ def downloads(judgements: Sequence[Judgement]) -> dict[str, tuple[Download, ...]
             "experiment": cell.experiment, "topology": cell.topology, "variant": cell.variant, "event": cell.event_id,
             "metric": cell.metric, "real": cell.real.value, "real_runs": cell.real.runs,
             "real_censored": cell.real.censored, "simulated": cell.simulated.value,
-            "simulated_runs": cell.simulated.runs, "simulated_censored": cell.simulated.censored, "error": cell.error,
+            "simulated_runs": cell.simulated.runs, "simulated_censored": cell.simulated.censored,
+            "simulated_low": cell.simulated.low, "simulated_high": cell.simulated.high, "error": cell.error,
         }
         for each in judgements
         for cell in each.cells

@@ -32,6 +32,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--on", nargs="+", default=[], metavar="OTHER", help="series that the costs are judged on, by simulating them"
     )
     command.add_argument(
+        "--seeds", type=int, default=5, metavar="N",
+        help="how often each run of OTHER is simulated, with another seed each time (default 5)",
+    )  # fmt: skip
+    command.add_argument(
         "--into", type=Path, metavar="FOLDER", help="where the costs and the page go; default: a new one below results"
     )
 
@@ -39,6 +43,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     from barograph import calibration
 
+    if options.seeds < 1:
+        raise ExperimentError(f"--seeds is {options.seeds}; allowed is a whole number of 1 or more")
     fitted, judged = (_folders(names) for names in (options.series, options.on))
     calibration.require_usable(fitted, judged)
     now = datetime.now(UTC)
@@ -50,7 +56,7 @@ def execute(options: argparse.Namespace) -> int:
 
         runs = [run for each in fitted for run in calibration.sums_of(spark, each)]
         estimates = fit_costs(runs)
-        found = calibration.calibrate(spark, estimates, fitted, judged, folder, now.date(), say)
+        found = calibration.calibrate(spark, estimates, fitted, judged, folder, now.date(), say, options.seeds)
     show(found, console)
     _keep(found)
     return 0
@@ -108,7 +114,7 @@ def costs_table(validation: Validation) -> Table:
 def errors_table(validation: Validation) -> Table:
     from analysis.report.calibration_page import error_line
 
-    table = _table("error of", "pairs", "median", "worst", "mean", "no pair")
+    table = _table("error of", "pairs", "median", "worst", "mean", "no pair", "inside")
     for each in validation.errors:
         table.add_row(*error_line(each))
     return table
@@ -122,12 +128,14 @@ def _show_judgement(judgement: Judgement, console: Console) -> None:
     say(f"{judgement.experiment} ({judgement.series_id}), {judgement.runs} runs")
     for run, why in sorted(judgement.missing.items()):
         say(f"{run} was not simulated: {why}")
-    names = ("topology", "variant", "event", "metric", "real", "simulated", "error")
+    names = ("topology", "variant", "event", "metric", "real", "simulated", "range", "error")
     rows = []
     for cell in judgement.cells:
         line = cell_line(cell)
         metric = f"{line.metric} ({line.unit})" if line.unit else line.metric
-        rows.append((cell.topology, line.variant, line.event, metric, line.real, line.simulated, line.error))
+        rows.append(
+            (cell.topology, line.variant, line.event, metric, line.real, line.simulated, line.range, line.error)
+        )
     # What all rows share is no column.
     shown = [place for place, name in enumerate(names) if name != "topology" or len({row[place] for row in rows}) > 1]
     table = _table(*(names[place] for place in shown))

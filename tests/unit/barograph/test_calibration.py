@@ -113,11 +113,11 @@ def test_what_one_topology_cannot_tell_apart_keeps_its_default(estimates: dict[s
     assert estimates["frame_bytes"].value is None and estimates["frame_bytes"].why
 
 
-def judged(world: World, name: str, costs: Costs) -> tuple[Judgement, Path]:
+def judged(world: World, name: str, costs: Costs, seeds: int = 1) -> tuple[Judgement, Path]:
     given = [Estimate(key, value, value, None, None, 1) for key, value in asdict(costs).items()]
     folder, real = world.folder / name, world.measured["saturated"]
     found = calibration.calibrate(
-        world.spark, given, [world.measured["calm"]], [real], folder, date(2026, 11, 24), lambda _: None
+        world.spark, given, [world.measured["calm"]], [real], folder, date(2026, 11, 24), lambda _: None, seeds
     )
     return found.judgements[0], folder
 
@@ -133,7 +133,9 @@ def test_a_series_simulated_with_its_own_costs_is_the_same(world: World) -> None
 def test_other_costs_are_seen_beside_the_real_ones(world: World) -> None:
     """Three times the start, a tenth of the tuples' CPU."""
     other = replace(GIVEN, start_cpu_s=1.5, stop_s=6.0, receive_ms=0.02, local_emit_ms=0.01, remote_emit_ms=0.015)
-    judgement, folder = judged(world, "other", other)
+    judgement, folder = judged(world, "other", other, seeds=3)
+    assert {cell.simulated.runs for cell in judgement.cells if cell.metric == "throughput_after"} == {3}
+    assert any(cell.simulated.low != cell.simulated.high for cell in judgement.cells), "chance is another's"
     errors = {(cell.variant, cell.metric): cell.error for cell in judgement.cells}
     running, cpu = errors["stela", "request_to_running_s"], errors["stela", "cpu_percent_after"]
     assert running is not None and running >= 3.0

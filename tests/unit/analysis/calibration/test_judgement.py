@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from scipy.stats import kendalltau
@@ -14,6 +15,7 @@ from analysis.calibration.judgement import (
     cells_of,
     kendall_tau,
     machine_cells,
+    machine_means,
     mean_latencies,
     over_runs,
     rankings,
@@ -50,9 +52,18 @@ def rows(*values: tuple[float, bool]) -> list[dict[str, object]]:
 
 
 def test_a_time_over_runs_is_the_median_in_which_who_never_got_there_is_last() -> None:
-    assert over_runs("convergence_sp_s", rows((40, False), (170, True), (60, False))) == Value(60, 3)
-    assert over_runs("convergence_sp_s", rows((40, False), (170, True))) == Value(170, 2, censored=True)
-    assert over_runs("throughput_after", rows((40, False), (60, False))) == Value(50, 2)
+    assert over_runs("convergence_sp_s", rows((40, False), (170, True), (60, False))) == Value(60, 3, False, 40, None)
+    assert over_runs("convergence_sp_s", rows((40, False), (170, True))) == Value(170, 2, True, 40, None)
+    assert over_runs("throughput_after", rows((40, False), (60, False))) == Value(50, 2, False, 40, 60)
+
+
+def test_a_real_value_lies_inside_or_outside_of_what_chance_gives_the_simulated_runs() -> None:
+    simulated = Value(50, 5, False, 40, 60)
+    assert cell("convergence_sp_s", Value(60, 1), simulated).is_inside is True
+    assert cell("convergence_sp_s", Value(70, 1), simulated).is_inside is False
+    assert cell("convergence_sp_s", Value(170, 1, censored=True), simulated).is_inside is False
+    assert cell("convergence_sp_s", Value(170, 1, censored=True), replace(simulated, high=None)).is_inside is True
+    assert cell("convergence_sp_s", Value(60, 1), replace(simulated, runs=2)).is_inside is None
 
 
 def test_a_cell_is_there_for_what_either_side_has() -> None:
@@ -83,9 +94,13 @@ def test_machines_that_only_one_side_has_are_missing_on_the_other() -> None:
         {**of, "machine": "master", "joins_at_scale": None, "utilisation_mean": 0.9},
         {**of, "machine": "m1", "joins_at_scale": False, "utilisation_mean": 0.5},
     ]
-    simulated = [{**of, "machine": "m2", "joins_at_scale": False, "utilisation_mean": 0.25}]
-    found = machine_cells("stela/star", real, simulated, {"stela-r1": "stela"})
-    assert [(each.machine, each.real, each.simulated) for each in found] == [("m1", 50.0, None), ("m2", None, 25.0)]
+    simulated = [
+        {**of, "machine": "m2", "joins_at_scale": False, "utilisation_mean": 0.25},
+        {**of, "run_id": "stela-r2", "machine": "m2", "joins_at_scale": False, "utilisation_mean": 0.75},
+    ]
+    variants = {"stela-r1": "stela", "stela-r2": "stela"}
+    found = machine_cells("stela/star", machine_means(real, variants), machine_means(simulated, variants))
+    assert [(each.machine, each.real, each.simulated) for each in found] == [("m1", 50.0, None), ("m2", None, 50.0)]
 
 
 @pytest.mark.parametrize("seed", range(20))

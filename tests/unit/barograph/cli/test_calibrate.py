@@ -83,6 +83,10 @@ def test_a_series_is_not_judged_by_what_was_fitted_to_it(capsys: pytest.CaptureF
     assert f"{folder.name} is given to fit to and to judge on; costs are judged on series that they were not" in said
 
 
+def test_a_run_is_simulated_once_at_least(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--seeds is 0; allowed is a whole number of 1 or more" in refusal(capsys, "stela/star", "--seeds", "0")
+
+
 def test_a_copy_of_a_series_is_no_other_series(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = series()
     copy = Path(shutil.copytree(folder, tmp_path / "copy" / folder.name))
