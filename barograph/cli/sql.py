@@ -216,6 +216,8 @@ def _select_series(request: SqlRequest, say: Say) -> tuple[Results, list[Path]]:
     mine = [folder for folder in folders if asked is None or "/".join(folder.parts[-3:-1]) == asked]
     chosen = [folder for folder in mine if is_of_testbed(folder, request.testbed)]
     left_out = [folder for folder in mine if folder not in chosen and is_simulated_series(folder)]
+    if left_out and not chosen:
+        raise ExperimentError(f"{simulated_words(len(left_out))}, and no other is there; add --testbed {SIMULATED}")
     if words := simulated_words(len(left_out)):
         say(f"{words}; --testbed {SIMULATED} asks {'it' if len(left_out) == 1 else 'them'}")
     if not mine and asked is not None:

@@ -15,6 +15,7 @@ from analysis.query import dictionary, sql
 from analysis.record.schemas import TABLES
 from barograph import cli
 from barograph.cli import sql as cli_sql
+from barograph.errors import ExperimentError
 from barograph.settings import ROOT
 from tests.support.series_by_hand import write_series
 
@@ -168,3 +169,7 @@ def test_simulated_rows_never_stand_among_measured_ones(tmp_path: Path) -> None:
     assert chosen(series="stela/star") == [folders["ec2"]] and notes == []
     assert chosen(series=ids["simulated"]) == [folders["simulated"]]
     assert notes == [f"{ids['simulated']} is simulated"]
+    for name in ("local", "ec2"):
+        (folders[name] / "series.json").unlink()
+    with pytest.raises(ExperimentError, match="1 simulated series is left out, and no other is there; add --testbed"):
+        chosen()
