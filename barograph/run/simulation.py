@@ -7,7 +7,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
+from uuid import UUID
 
 from analysis.record import worker_files
 from barograph.run.service_in_process import PatientDecisions
@@ -47,7 +49,8 @@ class Simulation:
         )
         self.silent: set[str] = set()  # machines whose samples do not reach the service
         self.absent: set[str] = set()  # that the testbed has back, or that never came
-        self.supervisor_ids: Mapping[str, str] = {}  # by machine; the order in which Nimbus lists them. Else its name
+        self.supervisor_ids: Mapping[str, str] = {}  # by machine, of a recorded run; others are drawn
+        self._id_seed = options.seed
         self._workers = WorkerLines(float(options.sample_s))
         self._machines = MachineLines(float(options.sample_s))
         self._files = SampleFiles(folder)
@@ -119,7 +122,8 @@ class Simulation:
         """Its supervisor works, and Nimbus hears of it."""
         size = next(each for each in self.world.machines if each.name == machine)
         ports = tuple(range(FIRST_PORT, FIRST_PORT + size.slots))
-        self.nimbus.machine_up(Supervisor(machine, self.supervisor_ids.get(machine, machine), ports))
+        supervisor_id = self.supervisor_ids.get(machine) or drawn_id(self._id_seed, machine)
+        self.nimbus.machine_up(Supervisor(machine, supervisor_id, ports))
 
     def is_registered(self, machine: str) -> bool:
         return any(each.name == machine and each.alive for each in self.nimbus.cluster().supervisors)
@@ -129,6 +133,13 @@ class Simulation:
             self._workers.traced.add(topology.topology_id)
         self.world.submit(topology.topology_id, work)
         self.nimbus.submit(topology)
+
+
+def drawn_id(seed: int, machine: str) -> str:
+    """A supervisor's id, the same in all runs with the seed. Nimbus goes through machines in the order of these, which
+    Storm draws on each machine: one that joins is rarely the last, so that most workers have others after a rebalance.
+    """
+    return str(UUID(int=Random(f"{seed} {machine}").getrandbits(128)))
 
 
 class SampleFiles:

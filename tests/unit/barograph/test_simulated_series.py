@@ -1,0 +1,75 @@
+"""A real series simulated once more: whose runs, with which seeds, on machines in which order."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis.record.files import RunPaths, read_json, write_json_atomic
+from barograph.plan.experiment import Code, Durations, Experiment, Variant, load
+from barograph.run.simulation import drawn_id
+from barograph.simulated_series import simulate, supervisor_ids
+
+SHORT = Durations(warm_up_floor_s=10, warm_up_ceiling_s=10, after_floor_s=20, horizon_s=20)
+STAR = replace(load("stela/star"), repetitions=1, durations=SHORT)
+
+
+def real_series(folder: Path, experiment: Experiment) -> Path:
+    document = {"v": 1, "series_id": folder.name, "experiment": experiment.name, "spec": experiment.as_data()}
+    write_json_atomic(folder / "series.json", {**document, "opened_s": 1.0})
+    return folder
+
+
+def machines_of(folder: Path, run: str) -> list[str]:
+    """In the order in which the policy saw them last."""
+    line = json.loads((folder / "runs" / run / "decisions.jsonl").read_text().splitlines()[-1])
+    return [each["name"] for each in line["request"]["machines"]]
+
+
+def test_a_run_is_simulated_with_several_seeds_and_each_is_another_run(tmp_path: Path) -> None:
+    real = real_series(tmp_path / "real", replace(STAR, variants=STAR.variants[:1]))
+    found = simulate(real, {"noise": 0.1}, tmp_path / "sim", ["even_rebalance-r1"], lambda _: None, seeds=2)
+    assert found.missing == {}
+    documents = [read_json(tmp_path / "sim" / "runs" / f"even_rebalance-r{n}" / "run.json") for n in (1, 2)]
+    assert [each["status"] for each in documents] == ["complete", "complete"]
+    assert [each["harness_facts"]["simulated"]["seed"] for each in documents] == [0, 1]
+    assert {each["seed"] for each in documents} == {STAR.seed}, "the input is the same"
+    assert all(each["harness_facts"]["simulated"]["costs"]["noise"] == 0.1 for each in documents)
+    assert not (tmp_path / "sim" / ".cluster").exists()
+
+
+def test_what_cannot_be_simulated_is_missing_with_a_reason(tmp_path: Path) -> None:
+    coded = Variant("branch", "stela", code=Code(commit="a" * 40))
+    real = real_series(tmp_path / "real", replace(STAR, variants=(coded,)))
+    found = simulate(real, {}, tmp_path / "sim", ["branch-r1"], lambda _: None)
+    assert "variants.branch.code: the simulator has the policies of the work tree only" in found.missing["branch-r1"]
+
+
+def test_machines_come_in_the_order_of_the_recorded_supervisors(tmp_path: Path) -> None:
+    real = real_series(tmp_path / "real", replace(STAR, variants=STAR.variants[:1]))
+    run = real / "runs" / "even_rebalance-r1"
+    run.mkdir(parents=True)
+    recorded = [{"name": f"m{n}", "supervisor_id": f"{9 - n}-id"} for n in range(1, 6)]
+    lines = [json.dumps({"request": {"machines": part}}) for part in (recorded[:4], recorded)]
+    (run / "decisions.jsonl").write_text("\n".join([lines[0], "{", lines[1]]))
+    assert supervisor_ids(RunPaths(run)) == {each["name"]: each["supervisor_id"] for each in recorded}
+    simulate(real, {}, tmp_path / "sim", [run.name], lambda _: None)
+    assert machines_of(tmp_path / "sim", run.name) == ["m5", "m4", "m3", "m2", "m1"]
+
+
+def test_where_nothing_is_recorded_the_order_is_drawn_and_the_same_for_a_seed() -> None:
+    orders = {tuple(sorted((f"m{n}" for n in range(1, 6)), key=lambda name: drawn_id(seed, name))) for seed in range(9)}
+    assert len(orders) > 5
+    assert drawn_id(3, "m1") == drawn_id(3, "m1") != drawn_id(3, "m2")
+    assert len({order.index("m5") for order in orders}) > 1, "who joins is not always the last"
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_no_run_that_was_not_asked_for_is_simulated(seeds: int, tmp_path: Path) -> None:
+    real = real_series(tmp_path / "real", replace(STAR, repetitions=2))
+    simulate(real, {}, tmp_path / "sim", ["stela-r2"], lambda _: None, seeds=seeds)
+    runs = {path.name for path in (tmp_path / "sim" / "runs").iterdir()}
+    assert runs == {f"stela-r{n}" for n in range(seeds + 1, 2 * seeds + 1)}
