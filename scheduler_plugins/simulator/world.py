@@ -115,8 +115,6 @@ class World:
         self._keys: tuple[WorkerKey, ...] = ()
         self._is_stale = True
         self._sampled_s = self.now
-        self._speed: Floats = np.ones(0)
-        self._idle = MachineCounters.zero(len(self.machines))
         self._cut: list[Sample] = []  # that nobody has taken yet
 
     # What a scheduler and a harness do to it
@@ -126,7 +124,6 @@ class World:
         if machine.name not in self._row:
             self._row[machine.name] = len(self.machines)
             self.machines.append(machine)
-            self._idle = _grown(self._idle, len(self.machines))
         self.loads.pop(machine.name, None)
         self._is_stale = True
 
@@ -237,7 +234,6 @@ class World:
             carry_over(self._flow, flow, ready)
             self._cut[-1].counters.lost[:] += self._flow.counters.lost
         self._flow, self._keys, self._is_stale = flow, keys, False
-        self._speed = np.ones(layout.size)
 
     def _step(self, step_s: float) -> None:
         assert self._flow is not None
@@ -246,10 +242,6 @@ class World:
         loads = [self.loads.get(machine.name, Load()) for machine in self.machines]
         cores = [m.cores * load.speed if load.is_alive else 0.0 for m, load in zip(self.machines, loads, strict=True)]
         limits = [m.bandwidth_mbit * 125_000.0 if m.bandwidth_mbit else math.inf for m in self.machines]
-        variation = self._variation(layout, step_s)
-        if variation.any():
-            spread = np.sqrt(np.log1p(variation**2))  # lognormal, so that its mean is 1 whatever the variation
-            self._speed = np.exp(spread * self._random.standard_normal(layout.size) - spread**2 / 2)
         self._flow.step(
             Conditions(
                 begin=self.now,
@@ -262,11 +254,19 @@ class World:
                 reaches=self._reaches(loads),
                 others=others,
                 others_machine=others_machine,
-                speed=self._speed,
+                speed=self._speed(layout, step_s),
                 hop_s=self.costs.hop_ms / 1000.0,
                 remote_hop_s=self.costs.remote_hop_ms / 1000.0,
             )
         )
+
+    def _speed(self, layout: Layout, step_s: float) -> Floats:
+        """Of each executor in this step, by chance: lognormal, so that its mean is 1 whatever the variation."""
+        variation = self._variation(layout, step_s)
+        if not variation.any():
+            return np.ones(layout.size)
+        spread = np.sqrt(np.log1p(variation**2))
+        return np.asarray(np.exp(spread * self._random.standard_normal(layout.size) - spread**2 / 2))
 
     def _variation(self, layout: Layout, step_s: float) -> Floats:
         """Standard deviation of what each executor can do in a step, as a share of it.
@@ -479,13 +479,3 @@ def _give_up(flow: Flow, whose: Flags, part: slice) -> None:
     waiting = np.where(whose[part], flow.queues.waiting[part], 0.0)
     flow.counters.missed[part] += waiting
     flow.queues.waiting[part] -= waiting
-
-
-def _grown(counters: MachineCounters, machines: int) -> MachineCounters:
-    return replace(
-        counters,
-        **{
-            name: np.concatenate([getattr(counters, name), np.zeros(machines - len(getattr(counters, name)))])
-            for name in ("cpu_s", "sent_bytes", "received_bytes")
-        },
-    )

@@ -204,6 +204,24 @@ def test_a_long_step_gives_what_short_ones_do() -> None:
     assert found[1] == pytest.approx(found[0], rel=0.02)
 
 
+def test_chance_does_not_outlast_the_work_that_it_is_about() -> None:
+    """A backlog of tuples of different costs is worked off; from then on everything is as without it."""
+    work = chain(100.0, [10.0], 2)
+    scattered = replace(work, components=(work.components[0], replace(work.components[1], cost_cv2=1.0)))
+    busy = []
+    for each in (work, scattered):
+        world, totals = world_of(each), Totals()
+        world.advance(1010, totals.take)
+        world.pause("x-1", True)
+        world.advance(1040, totals.take)
+        world.pause("x-1", False)
+        world.advance(1120, totals.take)
+        last = totals.samples[-1]
+        assert totals.waiting["bolt_1"] == 0.0
+        busy.append(last.counters.busy_s[~last.layout.is_spout])
+    assert busy[1] == pytest.approx(busy[0])
+
+
 def test_noise_comes_from_the_seed() -> None:
     def executed(seed: int) -> float:
         world, totals = world_of(chain(200.0, [20.0], 2), costs=replace(FREE, noise=0.1), seed=seed), Totals()
