@@ -18,6 +18,7 @@ from typing import Any
 from analysis.claims import rules
 from analysis.claims.exact import judge_exact
 from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT, BlockId, Conditions, Key, LedgerRow, Value
+from analysis.claims.model_rows import model_rows
 from analysis.claims.statements import FAMILIES, Claim, Kind, load_claims
 from analysis.errors import RecordError
 from analysis.metrics.metric_directions import CONVERGENCE
@@ -30,9 +31,18 @@ from analysis.stats import inference
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
 
 
-def evaluate(series_dirs: Sequence[Path | str], family: str = "stela") -> list[LedgerRow]:
-    """The ledger of a family over any number of analysed series; repetitions of the same experiment are pooled."""
-    return judge_all(load_claims(family), conditions([SeriesPaths(Path(folder)) for folder in series_dirs]))
+def evaluate(series_dirs: Sequence[Path | str], family: str = "stela", *, simulated: bool = False) -> list[LedgerRow]:
+    """The ledger of a family over any number of analysed series; repetitions of the same experiment are pooled.
+
+    `simulated`: all of them are, so what the model gives stands in the place of verdicts.
+    """
+    measured = conditions([SeriesPaths(Path(folder)) for folder in series_dirs])
+    return ledger_rows(load_claims(family), measured, simulated=simulated)
+
+
+def ledger_rows(claims: Sequence[Claim], measured: Conditions, *, simulated: bool) -> list[LedgerRow]:
+    """A row a claim: verdicts, or of simulated runs what the model gives."""
+    return model_rows(claims, measured) if simulated else judge_all(claims, measured)
 
 
 def evaluate_newest(results: Path, family: str = "stela") -> list[LedgerRow]:

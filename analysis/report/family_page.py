@@ -73,6 +73,11 @@ class FamilyContent:
     older: list[str]
     files: dict[str, tuple[Download, ...]]  # by figure or table
 
+    @property
+    def with_number(self) -> int:
+        """Claims of which the model gives a number."""
+        return sum(SIMULATED in row and row["measured"] is not None for row in self.ledger)
+
 
 def chosen_series(series_dirs: Sequence[Path], *, simulated_only: bool) -> tuple[list[Path], int]:
     """Those that the page is about, and how many simulated ones are none of them: a model's answers never stand beside
@@ -194,14 +199,14 @@ def _source(experiment: str, paths: SeriesPaths, target: Path) -> Source:
 def write(
     series_dirs: Sequence[Path], target: Path, evaluate: Any, *, simulated_only: bool = False, left_out: int = 0
 ) -> Path:
-    """The page at `target`; `evaluate` gives the ledger of series folders.
+    """The page at `target`; `evaluate` gives the ledger of series folders, `simulated` or not.
 
     It is about series on machines, or with `simulated_only` about simulated ones. `left_out`: how many more simulated
     ones there are.
     """
     chosen, others = chosen_series(series_dirs, simulated_only=simulated_only)
     series, older = newest_series(chosen)
-    ledger = evaluate([paths.root for paths in series.values()])
+    ledger = evaluate([paths.root for paths in series.values()], simulated=simulated_only)
     figures = figures_of(simulated_only)
     content = collect(series, older, ledger, target, simulated_only=simulated_only, left_out=left_out + others)
     for downloads in content.files.values():

@@ -8,6 +8,7 @@ from analysis.metrics.steadiness import WINDOW_S
 from analysis.record import event_timeline
 from analysis.record.event_timeline import FIRST_EVENT, EventMark, event_id_of, event_order
 from analysis.record.files import SeriesPaths
+from analysis.record.simulated import is_simulated
 from analysis.record.small_tables import Row, by_run, cluster, rows
 
 
@@ -84,6 +85,9 @@ class SeriesData:
     downtimes: tuple[Downtime, ...] = ()
     marks: tuple[EventMark, ...] = ()  # of all runs
     axis_s: tuple[float, float] | None = None  # of the runs, where a topology was not there all the time
+    of_model: bool = (
+        False  # the runs were simulated: they scatter by the model's noise, of which nobody needs an interval
+    )
 
     def level_after(self, variant: str) -> float | None:
         """The median over the variant's runs."""
@@ -100,7 +104,8 @@ def collect(paths: SeriesPaths, topology: str | None = None) -> SeriesData:
     is drawn; None: the only one, or the cluster."""
     machines = cluster(paths)
     read = partial(rows, paths, topology=topology or machines)
-    complete = {row["run_id"]: row["variant"] for row in rows(paths, "runs") if row["status"] == "complete"}
+    runs = rows(paths, "runs")
+    complete = {row["run_id"]: row["variant"] for row in runs if row["status"] == "complete"}
     scaled = {row["run_id"] for row in read("zeros") if row["scaled"]}
     variants = {run_id: variant for run_id, variant in complete.items() if run_id in scaled}
     windows = [row for row in read("throughput") if row["complete"] and row["run_id"] in variants]
@@ -111,7 +116,7 @@ def collect(paths: SeriesPaths, topology: str | None = None) -> SeriesData:
         _times(read("convergence"), variants), _loads(loads, variants, left),
         _levels(read("intervals"), variants), _downtimes(read("downtime"), variants),
         tuple(mark for run_id in sorted(variants) for mark in event_timeline.planned_marks(paths.run(run_id))),
-        _axis_s(rows(paths, "throughput", topology=machines)) if machines else None,
+        _axis_s(rows(paths, "throughput", topology=machines)) if machines else None, any(map(is_simulated, runs)),
     )  # fmt: skip
 
 
