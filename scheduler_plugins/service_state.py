@@ -277,14 +277,14 @@ class ServiceState:
         return {"decide_every_s": every, "t": self._acts_next_s}
 
     def end_machine_request(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """What the harness has made of the request that is under way. Refused: 409 for any other, 400 for what cannot
-        be."""
-        now = self.clock()
+        """What the harness has made of the request that is under way; said twice it is as once. Refused: 409 for any
+        other, 400 for what cannot be."""
+        now, is_new = self.clock(), self.requests.is_under_way(body.get("request_id"))
         try:
             request = self.requests.end(body, now)
         except RequestRefusal as refused:
             raise CallRefusal(refused.status, str(refused)) from refused
-        if request.kind == "release" and request.outcome != "done":
+        if is_new and request.kind == "release" and request.outcome != "done":
             self._released -= set(request.machines)  # they stay, and may be used again
         return {"request_id": request.request_id, "t": now}
 

@@ -25,6 +25,7 @@ from barograph.plan.experiment import TopologyChoice
 from barograph.policy_service import (
     LostTasks,
     PolicyRequest,
+    ServiceClient,
     ServiceDecision,
     ServiceRefused,
     ServiceState,
@@ -169,7 +170,7 @@ class ScaleRequest:
 
 
 @dataclass
-class FakeStorm:
+class FakeStorm(ServiceClient):
     """`faults`: name → value, such as {"dead": ("m2",)}; what each does is where it is read."""
 
     clock: FakeClock
@@ -388,48 +389,48 @@ class FakeStorm:
 
     # As ServiceClient
 
-    def configure(
-        self,
-        run_id: str,
-        policy: str,
-        parameters: Mapping[str, Any],
-        seed: int,
-        window_s: float,
-        service_levels: Mapping[str, Mapping[str, float]] | None = None,
-    ) -> None:
-        self._note_call(
-            "configure", parameters=dict(parameters), seed=seed, window_s=window_s, service_levels=service_levels
-        )
-        self._run_id, self._policy, self._input_rates = run_id, policy, InputRates(0.0)
-        self._wait_s = parameters.get("wait_s", 0)
+    def call(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        assert body is not None, "the state is made below"
+        name, take = self._calls()[path]
+        self._note_call("input_rate_changes" if "changes" in body else name, **body)
+        take(body)
 
-    def scale(self, event_id: str, kind: str, joined: Sequence[str], leave: int) -> None:
-        self._note_call("scale", event_id=event_id, kind=kind, joined=tuple(joined), leave=leave)
+    def _calls(self) -> Mapping[str, tuple[str, Callable[[Mapping[str, Any]], None]]]:
+        """By path: the client's method, and what it does here."""
+        return {
+            "/configure": ("configure", self._begin_run),
+            "/scale": ("scale", self._scale),
+            "/rounds": ("decide_every", self._change_rounds),
+            "/machines": ("end_machine_request", self._end_machine_request),
+            "/input_rate": ("input_rate", self._change_rates),
+        }
+
+    def _begin_run(self, body: Mapping[str, Any]) -> None:
+        self._run_id, self._policy, self._input_rates = body["run_id"], body["policy"], InputRates(0.0)
+        self._wait_s = body["parameters"].get("wait_s", 0)
+
+    def _scale(self, body: Mapping[str, Any]) -> None:
         if self._pending() is not None:
             raise ServiceRefused("/scale of the policy service answered 409: an event is pending")
         refused = self.faults.get("refused", "") or self._dies_deciding()
-        release = tuple(self._machines[-leave:]) if leave else ()
-        request = ScaleRequest(event_id, self.clock.now(), self.faults.get("release", release), refused)
+        release = tuple(self._machines[-body["leave"] :]) if body["leave"] else ()
+        request = ScaleRequest(body["event_id"], self.clock.now(), self.faults.get("release", release), refused)
         self._requests.append(request)
         if not refused:
             self._rates += [(request.t + APPLY_S, 0.0)]
             self._flows_from(request.t + self._wait_s + RESTART_S, set(self._machines) - set(request.release))
 
-    def decide_every(self, seconds: float | None, machines: tuple[int, int] | None = None) -> None:
+    def _change_rounds(self, body: Mapping[str, Any]) -> None:
         """With the fault `acts` the policy moves something in each round, and nothing stands still for it."""
-        self._note_call("decide_every", seconds=seconds, **({"machines": machines} if machines else {}))
-        now = self.clock.now()
+        now, every_s, limits = self.clock.now(), body["decide_every_s"], body.get("machines")
         self._ask()
         if self._hold is not None:
             self._decided += self._decided_in(self._hold, now)
-        self._hold, self._limits = None if seconds is None else (now, seconds), machines
+        self._hold = None if every_s is None else (now, every_s)
+        self._limits = (limits["min"], limits["max"]) if limits else None
 
-    def end_machine_request(self, request_id: str, outcome: str, machines: Sequence[str] = (), why: str = "") -> None:
-        self._note_call(
-            "end_machine_request", request_id=request_id, outcome=outcome, machines=tuple(machines), why=why
-        )
+    def _end_machine_request(self, body: Mapping[str, Any]) -> None:
         self._ask()
-        body = {"request_id": request_id, "outcome": outcome, "machines": list(machines), "message": why}
         try:
             self._machine_requests.end(body, self.clock.now())
         except RequestRefusal as refused:
@@ -463,19 +464,13 @@ class FakeStorm:
         """Tasks are moved before machines leave."""
         return status.request.kind == "acquire" or self.clock.now() >= status.t + APPLY_S
 
-    def input_rate(self, factor: float) -> None:
-        self._note_call("input_rate", factor=factor)
-        self._input_rates.change(self.clock.now(), factor)
-
-    def input_rate_changes(
-        self, since_s: float, changes: Sequence[tuple[float, float]], topology: str | None, source: str | None
-    ) -> None:
-        about = {"topology": topology, "source": source}
-        self._note_call("input_rate_changes", since_s=since_s, changes=list(changes), **about)
-        body = {"since": since_s, "changes": [list(change) for change in changes], **about}
+    def _change_rates(self, body: Mapping[str, Any]) -> None:
+        if "changes" not in body:
+            self._input_rates.change(self.clock.now(), body["factor"])
+            return
         if wrong := wrong_changes(body, self.clock.now()):
             raise ServiceRefused(f"/input_rate of the policy service answered 400: {wrong}")
-        self._input_rates.follow((topology, source), since_s, changes)
+        self._input_rates.follow((body["topology"], body["source"]), body["since"], body["changes"])
 
     def state(self) -> ServiceState:
         self._raise_fault("state")

@@ -41,18 +41,12 @@ class StartedCluster(SimulatedCluster):
         super().__init__(experiment, testbed, clock, folder)
         self._start = start
 
-    def configure(
-        self,
-        run_id: str,
-        policy: str,
-        parameters: Mapping[str, Any],
-        seed: int,
-        window_s: float,
-        service_levels: Mapping[str, Mapping[str, float]] | None = None,
-    ) -> None:
-        super().configure(run_id, policy, parameters, seed, window_s, service_levels)
-        state = self.simulation.state
-        state.policy = begun_as(state.policy, self._start)
+    def call(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        answer = super().call(path, body)
+        if path == "/configure":
+            state = self.simulation.state
+            state.policy = begun_as(state.policy, self._start)
+        return answer
 
 
 def begun_as(policy: Policy, start: RecordedStart) -> Policy:

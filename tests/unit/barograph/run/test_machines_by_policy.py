@@ -348,7 +348,7 @@ def test_data_of_an_experiment_without_limits_are_as_before(elastic: SetUp) -> N
     told = here.next()
     assert not of(told, "requests_closed")
     assert here.document()["spec"]["machines"] == {"before": 4, "after": 4}
-    assert here.storm.arguments["decide_every"] == {"seconds": 5.0}
+    assert here.storm.arguments["decide_every"] == {"decide_every_s": 5.0}
 
 
 def test_news_for_a_policy_are_no_bugs_of_ours() -> None:
