@@ -22,10 +22,10 @@ from barograph.errors import BarographError, ExperimentError, Say, message_of
 from barograph.plan.checks import check
 from barograph.plan.experiment import Variant, from_data
 from barograph.plan.sweep import Point
+from barograph.pool import Death, Pool
 from barograph.series.results import avro_jars
 from barograph.settings import spark_master
 from barograph.sweep.point import PointOutcome, RunJob, do
-from barograph.sweep.pool import Death, Pool
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
 
 RECORDED = "recorded"  # the link to the recorded run
