@@ -24,6 +24,7 @@ from barograph.plan.checks import check, place_of, remarks
 from barograph.plan.costs import Cost, cost_lines, usd
 from barograph.plan.durations import series_s
 from barograph.plan.experiment import Experiment, load, with_changes
+from barograph.plan.simulation import is_simulated
 from barograph.series import hold
 from barograph.series.results import results, send_waiting, store
 from barograph.series.series import Series, open_series, series_document
@@ -198,9 +199,7 @@ def prepare_series(experiment: Experiment, *, new: bool, console: Console, rebui
         say(line)
     if place != "memory":
         prepare_software(say)
-    else:
-        from barograph.settings import airflow_home
-
+    elif not is_simulated(experiment):  # whose runs need no DAG here
         prepare_airflow(airflow_home())
     prepare_code(experiment, say, rebuild=rebuild)
     series = open_series(experiment, new=new, estimate=cost.as_data() if cost else None)
