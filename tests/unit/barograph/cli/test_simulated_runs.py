@@ -42,7 +42,7 @@ def workers_lines(series: Series) -> dict[str, bytes]:
 def test_every_run_is_done_and_told_and_is_the_same_whatever_ran_beside_it(
     star: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    series, alone = open_series(star, new=True), None
+    series = open_series(star, new=True)
     assert simulate_runs(series.folder)
     assert statuses(series) == dict.fromkeys(
         ["even_rebalance-r1", "even_rebalance-r2", "stela-r1", "stela-r2"], "complete"
