@@ -34,6 +34,8 @@ from barograph.settings import airflow_home, process_environment
 from barograph.software import BRIDGE, TOPOLOGIES, build_jar, storm_home
 from inventory.leases import registry
 
+SIMULATED_INSTEAD = "a model of Storm needs none of that: `make simulated`, or `barograph run NAME --testbed simulated`"
+
 
 class UnfitBox(BarographError):
     """Something on this box has to be mended first; nothing was touched."""
@@ -52,7 +54,8 @@ def require_fit_box(say: Say) -> None:
     missing = java_problems()
     if fatal or missing:
         reasons = [str(problem) for problem in fatal] + missing
-        raise UnfitBox("; ".join(reasons), fatal[0].blame if fatal else "configuration")
+        blame = fatal[0].blame if fatal else "configuration"
+        raise UnfitBox(f"{'; '.join(reasons)}; {SIMULATED_INSTEAD}", blame)
     for problem in problems:
         say(f"note: {problem}")
 
