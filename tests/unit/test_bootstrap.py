@@ -7,12 +7,12 @@ from pathlib import Path
 NEEDED = ("bash", "dirname", "uname", "df", "awk", "grep", "cut", "cat", "env", "python3", "python3.11", "python3.12")
 
 
-def check(tmp_path: Path, repository: Path, python: bool = True) -> subprocess.CompletedProcess[str]:
-    """As a user who is not root, where there is no sudo, no apt and maybe no Python."""
+def check(tmp_path: Path, repository: Path) -> subprocess.CompletedProcess[str]:
+    """As a user who is not root, where there is neither sudo nor apt."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in NEEDED:
-        if (found := shutil.which(name)) and (python or not name.startswith("python")):
+        if found := shutil.which(name):
             (programs / name).symlink_to(found)
     (programs / "id").write_text('#!/bin/sh\n[ "$1" = -u ] && echo 1000 || echo ada\n')
     (programs / "id").chmod(0o755)
