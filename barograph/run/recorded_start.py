@@ -20,6 +20,7 @@ from scheduler_plugins.model import (
     topologies_to_place,
     unplaced_tasks,
 )
+from scheduler_plugins.service_state import ServiceState
 
 REASON = "placed as in the recorded run"
 
@@ -43,8 +44,8 @@ class StartedCluster(SimulatedCluster):
 
     def call(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         answer = super().call(path, body)
-        if path == "/configure":
-            state = self.simulation.state
+        state = self.simulation.state
+        if path == "/configure" and isinstance(state, ServiceState):  # code of a variant is not simulated from a record
             state.policy = begun_as(state.policy, self._start)
         return answer
 

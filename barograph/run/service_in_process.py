@@ -11,22 +11,25 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from barograph.policy_service import ServiceClient, ServiceRefused
-from scheduler_plugins import service_state
+from barograph.run.code_service import CodeService
 from scheduler_plugins.messages import MessageError
 from scheduler_plugins.service import CALLS, TimedDecisions
-from scheduler_plugins.service_state import CallRefusal, Outcome, Postponement, Round
+from scheduler_plugins.service_state import CallRefusal, Outcome, Postponement, Round, ServiceState
 
 
 class InProcessService(ServiceClient):
-    """`state` gives the service's state: a cluster in memory may have another one in each run."""
+    """`state` gives the service's state: a cluster in memory may have another one in each run, or another code's."""
 
-    def __init__(self, state: Callable[[], service_state.ServiceState]) -> None:
+    def __init__(self, state: Callable[[], ServiceState | CodeService]) -> None:
         self._state = state
 
     def call(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        state = self._state()
+        if isinstance(state, CodeService):
+            return state.call(path, body)
         answer = CALLS["GET" if body is None else "POST", path]
         try:
-            return answer(self._state(), json.dumps(body).encode(), {})
+            return answer(state, json.dumps(body).encode(), {})
         except CallRefusal as refused:
             raise _refusal(path, refused.status, str(refused)) from refused
         except (MessageError, ValueError, KeyError, TypeError) as error:

@@ -19,7 +19,7 @@ from barograph.errors import ExperimentError
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.checks import machine_requests
 from barograph.plan.events.kind import RunningWorker
-from barograph.plan.experiment import Experiment, TopologyChoice
+from barograph.plan.experiment import Code, Experiment, TopologyChoice
 from barograph.plan.simulation import simulated_topology
 from barograph.run.cluster import ClusterFacts, Collection
 from barograph.run.fake_cluster import FakeClock
@@ -81,18 +81,18 @@ class SimulatedCluster(InProcessService):
         self._supply, self._supervisor_ids = supply, supervisor_ids or {}
         self._booted: set[str] = set()
         self._types = {each.name: each.type for each in machine_requests(experiment)[1:]}
-        self.simulation = self._begin(0)
+        self.simulation = self._begin(0, None)
         clock.advance, clock.tick_s = self._advance, min(testbed.options.look_s, MOST_TICK_S)
 
     def _advance(self, until_s: float) -> None:
         self.simulation.advance(until_s)
 
-    def _begin(self, seed: int) -> Simulation:
+    def _begin(self, seed: int, code: Code | None) -> Simulation:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
         there = [self._size(name) for name in self._experiment.acquired()]
         testbed, now = self._testbed, self._clock.unshifted()
-        simulation = Simulation(there, testbed.costs, testbed.options, self._folder, now, seed)
+        simulation = Simulation(there, testbed.costs, testbed.options, self._folder, now, seed, code)
         simulation.supervisor_ids = self._supervisor_ids
         for name in self._experiment.starting():
             simulation.register(name)
@@ -113,14 +113,14 @@ class SimulatedCluster(InProcessService):
     def reset(self, run: PlannedRun) -> None:
         if self._booted:
             self.give_back(sorted(self._booted))
-        self.simulation = self._begin(run.seed)
+        self.simulation.close()
+        self.simulation = self._begin(run.seed, run.variant.code)
 
     def submit(self, run: PlannedRun, topology: TopologyChoice) -> None:
         flux = render_topology(topology, run.seed)
         name = f"topology-{topology.name}.yaml" if self._experiment.topologies else "topology.yaml"
         (self._folder / name).write_text(flux, encoding="utf-8")
-        number = 1 + len(self.simulation.state.topologies)
-        topology_id = f"{topology.name}-{number}-{int(self._clock.unshifted())}"
+        topology_id = f"{topology.name}-{self.simulation.submitted + 1}-{int(self._clock.unshifted())}"
         shape, work = simulated_topology(flux, topology_id)
         self.simulation.submit(shape, work, has_traffic=topology_work(flux).has_traffic)
 
