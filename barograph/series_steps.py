@@ -260,7 +260,7 @@ def _note_time(series: Series, begin_s: float, end_s: float) -> None:
     from analysis import compare
     from barograph.compare import record, stopping
 
-    if record.is_comparison(series.folder):
+    if record.is_comparison(series.folder) and not is_simulated(series.experiment):  # whose time is no wall time
         stopping.write_wall_time(series.folder, stopping.wall_time(series, end_s, end_s - begin_s))
         if compare.is_written(series.folder):
             compare.write(series.folder)

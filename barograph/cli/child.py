@@ -23,7 +23,6 @@ from typing import Any
 from analysis.errors import SeriesInUse
 from barograph.child_processes import die_with_parent
 from barograph.cli.dag_process import limited
-from barograph.compare.record import is_comparison
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, Interrupted, NotReleased, RunsFailed, blame_of, message_of
 from barograph.plan.simulation import is_simulated
 from barograph.series import hold
@@ -110,7 +109,7 @@ def _run(series_dir: Path) -> None:
         with limited("report"):
             announce(series_dir, report)
         return
-    if is_simulated(series.experiment) and not is_comparison(series.folder):
+    if is_simulated(series.experiment):
         _run_here(series_dir)
         return
     progress.tell("phase", phase="start", expected_s=6)
