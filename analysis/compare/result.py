@@ -209,7 +209,8 @@ def _row_data(row: MetricRow) -> dict[str, Any]:
               "why_no_verdict")  # fmt: skip
     values: Mapping[str, Any] = {name: getattr(row, name) for name in copied}
     of = {"topology": row.topology} if row.topology else {}
-    return {**values, **of, "compared": row.kind.value, "verdict": row.verdict.value, "blocks": len(row.blocks)}
+    ends = {} if row.spread is None else {"low": None, "high": None, "lowest": row.low, "highest": row.high}
+    return {**values, **ends, **of, "compared": row.kind.value, "verdict": row.verdict.value, "blocks": len(row.blocks)}
 
 
 def _runs_data(runs: PairRuns) -> dict[str, Any]:

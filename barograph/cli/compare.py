@@ -172,7 +172,7 @@ def _least_width(column: str, rows: Sequence[Mapping[str, str]]) -> int:
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
-    low, high = row["low"], row["high"]
+    low, high = row.get("lowest", row["low"]), row.get("highest", row["high"])
     interval = "" if low is None or high is None else f" [{number(low, 1)}, {number(high, 1)}]"
     return [
         _whose(row), _metric_label(row), row["event"], number(row["a"]), number(row["b"]),

@@ -76,10 +76,9 @@ def difference_of(result: Mapping[str, Any], about: VariantMetric) -> Difference
         missing = f"{about.metric} ({about.event}) of {about.variant}"
         raise ExperimentError(f"the comparison has no {missing}; it has {', '.join(there) or 'none'}")
     simulated = bool(result.get("simulated"))
-    verdict = _order_in_model(match) if simulated and match["low"] is None else match["verdict"]
-    return Difference(
-        match["difference"], match["low"], match["high"], match["unit"], match["blocks"], verdict, simulated
-    )
+    low, high = (match.get(key) for key in (("lowest", "highest") if simulated else ("low", "high")))
+    verdict = _order_in_model(match) if simulated and low is None else match["verdict"]
+    return Difference(match["difference"], low, high, match["unit"], match["blocks"], verdict, simulated)
 
 
 def _order_in_model(row: Mapping[str, Any]) -> str:

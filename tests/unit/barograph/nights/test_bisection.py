@@ -266,10 +266,11 @@ def test_of_several_topologies_the_variant_says_which() -> None:
 
 
 def test_of_simulated_runs_the_range_over_seeds_decides_and_an_order_that_is_always_the_same() -> None:
-    row = ROW | {"verdict": "no verdict", "effect": -1.0}
+    row = ROW | {"verdict": "no verdict", "effect": -1.0, "low": None, "high": None, "lowest": -8.0, "highest": -4.0}
     found = difference_of({"simulated": True, "rows": [row]}, ABOUT)
     assert found.words == "−6\u00a0% (−8 to −4 over 4 seeds)" and is_worse(found, "throughput_after")
-    ordered = row | {"metric": "convergence_sp_s", "difference": None, "low": None, "high": None, "unit": "s"}
+    ordered = ROW | {"metric": "convergence_sp_s", "difference": None, "low": None, "high": None, "unit": "s",
+                     "verdict": "no verdict"}  # fmt: skip
     verdicts = [
         difference_of({"simulated": simulated, "rows": [ordered | {"effect": effect}]}, CONVERGENCE).verdict
         for simulated, effect in ((True, 1.0), (True, -1.0), (True, 0.0), (True, 0.5), (False, 1.0))
