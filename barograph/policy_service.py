@@ -173,11 +173,11 @@ def read_state(data: Mapping[str, Any]) -> ServiceState:
         ),
         window_fault=next((fault for topology in running if (fault := topology.get("window_fault"))), ""),
         topologies=tuple(_topology(each) for each in shown),
-        machine_requests=tuple(_policy_request(each) for each in data.get("machine_requests", ())),
+        machine_requests=tuple(policy_request(each) for each in data.get("machine_requests", ())),
     )
 
 
-def _policy_request(data: Mapping[str, Any]) -> PolicyRequest:
+def policy_request(data: Mapping[str, Any]) -> PolicyRequest:
     return PolicyRequest(**{**data, "machines": tuple(data["machines"])})
 
 

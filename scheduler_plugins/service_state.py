@@ -302,7 +302,7 @@ class ServiceState:
         if not is_factor(factor):
             allowed = f"a number from {LEAST_FACTOR:g} to {MOST_FACTOR:g}, times the submitted rate"
             raise CallRefusal(400, f"input_rate: factor is {factor!r}; allowed is {allowed}")
-        rates.change(now, float(factor))
+        rates.take(body, now)
         return {"factor": float(factor), "t": now}
 
     def _follow_course(self, body: Mapping[str, Any], now: float) -> dict[str, Any]:
@@ -311,10 +311,9 @@ class ServiceState:
             wrong = f"factor is {body['factor']!r} beside changes; give one of them"
         if wrong:
             raise CallRefusal(400, f"input_rate: {wrong}")
-        changes = [(float(t), float(factor)) for t, factor in body["changes"]]
-        self._input_rates.follow((body.get("topology"), body.get("source")), float(body["since"]), changes)
+        self._input_rates.take(body, now)
         self._input_rates.is_timed = True
-        return {"until": changes[-1][0], "t": now}
+        return {"until": float(body["changes"][-1][0]), "t": now}
 
     @property
     def input_rate_factor(self) -> float:

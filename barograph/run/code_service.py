@@ -98,15 +98,8 @@ class CodeService:
         if path == "/configure":
             self._rates = InputRates(self._clock())
         elif path == "/input_rate" and body is not None:
-            self._note_rates(body)
+            self._rates.take(body, self._clock())
         return said["answer"]
-
-    def _note_rates(self, body: Mapping[str, Any]) -> None:
-        if "changes" not in body:
-            self._rates.change(self._clock(), float(body["factor"]))
-            return
-        changes = [(float(t), float(factor)) for t, factor in body["changes"]]
-        self._rates.follow((body.get("topology"), body.get("source")), float(body["since"]), changes)
 
     # As the world asks
 

@@ -381,7 +381,8 @@ def simulated_context(
 
 
 def _fake_context(series: Series) -> SeriesContext:
-    from barograph.run.fake_cluster import FakeClock, FakeStorm
+    from barograph.run.fake_clock import FakeClock
+    from barograph.run.fake_cluster import FakeStorm
 
     experiment = series.experiment
     clock = FakeClock(time.time(), pace=fake_pace())

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Protocol
 
 from barograph.errors import ExperimentError
 from barograph.plan.blocks import PlannedRun
@@ -21,8 +20,8 @@ from barograph.plan.checks import machine_requests
 from barograph.plan.events.kind import RunningWorker
 from barograph.plan.experiment import Code, Experiment, TopologyChoice
 from barograph.plan.simulation import simulated_topology
-from barograph.run.cluster import ClusterFacts, Collection
-from barograph.run.fake_cluster import FakeClock
+from barograph.run.cluster import ClusterFacts, Collection, MachineSupply
+from barograph.run.fake_clock import FakeClock
 from barograph.run.service_in_process import InProcessService
 from barograph.run.simulation import Simulation
 from barograph.run.storm_cluster import give_back_quietly, machine_facts, render_topology
@@ -41,16 +40,6 @@ FORGET_S = 2.0  # so often it is looked whether Nimbus has forgotten a machine
 KILL_S = 1.0  # Storm waits before it ends a topology's workers
 MOST_TICK_S = 8.0  # courses of rates are sent 30 s ahead, and again once no more than 20 s are
 SETTLE_S = 3.0  # until the last lines of workers are written
-
-
-class MachineSupply(Protocol):
-    """The lease on the testbed, where machines come and go on record."""
-
-    def grow(self, machines: Sequence[str]) -> object: ...
-
-    def give_back(self, machines: Sequence[str]) -> object: ...
-
-    def recalled(self) -> tuple[str, ...]: ...
 
 
 class SimulatedClock(FakeClock):

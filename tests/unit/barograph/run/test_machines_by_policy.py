@@ -17,7 +17,8 @@ from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import Experiment, MachineCount
 from barograph.run import clocks
 from barograph.run.clocks import ClockWrong
-from barograph.run.fake_cluster import APPLY_S, BOOT_S, FakeClock, FakeStorm
+from barograph.run.fake_clock import FakeClock
+from barograph.run.fake_cluster import APPLY_S, BOOT_S, FakeStorm
 from barograph.series.status import PHASE_WORDS
 from barograph.series_steps import attempt_next_run
 from inventory.errors import CapacityError, InfrastructureError
