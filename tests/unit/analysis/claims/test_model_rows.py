@@ -40,13 +40,13 @@ def text_of(row: LedgerRow) -> str:
 def test_the_sentence_has_the_number_its_range_and_what_was_stated() -> None:
     six = conditions({"stela": [149.0, 151.0, 150.0, 150.0, 149.5, 150.5], "even_rebalance": [100.0] * 6})
     row = model_row(S04, six)
-    assert text_of(row) == "the model gives +50 % (+49 to +51 over 6 seeds); stated +45 %"
+    assert text_of(row) == "the model gives +50.0 % (+49 to +51 over 6 seeds); stated +45 %"
     assert (row.low, row.high) == (pytest.approx(49.0), pytest.approx(51.0))
 
 
 def test_no_verdict_no_interval_and_no_p_however_clear_the_numbers_are() -> None:
     """Real runs with these numbers differ beyond doubt."""
-    clear = conditions({"stela": [150.0, 150.1, 149.9, 150.0, 150.1, 150.0], "even_rebalance": [100.0, 100.1] * 3})
+    clear = conditions({"stela": [170.0, 170.1, 169.9, 170.0, 170.1, 170.0], "even_rebalance": [100.0, 100.1] * 3})
     (measured,), (modelled,) = judge_all([S04], clear), model_rows([S04], clear)
     assert (measured.verdict, measured.p_holm is not None) == ("differs", True)
     assert measured.measured == modelled.measured, "one estimator for both"
@@ -108,7 +108,7 @@ def test_the_reason_says_what_can_come_out_and_what_stelas_rule_gives() -> None:
     spec = load("stela/linear").as_data()
     measured = replace(conditions({"stela": [150.0], "even_rebalance": [100.0]}), specs={"stela/linear": [spec]})
     reason = model_row(claims["S04"], measured).reason
-    assert reason.startswith("stela over even_rebalance can be 0.0 to +50.0 % here: ")
+    assert reason.startswith("stela over even_rebalance can be 0.0 to +66.7 % here: ")
     assert reason.endswith("by the closed form Stela's rule gives +50.0 %")
 
 

@@ -9,6 +9,7 @@ from analysis import compare
 from analysis.compare import drawings, evaluation
 from analysis.compare.result import RESULT, RUNS_FAILED, Comparison, Verdict, result_data
 from analysis.record.simulated import SIMULATED
+from barograph.plan.experiment import load
 from tests.support import compared_series
 from tests.support.compared_series import HIGH, LATENCY, LOW, Failed, SideOf, same_code, write
 
@@ -18,6 +19,7 @@ OF_TESTS = ("p", "p_holm", "floor", "floor_percent", "goal", "goal_low", "needed
 @pytest.fixture(autouse=True)
 def simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compared_series, "FACTS", json.dumps({SIMULATED: {"seed": 1, "costs": {}}}))
+    monkeypatch.setattr(compared_series, "SPEC", json.dumps(load("stela/star").as_data()))
 
 
 def one(tmp_path: Path, a: SideOf, b: SideOf, **asked: object) -> Comparison:
