@@ -54,12 +54,14 @@ def fetch_libraries(say: Say) -> Path | None:
 def _folder() -> Path:
     """By what is pinned, for this kind of processor."""
     versions = "-".join(
-        line.partition(" ")[0].replace("==", "-") for line in pinned(PACKAGES).splitlines() if "==" in line
+        line.partition(" ")[0].replace("==", "-")
+        for line in pinned(PACKAGES, REQUIREMENTS).splitlines()
+        if "==" in line
     )
     return cache_dir() / f"libraries-{versions}-{os.uname().machine}"
 
 
-def pinned(packages: tuple[str, ...], requirements: Path = REQUIREMENTS) -> str:
+def pinned(packages: tuple[str, ...], requirements: Path) -> str:
     """The lines of these packages in a file of pinned requirements, with their hashes."""
     lines: list[str] = []
     is_wanted = False
@@ -74,7 +76,7 @@ def pinned(packages: tuple[str, ...], requirements: Path = REQUIREMENTS) -> str:
 def _fetch(python: str, into: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="barograph-libraries-") as scratch:
         requirements, target = Path(scratch, "requirements.txt"), Path(scratch, "target")
-        requirements.write_text(pinned(PACKAGES), encoding="utf-8")
+        requirements.write_text(pinned(PACKAGES, REQUIREMENTS), encoding="utf-8")
         argv = [
             str(UV), "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:",
             "--python-version", python, "--python-platform", f"{os.uname().machine}-manylinux_2_28",
@@ -94,5 +96,7 @@ def _run(argv: list[str], python: str) -> None:
             raise FetchFailed(f"{what}: {UV} is not there (make setup)") from error
         output.seek(0)
         said = " ".join(output.read().decode(errors="replace").split())[-300:]
+    if code is None:
+        raise FetchFailed(f"{what}: uv did not end within {LIMIT_S} s")
     if code != 0:
-        raise FetchFailed(f"{what}: {said or f'uv did not end within {LIMIT_S} s'}")
+        raise FetchFailed(f"{what}: {said or f'uv ended with {code}'}")

@@ -89,9 +89,9 @@ def _delivery_files(service: Path, libraries: Path | None) -> Iterator[tuple[Pat
         if not set(file.relative_to(service).parts) & set(EXCLUDED_FOLDERS):
             yield file, str(file.relative_to(service))
     yield TOPOLOGIES, f"jars/{TOPOLOGIES.name}"
-    for file in sorted(libraries.rglob("*")) if libraries else ():
-        if file.is_file():
-            yield file, f"{LIBRARIES}/{file.relative_to(libraries)}"
+    if libraries is not None:
+        files = (path for path in sorted(libraries.rglob("*")) if path.is_file())
+        yield from ((file, f"{LIBRARIES}/{file.relative_to(libraries)}") for file in files)
 
 
 def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:

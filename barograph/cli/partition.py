@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,10 @@ def execute(options: argparse.Namespace) -> int:
     given = read_partition(options.partition, file.vertices, options.parts) if options.partition else None
     if file.vertex_weights.shape[1] > 1:
         note(f"note: parts share the first of {file.vertex_weights.shape[1]} vertex weights evenly")
+    if file.vertex_sizes is not None:
+        note(
+            "note: METIS is called without the vertices' sizes, which pymetis cannot hand over; the volume counts them"
+        )
     objectives = [options.objective] if options.objective else list(OBJECTIVES)
     metis = [MetisOptions(objective, options.imbalance, options.seed) for objective in objectives]
     lines = list(compare(file, options.parts, metis, given))
@@ -84,9 +89,7 @@ def compare(file: GraphFile, count: int, metis: list[MetisOptions], given: Integ
     graph = graph_of_pairs(file.pairs, file.vertex_weights[:, 0].astype(np.float64), file.vertex_sizes)
     for options in metis:
         try:
-            yield _line(
-                f"METIS {options.objective}", file, graph, count, lambda o=options: metis_parts(graph, count, o)
-            )  # type: ignore[misc]
+            yield _line(f"METIS {options.objective}", file, graph, count, partial(metis_parts, graph, count, options))
         except PymetisMissing as error:
             note(f"note: without METIS {options.objective}: {error}; install pymetis")
     yield _greedy_line(file, graph, count)

@@ -37,7 +37,7 @@ class Pairs:
         """What each vertex sends and receives: MP's weight of a vertex."""
         sent = np.bincount(self.sources, self.rates, vertices)
         received = np.bincount(self.targets, self.rates, vertices)
-        return sent + received
+        return (sent + received).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,14 +45,14 @@ class CommunicationGraph:
     """Undirected: the neighbours of vertex v are `neighbours[starts[v]:starts[v + 1]]`, ascending.
 
     `edge_weights`: of each neighbour, both directions together. `vertex_weights`: what parts share evenly.
-    `vertex_sizes`: what a vertex costs each part that needs it (METIS' `vsize`); None: 1 each.
+    `vertex_sizes`: what a vertex costs each part that needs it; None: 1 each. METIS is not given them (partition.py).
     """
 
     starts: Rows  # vertices + 1
     neighbours: Rows  # 2 * edges
     edge_weights: Numbers  # 2 * edges
     vertex_weights: Numbers  # vertices
-    vertex_sizes: Rows | None = None  # vertices
+    vertex_sizes: Integers | None = None  # vertices
 
     def rows(self) -> Integers:
         """The vertex in whose row each neighbour stands."""
@@ -73,7 +73,7 @@ def load_imbalance(weights: Numbers, parts: Integers, count: int) -> float:
     return float(of_parts.max() / of_parts.mean()) if of_parts.sum() > 0 else 1.0
 
 
-def graph_of_pairs(pairs: Pairs, vertex_weights: Numbers, vertex_sizes: Rows | None = None) -> CommunicationGraph:
+def graph_of_pairs(pairs: Pairs, vertex_weights: Numbers, vertex_sizes: Integers | None = None) -> CommunicationGraph:
     count = len(vertex_weights)
     low, high = np.minimum(pairs.sources, pairs.targets), np.maximum(pairs.sources, pairs.targets)
     is_edge = (low != high) & (pairs.rates > 0) & np.isfinite(pairs.rates)
@@ -88,7 +88,7 @@ def graph_of_pairs(pairs: Pairs, vertex_weights: Numbers, vertex_sizes: Rows | N
 
 
 def _with_both_directions(
-    low: Integers, high: Integers, weights: Numbers, vertex_weights: Numbers, vertex_sizes: Rows | None
+    low: Integers, high: Integers, weights: Numbers, vertex_weights: Numbers, vertex_sizes: Integers | None
 ) -> CommunicationGraph:
     """Of edges in the order of (low, high): a row has its lower neighbours first, then the higher ones."""
     count, edges = len(vertex_weights), np.arange(len(low))

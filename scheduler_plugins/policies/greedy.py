@@ -124,7 +124,7 @@ def _machines_of_workers(
     worker_of = np.full(len(placed.executors), -1)
     worker_of[busy] = parts
     pairs = Pairs(worker_of[placed.pairs.sources], worker_of[placed.pairs.targets], placed.pairs.rates)
-    graph = graph_of_pairs(pairs, np.bincount(parts, loads[busy], count))
+    graph = graph_of_pairs(pairs, np.bincount(parts, loads[busy], count).astype(np.float64))
     used = machines_to_use(count, slots, parameters.beta)
     most_items = np.minimum(slots, _workers_a_machine(count, used, slots))
     strict = parameters.no_room == "decline"

@@ -1,8 +1,9 @@
 """A graph cut into parts by METIS, and which place each part gets.
 
 METIS 5 by pymetis, k-way as MP IV-B ran it (`gpmetis`). Its objective `vol` looks at the number of neighbours in other
-parts and ignores edge weights; `cut` adds up edge weights. Its weights are whole numbers of 32 bits: ours are scaled to
-a sum of 2²⁸, unless they are small whole numbers, and are 1 at least.
+parts and ignores edge weights; `cut` adds up edge weights. pymetis cannot hand over sizes of vertices (METIS' `vsize`).
+Weights of METIS are whole numbers of 32 bits: ours are scaled to a sum of 2²⁸, unless they are small whole numbers, and
+are 1 at least.
 
 A master may be without pymetis: it is imported where it is used. Errors: PymetisMissing.
 """
@@ -49,7 +50,6 @@ def metis_parts(graph: CommunicationGraph, count: int, options: MetisOptions) ->
         pymetis.CSRAdjacency(graph.starts, graph.neighbours),
         vweights=whole_weights(graph.vertex_weights),
         eweights=whole_weights(graph.edge_weights) if options.objective == "cut" else None,
-        vsize=graph.vertex_sizes if options.objective == "vol" else None,
         recursive=False,
         options=pymetis.Options(
             objtype=OBJECTIVES[options.objective],

@@ -239,7 +239,7 @@ def _tasks_by_node_and_slot(placed: PlacedTopology, placeable: Flags, nodes: Int
     known = there >= 0
     keys = nodes[known] * (len(placed.slots) * most) + places[there[known]]
     counts = np.bincount(keys, placed.tasks[placeable][known], count * len(placed.slots) * most)
-    return counts.reshape(count, len(placed.slots), most)
+    return counts.astype(np.float64).reshape(count, len(placed.slots), most)
 
 
 def _kept_tasks(placed: PlacedTopology, tasks: Numbers, sizes: Integers) -> Numbers:

@@ -74,6 +74,18 @@ def test_without_pymetis_the_others_have_their_lines(
     assert "note: without METIS vol: the Python that decides has no pymetis" in shown.err
 
 
+def test_sizes_of_vertices_count_in_the_volume_and_a_note_says_that_metis_has_them_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, own = tmp_path / "sizes.graph", tmp_path / "own.part"
+    path.write_text("3 2 100\n5 2\n7 1 3\n9 2\n")
+    own.write_text("0\n0\n1\n")
+    assert cli.main(["partition", str(path), "--parts", "2", "--partition", str(own), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["methods"][-1]["volume"] == 7 + 9
+    assert "METIS is called without the vertices' sizes" in shown.err
+
+
 def test_where_greedy_gives_up_the_line_says_what_was_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     heavy = tmp_path / "heavy.graph"
     heavy.write_text("4 3 010\n90 2\n1 1 3\n1 2 4\n1 3\n")
