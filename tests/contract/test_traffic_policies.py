@@ -95,11 +95,15 @@ class Service:
         self.state = ServiceState(folder, lambda: self.now)
         self.state.configure({"run_id": "r1", "policy": policy, "parameters": parameters or {}})
         self.round()
-        known = all_traffic() if traffic is None else traffic
-        while self.now < NOW:
+        self.traffic, self.cpu_ms = all_traffic() if traffic is None else traffic, cpu_ms
+        self.work(NOW - BEGIN)
+
+    def work(self, seconds: float) -> None:
+        end = self.now + seconds
+        while self.now < end:
             self.now += 1
-            lines = [line(self.now, each, machines, known, cpu_ms) for each in range(1, machines + 1)]
-            self.state.take_samples(lines)
+            hosts = range(1, self.machines + 1)
+            self.state.take_samples([line(self.now, n, self.machines, self.traffic, self.cpu_ms) for n in hosts])
 
     def round(self) -> dict[str, Any]:
         """The answer to the bridge, which takes it."""
@@ -146,9 +150,7 @@ def test_in_a_hold_it_acts_and_then_rests(policy: str, tmp_path: Path) -> None:
     answers = []
     for _ in range(5):
         answers.append(service.round()["decision_id"] is not None)
-        service.now += 6
-        lines = [line(service.now, each, 3, all_traffic(), 20.0) for each in (1, 2, 3)]
-        service.state.take_samples(lines)
+        service.work(6)
     assert answers == [True, False, False, False, True]
 
 
@@ -189,8 +191,16 @@ def test_bad_input_is_refused_in_words_and_the_event_is_over(
     ids=["an isolated task", "directed weights", "more parts than tasks", "not connected", "several slots a machine"],
 )
 def test_odd_graphs_get_an_answer_that_the_bridge_takes(policy: str, shape: dict[str, Any], tmp_path: Path) -> None:
-    answer = Service(tmp_path, policy, **shape).reschedule()
-    assert answer["decision_id"] is not None and "tuples between machines" in answer["reason"]
+    parameters = {"no_room": "least_loaded"} if policy == "greedy" else {}
+    answer = Service(tmp_path, policy, parameters=parameters, **shape).reschedule()
+    assert answer["decision_id"] is not None
+    assert "tuples between machines" in answer["reason"]
+
+
+def test_greedy_as_published_says_which_executor_finds_no_place(tmp_path: Path) -> None:
+    answer = Service(tmp_path, "greedy", traffic={(1, 7): 50, (2, 8): 50}).reschedule()
+    assert answer["decision_id"] is not None and answer["topologies"] == {}
+    assert "declined: greedy finds no place: no worker takes one more executor with a load of 0.020" in answer["reason"]
 
 
 def test_cpu_time_that_workers_did_not_measure_is_named(tmp_path: Path) -> None:
