@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -23,14 +22,17 @@ from analysis.stats.paired_differences import MINIMUM_BLOCKS, half_width, mean_a
 SWEEP_FILE = "sweep.json"
 # Fields whose values are repetitions of the same thing: curves go through their mean.
 REPLICATES = ("seed", "testbed.options.simulated.seed")
-NETWORK = "network_mb_per_s_after"  # summed up here, for the measurements have no such number
 METRICS = (
     "throughput_after",
     "gain_percent",
     "convergence_sp_s",
-    NETWORK,
+    "network_mb_per_s_after",
+    "between_machines_percent_after",
     "cpu_spread_percent_after",
+    "cpu_imbalance_after",
     "latency_all_p95_ms_after",
+    "published_emitted_per_s",
+    "published_network_mb_per_s",
 )
 
 
@@ -112,8 +114,6 @@ class SweepData:
 
 def metric_words(name: str) -> tuple[str, str]:
     """What a metric is called, and its unit."""
-    if name == NETWORK:
-        return "bytes between machines after", "MB/s"
     found = metric(name)
     return found.words, "%" if name == "gain_percent" else found.unit
 
@@ -143,8 +143,8 @@ def collect(paths: SeriesPaths) -> SweepData:
     described = {row["run_id"]: row for row in small_tables.rows(paths, "runs")}
     if not described:
         raise SeriesError(f"{paths.root} has no tables; give the command of the sweep again")
-    found = [*_measured(paths), *_network(paths)]
-    runs = tuple(_run(row, described[row["run_id"]]["variant"], places) for row in found if row["metric"] in METRICS)
+    found = (row for row in _measured(paths) if row["metric"] in METRICS)
+    runs = tuple(_run(row, described[row["run_id"]]["variant"], places) for row in found)
     return SweepData(
         experiment=document["experiment"],
         title=document["title"],
@@ -180,17 +180,3 @@ def _of_whole_runs(rows: Iterable[Row]) -> list[Row]:
     found = list(rows)
     several = {row["run_id"] for row in found if row["topology"] == WHOLE_CLUSTER}
     return [row for row in found if row["run_id"] not in several or row["topology"] == WHOLE_CLUSTER]
-
-
-def _network(paths: SeriesPaths) -> list[Row]:
-    """What all machines sent to others, MB/s, in the part after an event that counts."""
-    sums: dict[tuple[str, str], list[float]] = defaultdict(list)
-    rows = [row for row in small_tables.rows(paths, "network") if row["tx_bytes_per_s"] is not None]
-    for row in _of_whole_runs(rows):
-        if row["phase"] == "after":
-            sums[row["run_id"], row["event_id"]].append(row["tx_bytes_per_s"])
-    return [
-        {"run_id": run_id, "event_id": event_id, "metric": NETWORK, "value": sum(sent) / 1e6, "censored": False,
-         "steady": None}
-        for (run_id, event_id), sent in sums.items()
-    ]  # fmt: skip
