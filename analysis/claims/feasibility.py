@@ -1,8 +1,9 @@
 """Whether a claim can come out in an experiment at all (decision 0035): where its number can lie there, by what is
 known before a run, against the claim's region. Pure.
 
-Rates over a time that is not watched have no number at all. Beside that there are two bounds. Of a time of convergence: on a series that is level from the start, without any event, the definition takes
-as long as noise makes it; none takes longer than the watch. Of throughput: the closed form of components that wait
+Rates over a time that is not watched have no number at all. Beside that there are two bounds. Of a time of convergence:
+on a series that is level from the start, without any event, the definition takes as long as noise makes it; none takes
+longer than the watch. Of throughput: the closed form of components that wait
 (analysis.claims.capacity); of components that burn CPU it says nothing, because they compete for cores and can both
 lose and win by where they are placed. Times at zero have no bound: a variant without any is 100 % below whatever the
 other has.
