@@ -59,7 +59,7 @@ def test_a_factor_out_of_range(factor: float) -> None:
 
 
 def test_an_unknown_type_lists_the_known() -> None:
-    known = "type_1, type_2, type_1_one_slot, master"
+    known = "type_1, type_2, type_1_one_slot, workstation, master"
     with pytest.raises(ConfigurationError, match=f"'type_3' is not known; known are {known}"):
         machine_type("type_3")
 
