@@ -65,8 +65,7 @@ class TableAccess:
         """A table; of samples and placements the rows of the topologies that the runs' records name, of machines' those
         of each topology. `beside`: columns of workers' lines to have beside those of a view."""
         if TABLES[name].group:
-            lines = self._of_topologies(tables.read(self.spark, self.paths, WORKER_LINES.name))
-            return sample_views.view(self.units.while_there(lines), name, beside)
+            return self.view(tables.read(self.spark, self.paths, WORKER_LINES.name), name, beside)
         frame = tables.read(self.spark, self.paths, name)
         if name == "placements":
             return self._of_topologies(frame)
@@ -76,6 +75,10 @@ class TableAccess:
             unit = f.concat_ws(SEPARATOR, "run_id", "topology").alias("run_id")
             return frame.select(unit, *[name for name in frame.columns if name not in ("run_id", "topology")])
         return self.units.while_there(self.units.in_units(frame, self.units.topologies))
+
+    def view(self, lines: DataFrame, name: str, beside: Sequence[str] = ()) -> DataFrame:
+        """Of workers' lines."""
+        return sample_views.view(self.units.while_there(self._of_topologies(lines)), name, beside)
 
     def read_of_machines(self, name: str) -> DataFrame:
         """Samples of machines, as of the unit that has what is of machines."""

@@ -109,3 +109,39 @@ def test_without_counts_of_traffic_or_ackers_there_is_no_number(
     assert series.measured(RUN).keys() - without.keys() == {
         name for name in series.measured(RUN) if name.startswith(("between_", "traffic_", "processed_"))
     }
+
+
+def test_the_communication_graph_of_raw_lines_for_metis(series: GoldenSeries, tmp_path: Path) -> None:
+    """294 s with tuples in the whole run: 100 before and 194 after the event. Weights of both directions are added up,
+    though here each pair has one."""
+    from analysis.pipeline import communication_graph
+
+    path = tmp_path / "run.graph"
+    assert communication_graph(series.root, RUN, path) == (4, 4)
+    head, *lines = path.read_text().splitlines()
+    assert head == f"% {series.root.name}/{RUN}/pairs: vertices are its 4 tasks, ascending from task 1 on"
+    n = {pair: rate * 294 for pair, rate in placed_anew.TRAFFIC.items()}
+    assert lines == [
+        "4 4 011",
+        f"{n[1, 2] + n[1, 3]} 2 {n[1, 2]} 3 {n[1, 3]}",
+        f"{n[1, 2] + n[2, 4]} 1 {n[1, 2]} 4 {n[2, 4]}",
+        f"{n[1, 3] + n[3, 4]} 1 {n[1, 3]} 4 {n[3, 4]}",
+        f"{n[2, 4] + n[3, 4]} 2 {n[2, 4]} 3 {n[3, 4]}",
+    ]
+
+
+def test_the_graph_of_one_side_and_of_what_is_not_there(series: GoldenSeries, tmp_path: Path) -> None:
+    from analysis.errors import SeriesError
+    from analysis.pipeline import communication_graph
+
+    path = tmp_path / "side.graph"
+    (part,) = series.rows("intervals", "phase = 'after'")
+    assert communication_graph(series.root, RUN, path, part=("e1", "after")) == (4, 4)
+    first = path.read_text().splitlines()[2].split()
+    assert int(first[2]) == 20 * (part["end_s"] - part["start_s"])
+    with pytest.raises(SeriesError, match=f"no run 'x'; there are {RUN}"):
+        communication_graph(series.root, "x", path)
+    with pytest.raises(SeriesError, match="topology is 'other'; allowed: pairs"):
+        communication_graph(series.root, RUN, path, topology="other")
+    with pytest.raises(SeriesError, match="no tuple from task to task is on record; its topology needs barograph"):
+        communication_graph(series.root, RUN, path, part=("e9", "after"))
