@@ -121,7 +121,7 @@ def _unit(topologies: Mapping[str, Sequence[str]], run_id: str, topology: str | 
     names = topologies[run_id]
     if topology is None and len(names) == 1:
         return small_tables.unit_of(run_id, names[0])
-    if topology not in names:
+    if topology is None or topology not in names:
         raise SeriesError(f"{run_id}: topology is {topology!r}; allowed: {', '.join(names)}")
     return small_tables.unit_of(run_id, topology)
 

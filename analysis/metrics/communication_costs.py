@@ -125,13 +125,13 @@ def decision_times(read: Reader) -> Iterator[Numbers]:
 
 
 def _is_inside(event: Row, span: Row) -> bool:
-    return bool(event["t_s"] >= span["zero_s"] and (span["until_s"] is None or event["t_s"] < span["until_s"]))
+    return bool(event["t_s"] >= span["zero_s"] and (span.get("until_s") is None or event["t_s"] < span["until_s"]))
 
 
 def reschedules(read: Reader) -> Iterator[Numbers]:
     """100 where a new placement was asked for and anything moved, 0 where nothing did: the mean over runs is how often
     it did (MP V-A1 of the greedy scheduler)."""
-    asked = {(span["run_id"], span["event_id"]) for span in read("scale_events") if span["kind"] == "reschedule"}
+    asked = {(span["run_id"], span["event_id"]) for span in read("scale_events") if span.get("kind") == "reschedule"}
     for row in read("moves"):
         if (row["run_id"], row["event_id"]) in asked:
             yield (row["run_id"], row["event_id"]), {"rescheduled_percent": 100.0 * (row["executors_moved"] > 0)}, ()

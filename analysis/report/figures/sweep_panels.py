@@ -20,6 +20,7 @@ from analysis.report.figures.points import Column, Drawing, Spot
 from analysis.report.sweep_data import SweepData, SweepRun, metric_words, short_name
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
 
@@ -120,9 +121,9 @@ def _draw_stated(axes: Axes, data: SweepData, kind: _Kind) -> None:
             points.add_points(axes, style.display_name(claim.variant), "stated", colour, spots)
 
 
-def _legend(axes_of: Sequence[Axes]) -> tuple[list[object], list[str]]:
+def _legend(axes_of: Sequence[Axes]) -> tuple[list[Artist], list[str]]:
     """Each variant once."""
-    found: dict[str, object] = {}
+    found: dict[str, Artist] = {}
     for axes in axes_of:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)

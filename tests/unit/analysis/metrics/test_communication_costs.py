@@ -73,7 +73,7 @@ def windows(key: Mapping[str, Any], emitted: Mapping[float, float], sent: Mappin
 
 def tables(**changes: list[dict[str, Any]]) -> Mapping[str, list[dict[str, Any]]]:
     rates, sizes = windows(KEY, {**CALM, **after(*[0.0] + [1000.0] * 17)}, {**DEAR, **after(*[0.0] + [40_000.0] * 17)})
-    event = {**KEY, "kind": "reschedule", "zero_s": 0.0, "until_s": None, "joined": [], "released": []}
+    event: dict[str, Any] = {**KEY, "kind": "reschedule", "zero_s": 0.0, "until_s": None, "joined": [], "released": []}
     found = {
         "event_throughput": rates,
         "network_windows": sizes,
