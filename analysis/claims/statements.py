@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from enum import StrEnum
+from functools import cache
 from math import inf, isfinite
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,7 @@ RATIOS = (Kind.RATIO, Kind.RATIO_ABOVE)
 SWEPT_KINDS = (*RATIOS, Kind.OWN, Kind.OWN_AT_MOST, Kind.OWN_AT_LEAST, *SPREADS)
 
 
+@cache
 def load_claims(family: str | None = None) -> tuple[Claim, ...]:
     """The claims of one family, in the order of its file; None: of all, one family after the other."""
     if family is None:

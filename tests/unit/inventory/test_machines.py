@@ -22,7 +22,7 @@ def test_table_one_of_the_paper() -> None:
         (1, 2048),
         (4, 12288),
     ]
-    assert {MACHINE_TYPES[name].bandwidth_mbit for name in MACHINE_TYPES} == {100}
+    assert {MACHINE_TYPES[name].bandwidth_mbit for name in MACHINE_TYPES if name != "workstation"} == {100}
     assert (MACHINE_TYPES["type_1"].slots, MACHINE_TYPES["master"].slots) == (4, 0)
 
 
