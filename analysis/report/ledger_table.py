@@ -133,14 +133,15 @@ def ledger_row(row: LedgerRow, *, simulated: bool = False) -> Row:
         "direction": row.direction,
         "floor_percent": row.floor,
         "run_ids": list(row.run_ids),
+        **({} if row.best_of_three is None else {"best_of_three": row.best_of_three}),
         **({} if row.claim.topology is None else {"topology": row.claim.topology}),
-        **(_model_columns(row, ends) if simulated else {}),
+        **(_model_columns(row, ends, simulated=simulated) if simulated or row.claim.simulated else {}),
     }
 
 
-def _model_columns(row: LedgerRow, ends: list[float | None]) -> Row:
-    """Beside the others, of the ledger of simulated runs."""
-    said: Row = {"model_text": model_text(row), "range_text": range_text(row)}
+def _model_columns(row: LedgerRow, ends: list[float | None], *, simulated: bool) -> Row:
+    """Beside the others, of the ledger of simulated runs, or of a sweep's row in another ledger."""
+    said: Row = {"model_text": model_text(row), "range_text": range_text(row)} if simulated else {}
     if row.claim.kind is Kind.EXACT:
         return {**said, "range_text": MISSING}
     return {**said, "lowest": ends[0], "highest": ends[1], SIMULATED: True}

@@ -93,7 +93,8 @@ def _run_names(row: Mapping[str, Any]) -> str:
 
 def _cell(row: Mapping[str, Any], key: str) -> str:
     value = row.get(key)
-    return MISSING if value is None else str(value)
+    mark = f", {SIMULATED}" if key == "verdict_text" and row.get(SIMULATED) else ""
+    return (MISSING if value is None else str(value)) + mark
 
 
 def show_claims(series_dir: Path, console: Console) -> None:
@@ -184,9 +185,11 @@ def newest_ledger(family: str, testbed: str | None = None) -> dict[str, Mapping[
     """By claim: what follows from the newest complete series of all experiments together, and what is exact."""
     from analysis.claims.ledger import evaluate, newest_complete
     from analysis.claims.ledger_rows import NOT_RUN
+    from analysis.record.sweep_record import newest_sweeps
     from analysis.report.ledger_table import ledger_row
 
-    series = newest_complete(results_root(), testbed)
+    sweeps = newest_sweeps(results_root()) if testbed in (None, SIMULATED) else {}
+    series = newest_complete(results_root(), testbed) | sweeps
     names = {name: paths.root.name for name, paths in series.items()}
     of_model = testbed == SIMULATED
     rows = evaluate([paths.root for paths in series.values()], family, simulated=of_model)
