@@ -90,7 +90,7 @@ def test_a_simulated_series_never_stands_for_one_on_machines(tmp_path: Path) -> 
     six = {"stela": [90.0] * 6, "even_rebalance": [1.0] * 6}
     newest = simulated(write(tmp_path, "20261122-000000-a", six))
     assert newest_complete(tmp_path) == {}
-    assert {row.claim.id for row in evaluate_newest(tmp_path) if row.verdict != "not run"} == {"S01", "S14"}
+    assert {row.claim.id for row in evaluate_newest(tmp_path) if row.verdict != "not run"} == {"S01", "S14", "M13"}
     measured = write(tmp_path, "20261120-000000-a", {"stela": [10.0]})
     assert newest_complete(tmp_path)[STAR].root == measured
     assert newest_complete(tmp_path, "simulated")[STAR].root == newest
@@ -100,7 +100,7 @@ def test_a_simulated_series_never_stands_for_one_on_machines(tmp_path: Path) -> 
 def test_the_ledger_of_nothing_has_the_exact_claims(tmp_path: Path) -> None:
     assert newest_complete(tmp_path) == {}
     rows = evaluate_newest(tmp_path)
-    assert {row.claim.id for row in rows if row.verdict != "not run"} == {"S01", "S14"}
+    assert {row.claim.id for row in rows if row.verdict != "not run"} == {"S01", "S14", "M13"}
 
 
 @pytest.mark.parametrize("event_id", [None, "e1"])

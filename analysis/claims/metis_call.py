@@ -1,0 +1,77 @@
+"""M13, as far as a computation tells in a second: does the policy lose anything of what METIS itself finds?
+
+A topology of ten thousand tasks in eight stages, each sending to five of the next stage, placed round robin. The policy
+makes its graph of what is measured and places executors; the bare call gets adjacency lists written here.
+"""
+
+from collections.abc import Mapping
+from random import Random
+
+from scheduler_plugins.model import Component, Edge, Executor, Machine, Observation, ScaleEvent, Slot, Topology
+from scheduler_plugins.policies import bind
+from scheduler_plugins.policies.partition import OBJECTIVES
+from scheduler_plugins.traffic import Pair, Traffic
+
+STAGES, WIDTH, RECEIVERS, PARTS = 8, 1250, 5, 10
+WINDOW_S = 60.0
+Counts = Mapping[Pair, float]
+
+
+def exchanged() -> Counts:
+    """Tuples from task to task in the window; tasks from 1 on, stage by stage."""
+    random, counts = Random(13), {}
+    for stage in range(STAGES - 1):
+        first = 1 + stage * WIDTH
+        for at in range(WIDTH):
+            near = [(at + step) % WIDTH for step in range(RECEIVERS - 1)]
+            for target in (*near, random.randrange(WIDTH)):
+                counts[first + at, first + WIDTH + target] = float(random.randrange(60, 6000))
+    return counts
+
+
+def policy_parts(counts: Counts) -> dict[int, object]:
+    """Where the policy `metis` (cut) puts each task."""
+    hosts = tuple(Machine(f"m{n}", f"id-{n:03}", (6700,), cores=1e6) for n in range(1, PARTS + 1))
+    components = tuple(_component(stage) for stage in range(STAGES))
+    edges = tuple(Edge(f"stage_{n}", "default", f"stage_{n + 1}", "fields", 1.0) for n in range(STAGES - 1))
+    placement = {task: Slot(hosts[task % PARTS].name, 6700) for task in range(1, 1 + STAGES * WIDTH)}
+    topology = Topology("t-1", "t", PARTS, components, edges, placement, traffic=Traffic(counts, WINDOW_S))
+    decide = bind("metis", {"objective": "cut"})
+    decision = decide(Observation(0.0, hosts, (topology,), 1.0, ScaleEvent("e1", "reschedule")), {})
+    return {**placement, **decision.placement["t-1"]}
+
+
+def _component(stage: int) -> Component:
+    tasks = tuple(range(1 + stage * WIDTH, 1 + (stage + 1) * WIDTH))
+    executors = tuple(Executor(task, task, cpu_load=0.01) for task in tasks)
+    return Component(f"stage_{stage}", "bolt" if stage else "spout", tasks, executors, 1.0, 1.0)
+
+
+def bare_parts(counts: Counts) -> dict[int, object]:
+    """METIS' own, with the options that the policy sets."""
+    import pymetis
+
+    size = STAGES * WIDTH
+    rows: list[dict[int, int]] = [{} for _ in range(size)]
+    for (source, target), count in counts.items():
+        for one, other in ((source - 1, target - 1), (target - 1, source - 1)):
+            rows[one][other] = rows[one].get(other, 0) + int(count)
+    ordered = [sorted(row.items()) for row in rows]
+    _, parts = pymetis.part_graph(
+        PARTS,
+        [[other for other, _ in row] for row in ordered],
+        vweights=[sum(row.values()) for row in rows],
+        eweights=[weight for row in ordered for _, weight in row],
+        recursive=False,
+        options=pymetis.Options(objtype=OBJECTIVES["cut"], ufactor=30, seed=0),
+    )
+    return dict(enumerate(parts, start=1))
+
+
+def crossing(counts: Counts, places: Mapping[int, object]) -> float:
+    return sum(count for (source, target), count in counts.items() if places[source] != places[target])
+
+
+def crossing_beyond_bare_percent() -> float:
+    counts = exchanged()
+    return 100.0 * (crossing(counts, policy_parts(counts)) / crossing(counts, bare_parts(counts)) - 1.0)
