@@ -113,7 +113,7 @@ def _simulate(options: argparse.Namespace, parameters: Mapping[str, Any]) -> int
     from barograph.counterfactual.outcomes import compare
     from barograph.counterfactual.recording import recording_of
     from barograph.counterfactual.simulation import simulated, variants_for
-    from barograph.sweep.pool import cores
+    from barograph.pool import cores
 
     if options.jobs is not None and options.jobs < 1:
         raise ExperimentError(f"--jobs is {options.jobs}; allowed: at least 1")
