@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import yaml
 
 from topologies import catalogue, public_records, work
 from topologies.errors import BadParameter, BrokenTemplate, UnknownWork
+from topologies.keys import java_hash
 
 NAMES = ("opengov", "parallel", "payload", "reference")
 
@@ -200,7 +202,7 @@ def test_tasks_of_opengovs_sources_feed_few_tasks_of_the_next_component() -> Non
             assert [place for place, _ in ways] == [task, task + 5]
             assert sum(share for _, share in ways) == pytest.approx(1)
     for source, target in (("range", "ratio"), ("ratio", "surges")):
-        assert routes[source, "default", target] == tuple(((task, pytest.approx(1.0)),) for task in range(10))
+        assert [[place for place, _ in ways] for ways in routes[source, "default", target]] == [[n] for n in range(10)]
     for source in ("surges", "parents"):
         assert all(len(ways) > 5 for ways in routes[source, "default", "join"]), source
     assert ("join", "default", "output") not in routes
@@ -223,6 +225,37 @@ def test_as_many_quotes_pass_as_see_a_price_of_before() -> None:
     assert often.component("surges").passes == pytest.approx(19 / 800, rel=0.01)
     assert 0 < shares["join"] < 0.5
     assert {shares[name] for name in ("range", "ratio", "parents", "quotes", "contracts")} == {1.0}
+
+
+def test_what_passes_is_what_drawn_records_do() -> None:
+    """Event by event, 4000 days: quotes and contracts at random, prices that jump, the filter and the join."""
+    companies, window, surge_days, days = 40, 20, 60, 4000
+    given = {
+        "companies": companies, "contractors": 1, "surge_days": surge_days, "day_s": 1.0, "sources": 1,
+        "rate_per_s": 40.0, "contracts_per_s": 20.0, "contract_skew": 1.0,
+    }  # fmt: skip
+    known = work.topology_work(catalogue.render("opengov", given))
+    random = Random(1)
+    weights = [1 / (number + 1) for number in range(companies)]
+    seen: list[dict[int, int]] = [{} for _ in range(companies)]  # level of the price, and the last day that had it
+    surged, awarded, emitted = ([-1000] * companies for _ in range(3))
+    passed = joined = 0
+    for day in range(days):
+        events = [(True, number) for number in random.choices(range(companies), k=40)]
+        events += [(False, number) for number in random.choices(range(companies), weights, k=20)]
+        random.shuffle(events)
+        for is_quote, number in events:
+            if is_quote:
+                seen[number][(day + number * 37 % surge_days) // surge_days % 2] = day
+                if sum(day - last < window for last in seen[number].values()) < 2:
+                    continue
+                surged[number], passed = day, passed + 1
+            else:
+                awarded[number] = day
+            if abs(surged[number] - awarded[number]) < window and surged[number] >= 0 and emitted[number] < day:
+                emitted[number], joined = day, joined + 1
+    assert passed / (40 * days) == pytest.approx(known.component("surges").passes, rel=0.03)
+    assert joined / (passed + 20 * days) == pytest.approx(known.component("join").passes, rel=0.1)
 
 
 # A file of one's own
@@ -252,7 +285,7 @@ def test_a_files_rows_travel_in_the_topology(tmp_path: Path) -> None:
     assert [entry.weight for entry in records.quotes] == [2, 1]
     assert [entry.weight for entry in records.contracts] == [2, 1]
     assert records.surging == (1.0, 0.0, 0.0)
-    assert public_records.java_hash("Bolt, Industries") == records.contracts[1].company
+    assert java_hash("Bolt, Industries") == records.contracts[1].company
     assert own(tmp_path) == rendered, "the same bytes again"
     shares = {each.name: each.passes for each in work.topology_work(yaml.safe_dump(rendered)).components}
     assert shares["surges"] == pytest.approx(2 / 3)
