@@ -169,6 +169,7 @@ def test_an_executor_of_several_tasks_sends_by_the_routes_of_all_of_them() -> No
     world, totals = world_of(work, machines=2), Totals()
     world.assign("x-1", dealt(work, [Slot("m1", 6700), Slot("m2", 6700)], {"spout": 2, "bolt_1": 2}))
     world.advance(world.now + 40, totals.take)
+    assert totals.arrived["bolt_1"] == pytest.approx(totals.executed["spout"])
     assert totals.rate("bolt_1", 1020, 1040) == pytest.approx(50.0, rel=0.01), "one executor gets everything"
 
 
