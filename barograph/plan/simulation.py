@@ -115,7 +115,8 @@ def _component(known: work.TopologyWork, component: work.ComponentWork, tasks: t
 
 
 def _edge(known: work.TopologyWork, edge: catalogue.Edge) -> EdgeWork:
-    """The fields that we group by spread evenly over tasks (docs/decisions/0004). Flux names groupings in a word."""
-    source = known.component(edge.source)
-    sent = source.sent_on(known.lengths[source.name]) if source.kind == "bolt" else known.lengths[source.name]
-    return EdgeWork(edge.source, edge.stream, edge.target, edge.grouping, source.passes, work.tuple_bytes(sent))
+    """Fields spread evenly over tasks (docs/decisions/0004) where their keys are not known. Flux names groupings in a
+    word."""
+    passes, sent_bytes = known.component(edge.source).passes, known.sent_bytes(edge.source)
+    routes = known.routes.get((edge.source, edge.stream, edge.target), ())
+    return EdgeWork(edge.source, edge.stream, edge.target, edge.grouping, passes, sent_bytes, routes=routes)

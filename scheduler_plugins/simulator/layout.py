@@ -1,8 +1,9 @@
 """What runs, as arrays: a row an executor, ordered by level and component, so that a step goes through them once.
 
 An edge is a set of *groups*: all that a group's sources emit is shared among its targets by weight. A shuffle is one
-group; `local_or_shuffle` has one for each worker with targets of its own, and one for the other sources; a ring has one
-for each source. So every grouping is sums and products, and the cost of a step grows with executors and not with pairs.
+group; `local_or_shuffle` has one for each worker with targets of its own, and one for the other sources; a ring and
+routes have one for each source. So every grouping is sums and products, and the cost of a step grows with executors and
+not with pairs.
 """
 
 from __future__ import annotations
@@ -223,7 +224,9 @@ class _LevelBuilder:
     def add(self, row: int, edge: EdgeRow, target: ComponentWork, costs: Costs) -> None:
         sources, targets = self._rows(edge.source), self._rows(edge.target)
         weights = _weights(edge.edge, target, self._first[targets], self._last[targets])
-        if edge.edge.grouping == "ring":
+        if edge.edge.routes:
+            split = _routed(edge.edge, sources, targets, self._first, self._last)
+        elif edge.edge.grouping == "ring":
             split = _ring(sources, targets, self._first, self._last)
         elif edge.edge.grouping == "local_or_shuffle":
             split = _local(sources, targets, weights, self._worker)
@@ -323,6 +326,17 @@ def _ring(sources: Ints, targets: Ints, first: Ints, last: Ints) -> Split:
     group = from_source - sources[0]
     share = 1.0 / (last[from_source] - first[from_source] + 1)
     return np.arange(len(sources), dtype=np.int64), to, group, share
+
+
+def _routed(edge: EdgeWork, sources: Ints, targets: Ints, first: Ints, last: Ints) -> Split:
+    """Each source executor is a group. Its tasks are taken to send alike much."""
+    from_source, from_target = _by_task(sources, first, last), _by_task(targets, first, last)
+    rows = [(source, *way) for source, route in enumerate(edge.routes) for way in route]
+    source, place = (np.array([row[n] for row in rows], dtype=np.int64) for n in range(2))
+    group = from_source[source] - sources[0]
+    share = np.array([row[2] for row in rows], dtype=np.float64)
+    share /= sums(group, share, len(sources))[group]
+    return np.arange(len(sources), dtype=np.int64), from_target[place], group, share
 
 
 def _by_task(executors: Ints, first: Ints, last: Ints) -> Ints:

@@ -41,7 +41,9 @@ class ComponentWork:
 class EdgeWork:
     """A stream from a component to another. `selectivity`: tuples emitted on it per tuple that the source executes (of
     a spout: emits). `weights`: of a fields grouping, the share of the tuples that each task of the target gets, in the
-    order of its tasks; empty: all alike. A `ring` sends all tuples of the source's task i to the target's task i + 1.
+    order of its tasks; empty: all alike. `routes`: where that differs from task to task of the source: of each of them,
+    in order, places of the target's tasks and their shares. A `ring` sends all tuples of the source's task i to the
+    target's task i + 1.
     """
 
     source: str
@@ -51,6 +53,7 @@ class EdgeWork:
     selectivity: float = 1.0
     tuple_bytes: float = 100.0
     weights: tuple[float, ...] = ()
+    routes: tuple[tuple[tuple[int, float], ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,17 @@ def check_work(work: TopologyWork) -> None:
         if edge.weights and len(edge.weights) != len(names[edge.target].tasks):
             tasks = len(names[edge.target].tasks)
             raise SimulationError(f"{where} has {len(edge.weights)} weights; allowed are {tasks}, one a task")
+        if edge.routes:
+            _check_routes(where, edge.routes, len(names[edge.source].tasks), len(names[edge.target].tasks))
     work.levels()
+
+
+def _check_routes(where: str, routes: tuple[tuple[tuple[int, float], ...], ...], sources: int, targets: int) -> None:
+    if len(routes) != sources:
+        raise SimulationError(f"{where} has routes of {len(routes)} tasks; allowed are {sources}, one a task")
+    for place in {place for route in routes for place, _ in route}:
+        if not 0 <= place < targets:
+            raise SimulationError(f"{where} has a route to place {place}; allowed are 0 to {targets - 1}, the target's")
 
 
 @dataclass(frozen=True)

@@ -92,3 +92,21 @@ def test_schedulers_that_only_nimbus_has_are_refused() -> None:
     assert complaints(replace(star, variants=(aware,))) == [
         "variants.aware: Storm's resource_aware scheduler places in a real Nimbus only; simulated are default, even"
     ]
+
+
+def test_a_topology_in_lines_is_simulated_in_lines() -> None:
+    _, parallel = simulated_topology(catalogue.render("parallel", {"parallelism": 4, "depth": 2}), "x-1")
+    first, second = parallel.edges
+    assert first.routes == (((3, 1.0),), ((0, 1.0),), ((1, 1.0),), ((2, 1.0),)), "31 places further, of four"
+    assert second.routes == tuple(((task, 1.0),) for task in range(4))
+    assert {edge.tuple_bytes for edge in parallel.edges} == {34.0}
+    _, reference = simulated_topology(catalogue.render("reference", {"fan_out": 2}), "x-1")
+    selectivity = {edge.source: edge.selectivity for edge in reference.edges}
+    assert (selectivity["spout"], selectivity["stage_2"], selectivity["stage_3"]) == (1, 2, 1)
+    assert all(edge.routes == () for edge in reference.edges)
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_every_shipped_topology_can_be_simulated(name: str) -> None:
+    topology, simulated = simulated_topology(catalogue.render(name), "x-1")
+    assert {component.name for component in topology.components} == set(simulated.levels())

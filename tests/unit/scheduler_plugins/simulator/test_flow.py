@@ -148,6 +148,44 @@ def test_a_ring_sends_each_task_to_the_next() -> None:
     assert sent == pytest.approx(totals.executed["spout"] * 100), "tasks alternate between the machines: all of it"
 
 
+def test_routes_are_of_each_task_of_the_source() -> None:
+    """Tasks are dealt to two machines in turn: what goes from task i to task i stays, and the rest does not."""
+    straight = tuple(((task, 1.0),) for task in range(4))
+    uneven = (((0, 0.75), (1, 0.25)), *straight[1:])
+    for routes, remote in ((straight, 0.0), (straight[1:] + straight[:1], 1.0), (uneven, 0.25 / 4)):
+        work = chain(100.0, [0.0], 4, grouping="fields")
+        work = replace(work, edges=tuple(replace(edge, routes=routes) for edge in work.edges))
+        world, totals = world_of(work, machines=2), Totals()
+        world.advance(world.now + 10, totals.take)
+        sent = sum(float(sample.machines.sent_bytes.sum()) for sample in totals.samples)
+        assert sent == pytest.approx(remote * totals.executed["spout"] * 100)
+        assert totals.rate("bolt_1", 1005, 1010) == pytest.approx(100.0)
+
+
+def test_an_executor_of_several_tasks_sends_by_the_routes_of_all_of_them() -> None:
+    work = chain(100.0, [20.0], 4, grouping="fields")
+    routes = tuple(((0, 1.0),) for _ in range(4))
+    work = replace(work, edges=tuple(replace(edge, routes=routes) for edge in work.edges))
+    world, totals = world_of(work, machines=2), Totals()
+    world.assign("x-1", dealt(work, [Slot("m1", 6700), Slot("m2", 6700)], {"spout": 2, "bolt_1": 2}))
+    world.advance(world.now + 40, totals.take)
+    assert totals.arrived["bolt_1"] == pytest.approx(totals.executed["spout"])
+    assert totals.rate("bolt_1", 1020, 1040) == pytest.approx(50.0, rel=0.01), "one executor gets everything"
+
+
+@pytest.mark.parametrize(
+    ("routes", "message"),
+    [
+        ((((0, 1.0),),), "routes of 1 tasks; allowed are 2, one a task"),
+        ((((0, 1.0),), ((2, 1.0),)), "a route to place 2; allowed are 0 to 1"),
+    ],
+)
+def test_routes_to_nowhere_are_refused(routes: tuple[tuple[tuple[int, float], ...], ...], message: str) -> None:
+    work = chain(100.0, [0.0], 2)
+    with pytest.raises(SimulationError, match=message):
+        replace(work, edges=(replace(work.edges[0], routes=routes),))
+
+
 def test_keys_that_are_skewed_saturate_their_task_first() -> None:
     components = (
         ComponentWork("spout", "spout", (1,), rate_per_s=90.0),
