@@ -204,17 +204,17 @@ class Flow:
         for groups, part in zip(self.layout.groups, self.layout.slices(), strict=True):
             if groups.number:
                 done = np.minimum(self.queues.waiting[part] + arriving[part], most[part])
-                sent = done[groups.source - part.start] * groups.source_selectivity
-                to = sums(groups.source_group, sent, groups.number)[groups.target_group] * groups.target_weight
-                arriving += sums(groups.target, to, self.layout.size)
+                sent = groups.of_sources(done, part.start) * groups.source_selectivity
+                to = groups.of_target_groups(groups.total(sent)) * groups.target_weight
+                arriving[groups.span] += groups.at_targets(to)
         return arriving
 
     def _let_through(self) -> Floats:
         """The share of its work that each executor may do, so that its machine and those it sends to can carry it."""
         layout = self.layout
+        if (self.sending >= 1.0).all() and (self.receiving >= 1.0).all():
+            return np.ones(1)
         own = np.where((layout.machine >= 0) & (layout.cross > 0), self.sending[layout.machine], 1.0)
-        if (self.receiving >= 1.0).all():
-            return np.asarray(own)
         for groups in layout.groups:
             slowest = np.ones(groups.number)
             np.minimum.at(slowest, groups.place_group, self.receiving[groups.place_machine])
@@ -225,25 +225,26 @@ class Flow:
     def _room(self, capacity: Floats, free: Floats) -> Floats:
         """Tuples that each executor can take in this step: the `free` part of its queue, and what it will execute,
         which is no more than those after it take."""
-        room = free + capacity
+        room = np.asarray(free + capacity)
         for groups in reversed(self.layout.groups):
             if groups.number:
-                factor = source_factors(groups, capacity, room, self.layout.size)
-                room = np.where(factor < 1.0, free + capacity * factor, room)
-        return np.asarray(room)
+                factor = source_factors(groups, groups.of_sources(capacity, 0), room[groups.span])
+                mine = groups.source_executors[factor < 1.0]
+                room[mine] = free[mine] + capacity[mine] * factor[factor < 1.0]
+        return room
 
 
-def source_factors(groups: Groups, executed: Floats, room: Floats, size: int) -> Floats:
-    """The share of what each source would execute that the fullest queue after it takes; 1 for who is no source."""
-    emitted = sums(groups.source_group, executed[groups.source] * groups.source_selectivity, groups.number)
-    arriving = emitted[groups.target_group] * groups.target_weight
-    into = sums(groups.target, arriving, size)
-    share = np.minimum(1.0, np.maximum(room, 0.0) / np.maximum(into, TINY))
-    tightest = np.where(groups.target_weight > 0, share[groups.target], 1.0)
+def source_factors(groups: Groups, executed: Floats, room: Floats) -> Floats:
+    """Of each executor that is a source, the share of what it would do that the fullest queue after it takes.
+    `executed` of each source row, `room` of the executors from the first target to the last."""
+    emitted = groups.total(executed * groups.source_selectivity)
+    arriving = groups.of_target_groups(emitted) * groups.target_weight
+    share = np.minimum(1.0, np.maximum(room, 0.0) / np.maximum(groups.at_targets(arriving), TINY))
+    tightest = np.where(groups.target_weight > 0, groups.of_targets(share), 1.0)
     of_group = np.minimum.reduceat(tightest, groups.group_begins)
-    factor = np.ones(size)
-    factor[groups.source_executors] = np.minimum.reduceat(of_group[groups.source_group], groups.source_begins)
-    return factor
+    if groups.number == 1:
+        return np.full(len(groups.source_executors), of_group[0])
+    return np.asarray(np.minimum.reduceat(of_group[groups.source_group], groups.source_begins))
 
 
 @dataclass(frozen=True)
@@ -332,16 +333,17 @@ class _Step:
         own, scatter = self._own_delay(part, executed)
         spread, delay = arrivals.spread + scatter, arrivals.delay + own
         sent = _Arrivals(part, executed, origin, width, spread, delay, trees)
-        self._count_ages(sent)
+        self._count_ages(sent, number)
         if groups.number:
             self._flow.counters.arrived[number] += self._pass_on(sent, groups)
 
     def _held_back(self, part: slice, groups: Groups, executed: Floats) -> Floats:
-        flow, now, layout = self._flow, self._now, self._flow.layout
+        flow, now = self._flow, self._now
         assert self._room is not None
-        whole = np.zeros(layout.size)
-        whole[part] = executed
-        factor = source_factors(groups, whole, self._room - self._arrived, layout.size)[part]
+        room = self._room[groups.span] - self._arrived[groups.span]
+        factor = np.ones(len(executed))
+        of_sources = source_factors(groups, groups.of_sources(executed, part.start), room)
+        factor[groups.source_executors - part.start] = of_sources
         flow.counters.blocked_s[part] += now.step_s * now.up[part] * (1.0 - factor)
         return np.asarray(executed * factor)
 
@@ -394,29 +396,29 @@ class _Step:
         return own + waits * is_idle, scatter
 
     def _pass_on(self, by: _Arrivals, groups: Groups) -> Floats:
-        now, layout = self._now, self._flow.layout
-        row = groups.source - by.part.start
-        sent = by.tuples[row] * groups.source_selectivity
-        of_group = groups.source_group
-        total = sums(of_group, sent, groups.number)
+        now = self._now
+        begin = by.part.start
+        sent = groups.of_sources(by.tuples, begin) * groups.source_selectivity
+        total = groups.total(sent)
         safe = np.maximum(total, TINY)
-        mean = sums(of_group, sent * by.origin[row], groups.number) / safe
-        about = by.spread[row] + (by.origin[row] - mean[of_group]) ** 2
-        to = groups.target_group
-        whole = arriving = total[to] * groups.target_weight
+        origin = groups.of_sources(by.origin, begin)
+        mean = groups.total(sent * origin) / safe
+        about = groups.of_sources(by.spread, begin) + (origin - groups.of_source_groups(mean)) ** 2
+        whole = arriving = groups.of_target_groups(total) * groups.target_weight
         if now.reaches is None:
             self._count_received(groups, sent, total)
         else:
             arriving = self._that_reaches(groups, arriving, sent, now.reaches)
         if self._tree_flow is not None and by.trees is not None:
+            row = groups.source - begin
             self._tree_flow.pass_on(by.trees[:, row], groups, arriving / np.maximum(whole, TINY))
-        size = layout.size
-        self._arrived += sums(groups.target, arriving, size)
-        self._origin += sums(groups.target, arriving * mean[to], size)
-        delay = by.delay[row] + layout.hop_s(groups)
-        for arrived, each in ((self._width, by.width[row]), (self._spread, about), (self._delay, delay)):
-            of_target = (sums(of_group, sent * each, groups.number) / safe)[to]
-            np.add(arrived, sums(groups.target, arriving * of_target, size), out=arrived)
+        self._arrived[groups.span] += groups.at_targets(arriving)
+        self._origin[groups.span] += groups.at_targets(arriving * groups.of_target_groups(mean))
+        width = groups.of_sources(by.width, begin)
+        delay = groups.of_sources(by.delay, begin) + self._flow.layout.hop_s(groups)
+        for arrived, each in ((self._width, width), (self._spread, about), (self._delay, delay)):
+            of_groups = groups.total(sent * each) / safe
+            arrived[groups.span] += groups.at_targets(arriving * groups.of_target_groups(of_groups))
         return np.asarray(arriving)
 
     def _count_received(self, groups: Groups, sent: Floats, total: Floats) -> None:
@@ -445,12 +447,13 @@ class _Step:
         self._flow.counters.lost += sums(groups.target, np.maximum(arriving - kept, 0.0), layout.size)
         return np.asarray(kept)
 
-    def _count_ages(self, sent: _Arrivals) -> None:
+    def _count_ages(self, sent: _Arrivals, number: int) -> None:
         """Who leaves later in the step is younger by as much, but where a backlog grows or melts."""
         counters, layout, part = self._flow.counters, self._flow.layout, sent.part
         age = self._middle - sent.origin
         if part.start == 0:
             counters.late[part] += np.where(age > LATE_S, sent.tuples, 0.0)
+        if not layout.has_sinks[number]:
             return
         latency = np.maximum(age, 0.0) + sent.delay
         spread = sent.spread + (self._now.step_s - sent.width) ** 2 / 12

@@ -72,6 +72,50 @@ class Groups:
     def number(self) -> int:
         return len(self.group_edge)
 
+    @cached_property
+    def span(self) -> slice:
+        """Of executors, from the first target to the last."""
+        return slice(int(self.target.min()), int(self.target.max()) + 1) if len(self.target) else slice(0, 0)
+
+    @cached_property
+    def _place(self) -> Ints | None:
+        """Of each target row in `span`; None where they are the same, one after the other."""
+        place = self.target - self.span.start
+        is_plain = len(place) == self.span.stop - self.span.start and bool((np.diff(place) == 1).all())
+        return None if is_plain else place
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether each source has one row, and they are one after the other."""
+        return len(self.source) == len(self.source_executors) and bool((np.diff(self.source) == 1).all())
+
+    def of_sources(self, values: Floats, begin: int) -> Floats:
+        """Of each source row, its executor's value; `begin`: the executor of the first value."""
+        if self._is_plain:
+            first = int(self.source[0]) - begin
+            return values[first : first + len(self.source)]
+        return np.asarray(values[self.source - begin])
+
+    def total(self, of_rows: Floats) -> Floats:
+        """Of each group, the sum over its source rows."""
+        return np.array([of_rows.sum()]) if self.number == 1 else sums(self.source_group, of_rows, self.number)
+
+    def of_source_groups(self, values: Floats) -> Floats:
+        """Of each source row, its group's value; one value for all where there is one group."""
+        return values if self.number == 1 else np.asarray(values[self.source_group])
+
+    def of_target_groups(self, values: Floats) -> Floats:
+        """Of each target row, as above."""
+        return values if self.number == 1 else np.asarray(values[self.target_group])
+
+    def of_targets(self, values: Floats) -> Floats:
+        """Of each target row, its executor's value of those in `span`."""
+        return values if self._place is None else np.asarray(values[self._place])
+
+    def at_targets(self, values: Floats) -> Floats:
+        """Of the executors in `span`, the sum of the values of their target rows."""
+        return values if self._place is None else sums(self._place, values, self.span.stop - self.span.start)
+
 
 @dataclass(frozen=True)
 class EdgeRow:
@@ -138,6 +182,16 @@ class Layout:
     def burns(self) -> bool:
         """Whether a component asks for CPU itself."""
         return bool(self.work_s.any())
+
+    @cached_property
+    def is_uneven(self) -> bool:
+        """Whether tuples of a component cost differently."""
+        return bool(self.cv2.any())
+
+    @cached_property
+    def has_sinks(self) -> tuple[bool, ...]:
+        """Of each level."""
+        return tuple(bool(self.sinks[part].any()) for part in self.slices())
 
     @cached_property
     def has_waits(self) -> bool:

@@ -287,6 +287,8 @@ class World:
 
     def _speed(self, layout: Layout, step_s: float) -> Floats:
         """Of each executor in this step, by chance: lognormal, so that its mean is 1 whatever the variation."""
+        if not (self.costs.noise or layout.is_uneven):
+            return np.ones(layout.size)
         variation = self._variation(layout, step_s)
         if not variation.any():
             return np.ones(layout.size)
