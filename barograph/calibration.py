@@ -14,8 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.calibration.fit import Estimate, as_costs
+from analysis.calibration.fit import as_costs
 from analysis.calibration.judgement import Judgement, judge
+from analysis.calibration.linear import Estimate
 from analysis.calibration.validation import SeriesName, Validation, Validity, validation_of, validity_of, write
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths

@@ -1,14 +1,16 @@
 """The topologies that ship: what they look like, and the Flux YAML to submit them with.
 
-Each is one template in `flux/`, plain Flux YAML in which a value may be `${parameter}`; the parameters' defaults
-stand in its `config: barograph.parameters`. The Storm settings that all share are in `storm.yaml`, under each one's
-own. A topology's shape (components, edges, sizes) is read out of the Flux YAML. To add one, add a file there. Errors:
-topologies/errors.py.
+Each is one template in `flux/`, plain Flux YAML in which a value, or a part of a text, may be `${parameter}`; the
+parameters' defaults stand in its `config: barograph.parameters`. An entry with `stages: {from, to, step}` stands for
+one entry each, in which `${stage}` is the stage's number and `${before}` that of the one before. The Storm settings
+that all share are in `storm.yaml`, under each one's own. A topology's shape (components, edges, sizes) is read out of
+the Flux YAML. To add one, add a file there. Errors: topologies/errors.py.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any, Literal
 
 import yaml
 
+from topologies import public_records
 from topologies.errors import (
     BadOverride,
     BadParameter,
@@ -49,6 +52,7 @@ class Edge:
     stream: str
     target: str
     grouping: str  # shuffle, fields, all, global, local_or_shuffle …
+    fields: tuple[str, ...] = ()  # that a grouping by fields goes by
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,8 @@ def _component_of(vertex: Mapping[str, Any], kind: Literal["spout", "bolt"]) -> 
 
 def _edge_of(stream: Mapping[str, Any]) -> Edge:
     grouping = stream["grouping"]
-    return Edge(stream["from"], grouping.get("streamId", "default"), stream["to"], grouping["type"].lower())
+    fields = tuple(grouping.get("args") or ())
+    return Edge(stream["from"], grouping.get("streamId", "default"), stream["to"], grouping["type"].lower(), fields)
 
 
 def _check_sizes(name: str, workers: Any, components: Sequence[Component], refused: type[TopologyError]) -> None:
@@ -125,7 +130,26 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "cost_model": ("none", "sleep", "busy"),
     "on_restart": ("catch_up", "skip"),
 }
-_ABOVE_ZERO = ("rate_per_s",)
+_ABOVE_ZERO = ("rate_per_s", "contracts_per_s")
+_RANGES: Mapping[str, tuple[float, float]] = {
+    "parallelism": (1, 10_000),
+    "sources": (1, 10_000),
+    "depth": (1, 1000),
+    "size_bytes": (16, 1_000_000),
+    "shift": (0, 1_000_000),
+    "stages": (2, 1000),
+    "fan_out": (0.001, 1000),
+    "fan_out_stage": (2, 1000),
+    "burst_ms": (0, 1000),
+    "companies": (1, 20_000),
+    "contractors": (1, 20),
+    "quote_skew": (0, 10),
+    "contract_skew": (0, 10),
+    "window_days": (2, 366),
+    "surge_days": (2, 1_000_000),
+    "day_s": (0.01, 86_400),
+}
+_AT_MOST = {"fan_out_stage": "stages"}
 _OVERRIDES = ("workers", "tasks", "executors", "config")
 
 
@@ -139,7 +163,14 @@ def parameter_values(name: str, defaults: Mapping[str, Scalar], given: Mapping[s
         allowed = _value_rule(key, value, defaults[key])
         if allowed:
             raise BadParameter(f"topology {name}: parameter {key}: {value!r} is not {allowed}")
-    return {**defaults, **given}
+    values = {**defaults, **given}
+    for key, most in _AT_MOST.items():
+        if key in values and values[key] > values[most]:  # type: ignore[operator]  # both are numbers by now
+            raise BadParameter(
+                f"topology {name}: parameter {key}: {values[key]} is above {most}, which is {values[most]}; lower the"
+                " one or raise the other"
+            )
+    return values
 
 
 def _value_rule(key: str, value: Any, default: Scalar) -> str | None:
@@ -151,31 +182,67 @@ def _value_rule(key: str, value: Any, default: Scalar) -> str | None:
     if isinstance(default, str):
         return None if isinstance(value, str) else "text"
     if isinstance(default, int):
-        return None if isinstance(value, int) and not isinstance(value, bool) else "a whole number"
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        return None if is_whole and _is_in_range(key, value) else f"a whole number{_range_words(key)}"
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return "a finite number"
     if key in _ABOVE_ZERO:
         return None if value > 0 else "above 0"
+    if key in _RANGES:
+        return None if _is_in_range(key, value) else f"a number{_range_words(key)}"
     return None if value >= 0 else "0 or more"
 
 
+def _is_in_range(key: str, value: float) -> bool:
+    least, most = _RANGES.get(key, (-math.inf, math.inf))
+    return least <= value <= most
+
+
+def _range_words(key: str) -> str:
+    return " from {:,} to {:,}".format(*_RANGES[key]) if key in _RANGES else ""
+
+
+_STAGES = "stages"
+_PLACEHOLDER = re.compile(r"\$\{(\w+)\}")
+
+
 def substitute_parameters(node: Any, parameters: Mapping[str, Scalar]) -> Any:
-    """Replaces every scalar that is `${name}` by the parameter, keeping the value's type."""
+    """Replaces every `${name}` by the parameter: a scalar that is nothing else keeps the parameter's type, and in a
+    list an entry with `stages` becomes one entry for each of them."""
     if isinstance(node, dict):
         return {key: substitute_parameters(child, parameters) for key, child in node.items()}
     if isinstance(node, list):
-        return [substitute_parameters(child, parameters) for child in node]
-    if isinstance(node, str) and node.startswith("${") and node.endswith("}"):
-        return _placeholder_value(node, parameters)
-    return node
+        return [entry for child in node for entry in _entries(child, parameters)]
+    if not isinstance(node, str):
+        return node
+    if whole := _PLACEHOLDER.fullmatch(node):
+        return _placeholder_value(whole[1], parameters)
+    return _PLACEHOLDER.sub(lambda found: str(_placeholder_value(found[1], parameters)), node)
 
 
-def _placeholder_value(placeholder: str, parameters: Mapping[str, Scalar]) -> Scalar:
-    key = placeholder[2:-1]
+def _entries(node: Any, parameters: Mapping[str, Scalar]) -> list[Any]:
+    if not isinstance(node, dict) or _STAGES not in node:
+        return [substitute_parameters(node, parameters)]
+    entry = {key: child for key, child in node.items() if key != _STAGES}
+    return [
+        substitute_parameters(entry, {**parameters, "stage": stage, "before": stage - 1})
+        for stage in _stages(substitute_parameters(node[_STAGES], parameters))
+    ]
+
+
+def _stages(span: Any) -> range:
+    try:
+        return range(span["from"], span["to"] + 1, span.get("step", 1))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BrokenTemplate(
+            f"topologies/flux: {_STAGES} is {span!r}; allowed are whole numbers `from`, `to` and `step`: {error!r}"
+        ) from error
+
+
+def _placeholder_value(key: str, parameters: Mapping[str, Scalar]) -> Scalar:
     if key not in parameters:
         raise BrokenTemplate(
-            f"topologies/flux: {placeholder} has no default under {PARAMETERS}; "
-            f"known are {', '.join(sorted(parameters))}"
+            f"topologies/flux: ${{{key}}} has no default under {PARAMETERS}; known are {', '.join(sorted(parameters))}"
         )
     return parameters[key]
 
@@ -223,8 +290,9 @@ def names() -> tuple[str, ...]:
 
 
 def read(name: str) -> Topology:
-    """The topology as its template declares it. Raises UnknownTopology, BrokenTemplate."""
-    return topology_of_flux(name, _template(name))
+    """The topology with the parameters of its template. Raises UnknownTopology, BrokenTemplate."""
+    template = _template(name)
+    return topology_of_flux(name, _substituted(name, template, template["config"][PARAMETERS]))
 
 
 def render(
@@ -241,12 +309,19 @@ def render(
     """
     template = _template(name)
     values = parameter_values(name, template["config"][PARAMETERS], parameters or {})
-    flux = substitute_parameters(template, values)
-    flux["config"][PARAMETERS] = values
+    flux = _substituted(name, template, values)
     apply_overrides(name, flux, overrides or {})
     topology_of_flux(name, flux, refused=BadOverride)
+    public_records.check_sources(name, flux)
     flux["name"] = storm_name or flux["name"]
     return yaml.safe_dump(flux, sort_keys=False, width=120)
+
+
+def _substituted(name: str, template: dict[str, Any], values: Mapping[str, Scalar]) -> dict[str, Any]:
+    """What its components get of a file is its content; on record is where it was."""
+    flux: dict[str, Any] = substitute_parameters(template, public_records.with_content(name, values))
+    flux["config"][PARAMETERS] = dict(values)
+    return flux
 
 
 def read_flux(text: str) -> Topology:

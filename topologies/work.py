@@ -1,8 +1,9 @@
 """What the components of rendered Flux YAML do to tuples, by their classes and the arguments of their constructors:
 said once for the closed form (analysis.claims.capacity) and for the simulator. Pure.
 
-The classes are those of `src/main/java`. How long texts are follows from LogLines.java: their distribution is carried
-along the topology, so that mean and spread of a cost by the character are known at every component.
+The classes are those of `src/main/java`. Tuples are lines with a text, or of one size. How long texts are follows from
+LogLines.java: their distribution is carried along the topology, so that mean and spread of a cost by the character are
+known at every component.
 Errors: UnknownWork (topologies/errors.py).
 """
 
@@ -10,20 +11,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal
 
 import yaml
 
-from topologies import catalogue
+from topologies import catalogue, public_records
 from topologies.errors import UnknownWork
+from topologies.keys import Key, Routes, Stream, routes
 
 PACKAGE = "barograph.topologies"
 BUFFER = "topology.executor.receive.buffer.size"
 ACKERS = "topology.acker.executors"
+PENDING = "topology.max.spout.pending"
+TIMEOUT = "topology.message.timeout.secs"
 TRAFFIC = "barograph.traffic"
+# Of Storm 2.8's defaults.yaml: how often WaitStrategyProgressive parks, and how long it sleeps then (ms).
+DEFAULT_WAITS = {"spout": (0, 1.0), "bolt": (1000, 1.0)}
+DEFAULT_TIMEOUT_S = 30.0
+PARK_S = 6e-5  # that parkNanos(1) takes on Linux: the slack of its timers, 50 µs, and a little
 
 Lengths = Mapping[int, float]  # characters of a text -> share of the texts
 # As LogLines.java draws them: 70 % are short and the others long, each uniformly.
@@ -41,13 +49,29 @@ AGGREGATE_CHARACTERS = 8.0  # that AggregateBolt appends
 # message id, one each), how many values (1), and of each value its class (1) and the number itself.
 # text: its length; id: up to 1,023, zigzag; count: up to a million; source_machine: `m1`; due_ms: a double.
 LINE_BYTES = 3 + 1 + (1 + 1) + (1 + 2) + (1 + 3) + (1 + 2) + (1 + 8)
+# Of the others: the same head and the same two last fields, and of each value between them its class and the value. A
+# name of more than 32 characters has its length before it, of 34 to 80 in one byte or two; a short one, and an array of
+# bytes of less than 64, in none and one. value: an integer that counts on; day: of the epoch, where one lasts seconds.
+ENDS_BYTES = 3 + 1 + (1 + 2) + (1 + 8)
+KEY_BYTES = 16
+VALUE_BYTES = 1 + 3
+SYMBOL_BYTES, NAME_BYTES, DAY_BYTES, NUMBER_BYTES = 1 + 6, 1 + 1.5 + public_records.MEAN_NAME, 1 + 5, 1 + 8
+# With ackers a message id has its tree's number and its own, of eight bytes each. What is sent to ackers and back has
+# random numbers of 64 bits, which Kryo writes in nine: `__ack_init` the tree's, one of all first tuples, the task;
+# `__ack_ack` the tree's and the tuple's; back to the spout the tree's and milliseconds.
+ANCHOR_BYTES = 8 + 8
+INIT_BYTES = 3 + 1 + (1 + 9) + (1 + 9) + (1 + 2)
+ACK_BYTES = 3 + 1 + (1 + 9) + (1 + 9)
+COMPLETE_BYTES = 3 + 1 + (1 + 9) + (1 + 1)
 
 
 @dataclass(frozen=True)
 class ComponentWork:
     """`rate_per_s`: offered by a spout component, None of a bolt and of a spout that emits as fast as Storm lets it.
     `ms_per_character`: what a character of a text that comes in costs. `passes`: share of the tuples that are sent on;
-    `keeps`, `appends`: share of a text that stays, characters that are added."""
+    `keeps`, `appends`: share of a text that stays, characters that are added. `tuple_bytes`: of a tuple that it emits;
+    None of a line, which has a text. `shift`: of a spout whose tasks have a key each, how many places further its
+    target is."""
 
     name: str
     kind: Literal["spout", "bolt"]
@@ -60,6 +84,8 @@ class ComponentWork:
     passes: float = 1.0
     keeps: float = 1.0
     appends: float = 0.0
+    tuple_bytes: float | None = None
+    shift: int | None = None
 
     @property
     def is_unthrottled(self) -> bool:
@@ -75,21 +101,44 @@ class ComponentWork:
 
 
 @dataclass(frozen=True)
+class IdleWait:
+    """How an executor looks for tuples while there are none: again and again for `spin_s`, then every `sleep_s`."""
+
+    spin_s: float
+    sleep_s: float
+
+
+@dataclass(frozen=True)
 class TopologyWork:
-    """`buffer`: tuples in the receive queue of an executor. `lengths`: by component, of the texts that it gets; of a
-    spout, that it emits. `has_traffic`: its workers count tuples by pair of tasks."""
+    """`buffer`: tuples in the receive queue of an executor. `ackers`: executors of Storm's acker; `pending`: trees of
+    tuples that a task of a spout may have in flight, None: any number; `timeout_s`: until one is given up. `lengths`:
+    by component, of the texts that it gets; of a spout, that it emits. `has_traffic`: its workers count tuples by pair
+    of tasks. `routes`: of the streams of which it is known which task sends to which."""
 
     name: str
     workers: int
     components: tuple[ComponentWork, ...]
     edges: tuple[catalogue.Edge, ...]
     buffer: float
+    spout_wait: IdleWait
+    bolt_wait: IdleWait
     ackers: int
+    pending: int | None
+    timeout_s: float
     has_traffic: bool
     lengths: Mapping[str, Lengths]
+    routes: Mapping[Stream, Routes]
 
     def component(self, name: str) -> ComponentWork:
         return next(component for component in self.components if component.name == name)
+
+    def sent_bytes(self, source: str) -> float:
+        """Of one tuple that this component emits, between two workers, without Storm's frame around it."""
+        component = self.component(source)
+        if component.tuple_bytes is not None:
+            return component.tuple_bytes
+        lengths = self.lengths[source]
+        return tuple_bytes(component.sent_on(lengths) if component.kind == "bolt" else lengths)
 
 
 def mean(lengths: Lengths) -> float:
@@ -108,13 +157,36 @@ def tuple_bytes(lengths: Lengths) -> float:
     return LINE_BYTES + mean(lengths)
 
 
+def keyed_bytes(size: int) -> float:
+    """Of a tuple of KeySpout with so many bytes of key and payload."""
+    payload = size - KEY_BYTES
+    length = 1 if payload < 127 else 2 if payload < 16_383 else 3
+    return ENDS_BYTES + (1 + 1 + KEY_BYTES) + (1 + length + payload if payload else 0)
+
+
+# Of opengov's tuples, by the class that emits them.
+RECORD_BYTES: Mapping[str, float] = {
+    "opengov.QuoteSpout": ENDS_BYTES + SYMBOL_BYTES + NAME_BYTES + DAY_BYTES + NUMBER_BYTES,
+    "opengov.PriceRangeBolt": ENDS_BYTES + SYMBOL_BYTES + NAME_BYTES + DAY_BYTES + 2 * NUMBER_BYTES,
+    "opengov.PriceRatioBolt": ENDS_BYTES + SYMBOL_BYTES + NAME_BYTES + DAY_BYTES + NUMBER_BYTES,
+    "opengov.SurgeFilterBolt": ENDS_BYTES + SYMBOL_BYTES + NAME_BYTES + DAY_BYTES + NUMBER_BYTES,
+    "opengov.ContractSpout": ENDS_BYTES + NAME_BYTES + DAY_BYTES + NUMBER_BYTES,
+    "opengov.ParentBolt": ENDS_BYTES + NAME_BYTES + DAY_BYTES + NUMBER_BYTES,
+    "opengov.AwardJoinBolt": ENDS_BYTES + NAME_BYTES + DAY_BYTES + 2 * NUMBER_BYTES,
+}
+KNOWN = (
+    *("SourceSpout", "PassBolt", "SinkBolt", "TransformBolt", "FilterBolt", "AggregateBolt"),
+    *("KeySpout", "RelayBolt", "CounterSpout", "CounterBolt", "EndBolt", *RECORD_BYTES),
+)
+
+
 def component_work(shape: catalogue.Component, arguments: Sequence[Any]) -> ComponentWork:
     """By its class; the arguments are those of its Java constructor. Raises UnknownWork for a class not ours."""
-    package, _, name = shape.class_name.rpartition(".")
+    name = shape.class_name.removeprefix(f"{PACKAGE}.") if shape.class_name.startswith(f"{PACKAGE}.") else None
     own: dict[str, Any]
-    match name if package == PACKAGE else None, list(arguments):
+    match name, list(arguments):
         case "SourceSpout", [rate_per_s, _, bool(unthrottled), on_restart]:
-            own = {"rate_per_s": None if unthrottled else float(rate_per_s), "on_restart": on_restart}
+            own = _paced(rate_per_s, unthrottled, on_restart)
         case (("PassBolt" | "SinkBolt"), [cost_model, ms_per_character]):
             own = _cost(cost_model, ms_per_character)
         case "TransformBolt", [cost_model, ms_per_character, keeps]:
@@ -123,13 +195,31 @@ def component_work(shape: catalogue.Component, arguments: Sequence[Any]) -> Comp
             own = _cost(cost_model, ms_per_character) | {"passes": float(passes)}
         case "AggregateBolt", [cost_model, ms_per_character]:
             own = _cost(cost_model, ms_per_character) | {"appends": AGGREGATE_CHARACTERS}
+        case "KeySpout", [rate_per_s, _, bool(unthrottled), on_restart, int(size), int(shift)]:
+            own = _paced(rate_per_s, unthrottled, on_restart) | {"tuple_bytes": keyed_bytes(size), "shift": shift}
+        case "RelayBolt", [int(size)]:
+            own = {"tuple_bytes": keyed_bytes(size)}
+        case "CounterSpout", [rate_per_s, bool(unthrottled), on_restart, _]:
+            own = _paced(rate_per_s, unthrottled, on_restart) | {"tuple_bytes": ENDS_BYTES + VALUE_BYTES}
+        case "CounterBolt", [int(stage), int(fan_out_stage), fan_out]:
+            passes = float(fan_out) if stage == fan_out_stage else 1.0
+            own = {"passes": passes, "tuple_bytes": ENDS_BYTES + VALUE_BYTES}
+        case "EndBolt", []:
+            own = {}
+        case "opengov.QuoteSpout" | "opengov.ContractSpout", [rate_per_s, _, bool(unthrottled), on_restart, *_]:
+            own = _paced(rate_per_s, unthrottled, on_restart) | {"tuple_bytes": RECORD_BYTES[name]}
+        case str(), _ if name in RECORD_BYTES:
+            own = {"tuple_bytes": RECORD_BYTES[name]}
         case _:
             raise UnknownWork(
                 f"component {shape.name}: what {shape.class_name} with {len(arguments)} arguments does to a tuple is"
-                " not known; known are SourceSpout, PassBolt, SinkBolt, TransformBolt, FilterBolt and AggregateBolt"
-                f" of {PACKAGE}"
+                f" not known; known are {', '.join(KNOWN)} of {PACKAGE}"
             )
     return ComponentWork(shape.name, shape.kind, shape.tasks, shape.executors, **own)
+
+
+def _paced(rate_per_s: Any, unthrottled: bool, on_restart: str) -> dict[str, Any]:
+    return {"rate_per_s": None if unthrottled else float(rate_per_s), "on_restart": on_restart}
 
 
 def _cost(cost_model: str, ms_per_character: Any) -> dict[str, Any]:
@@ -137,27 +227,81 @@ def _cost(cost_model: str, ms_per_character: Any) -> dict[str, Any]:
 
 
 def topology_work(flux: str) -> TopologyWork:
-    """Of rendered Flux YAML. Raises UnknownWork for a class that is not ours, or components that feed each other."""
+    """Of rendered Flux YAML. Raises UnknownWork for a class that is not ours, or cycles."""
     document = yaml.safe_load(flux)
     shape = catalogue.topology_of_flux(document["name"], document)
     components = components_of(document, shape)
     config = document["config"]
+    lengths = text_lengths(shape.name, components, shape.edges)
     return TopologyWork(
         name=shape.name,
         workers=shape.workers,
         components=components,
         edges=shape.edges,
         buffer=float(config.get(BUFFER, math.inf)),
-        ackers=int(config.get(ACKERS) or 0),
+        spout_wait=_idle_wait(config, "spout"),
+        bolt_wait=_idle_wait(config, "bolt"),
+        ackers=_ackers(config, shape.workers),
+        pending=None if config.get(PENDING) is None else int(config[PENDING]),
+        timeout_s=float(config.get(TIMEOUT) or DEFAULT_TIMEOUT_S),
         has_traffic=bool(config.get(TRAFFIC, False)),
-        lengths=text_lengths(shape.name, components, shape.edges),
+        lengths=lengths,
+        routes=task_routes(document, shape, components, tuple(lengths)),
     )
+
+
+def _ackers(config: Mapping[str, Any], workers: int) -> int:
+    """Without a number Storm takes one a worker."""
+    ackers = config.get(ACKERS)
+    return workers if ackers is None else int(ackers)
+
+
+def _idle_wait(config: Mapping[str, Any], kind: Literal["spout", "bolt"]) -> IdleWait:
+    parks, sleep_ms = DEFAULT_WAITS[kind]
+    where = f"topology.{kind}.wait.progressive"
+    parks, sleep_ms = config.get(f"{where}.level2.count", parks), config.get(f"{where}.level3.sleep.millis", sleep_ms)
+    return IdleWait(parks * PARK_S, sleep_ms / 1000.0)
 
 
 def components_of(document: Mapping[str, Any], shape: catalogue.Topology) -> tuple[ComponentWork, ...]:
     """In the order of the shape, which is that of the Flux YAML `document`. Raises UnknownWork."""
     vertices = {vertex["id"]: vertex for vertex in (*document["spouts"], *document["bolts"])}
-    return tuple(component_work(each, vertices[each.name].get("constructorArgs", ())) for each in shape.components)
+    passing = {f"{public_records.PACKAGE}.{name}": share for name, share in public_records.passing(document).items()}
+    found = [component_work(each, vertices[each.name].get("constructorArgs", ())) for each in shape.components]
+    return tuple(
+        replace(work, passes=passing.get(each.class_name, work.passes))
+        for each, work in zip(shape.components, found, strict=True)
+    )
+
+
+def task_routes(
+    document: Mapping[str, Any],
+    shape: catalogue.Topology,
+    components: Sequence[ComponentWork],
+    order: Sequence[str],
+) -> dict[Stream, Routes]:
+    """Where what keys a source emits is known. Raises UnknownWork where keys of one task each meet other numbers of
+    tasks: Java chooses them for as many tasks as the spout has."""
+    tasks = {component.name: component.tasks for component in components}
+    sources = dict(public_records.keys(document))
+    for component in components:
+        if component.shift is not None:
+            if len(set(tasks.values())) > 1:
+                sizes = ", ".join(f"{name} {size}" for name, size in tasks.items())
+                raise UnknownWork(
+                    f"topology {shape.name}: where the keys of {component.name} go is known only where all components"
+                    f" have as many tasks as it; there are {sizes}"
+                )
+            sources[component.name] = _key_of_each(component)
+    return routes(order, shape.edges, tasks, sources)
+
+
+def _key_of_each(spout: ComponentWork) -> tuple[Key, ...]:
+    """31 is what Java's hash code of a list of one value adds to that of the value."""
+    assert spout.shift is not None, "of a spout with keys"
+    return tuple(
+        Key(1.0 / spout.tasks, task, {"key": (task + spout.shift) % spout.tasks - 31}) for task in range(spout.tasks)
+    )
 
 
 def text_lengths(name: str, components: Sequence[ComponentWork], edges: Sequence[catalogue.Edge]) -> dict[str, Lengths]:
@@ -169,9 +313,9 @@ def text_lengths(name: str, components: Sequence[ComponentWork], edges: Sequence
     try:
         order = tuple(TopologicalSorter(sources).static_order())
     except CycleError as error:
-        circle = ", ".join(sorted(set(error.args[1])))
+        circle = ",".join(sorted(set(error.args[1])))
         raise UnknownWork(
-            f"topology {name}: {circle} feed each other; how long their texts are is not known"
+            f'topology {name} contains cycles in components "{circle}"; how long the texts in them are is not known'
         ) from error
     rates: dict[str, float] = {}
     found: dict[str, Lengths] = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analysis.calibration import starts, sums
-from analysis.calibration.starts import StartGroup
+from analysis.calibration.starts import Join, StartGroup
 from analysis.calibration.sums import Span
 from analysis.record.small_tables import Row
 from scheduler_plugins.simulator.work import TopologyWork
@@ -21,15 +21,18 @@ Works = Mapping[tuple[str, str], TopologyWork]
 
 @dataclass(frozen=True)
 class RunSums:
-    """Everything of one run; topologies by their ids. `works` of those whose components' costs are stated."""
+    """Everything of one run; topologies by their ids. `works` of those whose components' costs are stated, and which
+    have no ackers: nothing counts what these do. `window_s`: length of the windows of `activity` and `machine_cpu`;
+    `begun_s`: of processes, by topology, machine, port and id. `*_of_spans`: of starts and joins."""
 
     run_id: str  # with its series, so that it is the only one of that name
     works: Mapping[str, TopologyWork]
     activity: tuple[Row, ...]
     machine_cpu: tuple[Row, ...]
     starts: tuple[StartGroup, ...]
-    cpu_of_starts: Mapping[Span, float]
-    tuples_of_starts: tuple[tuple[Span, Row], ...]
+    joins: tuple[Join, ...]
+    cpu_of_spans: Mapping[Span, float]
+    tuples_of_spans: tuple[tuple[Span, Row], ...]
     speeds: tuple[Row, ...]
     cores: Mapping[str, float]  # of each machine, where known
     latencies: tuple[Row, ...]
@@ -37,6 +40,8 @@ class RunSums:
     zeros_s: Mapping[str, float]  # of events
     settled: tuple[Row, ...]
     topology_ids: Mapping[str, str]  # by name
+    window_s: float
+    begun_s: Mapping[tuple[str, str, int, int], float]
 
 
 def collect(
@@ -49,8 +54,9 @@ def collect(
     processes = sums.processes(lines)
     ids = topology_ids(small("topologies"), processes)
     placed = _first_rounds(stored("placements"))
-    groups = starts.start_groups(starts.orders(small("events"), placed, ids), processes)
-    spans = [group.span for group in groups]
+    groups = starts.merged(starts.start_groups(starts.orders(small("events"), placed, ids), processes))
+    joined = starts.joins(small("phases"), small("events"), groups)
+    spans = [*(group.span for group in groups), *(join.span for join in joined)]
     cpu = sums.cpu_in_spans(spark, samples, spans) if spans else {}
     tuples = sums.tuples_in_spans(spark, lines, spans) if spans else []
     tables = {
@@ -67,12 +73,15 @@ def collect(
     return [
         RunSums(
             run_id=f"{label} {run_id}",
-            works={ids[key]: work for key, work in works.items() if key[0] == run_id and key in ids},
+            works={
+                ids[key]: work for key, work in works.items() if key[0] == run_id and key in ids and work.acking is None
+            },
             activity=of(run_id, "activity"),
             machine_cpu=of(run_id, "machine_cpu"),
             starts=tuple(group for group in groups if group.run_id == run_id),
-            cpu_of_starts={span: value for span, value in cpu.items() if span.run_id == run_id},
-            tuples_of_starts=tuple(each for each in tuples if each[0].run_id == run_id),
+            joins=tuple(join for join in joined if join.run_id == run_id),
+            cpu_of_spans={span: value for span, value in cpu.items() if span.run_id == run_id},
+            tuples_of_spans=tuple(each for each in tuples if each[0].run_id == run_id),
             speeds=of(run_id, "speeds"),
             cores={row["machine"]: row["cores"] for row in of(run_id, "machines") if row["cores"] is not None},
             latencies=of(run_id, "latency"),
@@ -80,9 +89,15 @@ def collect(
             zeros_s={row["event_id"]: row["zero_s"] for row in of(run_id, "scale_events")},
             settled=of(run_id, "settled"),
             topology_ids={name: topology for (run, name), topology in ids.items() if run == run_id},
+            window_s=float(length_s),
+            begun_s={_process(row): row["begun_s"] for row in processes if row["run_id"] == run_id},
         )
         for run_id in runs
     ]
+
+
+def _process(row: Row) -> tuple[str, str, int, int]:
+    return row["topology"], row["machine"], row["port"], row["pid"]
 
 
 def topology_ids(topologies: Iterable[Row], processes: Iterable[Row]) -> dict[tuple[str, str], str]:

@@ -1,7 +1,8 @@
 """How long tuples take from one executor to the next, from latencies where nothing waits.
 
 Mean latency at the sinks is the sum over a tuple's way of services, waits and hops. Services and waits are taken away
-as the simulator has them; what is left is shared among hops inside a worker and hops between two.
+as the simulator has them, also those until an executor looks; what is left is shared among hops inside a worker and
+hops between two.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from analysis.calibration.collection import RunSums
 from analysis.calibration.deliveries import is_dealt_evenly, remote_shares
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.small_tables import Row
-from scheduler_plugins.simulator.work import EdgeWork, TopologyWork
+from scheduler_plugins.simulator.waits import idle_wait_s
+from scheduler_plugins.simulator.work import Costs, EdgeWork, TopologyWork, Waits
 
 MOST_BUSY = 0.7  # of an executor; above, its queue says more than its hops
 LEAST_TUPLES = 100
@@ -49,7 +53,7 @@ class _Place:
     tasks: Mapping[str, int]
 
 
-def hop_rows(run: RunSums) -> list[HopRow]:
+def hop_rows(run: RunSums, costs: Costs) -> list[HopRow]:
     """A row a steady side on which no executor is busy; none where the record does not say where tuples go."""
     found = []
     for interval in (each for each in run.intervals if each["steady"]):
@@ -58,7 +62,7 @@ def hop_rows(run: RunSums) -> list[HopRow]:
         if topology is None or work is None or interval["event_id"] not in run.zeros_s or not is_dealt_evenly(work):
             continue
         latency_ms = _latency_ms(run, interval)
-        places = _places(run, interval, topology, work)
+        places = _places(run, interval, topology, work, costs)
         if latency_ms is None or places is None or max(place.busy for place in places.values()) > MOST_BUSY:
             continue
         way = _mean_way(work, places)
@@ -84,13 +88,15 @@ def _latency_ms(run: RunSums, interval: Row) -> float | None:
     return sum(row["n"] * row["mean_ms"] for row in rows) / tuples if tuples >= LEAST_TUPLES else None
 
 
-def _places(run: RunSums, interval: Row, topology: str, work: TopologyWork) -> dict[str, _Place] | None:
+def _places(run: RunSums, interval: Row, topology: str, work: TopologyWork, costs: Costs) -> dict[str, _Place] | None:
     zero_s = run.zeros_s[interval["event_id"]]
     begin_s, end_s = zero_s + interval["start_s"], zero_s + interval["end_s"]
     rows = [
-        row for row in run.activity if row["topology"] == topology and begin_s <= row["window_s"] <= end_s - WINDOW_S
+        row
+        for row in run.activity
+        if row["topology"] == topology and begin_s <= row["window_s"] <= end_s - run.window_s
     ]
-    length_s = WINDOW_S * len({row["window_s"] for row in rows})
+    length_s = run.window_s * len({row["window_s"] for row in rows})
     settled = [
         row for row in run.settled if all(row[key] == interval[key] for key in ("event_id", "phase", "topology"))
     ]
@@ -101,18 +107,28 @@ def _places(run: RunSums, interval: Row, topology: str, work: TopologyWork) -> d
         mine = [row for row in rows if row["component"] == component.name]
         here = [row for row in settled if row["component"] == component.name]
         executed = sum(float(row["executed"] or 0) for row in mine)
+        executors = len({row["first_task"] for row in here})
         if component.kind == "spout":
-            emitted = sum(float(row["emitted"] or 0) for row in mine)
-            found[component.name] = _Place(emitted / length_s, 0.0, 0.0, 0.0, _tasks(here))
+            rate = sum(float(row["emitted"] or 0) for row in mine) / length_s
+            looks_ms = _looks_ms(work.spout_waits, rate / max(executors, 1), costs)
+            found[component.name] = _Place(rate, 0.0, looks_ms, 0.0, _tasks(here))
             continue
         if not executed or not here:
             return None
         busy_ms = sum(float(row["execute_ms"] or 0) for row in mine)
-        busy = busy_ms / 1000 / length_s / len({row["first_task"] for row in here})
+        busy = busy_ms / 1000 / length_s / executors
         service_ms = busy_ms / executed
         wait_ms = busy / (1 - busy) * (1 + component.cost_cv2) / 2 * service_ms if busy < 1 else 0.0
+        wait_ms += _looks_ms(work.bolt_waits, executed / length_s / executors, costs)
         found[component.name] = _Place(executed / length_s, service_ms, wait_ms, busy, _tasks(here))
     return found
+
+
+def _looks_ms(waits: Waits, rate: float, costs: Costs) -> float:
+    """Until an executor to which so many tuples/s come looks for one."""
+    sleep_s = waits.sleep_s + costs.sleep_slack_ms / 1000 if waits.sleep_s else 0.0
+    mean_s, _ = idle_wait_s(np.array(rate), np.array(waits.spin_s), np.array(sleep_s))
+    return 1000 * float(mean_s)
 
 
 def _tasks(rows: Sequence[Row]) -> Mapping[str, int]:
@@ -128,7 +144,7 @@ def _mean_way(work: TopologyWork, places: Mapping[str, _Place]) -> _Way | None:
         come = [(edge, places[edge.source].rate * edge.selectivity) for edge in work.edges if edge.target == name]
         total = sum(rate for _, rate in come)
         if not come:
-            ways[name] = _Way()
+            ways[name] = _Way(place.wait_ms)
             continue
         if total <= 0:
             return None

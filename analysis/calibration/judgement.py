@@ -1,7 +1,7 @@
 """Simulated runs beside the real ones that they stand for: every metric, its error, and the ranking of the variants.
 
-A number that one side does not have is None, and has no error. A time that a run never reached is a bound: its value
-is the horizon, and an error is given only where both sides reached theirs.
+A number that one side does not have is None, and has no error. A time that a run never reached is a bound (the horizon,
+or how long it lasted until then), and an error is given only where both sides reached theirs.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ JUDGED = (
     f"{LATENCY_MEAN}_before", f"{LATENCY_MEAN}_after", "latency_all_p95_ms_before", "latency_all_p95_ms_after",
 )  # fmt: skip
 WORDS = {f"{LATENCY_MEAN}_before": "mean latency before", f"{LATENCY_MEAN}_after": "mean latency after"}
+# Times that the end of a run may cut off.
+CUT_OFF = ("downtime_s", "request_to_running_s")
 # Beside the metrics: of each machine, in points of its quota.
 MACHINE_CPU = "machine_cpu_points"
 
 
 @dataclass(frozen=True)
 class Value:
-    """Over runs of one variant. `censored`: half of them or more never got there, and `value` is the horizon. `low` to
+    """Over runs of one variant. `censored`: half of them or more never got there, and `value` is a bound. `low` to
     `high`: of these runs; `high` None: one never got there."""
 
     value: float | None
@@ -170,10 +172,10 @@ def values_of(read: Reader, variants: Mapping[str, str]) -> dict[Key, Value]:
 
 
 def over_runs(name: str, of_runs: Sequence[Row]) -> Value:
-    """The mean; of times of convergence the median, in which a run that never got there is the longest."""
+    """The mean; of times that may be cut off the median, in which a run that never got there is the longest."""
     values = [math.inf if row["censored"] else float(row["value"]) for row in of_runs]
     ends = tuple(None if math.isinf(end) else end for end in (min(values), max(values)))
-    if not name.startswith(CONVERGENCE):
+    if not name.startswith(CONVERGENCE) and name not in CUT_OFF:
         mean = fmean(row["value"] for row in of_runs)
         return Value(mean, len(of_runs), low=ends[0], high=ends[1])
     middle = median(values)

@@ -34,6 +34,9 @@ class Span:
     from_s: float
     until_s: float
 
+    def touches(self, from_s: float, until_s: float) -> bool:
+        return self.from_s < until_s and from_s < self.until_s
+
 
 def window_s(zeros: Iterable[Row]) -> int:
     """Length of the windows: the same for all runs of a series."""
@@ -109,7 +112,7 @@ def tuples_in_spans(spark: SparkSession, lines: DataFrame, spans: Sequence[Span]
         .where(f.col("dt_s") > 0)
         .join(f.broadcast(numbered), ["run_id", "machine"], how="inner")
         .where(inside > 0)
-        .groupBy("number", "run_id", "topology", "port", "pid", "component")
+        .groupBy("number", "run_id", "topology", "machine", "port", "pid", "component")
         .agg(
             (f.sum(inside) / f.count_distinct("task")).alias("worker_s"),
             f.count_distinct("task").alias("tasks"),

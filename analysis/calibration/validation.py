@@ -7,15 +7,18 @@ costs. What ships with Barograph is in SHIPPED.
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from math import isclose
+from hashlib import sha256
+from math import isclose, isfinite
 from pathlib import Path
 from typing import Any
 
-from analysis.calibration.fit import Estimate, as_costs
+from analysis.calibration.fit import as_costs
 from analysis.calibration.judgement import ErrorSummary, Judgement, summaries
+from analysis.calibration.linear import Estimate
 from analysis.errors import RecordError
 from analysis.numerals import number
 from analysis.record.files import read_json, write_json_atomic, write_text_atomic
@@ -31,6 +34,7 @@ FOLDER = "calibration"  # of a folder of results, with a folder a calibration
 # The errors that every report of simulated runs repeats.
 SAID = ("throughput_after", "gain_percent", "convergence_sp_s", "downtime_s", "latency_all_p95_ms_after")
 PAGE = "docs/simulator.md"
+ROOT = Path(__file__).parents[2]  # of the repository: paths of traces begin there
 
 Range = tuple[float, float]
 
@@ -43,7 +47,7 @@ class Validity:
     machine_types: tuple[str, ...] = ()
     scales: Range | None = None
     cost_models: tuple[str, ...] = ()
-    rates_per_s: Range | None = None  # that a source component offers
+    rates_per_s: Range | None = None  # that a source component offers, also by what events make of it
     machines: Range | None = None
     tasks: Range | None = None  # of all topologies together
     events: tuple[str, ...] = ()
@@ -74,12 +78,12 @@ def validity_of(spec: Mapping[str, Any]) -> Validity:
         machine_types=(spec["testbed"]["machine_type"],),
         scales=_one(spec["testbed"]["scale"]),
         machines=(_least_machines(spec), _most_machines(spec)),
-        events=tuple(sorted({event["kind"] for event in spec["events"]})),
+        events=tuple(sorted({_event_word(event) for event in spec["events"]})),
     )
     for variant in spec["variants"]:
         tasks = 0
         for topology in spec.get("topologies") or [spec["topology"]]:
-            known, of_topology = _of_topology(topology, variant.get("topology") or {})
+            known, of_topology = _of_topology(topology, variant.get("topology") or {}, spec["events"])
             tasks += of_topology
             found += known
         found += Validity(tasks=_one(tasks))
@@ -100,7 +104,9 @@ def _most_machines(spec: Mapping[str, Any]) -> float:
     return float(max(machines["before"], machines["after"], machines.get("max") or machines["before"]))
 
 
-def _of_topology(topology: Mapping[str, Any], changes: Mapping[str, Any]) -> tuple[Validity, int]:
+def _of_topology(
+    topology: Mapping[str, Any], changes: Mapping[str, Any], events: Sequence[Mapping[str, Any]]
+) -> tuple[Validity, int]:
     """And its tasks. A topology that cannot be read any more has a name only."""
     mine = changes if changes.get("name") in (None, topology["name"]) else {}
     file = topology.get("flux") or topology["name"]
@@ -111,18 +117,68 @@ def _of_topology(topology: Mapping[str, Any], changes: Mapping[str, Any]) -> tup
         known = work.topology_work(catalogue.render(file, parameters, overrides, topology["name"]))
     except TopologyError:
         return named, 0
-    rates = [component.rate_per_s for component in known.components if component.rate_per_s is not None]
+    rates = [
+        each.rate_per_s * factor
+        for each in known.components
+        if each.rate_per_s is not None
+        for factor in _factors(events, topology["name"], each.name)
+    ]
     costly = tuple(sorted({each.cost_model for each in known.components if each.cost_model != "none"}))
     offered = (min(rates), max(rates)) if rates else None
     found = named + Validity(cost_models=costly or ("none",), rates_per_s=offered)
     return found, sum(component.tasks for component in known.components)
 
 
+UNKNOWN_TRACE = "trace of unknown rates"
+
+
+def _event_word(event: Mapping[str, Any]) -> str:
+    return UNKNOWN_TRACE if event["kind"] == "trace" and _trace_factors(event) is None else str(event["kind"])
+
+
+def _factors(events: Iterable[Mapping[str, Any]], topology: str, source: str) -> Iterator[float]:
+    """What the rate of a source is at some time of a run, as a multiple of the submitted one: 1, and what events say of
+    it; of courses, the least and the most."""
+    yield 1.0
+    for event in events:
+        if event.get("topology") in (None, topology) and event.get("source") in (None, source):
+            match event["kind"]:
+                case "rate":
+                    yield event["factor"]
+                case "sine":
+                    yield from (max(0.0, event["mean"] - event["amplitude"]), event["mean"] + event["amplitude"])
+                case "trace":
+                    yield from _trace_factors(event) or ()
+
+
+def _trace_factors(event: Mapping[str, Any]) -> Range | None:
+    """Least and most of its file; None where that is not there, or is another by now."""
+    path = ROOT / event["file"]
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    if event.get("sha256") not in ("", None, sha256(content).hexdigest()):
+        return None
+    rows = csv.reader(content.decode(errors="replace").splitlines())
+    numbers = [float(row[1]) for row in rows if len(row) > 1 and _is_number(row[1])]
+    scale = event.get("scale") or 1.0
+    return (min(numbers) * scale, max(numbers) * scale) if numbers else None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return isfinite(float(text))
+    except ValueError:
+        return False
+
+
 def outside(asked: Validity, validated: Validity) -> list[str]:
     """What of an experiment lies outside of what was validated: `topology star`, `80 machines (validated: 4 to 9)`."""
     found = []
     for name in ("topologies", "machine_types", "cost_models", "events"):
-        strange = [each for each in getattr(asked, name) if each not in getattr(validated, name)]
+        known_words = set(getattr(validated, name)) - {UNKNOWN_TRACE}
+        strange = [each for each in getattr(asked, name) if each not in known_words]
         if strange:
             known = ", ".join(getattr(validated, name)) or "none"
             found.append(f"{WORDS[name]} {', '.join(strange)} (validated: {known})")

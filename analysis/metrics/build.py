@@ -267,7 +267,8 @@ def build_juice(at: TableAccess, components: DataFrame, spans: DataFrame) -> Non
     def rows_of_juice(read: Reader) -> dict[str, list[Row]]:
         parts = [part for part in read("intervals") if part["run_id"] in asked]
         activity = read("activity") if parts else []
-        return {"juice": juice.juice_rows(counts, parts, read("edges"), activity)}
+        unthrottled = juice.unthrottled_units(read("runs")) if parts else frozenset()
+        return {"juice": juice.juice_rows(counts, parts, read("edges"), activity, unthrottled)}
 
     at.write_by_runs(["juice"], rows_of_juice)
 

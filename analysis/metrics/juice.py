@@ -4,14 +4,16 @@ A component's juice is, over its parents i, the sum of J_i x E_i / T_i (eq. 5): 
 and T_i all that i sent out. A topology's is the sum over its sinks by the number of its sources (eq. 6). A source has
 no parents and E / T of its own: what it emitted of what was due, for its input is what falls due. HP has 1, where a
 source emits whatever arrives; with back-pressure what was not emitted waits there and nowhere else. More than was due
-is of before, and counts as 1. A source for which nothing was due has no juice, and is none of the sources.
+is of before, and counts as 1. A source for which nothing was due has no juice, and is none of the sources; one that
+emits as fast as it can always has something to emit.
 """
 
+import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.record.small_tables import Row
+from analysis.record.small_tables import Row, topology_of
 
 Key = tuple[str, str, str]  # run, event, side
 
@@ -19,46 +21,67 @@ Key = tuple[str, str, str]  # run, event, side
 @dataclass(frozen=True)
 class SourceInput:
     """What fell due at a source in a part of a run, and what it emitted (tuples); None: not measured. `is_unknown`:
-    nobody knows all that fell due, as where a source's process ended for good; its schedule went on."""
+    nobody knows all that fell due, as where a source's process ended for good; its schedule went on. `is_unthrottled`:
+    it emits as fast as it can, and says of what was due only what it emitted."""
 
     due: float | None = None
     emitted: float | None = None
     is_unknown: bool = False
+    is_unthrottled: bool = False
 
     @property
     def is_idle(self) -> bool:
         """Whether it is known that nothing was to be emitted."""
-        return self.due == 0 and not self.is_unknown
+        return self.due == 0 and not self.is_unknown and not self.is_unthrottled
 
     @property
     def is_due(self) -> bool:
-        """Whether something was to be emitted. An unthrottled source says only what it emitted."""
-        return bool(self.due or self.emitted or self.is_unknown) and not self.is_idle
+        """Whether something was to be emitted."""
+        known = self.due or self.emitted or self.is_unknown or self.is_unthrottled
+        return bool(known) and not self.is_idle
 
     @property
     def share(self) -> float | None:
         """The source's juice; None where it is not known. 1 where nobody measured what was due, as HP has it."""
+        if self.is_unthrottled:
+            return 1.0 if self.emitted else 0.0
         if self.is_unknown:
             return None if self.emitted else 0.0
         return 1.0 if self.due is None else min(1.0, (self.emitted or 0.0) / self.due) if self.due else 0.0
 
 
-def inputs_of_sources(windows: Iterable[Row]) -> dict[str, SourceInput]:
+def unthrottled_units(runs: Iterable[Row]) -> frozenset[str]:
+    """Of these runs, or of their topologies (`run/topology`), those whose sources emit as fast as they can, as the
+    experiment has it."""
+    return frozenset(run["run_id"] for run in runs if _is_unthrottled(run))
+
+
+def _is_unthrottled(run: Row) -> bool:
+    spec = json.loads(run.get("spec") or "{}")
+    every = spec.get("topologies") or [spec.get("topology") or {}]
+    name = topology_of(run["run_id"])
+    chosen = every[0] if len(every) == 1 else next((each for each in every if each.get("name") == name), {})
+    changes = json.loads(run.get("topology_changes") or "{}")
+    own = changes if changes.get("name") in (None, chosen.get("name")) else {}
+    parameters = {**(chosen.get("parameters") or {}), **(own.get("parameters") or {})}
+    return parameters.get("unthrottled") is True
+
+
+def inputs_of_sources(windows: Iterable[Row], is_unthrottled: bool = False) -> dict[str, SourceInput]:
     """By source, of its windows in a part of a run (rows of `activity`)."""
     found: dict[str, SourceInput] = {}
     for row in windows:
         is_unknown = bool(row.get("due_unknown"))
         if row["component"] is not None and (is_unknown or row["due"] is not None or row["emitted"] is not None):
             before = found.get(row["component"], SourceInput())
-            found[row["component"]] = SourceInput(
-                _sum(before.due, row["due"]), _sum(before.emitted, row["emitted"]), before.is_unknown or is_unknown
-            )
+            due, emitted = _sum(before.due, row["due"]), _sum(before.emitted, row["emitted"])
+            found[row["component"]] = SourceInput(due, emitted, before.is_unknown or is_unknown, is_unthrottled)
     return found
 
 
-def is_starved(interval: Row, inputs: Mapping[str, SourceInput]) -> bool:
+def is_starved(interval: Row, inputs: Mapping[str, SourceInput], is_unthrottled: bool = False) -> bool:
     """Whether no tuple reached a sink in the part that counts, though some were due."""
-    return bool(interval["mean"] == 0) and any(each.is_due for each in inputs.values())
+    return bool(interval["mean"] == 0) and (is_unthrottled or any(each.is_due for each in inputs.values()))
 
 
 def windows_of_part(interval: Row, windows: Iterable[Row]) -> list[Row]:
@@ -67,10 +90,11 @@ def windows_of_part(interval: Row, windows: Iterable[Row]) -> list[Row]:
 
 
 def juice_rows(
-    counts: Iterable[Row], intervals: Iterable[Row], edges: Iterable[Row], activity: Iterable[Row]
-) -> list[Row]:
+    counts: Iterable[Row], intervals: Iterable[Row], edges: Iterable[Row], activity: Iterable[Row],
+    unthrottled: Collection[str] = (),
+) -> list[Row]:  # fmt: skip
     """Rows of the table `juice`, for each of `intervals`. `counts`: tuples sent and executed on every edge that had any
-    there (`losses`); `edges`: all that the topologies have."""
+    there (`losses`); `edges`: all that the topologies have; `unthrottled`: runs whose sources are."""
     known: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for edge in edges:
         known[edge["run_id"]].append((edge["source"], edge["target"]))
@@ -83,19 +107,24 @@ def juice_rows(
     found = []
     for part in intervals:
         key = part["run_id"], part["event_id"], part["phase"]
-        inputs = inputs_of_sources(windows_of_part(part, windows[key[:2]]))
-        value = 0.0 if is_starved(part, inputs) else juice(known[part["run_id"]], sides[key], inputs)
+        is_unthrottled = part["run_id"] in unthrottled
+        inputs = inputs_of_sources(windows_of_part(part, windows[key[:2]]), is_unthrottled)
+        is_zero = is_starved(part, inputs, is_unthrottled)
+        value = 0.0 if is_zero else juice(known[part["run_id"]], sides[key], inputs, is_unthrottled)
         found.append({"run_id": key[0], "event_id": key[1], "phase": key[2], "juice": value})
     return found
 
 
-def juice(edges: Iterable[tuple[str, str]], counts: Sequence[Row], inputs: Mapping[str, SourceInput]) -> float | None:
+def juice(
+    edges: Iterable[tuple[str, str]], counts: Sequence[Row], inputs: Mapping[str, SourceInput],
+    is_unthrottled: bool = False,
+) -> float | None:  # fmt: skip
     """Of a topology with these edges (source, target). None where nothing was due, where a component has executed what
     nobody counted as sent, where nobody knows what was due, or edges go in a circle.
 
     A component that sent nothing on, such as a filter that nothing passed, is where its tuples end: a sink.
     """
-    flow = _Flow(frozenset(edges), counts, inputs)
+    flow = _Flow(frozenset(edges), counts, inputs, SourceInput(is_unthrottled=is_unthrottled))
     sources = [name for name in flow.sources if not flow.input(name).is_idle]
     ends = [name for name in flow.components - flow.sources if not flow.sent(name)]
     found = [flow.juice(name) for name in (*sources, *ends)]
@@ -110,6 +139,7 @@ class _Flow:
     edges: frozenset[tuple[str, str]]
     counts: Sequence[Row]
     inputs: Mapping[str, SourceInput]
+    nothing: SourceInput  # of a source of which nothing was measured
 
     @property
     def components(self) -> frozenset[str]:
@@ -120,7 +150,7 @@ class _Flow:
         return self.components - {target for _, target in self.edges}
 
     def input(self, source: str) -> SourceInput:
-        return self.inputs.get(source, SourceInput())
+        return self.inputs.get(source, self.nothing)
 
     def sent(self, name: str) -> float:
         return float(sum(row["sent"] for row in self.counts if row["source"] == name))

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from analysis.metrics import communication_costs, untimed
-from analysis.metrics.juice import inputs_of_sources, is_starved, windows_of_part
+from analysis.metrics.juice import inputs_of_sources, is_starved, unthrottled_units, windows_of_part
 from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.record.event_timeline import REST, WHOLE_CLUSTER, WHOLE_RUN
 from analysis.record.small_tables import Row, run_of, unit_of
@@ -327,12 +327,14 @@ def utilities(read: Reader) -> Iterator[Row]:
     if not levels:
         return
     windows, activity = _by_event(read("latency")), _by_event(read("activity"))
+    unthrottled = unthrottled_units(read("runs"))
     juices = {(row["run_id"], row["event_id"], row["phase"]): row["juice"] for row in read("juice")}
     for span in (span for span in read("intervals") if span["run_id"] in levels):
         level, key = levels[span["run_id"]], (span["run_id"], span["event_id"])
         parts = []
         if level["latency_ms"] is not None:
-            starved = is_starved(span, inputs_of_sources(windows_of_part(span, activity.get(key, ()))))
+            inputs = inputs_of_sources(windows_of_part(span, activity.get(key, ())))
+            starved = is_starved(span, inputs, span["run_id"] in unthrottled)
             latency_ms = _mean_latency(windows_of_part(span, windows.get(key, ())))
             parts.append(0.0 if starved else _share(level["latency_ms"], latency_ms))
         if level["juice"] is not None:

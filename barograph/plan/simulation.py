@@ -12,10 +12,20 @@ from analysis.record import simulated
 from barograph.plan.experiment import Experiment, Variant
 from scheduler_plugins.driver.cluster import PLACING_HERE
 from scheduler_plugins.model import Component, Edge, Executor, Topology, executor_ranges
-from scheduler_plugins.simulator.work import ComponentWork, EdgeWork, SimulationError, TopologyWork
+from scheduler_plugins.simulator.work import (
+    Acking,
+    ComponentWork,
+    EdgeWork,
+    SimulationError,
+    TopologyWork,
+    Waits,
+    cycle_members,
+    cycle_refusal,
+)
 from topologies import catalogue, work
 from topologies.errors import UnknownWork
 
+ACKER = "__acker"
 INSTEAD = "leave it out, or take machines"
 
 
@@ -62,23 +72,33 @@ def _topology_errors(experiment: Experiment, variant: Variant) -> Iterator[str]:
 
 def simulated_topology(flux: str, topology_id: str) -> tuple[Topology, TopologyWork]:
     """Rendered Flux YAML as Nimbus and the simulated machines have it. Raises UnknownWork, SimulationError."""
+    _refuse_cycles(flux)
     known = work.topology_work(flux)
-    if known.ackers:
-        raise SimulationError(
-            f"topology {known.name}: {work.ACKERS} is {known.ackers}; the simulator has no ackers: set it to 0, or take"
-            " the local testbed"
-        )
     tasks = task_ids(known)
     return _as_observed(known, tasks, topology_id), _as_work(known, tasks)
 
 
+def _refuse_cycles(flux: str) -> None:
+    shape = catalogue.read_flux(flux)
+    sources: dict[str, list[str]] = {component.name: [] for component in shape.components}
+    for edge in shape.edges:
+        sources[edge.target].append(edge.source)
+    if members := cycle_members(sources):
+        raise cycle_refusal(shape.name, members)
+
+
 def task_ids(known: work.TopologyWork) -> dict[str, tuple[int, ...]]:
-    """Storm counts tasks from 1 on, components in the order of their names."""
+    """Storm counts tasks from 1 on, components in the order of their names; its acker is one of them."""
+    numbers = {component.name: component.tasks for component in known.components} | _ackers(known)
     found, first = {}, 1
-    for component in sorted(known.components, key=lambda each: each.name):
-        found[component.name] = tuple(range(first, first + component.tasks))
-        first += component.tasks
+    for name in sorted(numbers):
+        found[name] = tuple(range(first, first + numbers[name]))
+        first += numbers[name]
     return found
+
+
+def _ackers(known: work.TopologyWork) -> dict[str, int]:
+    return {ACKER: known.ackers} if known.ackers else {}
 
 
 def _as_observed(known: work.TopologyWork, tasks: Mapping[str, tuple[int, ...]], topology_id: str) -> Topology:
@@ -91,13 +111,25 @@ def _as_observed(known: work.TopologyWork, tasks: Mapping[str, tuple[int, ...]],
         )
         for each in known.components
     )
+    ackers = tuple(
+        Component(name, "system", tasks[name], tuple(Executor(task, task) for task in tasks[name]))
+        for name in _ackers(known)
+    )
     edges = tuple(Edge(each.source, each.stream, each.target, each.grouping) for each in known.edges)
-    return Topology(topology_id, known.name, known.workers, components, edges)
+    return Topology(topology_id, known.name, known.workers, (*components, *ackers), edges)
 
 
 def _as_work(known: work.TopologyWork, tasks: Mapping[str, tuple[int, ...]]) -> TopologyWork:
     components = tuple(_component(known, each, tasks[each.name]) for each in known.components)
-    return TopologyWork(known.name, known.workers, components, tuple(_edge(known, each) for each in known.edges))
+    ackers = tuple(ComponentWork(name, "system", tasks[name], buffer=known.buffer) for name in _ackers(known))
+    edges = tuple(_edge(known, each) for each in known.edges)
+    acks = tuple(_acks(each) for each in known.components if ackers)
+    spout, bolt = (Waits(each.spin_s, each.sleep_s) for each in (known.spout_wait, known.bolt_wait))
+    acking = Acking(known.pending, known.timeout_s, work.COMPLETE_BYTES) if ackers else None
+    return TopologyWork(
+        known.name, known.workers, (*components, *ackers), (*edges, *acks), bolt_waits=bolt, spout_waits=spout,
+        acking=acking,
+    )  # fmt: skip
 
 
 def _component(known: work.TopologyWork, component: work.ComponentWork, tasks: tuple[int, ...]) -> ComponentWork:
@@ -117,7 +149,16 @@ def _component(known: work.TopologyWork, component: work.ComponentWork, tasks: t
 
 
 def _edge(known: work.TopologyWork, edge: catalogue.Edge) -> EdgeWork:
-    """The fields that we group by spread evenly over tasks (docs/decisions/0004). Flux names groupings in a word."""
-    source = known.component(edge.source)
-    sent = source.sent_on(known.lengths[source.name]) if source.kind == "bolt" else known.lengths[source.name]
-    return EdgeWork(edge.source, edge.stream, edge.target, edge.grouping, source.passes, work.tuple_bytes(sent))
+    """Fields spread evenly over tasks (docs/decisions/0004) where their keys are not known. Flux names groupings in a
+    word."""
+    passes = known.component(edge.source).passes
+    tuple_bytes = known.sent_bytes(edge.source) + (work.ANCHOR_BYTES if known.ackers else 0)
+    routes = known.routes.get((edge.source, edge.stream, edge.target), ())
+    return EdgeWork(edge.source, edge.stream, edge.target, edge.grouping, passes, tuple_bytes, routes=routes)
+
+
+def _acks(component: work.ComponentWork) -> EdgeWork:
+    """A spout says which trees it begins, a bolt which tuples it has processed: to the acker's task that the tree's
+    random number chooses."""
+    stream, size = ("__ack_init", work.INIT_BYTES) if component.kind == "spout" else ("__ack_ack", work.ACK_BYTES)
+    return EdgeWork(component.name, stream, ACKER, "fields", tuple_bytes=size)

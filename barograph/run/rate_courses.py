@@ -56,8 +56,8 @@ class RunningCourse:
                 self.end_s = t
 
     def catch_up(self, now: float) -> tuple[float, float] | None:
-        """Where its changes were not sent in time: from when until when its rate was the one before."""
-        if not self.waiting or self.waiting[0][0] >= now:
+        """Where its changes are not sent in time, `LEAD_S` before: from when until when its rate is the one before."""
+        if not self.waiting or self.waiting[0][0] >= now + LEAD_S:
             return None
         late_s, again_s = self.waiting[0][0], now + LEAD_S
         passed = [factor for t, factor in self.waiting if t <= again_s]

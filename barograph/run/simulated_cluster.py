@@ -118,6 +118,8 @@ class SimulatedCluster(InProcessService):
         self._clock.sleep(KILL_S + SETTLE_S)
 
     def join(self, machines: Sequence[str]) -> None:
+        for name in machines:
+            self.simulation.world.start_supervisor(name)
         self._clock.sleep(SUPERVISOR_S)
         for name in machines:
             self.simulation.register(name)

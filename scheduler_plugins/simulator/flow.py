@@ -2,8 +2,8 @@
 
 Tuples are a fluid: a number that may be a part of one. A queue serves in order, so of its tuples only the origin (the
 intended emission time) of the oldest and of the newest is kept, and those between are taken as evenly spread; that is
-exact as long as what feeds it is even. Waiting that the fluid has not, for an executor that is not saturated, is
-Kingman's formula for its own utilisation. Both halves are judged tuple by tuple in tests/calibration.
+exact as long as what feeds it is even. Waiting that the fluid has not, for an executor that is not saturated, is that
+of `waits`. Both halves are judged tuple by tuple in tests/calibration.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
+from scheduler_plugins.simulator.acking import Trees
 from scheduler_plugins.simulator.cpu import fair_level
 from scheduler_plugins.simulator.layout import Flags, Floats, Groups, Ints, Layout, sums
+from scheduler_plugins.simulator.waits import idle_wait_s, queue_wait_s
 
 TINY = 1e-9
 FASTEST_S = 1e-7  # no tuple takes an executor less
 LATE_S = 1.0  # after it was due, as workers count it
-HIGHEST_UTILISATION = 0.98  # for Kingman's formula: above, the queue of the fluid itself says what waits
+SUDDEN = 0.02  # a change of what falls due, as a share, after which the arrivals of the step before say too little
+TIGHT = 0.7  # of its cores: where no machine is asked for more, none can be asked for too much
 
 
 @dataclass
@@ -43,6 +46,7 @@ class Counters:
     lost: Floats
     missed: Floats
     late: Floats
+    acked: Floats  # trees that a spout has heard of
     busy_s: Floats
     cpu_s: Floats
     blocked_s: Floats
@@ -76,7 +80,8 @@ class Conditions:
     `cores` of each machine, `bandwidth` in bytes a second (infinity: no limit). `reaches`: whether
     what a machine (row) sends arrives at another (column); None: everything does.
     `others`: cores that threads which are no executors want, `others_machine`: where they run.
-    `speed`: of each executor, 1 as it should be. `hop_s` inside a worker and `remote_hop_s` between two.
+    `speed`: of each executor, 1 as it should be. `dear`: what Storm's own work on a tuple costs each executor, as a
+    multiple of what it costs otherwise; None: that.
     """
 
     begin: float
@@ -90,13 +95,21 @@ class Conditions:
     others: Floats
     others_machine: Ints
     speed: Floats
-    hop_s: float
-    remote_hop_s: float
+    dear: Floats | None = None
+
+
+@dataclass(frozen=True)
+class _Costs:
+    """CPU of a tuple at each executor: of its own thread, and of its worker's other threads (s)."""
+
+    thread_s: Floats
+    transfer_s: Floats
 
 
 @dataclass
 class Flow:
-    """Tuples under way in a layout, and what the step before says of how busy machines and networks are."""
+    """Tuples under way in a layout, and what the step before says of how busy machines and networks are. `trees`: where
+    there are ackers."""
 
     layout: Layout
     queues: Queues
@@ -107,7 +120,10 @@ class Flow:
     receiving: Floats  # … in
     level: Floats  # cores that the greediest threads of each machine got; infinity where there was enough
     service_s: Floats  # that a tuple took each executor, by the clock
+    trees: Trees | None
+    is_tight: bool = True  # a machine may be asked for more than its cores
     is_bounded: bool = field(init=False)
+    _before: tuple[float, Floats, Floats] | None = None  # of the step before: tuples due a second, who worked, cores
 
     def __post_init__(self) -> None:
         self.is_bounded = bool(np.isfinite(self.layout.buffer).any())
@@ -118,38 +134,87 @@ class Flow:
         ones = np.ones(layout.machines)
         arrivals = np.zeros(layout.size)
         level, service = np.full(layout.machines, np.inf), np.zeros(layout.size)
-        machines = MachineCounters.zero(layout.machines)
-        return cls(layout, queues, counters, machines, arrivals, ones, ones.copy(), level, service)
+        machines, trees = MachineCounters.zero(layout.machines), Trees.of(layout)
+        return cls(layout, queues, counters, machines, arrivals, ones, ones.copy(), level, service, trees)
 
     def step(self, now: Conditions) -> None:
-        capacity = self._capacity(now)
-        room = self._room(capacity) if self.is_bounded else None
-        step = _Step(self, now, capacity, room)
+        costs = self._costs(now)
+        capacity = self._capacity(now, costs)
+        if self.trees is not None and self.trees.has_limit:
+            through = self._room(capacity, np.where(self.layout.is_spout, 0.0, -self.queues.waiting))
+            capacity = self.trees.bounded(capacity, through, now.step_s)
+        room = None
+        if self.is_bounded:
+            room = self._room(capacity, np.maximum(self.layout.buffer - self.queues.waiting, 0.0))
+        step = _Step(self, now, costs, capacity, room)
         for number, part in enumerate(self.layout.slices()):
             arrivals = step.fall_due(part) if number == 0 else step.arrive(part)
-            step.execute(arrivals, self.layout.groups[number], self.counters.arrived[number])
+            step.execute(arrivals, number)
         step.finish()
 
-    def _capacity(self, now: Conditions) -> Floats:
+    def _costs(self, now: Conditions) -> _Costs:
+        thread_s, transfer_s = self.layout.thread_s, self.layout.transfer_s
+        if self.trees is not None:
+            thread_s, transfer_s = thread_s + self.trees.thread_s, transfer_s + self.trees.transfer_s
+        if now.dear is not None:
+            work_s = self.layout.work_s
+            thread_s, transfer_s = work_s + (thread_s - work_s) * now.dear, transfer_s * now.dear
+        return _Costs(thread_s, transfer_s)
+
+    def _capacity(self, now: Conditions, costs: _Costs) -> Floats:
         """Tuples that each executor can execute in the step, by its thread and its share of its machine's cores."""
-        layout = self.layout
-        cpu_s = layout.thread_s + layout.transfer_s
-        each_s = np.maximum(layout.sleep_s + layout.thread_s, FASTEST_S)
+        layout, cpu_s = self.layout, costs.thread_s + costs.transfer_s
+        each_s = np.maximum(layout.sleep_s + costs.thread_s, FASTEST_S)
         due = np.where(np.isfinite(now.due), now.due, now.step_s / each_s)
-        wanted = (self.queues.waiting + np.where(layout.is_spout, due, self.arrivals * now.step_s)) / now.step_s
+        if self.trees is not None:
+            due = np.minimum(due, self.trees.allowed_per_s * now.step_s)
+        is_sudden = self._is_sudden(now, due)
+        expected = self._expected(now, due, each_s, is_sudden)
+        wanted = (self.queues.waiting + np.where(layout.is_spout, due, expected)) / now.step_s
         rate = np.minimum(wanted, 1.0 / each_s) * now.up
         demand = np.concatenate([rate * cpu_s, now.others])
-        self.level = fair_level(demand, np.concatenate([layout.machine, now.others_machine]), now.cores)
+        machine = np.concatenate([layout.machine, now.others_machine])
+        level = fair_level(demand, machine, now.cores)
+        # What comes depends on the level, and the level on what comes: half of the way, or they would go to and fro.
+        both = np.isfinite(level) & np.isfinite(self.level) & ~is_sudden
+        self.level = np.where(both, (level + np.where(both, self.level, 0.0)) / 2, level)
+        asked = sums(machine[machine >= 0], demand[machine >= 0], layout.machines)
+        self.is_tight = bool((asked > TIGHT * now.cores).any())
         share = np.where(layout.machine >= 0, self.level[layout.machine], np.inf)
         self.service_s = np.maximum(each_s, cpu_s / np.maximum(share, TINY))
         return np.asarray(now.up * now.step_s * now.speed / self.service_s * self._let_through())
 
+    def _is_sudden(self, now: Conditions, due: Floats) -> bool:
+        """Whether what falls due, who works or what machines can do is not what it was in the step before."""
+        total = float(due.sum()) / now.step_s
+        before, self._before = self._before, (total, now.up, now.cores)
+        if before is None or abs(total - before[0]) > SUDDEN * before[0]:
+            return True
+        return not (np.array_equal(before[2], now.cores) and np.array_equal(before[1], now.up))
+
+    def _expected(self, now: Conditions, due: Floats, each_s: Floats, is_sudden: bool) -> Floats:
+        """Tuples that will come to each executor: as many as in the step before. Where a machine lacked CPU, what comes
+        with as much of it; after a sudden change, what comes if nobody lacks any: of tuples that are not expected a
+        machine would do too many."""
+        if not is_sudden:
+            if np.isinf(self.level).all():
+                return self.arrivals * now.step_s
+            each_s = np.maximum(each_s, self.service_s)
+        most, arriving = now.up * now.step_s / each_s, np.where(self.layout.is_spout, due, 0.0)
+        for groups, part in zip(self.layout.groups, self.layout.slices(), strict=True):
+            if groups.number:
+                done = np.minimum(self.queues.waiting[part] + arriving[part], most[part])
+                sent = groups.of_sources(done, part.start) * groups.source_selectivity
+                to = groups.of_target_groups(groups.total(sent)) * groups.target_weight
+                arriving[groups.span] += groups.at_targets(to)
+        return arriving
+
     def _let_through(self) -> Floats:
         """The share of its work that each executor may do, so that its machine and those it sends to can carry it."""
         layout = self.layout
+        if (self.sending >= 1.0).all() and (self.receiving >= 1.0).all():
+            return np.ones(1)
         own = np.where((layout.machine >= 0) & (layout.cross > 0), self.sending[layout.machine], 1.0)
-        if (self.receiving >= 1.0).all():
-            return np.asarray(own)
         for groups in layout.groups:
             slowest = np.ones(groups.number)
             np.minimum.at(slowest, groups.place_group, self.receiving[groups.place_machine])
@@ -157,37 +222,36 @@ class Flow:
             np.minimum.at(own, groups.source[far], slowest[groups.source_group[far]])
         return np.asarray(own)
 
-    def _room(self, capacity: Floats) -> Floats:
-        """Tuples that each executor can take in this step: the free part of its queue, and what it will execute."""
-        layout = self.layout
-        free = np.maximum(layout.buffer - self.queues.waiting, 0.0)
-        room = free + capacity
-        for number in range(len(layout.groups) - 1, -1, -1):
-            groups = layout.groups[number]
+    def _room(self, capacity: Floats, free: Floats) -> Floats:
+        """Tuples that each executor can take in this step: the `free` part of its queue, and what it will execute,
+        which is no more than those after it take."""
+        room = np.asarray(free + capacity)
+        for groups in reversed(self.layout.groups):
             if groups.number:
-                factor = source_factors(groups, capacity, room, layout.size)
-                room = np.where(factor < 1.0, free + capacity * factor, room)
-        return np.asarray(room)
+                factor = source_factors(groups, groups.of_sources(capacity, 0), room[groups.span])
+                mine = groups.source_executors[factor < 1.0]
+                room[mine] = free[mine] + capacity[mine] * factor[factor < 1.0]
+        return room
 
 
-def source_factors(groups: Groups, executed: Floats, room: Floats, size: int) -> Floats:
-    """The share of what each source would execute that the fullest queue after it takes; 1 for who is no source."""
-    emitted = sums(groups.source_group, executed[groups.source] * groups.source_selectivity, groups.number)
-    arriving = emitted[groups.target_group] * groups.target_weight
-    into = sums(groups.target, arriving, size)
-    share = np.minimum(1.0, np.maximum(room, 0.0) / np.maximum(into, TINY))
-    tightest = np.where(groups.target_weight > 0, share[groups.target], 1.0)
+def source_factors(groups: Groups, executed: Floats, room: Floats) -> Floats:
+    """Of each executor that is a source, the share of what it would do that the fullest queue after it takes.
+    `executed` of each source row, `room` of the executors from the first target to the last."""
+    emitted = groups.total(executed * groups.source_selectivity)
+    arriving = groups.of_target_groups(emitted) * groups.target_weight
+    share = np.minimum(1.0, np.maximum(room, 0.0) / np.maximum(groups.at_targets(arriving), TINY))
+    tightest = np.where(groups.target_weight > 0, groups.of_targets(share), 1.0)
     of_group = np.minimum.reduceat(tightest, groups.group_begins)
-    factor = np.ones(size)
-    factor[groups.source_executors] = np.minimum.reduceat(of_group[groups.source_group], groups.source_begins)
-    return factor
+    if groups.number == 1:
+        return np.full(len(groups.source_executors), of_group[0])
+    return np.asarray(np.minimum.reduceat(of_group[groups.source_group], groups.source_begins))
 
 
 @dataclass(frozen=True)
 class _Arrivals:
     """What comes to the executors of a level in a step, the oldest first: tuples, their mean origin (s), `width` from
     the oldest to the newest origin (s), the variance of ages among those that come at once (s²), and the short delays
-    of their way that the fluid does not have (s)."""
+    of their way that the fluid does not have (s). `trees`: whose slowest tuples they are, by number of the spout."""
 
     part: slice
     tuples: Floats
@@ -195,22 +259,46 @@ class _Arrivals:
     width: Floats
     spread: Floats
     delay: Floats
+    trees: Floats | None
 
 
 class _Step:
     """What one step has found so far."""
 
-    def __init__(self, flow: Flow, now: Conditions, capacity: Floats, room: Floats | None) -> None:
+    def __init__(self, flow: Flow, now: Conditions, costs: _Costs, capacity: Floats, room: Floats | None) -> None:
         layout = flow.layout
         self._flow, self._now, self._capacity, self._room = flow, now, capacity, room
+        self._thread_s, self._transfer_s = costs.thread_s, costs.transfer_s
+        if layout.burns:  # who is faster by chance has tuples that cost less
+            self._thread_s = self._thread_s + layout.work_s * (1.0 / now.speed - 1.0)
         self._arrived = np.zeros(layout.size)
         self._origin = np.zeros(layout.size)  # sum over what arrived, as are the next three
         self._width = np.zeros(layout.size)
         self._spread = np.zeros(layout.size)
         self._delay = np.zeros(layout.size)
         self._executed = np.zeros(layout.size)
-        self._received = np.zeros(layout.machines)
+        self._sent, self._received = np.zeros(layout.machines), np.zeros(layout.machines)
         self._middle = now.begin + now.step_s / 2
+        self._left_s = self._cpu_s_of_tuples() if flow.is_tight else None
+        self._tree_flow = None if flow.trees is None else flow.trees.begin_step()
+
+    def _cpu_s_of_tuples(self) -> Floats:
+        """That each machine has for tuples, beside its other threads."""
+        flow, now = self._flow, self._now
+        others = np.minimum(now.others, flow.level[now.others_machine])
+        return np.asarray((now.cores - sums(now.others_machine, others, flow.layout.machines)) * now.step_s)
+
+    def _within_cores(self, part: slice, executed: Floats) -> Floats:
+        """Of what executors would do, what their machines have CPU for: others may have sent more than was expected."""
+        if self._left_s is None:
+            return executed
+        layout, machine = self._flow.layout, self._flow.layout.machine[part]
+        placed = machine >= 0
+        cpu_s = executed * (self._thread_s[part] + self._transfer_s[part])
+        asked = sums(machine[placed], cpu_s[placed], layout.machines)
+        share = np.minimum(1.0, np.maximum(self._left_s, 0.0) / np.maximum(asked, TINY))
+        self._left_s -= asked * share
+        return np.asarray(executed * np.where(placed & (cpu_s > 0), share[machine], 1.0))
 
     def fall_due(self, part: slice) -> _Arrivals:
         """At sources: what is due. One that emits as fast as it can has what it can do, and no more."""
@@ -220,7 +308,8 @@ class _Step:
         counters.due[part] += due
         counters.missed[part] += missed
         nothing = np.zeros(len(due))
-        return _Arrivals(part, due - missed, nothing + self._middle, nothing + now.step_s, nothing, nothing)
+        middle, width = nothing + self._middle, nothing + now.step_s
+        return _Arrivals(part, due - missed, middle, width, nothing, nothing, None)
 
     def arrive(self, part: slice) -> _Arrivals:
         """At bolts: what those before them have sent; what comes while there is no worker is lost."""
@@ -228,29 +317,33 @@ class _Step:
         self._flow.counters.lost[part] += arrived * (1.0 - up)
         safe = np.maximum(arrived, TINY)
         origin = np.where(arrived > TINY, self._origin[part] / safe, self._middle)
-        means = (each[part] / safe for each in (self._width, self._spread, self._delay))
-        return _Arrivals(part, arrived * up, origin, *means)
+        width, spread, delay = (each[part] / safe for each in (self._width, self._spread, self._delay))
+        trees = None if self._tree_flow is None else self._tree_flow.arrive(part, up)
+        return _Arrivals(part, arrived * up, origin, width, spread, delay, trees)
 
-    def execute(self, arrivals: _Arrivals, groups: Groups, arrived: Floats) -> None:
-        part, queues = arrivals.part, self._flow.queues
-        there = queues.waiting[part] + arrivals.tuples
-        executed = np.minimum(there, self._capacity[part])
+    def execute(self, arrivals: _Arrivals, number: int) -> None:
+        part, groups = arrivals.part, self._flow.layout.groups[number]
+        there = self._flow.queues.waiting[part] + arrivals.tuples
+        executed = self._within_cores(part, np.minimum(there, self._capacity[part]))
         if groups.number and self._room is not None:
             executed = self._held_back(part, groups, executed)
         self._executed[part] = executed
+        trees = None if self._tree_flow is None else self._tree_flow.execute(part, arrivals.trees, there, executed)
         origin, width = self._serve(arrivals, there, executed)
         own, scatter = self._own_delay(part, executed)
-        sent = _Arrivals(part, executed, origin, width, arrivals.spread + scatter, arrivals.delay + own)
-        self._count_ages(sent)
+        spread, delay = arrivals.spread + scatter, arrivals.delay + own
+        sent = _Arrivals(part, executed, origin, width, spread, delay, trees)
+        self._count_ages(sent, number)
         if groups.number:
-            arrived += self._pass_on(sent, groups)
+            self._flow.counters.arrived[number] += self._pass_on(sent, groups)
 
     def _held_back(self, part: slice, groups: Groups, executed: Floats) -> Floats:
-        flow, now, layout = self._flow, self._now, self._flow.layout
+        flow, now = self._flow, self._now
         assert self._room is not None
-        whole = np.zeros(layout.size)
-        whole[part] = executed
-        factor = source_factors(groups, whole, self._room - self._arrived, layout.size)[part]
+        room = self._room[groups.span] - self._arrived[groups.span]
+        factor = np.ones(len(executed))
+        of_sources = source_factors(groups, groups.of_sources(executed, part.start), room)
+        factor[groups.source_executors - part.start] = of_sources
         flow.counters.blocked_s[part] += now.step_s * now.up[part] * (1.0 - factor)
         return np.asarray(executed * factor)
 
@@ -280,65 +373,87 @@ class _Step:
     def _own_delay(self, part: slice, executed: Floats) -> tuple[Floats, Floats]:
         """Of a tuple that finds no queue in the fluid: its mean time at the executor (s), and the variance of it (s²).
 
-        By Kingman's formula; what arrives is taken as random, since a shuffle mixes what several tasks send. Sources
-        emit by their schedule: nothing waits there.
+        What arrives is taken as random, since a shuffle mixes what several tasks send. Sources emit by their schedule:
+        a tuple waits there only until its executor looks whether one is due.
         """
-        flow, capacity = self._flow, self._capacity[part]
-        service = flow.service_s[part]
-        if part.start == 0:
-            return service, np.zeros(len(service))
-        busy = np.minimum(executed / np.maximum(capacity, TINY), HIGHEST_UTILISATION)
-        waits = busy / (1.0 - busy) * (1.0 + flow.layout.cv2[part]) / 2 * service
-        waits = np.where(flow.queues.waiting[part] > 0.0, 0.0, waits)  # its queue is the fluid's
-        return service + waits, waits**2 + flow.layout.cv2[part] * service**2
+        flow, layout = self._flow, self._flow.layout
+        service, cv2 = flow.service_s[part], layout.cv2[part]
+        is_idle = flow.queues.waiting[part] <= 0.0  # at times; else its queue is the fluid's
+        own, waits, scatter = service, np.zeros(len(service)), np.zeros(len(service))
+        if part.start:
+            busy = executed / np.maximum(self._capacity[part], TINY)
+            waits = queue_wait_s(busy, cv2, service)
+            scatter = (waits * is_idle) ** 2 + cv2 * service**2
+            if self._tree_flow is not None:
+                self._tree_flow.note_queue(part, waits, busy)
+        if layout.has_waits:
+            looks = is_idle if part.start else is_idle & np.isfinite(self._now.due[part])
+            rate = executed / self._now.step_s
+            mean, variance = idle_wait_s(rate, layout.spin_s[part], layout.idle_sleep_s[part])
+            own, scatter = own + mean * looks, scatter + variance * looks
+        if self._tree_flow is not None:
+            self._tree_flow.note_own(part, own)
+        return own + waits * is_idle, scatter
 
     def _pass_on(self, by: _Arrivals, groups: Groups) -> Floats:
-        now, layout = self._now, self._flow.layout
-        row = groups.source - by.part.start
-        sent = by.tuples[row] * groups.source_selectivity
-        of_group = groups.source_group
-        total = sums(of_group, sent, groups.number)
+        now = self._now
+        begin = by.part.start
+        sent = groups.of_sources(by.tuples, begin) * groups.source_selectivity
+        total = groups.total(sent)
+        safe = np.maximum(total, TINY)
+        origin = groups.of_sources(by.origin, begin)
+        mean = groups.total(sent * origin) / safe
+        about = groups.of_sources(by.spread, begin) + (origin - groups.of_source_groups(mean)) ** 2
+        whole = arriving = groups.of_target_groups(total) * groups.target_weight
+        if now.reaches is None:
+            self._count_received(groups, sent, total)
+        else:
+            arriving = self._that_reaches(groups, arriving, sent, now.reaches)
+        if self._tree_flow is not None and by.trees is not None:
+            row = groups.source - begin
+            self._tree_flow.pass_on(by.trees[:, row], groups, arriving / np.maximum(whole, TINY))
+        self._arrived[groups.span] += groups.at_targets(arriving)
+        self._origin[groups.span] += groups.at_targets(arriving * groups.of_target_groups(mean))
+        width = groups.of_sources(by.width, begin)
+        delay = groups.of_sources(by.delay, begin) + self._flow.layout.hop_s(groups)
+        for arrived, each in ((self._width, width), (self._spread, about), (self._delay, delay)):
+            of_groups = groups.total(sent * each) / safe
+            arrived[groups.span] += groups.at_targets(arriving * groups.of_target_groups(of_groups))
+        return np.asarray(arriving)
+
+    def _count_received(self, groups: Groups, sent: Floats, total: Floats) -> None:
         here = groups.source_place >= 0
         own = sums(groups.source_place[here], sent[here], len(groups.place_group))
         far = groups.place_weight * (total[groups.place_group] - own)
         received = far * groups.group_bytes[groups.place_group]
-        self._received += sums(groups.place_machine, received, layout.machines)
-        safe = np.maximum(total, TINY)
-        mean = sums(of_group, sent * by.origin[row], groups.number) / safe
-        about = by.spread[row] + (by.origin[row] - mean[of_group]) ** 2
-        hop = now.hop_s + (now.remote_hop_s - now.hop_s) * layout.remote_share[groups.source]
-        to = groups.target_group
-        arriving = total[to] * groups.target_weight
-        if now.reaches is not None:
-            arriving = self._that_reaches(groups, arriving, sent, now.reaches)
-        size = layout.size
-        self._arrived += sums(groups.target, arriving, size)
-        self._origin += sums(groups.target, arriving * mean[to], size)
-        columns = ((self._width, by.width[row]), (self._spread, about), (self._delay, by.delay[row] + hop))
-        for arrived, each in columns:
-            of_target = (sums(of_group, sent * each, groups.number) / safe)[to]
-            np.add(arrived, sums(groups.target, arriving * of_target, size), out=arrived)
-        return np.asarray(arriving)
+        self._received += sums(groups.place_machine, received, self._flow.layout.machines)
 
     def _that_reaches(self, groups: Groups, arriving: Floats, sent: Floats, reaches: Flags) -> Floats:
-        """What is sent between machines that do not reach each other is lost."""
+        """What is sent between machines that do not reach each other is lost, and crosses no network."""
         layout = self._flow.layout
         machines = layout.machines
         source, target = layout.machine[groups.source], layout.machine[groups.target]
         placed = source >= 0
-        cell = groups.source_group[placed] * machines + source[placed]
-        by_machine = sums(cell, sent[placed], groups.number * machines).reshape(groups.number, machines)
+        by_machine = sums(
+            groups.source_group[placed] * machines + source[placed], sent[placed], groups.number * machines
+        ).reshape(groups.number, machines)
+        places = groups.place_group * machines + groups.place_machine
+        to_machine = sums(places, groups.place_weight, groups.number * machines).reshape(groups.number, machines)
+        others, each = reaches & ~np.eye(machines, dtype=bool), groups.group_bytes[:, None]
+        self._received += (each * to_machine * (by_machine @ others)).sum(axis=0)
+        self._sent += (each * by_machine * (to_machine @ others.T)).sum(axis=0)
         reached = by_machine @ reaches.astype(np.float64)
         kept = np.where(target >= 0, reached[groups.target_group, target], 0.0) * groups.target_weight
         self._flow.counters.lost += sums(groups.target, np.maximum(arriving - kept, 0.0), layout.size)
         return np.asarray(kept)
 
-    def _count_ages(self, sent: _Arrivals) -> None:
+    def _count_ages(self, sent: _Arrivals, number: int) -> None:
         """Who leaves later in the step is younger by as much, but where a backlog grows or melts."""
         counters, layout, part = self._flow.counters, self._flow.layout, sent.part
         age = self._middle - sent.origin
         if part.start == 0:
             counters.late[part] += np.where(age > LATE_S, sent.tuples, 0.0)
+        if not layout.has_sinks[number]:
             return
         latency = np.maximum(age, 0.0) + sent.delay
         spread = sent.spread + (self._now.step_s - sent.width) ** 2 / 12
@@ -350,23 +465,36 @@ class _Step:
         flow, now, layout = self._flow, self._now, self._flow.layout
         executed = self._executed
         counters = flow.counters
-        thread_s = executed * layout.thread_s
+        thread_s = executed * self._thread_s
         counters.executed += executed
         counters.busy_s += executed * flow.service_s / now.speed  # who is slower is as busy
         counters.cpu_s += thread_s
         flow.arrivals = self._arrived / now.step_s
         placed = layout.machine >= 0
         machine = layout.machine[placed]
-        total_s = (thread_s + executed * layout.transfer_s)[placed]
+        total_s = (thread_s + executed * self._transfer_s)[placed]
         used = np.minimum(now.others, flow.level[now.others_machine]) * now.step_s
         flow.machines.cpu_s += sums(machine, total_s, layout.machines)
         flow.machines.cpu_s += sums(now.others_machine, used, layout.machines)
-        sent = sums(machine, (executed * layout.cross_bytes)[placed], layout.machines)
-        flow.machines.sent_bytes += sent
+        if now.reaches is None:
+            self._sent += sums(machine, (executed * layout.cross_bytes)[placed], layout.machines)
+        if self._tree_flow is not None:
+            self._return_acks()
+        flow.machines.sent_bytes += self._sent
         flow.machines.received_bytes += self._received
         allowed = now.bandwidth * now.step_s
-        flow.sending = _share(flow.sending, allowed, sent)
+        flow.sending = _share(flow.sending, allowed, self._sent)
         flow.receiving = _share(flow.receiving, allowed, self._received)
+
+    def _return_acks(self) -> None:
+        """What ackers send to spouts."""
+        assert self._tree_flow is not None
+        flow, now = self._flow, self._now
+        queue_s = flow.queues.waiting / np.maximum(self._capacity / now.step_s, TINY)
+        back = self._tree_flow.finish(self._executed, queue_s, now.begin, now.step_s)
+        flow.counters.acked += back.acked
+        self._sent += back.sent_bytes
+        self._received += back.received_bytes
 
 
 def _share(before: Floats, allowed: Floats, carried: Floats) -> Floats:

@@ -2,8 +2,8 @@
 
 A latency is a sum of services and waits that are at least 0; the gamma distribution is that of such sums where they are
 exponential, and has any mean and variance. Of the tuples of one row each is at its own quantile, all equally likely, by
-the approximation of Wilson and Hilferty ("The distribution of chi-square", PNAS 17, 1931); then all are scaled so that
-their sum is the fluid's.
+the approximation of Wilson and Hilferty ("The distribution of chi-square", PNAS 17, 1931), and the last one at the
+median of the largest of so many; then all are scaled so that their sum is the fluid's.
 """
 
 from __future__ import annotations
@@ -39,9 +39,12 @@ class Histograms:
         row = np.repeat(np.arange(len(n)), quantiles)
         begins = np.cumsum(quantiles) - quantiles
         place = np.arange(len(row)) - begins[row]
-        weight = n[row] // quantiles[row] + (place < n[row] % quantiles[row])
+        others, parts = (n - 1)[row], np.maximum(quantiles - 1, 1)[row]  # the last one is a tuple of its own
+        is_last = place == quantiles[row] - 1
+        weight = np.where(is_last, 1, others // parts + (place < others % parts))
         before = np.cumsum(weight) - weight
-        share = (before - before[begins][row] + weight / 2) / n[row]
+        middle = (before - before[begins][row] + weight / 2) / n[row]
+        share = np.where(is_last, 0.5 ** (1.0 / n[row]), middle)
         values = _gamma_quantiles(share, (variance_s2 / np.maximum(mean_s, 1e-12) ** 2)[row])
         total = np.bincount(row, values * weight, minlength=len(n))
         latency_us = np.rint(values * (mean_s * n * 1e6 / np.maximum(total, 1e-12))[row])

@@ -1,8 +1,9 @@
 """What runs, as arrays: a row an executor, ordered by level and component, so that a step goes through them once.
 
 An edge is a set of *groups*: all that a group's sources emit is shared among its targets by weight. A shuffle is one
-group; `local_or_shuffle` has one for each worker with targets of its own, and one for the other sources; a ring has one
-for each source. So every grouping is sums and products, and the cost of a step grows with executors and not with pairs.
+group; `local_or_shuffle` has one for each worker with targets of its own, and one for the other sources; a ring and
+routes have one for each source. So every grouping is sums and products, and the cost of a step grows with executors and
+not with pairs.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class Groups:
     source: Ints  # executor
     source_group: Ints
     source_selectivity: Floats
+    source_remote: Floats  # of what it delivers, the share to other workers
     source_place: Ints  # row of places where it would send to itself, UNPLACED: nowhere
     source_begins: Ints  # first row of each executor that is a source
     source_executors: Ints  # those executors
@@ -61,6 +63,7 @@ class Groups:
     target_weight: Floats
     group_begins: Ints  # first row of each group
     group_edge: Ints
+    group_is_own: Flags  # of a component's own stream, not of Storm's
     group_bytes: Floats  # of a tuple outside its worker
     place_group: Ints
     place_machine: Ints
@@ -69,6 +72,50 @@ class Groups:
     @property
     def number(self) -> int:
         return len(self.group_edge)
+
+    @cached_property
+    def span(self) -> slice:
+        """Of executors, from the first target to the last."""
+        return slice(int(self.target.min()), int(self.target.max()) + 1) if len(self.target) else slice(0, 0)
+
+    @cached_property
+    def _place(self) -> Ints | None:
+        """Of each target row in `span`; None where they are the same, one after the other."""
+        place = self.target - self.span.start
+        is_plain = len(place) == self.span.stop - self.span.start and bool((np.diff(place) == 1).all())
+        return None if is_plain else place
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether each source has one row, and they are one after the other."""
+        return len(self.source) == len(self.source_executors) and bool((np.diff(self.source) == 1).all())
+
+    def of_sources(self, values: Floats, begin: int) -> Floats:
+        """Of each source row, its executor's value; `begin`: the executor of the first value."""
+        if self._is_plain:
+            first = int(self.source[0]) - begin
+            return values[first : first + len(self.source)]
+        return np.asarray(values[self.source - begin])
+
+    def total(self, of_rows: Floats) -> Floats:
+        """Of each group, the sum over its source rows."""
+        return np.array([of_rows.sum()]) if self.number == 1 else sums(self.source_group, of_rows, self.number)
+
+    def of_source_groups(self, values: Floats) -> Floats:
+        """Of each source row, its group's value; one value for all where there is one group."""
+        return values if self.number == 1 else np.asarray(values[self.source_group])
+
+    def of_target_groups(self, values: Floats) -> Floats:
+        """Of each target row, as above."""
+        return values if self.number == 1 else np.asarray(values[self.target_group])
+
+    def of_targets(self, values: Floats) -> Floats:
+        """Of each target row, its executor's value of those in `span`."""
+        return values if self._place is None else np.asarray(values[self._place])
+
+    def at_targets(self, values: Floats) -> Floats:
+        """Of the executors in `span`, the sum of the values of their target rows."""
+        return values if self._place is None else sums(self._place, values, self.span.stop - self.span.start)
 
 
 @dataclass(frozen=True)
@@ -98,21 +145,30 @@ class Layout:
     last: Ints
     sleep_s: Floats
     thread_s: Floats  # CPU of the executor's own thread, a tuple
+    work_s: Floats  # of it, what the component itself asks for
     transfer_s: Floats  # CPU of the worker's other threads, a tuple
     cv2: Floats
     buffer: Floats
     is_spout: Flags
-    emits: Floats  # tuples emitted per tuple executed
+    is_system: Flags
+    spin_s: Floats  # how it looks for tuples, as in `Waits`
+    idle_sleep_s: Floats
+    emits: Floats  # tuples emitted per tuple executed, on streams that are not Storm's own
     transfers: Floats  # of these, deliveries to tasks
-    remote: Floats  # deliveries to other workers
-    cross: Floats  # deliveries to other machines
+    cross: Floats  # deliveries of all streams to other machines
     cross_bytes: Floats
     groups: tuple[Groups, ...]  # a level
     machines: int
+    costs: Costs
 
     @property
     def size(self) -> int:
         return len(self.component)
+
+    def hop_s(self, groups: Groups) -> Floats:
+        """Of each source row of these groups, how long a tuple is under way on average."""
+        near, far = self.costs.hop_ms / 1000.0, self.costs.remote_hop_ms / 1000.0
+        return np.asarray(near + (far - near) * groups.source_remote)
 
     def slices(self) -> Iterator[slice]:
         """Of each level's executors, sources first."""
@@ -124,14 +180,29 @@ class Layout:
         return self.last - self.first + 1
 
     @cached_property
-    def remote_share(self) -> Floats:
-        """Of each executor's deliveries, those to other workers."""
-        return np.asarray(self.remote / np.maximum(self.transfers, 1e-9))
+    def burns(self) -> bool:
+        """Whether a component asks for CPU itself."""
+        return bool(self.work_s.any())
+
+    @cached_property
+    def is_uneven(self) -> bool:
+        """Whether tuples of a component cost differently."""
+        return bool(self.cv2.any())
+
+    @cached_property
+    def has_sinks(self) -> tuple[bool, ...]:
+        """Of each level."""
+        return tuple(bool(self.sinks[part].any()) for part in self.slices())
+
+    @cached_property
+    def has_waits(self) -> bool:
+        """Whether an executor sleeps while there is nothing to do."""
+        return bool(self.idle_sleep_s.any())
 
     @cached_property
     def sinks(self) -> Flags:
-        """Executors that emit to nobody and are no spouts."""
-        return np.asarray((self.emits == 0) & ~self.is_spout)
+        """Executors that emit to nobody and are neither spouts nor Storm's own."""
+        return np.asarray((self.emits == 0) & ~self.is_spout & ~self.is_system)
 
     @cached_property
     def keys(self) -> Ints:
@@ -167,11 +238,17 @@ def layout_of(topologies: Sequence[PlacedTopology], worker_machine: Ints, machin
         builders[level_of[edge.source]].add(row, edge, rows[edge.target][2].work, costs)
     groups = tuple(builder.groups() for builder in builders)
     works = [component.work for *_, component in rows]
-    emitted = _emissions(len(component), groups, worker, machine)
+    of = [topologies[number].work for _, number, _ in rows]
+    waits = [
+        whole.spout_waits if own.kind == "spout" else whole.bolt_waits for whole, own in zip(of, works, strict=True)
+    ]
+    slack_s = costs.sleep_slack_ms / 1000.0
+    emitted = _emissions(len(component), groups, machine)
     kilobytes = emitted.remote_bytes / 1000.0
     transfer_ms = costs.remote_emit_ms * emitted.remote + costs.remote_kb_ms * kilobytes
-    is_spout = _spread([work.kind == "spout" for work in works], sizes).astype(bool)
-    own_ms = _spread([work.cpu_ms for work in works], sizes) + np.where(is_spout, 0.0, costs.receive_ms)
+    receives = [own.kind != "spout" or whole.acking is not None for whole, own in zip(of, works, strict=True)]
+    storm_ms = _spread(receives, sizes) * costs.receive_ms + costs.local_emit_ms * emitted.deliveries
+    work_s = _spread([work.cpu_ms / 1000.0 for work in works], sizes)
     return Layout(
         topologies=tuple(topologies),
         components=tuple((number, component) for _, number, component in rows),
@@ -184,20 +261,29 @@ def layout_of(topologies: Sequence[PlacedTopology], worker_machine: Ints, machin
         machine=machine,
         first=first,
         last=last,
-        sleep_s=_spread([work.sleep_ms for work in works], sizes) / 1000.0,
-        thread_s=(own_ms + costs.local_emit_ms * emitted.transfers) / 1000.0,
+        sleep_s=_spread([_longer(work.sleep_ms / 1000.0, slack_s) for work in works], sizes),
+        thread_s=work_s + storm_ms / 1000.0,
+        work_s=work_s,
         transfer_s=transfer_ms / 1000.0,
         cv2=_spread([work.cost_cv2 for work in works], sizes),
         buffer=_spread([work.buffer for work in works], sizes),
-        is_spout=is_spout,
+        is_spout=_spread([work.kind == "spout" for work in works], sizes).astype(bool),
+        is_system=_spread([work.kind == "system" for work in works], sizes).astype(bool),
+        spin_s=_spread([each.spin_s for each in waits], sizes),
+        idle_sleep_s=_spread([_longer(each.sleep_s, slack_s) for each in waits], sizes),
         emits=emitted.emits,
         transfers=emitted.transfers,
-        remote=emitted.remote,
         cross=emitted.cross,
         cross_bytes=emitted.cross_bytes,
         groups=groups,
         machines=machines,
+        costs=costs,
     )
+
+
+def _longer(sleep_s: float, slack_s: float) -> float:
+    """What a sleep takes; who does not sleep at all is not late either."""
+    return sleep_s + slack_s if sleep_s else 0.0
 
 
 def _joined(parts: Sequence[Ints]) -> Ints:
@@ -217,13 +303,16 @@ class _LevelBuilder:
         self._sources: list[tuple[Ints, Ints, Floats]] = []
         self._targets: list[tuple[Ints, Ints, Floats]] = []
         self._group_edge: list[Ints] = []
+        self._group_is_own: list[Flags] = []
         self._group_bytes: list[Floats] = []
         self._number = 0
 
     def add(self, row: int, edge: EdgeRow, target: ComponentWork, costs: Costs) -> None:
         sources, targets = self._rows(edge.source), self._rows(edge.target)
         weights = _weights(edge.edge, target, self._first[targets], self._last[targets])
-        if edge.edge.grouping == "ring":
+        if edge.edge.routes:
+            split = _routed(edge.edge, sources, targets, self._first, self._last)
+        elif edge.edge.grouping == "ring":
             split = _ring(sources, targets, self._first, self._last)
         elif edge.edge.grouping == "local_or_shuffle":
             split = _local(sources, targets, weights, self._worker)
@@ -235,6 +324,7 @@ class _LevelBuilder:
         self._sources.append((sources, source_group + self._number, selectivity))
         self._targets.append((fed, target_group + self._number, weight))
         self._group_edge.append(np.full(number, row, dtype=np.int64))
+        self._group_is_own.append(np.full(number, not edge.edge.is_system))
         self._group_bytes.append(np.full(number, edge.edge.tuple_bytes + costs.frame_bytes))
         self._number += number
 
@@ -256,10 +346,13 @@ class _LevelBuilder:
         own = np.searchsorted(places, here)
         known = (own < len(places)) & (self._machine[source] >= 0)
         known[known] = places[own[known]] == here[known]
+        total = sums(target_group, weight, self._number)[source_group]
+        in_worker = _weight_at((target_group, target, weight), (source_group, source), self._worker)
         return Groups(
             source=source,
             source_group=source_group,
             source_selectivity=selectivity,
+            source_remote=1.0 - in_worker / np.maximum(total, 1e-300),
             source_place=np.where(known, own, UNPLACED),
             source_begins=begins.astype(np.int64),
             source_executors=executors,
@@ -268,6 +361,7 @@ class _LevelBuilder:
             target_weight=weight,
             group_begins=np.searchsorted(target_group, np.arange(self._number)),
             group_edge=_joined(self._group_edge),
+            group_is_own=np.concatenate(self._group_is_own) if self._group_is_own else np.zeros(0, dtype=bool),
             group_bytes=np.concatenate(self._group_bytes) if self._group_bytes else np.zeros(0),
             place_group=places // max(1, self._machines),
             place_machine=places % max(1, self._machines),
@@ -325,6 +419,17 @@ def _ring(sources: Ints, targets: Ints, first: Ints, last: Ints) -> Split:
     return np.arange(len(sources), dtype=np.int64), to, group, share
 
 
+def _routed(edge: EdgeWork, sources: Ints, targets: Ints, first: Ints, last: Ints) -> Split:
+    """Each source executor is a group. Its tasks are taken to send alike much."""
+    from_source, from_target = _by_task(sources, first, last), _by_task(targets, first, last)
+    rows = [(source, *way) for source, route in enumerate(edge.routes) for way in route]
+    source, place = (np.array([row[n] for row in rows], dtype=np.int64) for n in range(2))
+    group = from_source[source] - sources[0]
+    share = np.array([row[2] for row in rows], dtype=np.float64)
+    share /= sums(group, share, len(sources))[group]
+    return np.arange(len(sources), dtype=np.int64), from_target[place], group, share
+
+
 def _by_task(executors: Ints, first: Ints, last: Ints) -> Ints:
     """The executor of each task, in the order of tasks."""
     return np.repeat(executors, last[executors] - first[executors] + 1)
@@ -334,46 +439,51 @@ def _by_task(executors: Ints, first: Ints, last: Ints) -> Ints:
 class _Emissions:
     emits: Floats
     transfers: Floats
+    deliveries: Floats
     remote: Floats
     cross: Floats
     cross_bytes: Floats
     remote_bytes: Floats
 
 
-def _emissions(size: int, groups: Sequence[Groups], worker: Ints, machine: Ints) -> _Emissions:
-    """Of each executor, per tuple that it executes."""
-    emits, transfers, remote, cross, cross_bytes, remote_bytes = (np.zeros(size) for _ in range(6))
+def _emissions(size: int, groups: Sequence[Groups], machine: Ints) -> _Emissions:
+    """Of each executor, per tuple that it executes: `emits` and `transfers` on components' own streams, the others on
+    all."""
+    emits, transfers, deliveries, remote, cross, cross_bytes, remote_bytes = (np.zeros(size) for _ in range(7))
     for level in groups:
         if not level.number:
             continue
-        total = sums(level.target_group, level.target_weight, level.number)
-        own_worker = _weight_at(level, worker)
-        own_machine = _weight_at(level, machine)
-        sent = level.source_selectivity * total[level.source_group]
-        away = level.source_selectivity * (total[level.source_group] - own_worker)
-        far = level.source_selectivity * (total[level.source_group] - own_machine)
+        total = sums(level.target_group, level.target_weight, level.number)[level.source_group]
+        targets = (level.target_group, level.target, level.target_weight)
+        in_machine = _weight_at(targets, (level.source_group, level.source), machine)
+        sent = level.source_selectivity * total
+        away = sent * level.source_remote
+        far = level.source_selectivity * (total - in_machine)
+        is_own = level.group_is_own[level.source_group]
         tuple_bytes = level.group_bytes[level.source_group]
         for column, values in (
-            (emits, level.source_selectivity),
-            (transfers, sent),
+            (emits, level.source_selectivity * is_own),
+            (transfers, sent * is_own),
+            (deliveries, sent),
             (remote, away),
             (cross, far),
             (cross_bytes, far * tuple_bytes),
             (remote_bytes, away * tuple_bytes),
         ):
             np.add(column, sums(level.source, values, size), out=column)
-    return _Emissions(emits, transfers, remote, cross, cross_bytes, remote_bytes)
+    return _Emissions(emits, transfers, deliveries, remote, cross, cross_bytes, remote_bytes)
 
 
-def _weight_at(level: Groups, place: Ints) -> Floats:
-    """Of each source row: the weight of its group's targets that are where it is itself."""
+def _weight_at(targets: tuple[Ints, Ints, Floats], sources: tuple[Ints, Ints], place: Ints) -> Floats:
+    """Of each source (its group, itself): the weight of its group's targets (group, executor, weight) that are where it
+    is itself."""
+    (target_group, target, weight), (source_group, source) = targets, sources
     span = int(place.max(initial=0)) + 2
-    keys = level.target_group * span + place[level.target] + 1
-    known, at = np.unique(keys, return_inverse=True)
-    weights = sums(at, level.target_weight, len(known))
-    wanted = level.source_group * span + place[level.source] + 1
+    known, at = np.unique(target_group * span + place[target] + 1, return_inverse=True)
+    weights = sums(at, weight, len(known))
+    wanted = source_group * span + place[source] + 1
     found = np.searchsorted(known, wanted)
     there = found < len(known)
     there[there] = known[found[there]] == wanted[there]
-    there &= place[level.source] >= 0
-    return np.asarray(np.where(there, weights[np.minimum(found, len(known) - 1)], 0.0))
+    there &= place[source] >= 0
+    return np.asarray(np.where(there, weights[np.minimum(found, len(known) - 1)] if len(known) else 0.0, 0.0))

@@ -126,9 +126,11 @@ class WorkerLines:
         self._layout, self._keys = layout, sample.worker_keys
 
     def _begin(self, sample: Sample) -> None:
-        """A process is there once its tasks are."""
-        for key, worker in zip(sample.worker_keys, sample.workers, strict=True):
-            if key not in self._processes and worker.ready_s <= sample.end:
+        """A process is there once its tasks are; one that has none but Storm's own writes nothing."""
+        assert self._counts is not None
+        has_tasks = np.diff(self._counts.rows.tasks.begins) > 0
+        for row, (key, worker) in enumerate(zip(sample.worker_keys, sample.workers, strict=True)):
+            if key not in self._processes and worker.ready_s <= sample.end and has_tasks[row]:
                 begun = max(worker.ready_s, sample.begin)
                 self._processes[key] = Process(next(self._pids), worker.begun_s, begun)
             process = self._processes.get(key)
@@ -280,7 +282,7 @@ class _Groups:
         emitted = sums(rows.streams.of_task, streams.astype(float), rows.tasks.size).astype(np.int64)
         busy_ms = tasks["busy_ms"].all(mine)
         queue = np.where(rows.is_spout, 0, waiting)
-        nothing = [None] * rows.tasks.size
+        process_ms = zip(np.round(busy_ms, 3).tolist(), rows.is_acked.tolist(), strict=True)
         cpu_ms, blocked_ms = (np.round(tasks[name].all(mine), 3).tolist() for name in ("cpu_ms", "blocked_ms"))
         self._tasks = {
             "task": rows.tasks.task_column,
@@ -289,7 +291,7 @@ class _Groups:
             "transferred": tasks["transferred"].whole(mine).tolist(),
             "executed": executed.tolist(),
             "execute_ms": np.where(rows.is_spout, 0.0, np.round(busy_ms, 3)).tolist(),
-            "process_ms": nothing,
+            "process_ms": [value if is_acked else None for value, is_acked in process_ms],
             "queue": queue.tolist(),
             "cpu_ms": cpu_ms,
             "backpressure_ms": blocked_ms,

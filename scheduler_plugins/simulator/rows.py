@@ -71,6 +71,7 @@ class LayoutRows:
     place: Ints
     is_spout: Flags  # of each task row
     is_sink: Flags
+    is_acked: Flags  # a bolt in a topology with ackers
     streams: Rows
     selectivity: Floats  # of each stream row
     sources: SourceRows
@@ -84,8 +85,9 @@ class RowBuilder:
     def __init__(self, layout: Layout, workers: int, numbers: Mapping[str, int], traced: frozenset[str]) -> None:
         self._layout, self._workers, self._traced = layout, workers, traced
         self._numbered = np.array([numbers[each.topology_id] for each in layout.topologies], dtype=np.int64)
-        self._executor = np.repeat(np.arange(layout.size, dtype=np.int64), layout.tasks)
-        begins = np.cumsum(layout.tasks) - layout.tasks
+        tasks = np.where(layout.is_system, 0, layout.tasks)  # nobody counts Storm's own
+        self._executor = np.repeat(np.arange(layout.size, dtype=np.int64), tasks)
+        begins = np.cumsum(tasks) - tasks
         self._place = np.arange(len(self._executor), dtype=np.int64) - begins[self._executor]
         self._task = layout.first[self._executor] + self._place
         self._share = 1.0 / layout.tasks[self._executor]
@@ -109,12 +111,17 @@ class RowBuilder:
             place=self._place[self._order],
             is_spout=layout.is_spout[tasks.executor],
             is_sink=layout.sinks[tasks.executor],
+            is_acked=self._is_acked(tasks),
             streams=streams,
             selectivity=selectivity,
             sources=self._sources(),
             traffic=traffic,
             traffic_share=share,
         )
+
+    def _is_acked(self, tasks: Rows) -> Flags:
+        known = np.array([each.work.acking is not None for each in self._layout.topologies] + [False])
+        return np.asarray(known[self._layout.topology[tasks.executor]] & ~self._layout.is_spout[tasks.executor])
 
     def _rows(self, at: Ints, number: Ints) -> tuple[Rows, Ints]:
         """Rows of the tasks `at`, and their order; `number` tells rows of one task apart."""
@@ -126,7 +133,8 @@ class RowBuilder:
         return rows, order
 
     def _streams(self) -> tuple[Rows, Floats]:
-        streams = {(edge.source, edge.edge.stream): edge.edge.selectivity for edge in self._layout.edges}
+        own = [edge for edge in self._layout.edges if not edge.edge.is_system]
+        streams = {(edge.source, edge.edge.stream): edge.edge.selectivity for edge in own}
         names = sorted({stream for _, stream in streams})
         mine = [np.flatnonzero(self._component == component) for component, _ in streams]
         number = _each([names.index(stream) for _, stream in streams], mine)
@@ -137,10 +145,11 @@ class RowBuilder:
     def _sources(self) -> SourceRows:
         """The number of a row is that of its edge within its topology."""
         edges = self._layout.edges
-        mine = [np.flatnonzero(self._component == edge.target) for edge in edges]
-        within = [sum(other.topology == edge.topology for other in edges[:row]) for row, edge in enumerate(edges)]
+        own = [row for row, edge in enumerate(edges) if not edge.edge.is_system]
+        mine = [np.flatnonzero(self._component == edges[row].target) for row in own]
+        within = [sum(edges[other].topology == edges[row].topology for other in own[:n]) for n, row in enumerate(own)]
         rows, order = self._rows(_joined(mine), _each(within, mine))
-        edge_of = _each(list(range(len(edges))), mine)[order]
+        edge_of = _each(own, mine)[order]
         ends = [(self._layout.components[edge.source][1].work.name, edge.edge.stream) for edge in edges]
         named = [ends[row] for row in edge_of.tolist()]
         columns = ([component for component, _ in named], [stream for _, stream in named])
@@ -168,7 +177,7 @@ class RowBuilder:
         for level in layout.groups:
             for group in range(level.number):
                 edge = layout.edges[int(level.group_edge[group])]
-                if edge.topology not in traced:
+                if edge.topology not in traced or edge.edge.is_system:
                     continue
                 into = np.flatnonzero(level.target_group == group).tolist()
                 for row in np.flatnonzero(level.source_group == group).tolist():

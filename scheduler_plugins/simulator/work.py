@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
 OnRestart = Literal["catch_up", "skip"]
 GROUPINGS = ("shuffle", "local_or_shuffle", "fields", "global", "none", "all", "ring")
+SYSTEM = "__"  # what names of Storm's own components and streams begin with
 
 
 class SimulationError(Exception):
@@ -27,7 +28,7 @@ class ComponentWork:
     """
 
     name: str
-    kind: Literal["spout", "bolt"]
+    kind: Literal["spout", "bolt", "system"]
     tasks: tuple[int, ...]
     sleep_ms: float = 0.0
     cpu_ms: float = 0.0
@@ -41,7 +42,9 @@ class ComponentWork:
 class EdgeWork:
     """A stream from a component to another. `selectivity`: tuples emitted on it per tuple that the source executes (of
     a spout: emits). `weights`: of a fields grouping, the share of the tuples that each task of the target gets, in the
-    order of its tasks; empty: all alike. A `ring` sends all tuples of the source's task i to the target's task i + 1.
+    order of its tasks; empty: all alike. `routes`: where that differs from task to task of the source: of each of them,
+    in order, places of the target's tasks and their shares. A `ring` sends all tuples of the source's task i to the
+    target's task i + 1.
     """
 
     source: str
@@ -51,6 +54,32 @@ class EdgeWork:
     selectivity: float = 1.0
     tuple_bytes: float = 100.0
     weights: tuple[float, ...] = ()
+    routes: tuple[tuple[tuple[int, float], ...], ...] = ()
+
+    @property
+    def is_system(self) -> bool:
+        """Whether it is Storm's own: an acker's."""
+        return self.stream.startswith(SYSTEM)
+
+
+@dataclass(frozen=True)
+class Waits:
+    """How an executor looks for tuples while there are none (Storm's WaitStrategyProgressive): for `spin_s` again and
+    again, then every `sleep_s`. 0: it notices at once."""
+
+    spin_s: float = 0.0
+    sleep_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Acking:
+    """Of a topology with ackers, whose component is one of kind `system`. `pending`: trees of tuples that a task of a
+    spout has in flight at most, None: any number; `timeout_s`: one that is never complete is given up after one to two
+    of these; `ack_bytes`: of the message to the spout."""
+
+    pending: int | None = None
+    timeout_s: float = 30.0
+    ack_bytes: float = 16.0
 
 
 @dataclass(frozen=True)
@@ -61,6 +90,9 @@ class TopologyWork:
     workers: int
     components: tuple[ComponentWork, ...]
     edges: tuple[EdgeWork, ...]
+    bolt_waits: Waits = Waits()
+    spout_waits: Waits = Waits()
+    acking: Acking | None = None
 
     def __post_init__(self) -> None:
         check_work(self)
@@ -76,13 +108,27 @@ class TopologyWork:
                 name for name, feeding in sources.items() if name not in found and all(s in found for s in feeding)
             ]
             if not ready:
-                circle = ", ".join(sorted(set(sources) - set(found)))
-                raise SimulationError(
-                    f"topology {self.name}: {circle} feed each other; the simulator has no cycles: take the local"
-                    " testbed, or remove the stream that leads back"
-                )
+                raise cycle_refusal(self.name, cycle_members(sources))
             found |= {name: 1 + max((found[s] for s in sources[name]), default=0) for name in ready}
         return found
+
+
+def cycle_members(sources: Mapping[str, Iterable[str]]) -> list[str]:
+    """Components on a cycle, sorted. `sources`: those that feed each component."""
+    fed = {name: set(feeding) for name, feeding in sources.items()}
+    for between in fed:
+        for feeding in fed.values():
+            if between in feeding:
+                feeding.update(fed[between])
+    return sorted(name for name, feeding in fed.items() if name in feeding)
+
+
+def cycle_refusal(topology: str, members: Iterable[str]) -> SimulationError:
+    """Its first words are those of the warning that Storm gives, which runs such a topology all the same."""
+    return SimulationError(
+        f'topology {topology} contains cycles in components "{",".join(members)}"; the simulator has no cycles: take'
+        " the local testbed, or remove the stream that leads back"
+    )
 
 
 def check_work(work: TopologyWork) -> None:
@@ -97,7 +143,17 @@ def check_work(work: TopologyWork) -> None:
         if edge.weights and len(edge.weights) != len(names[edge.target].tasks):
             tasks = len(names[edge.target].tasks)
             raise SimulationError(f"{where} has {len(edge.weights)} weights; allowed are {tasks}, one a task")
+        if edge.routes:
+            _check_routes(where, edge.routes, len(names[edge.source].tasks), len(names[edge.target].tasks))
     work.levels()
+
+
+def _check_routes(where: str, routes: tuple[tuple[tuple[int, float], ...], ...], sources: int, targets: int) -> None:
+    if len(routes) != sources:
+        raise SimulationError(f"{where} has routes of {len(routes)} tasks; allowed are {sources}, one a task")
+    for place in {place for route in routes for place, _ in route}:
+        if not 0 <= place < targets:
+            raise SimulationError(f"{where} has a route to place {place}; allowed are 0 to {targets - 1}, the target's")
 
 
 @dataclass(frozen=True)
@@ -115,25 +171,35 @@ class Costs:
     """What Storm costs on the machines in question; fitted to real runs, see docs/simulator.md.
 
     Times of a core in ms a tuple unless said. `start_cpu_s`: CPU a worker needs until it works; `start_wait_s`: time
-    that passes before, whatever the CPU (the supervisor's look, code that it fetches). `stop_s`: from an assignment
-    until the old worker is gone. `idle_cores`: of a worker at rest. `machine_idle_cores`: of a machine without workers.
-    `hop_ms`: from emit to the receive queue inside a worker, `remote_hop_ms` to that of another one.
-    `frame_bytes`: what Storm adds to a tuple that leaves its worker. `noise`: standard deviation of an executor's
-    speed, step by step, as a share of it, beside that of what its tuples cost (`cost_cv2`).
+    that passes before, whatever the CPU (the supervisor's look); `fetch_s`: more, of the first workers of a topology on
+    a machine, while its supervisor fetches the code. `stop_s`: from an assignment until the old worker is gone.
+    `supervisor_cpu_s`: CPU that a supervisor's own start takes. `idle_cores`: of a worker at rest.
+    `machine_idle_cores`: of a machine without workers. `hop_ms`: from emit to the receive queue inside a worker,
+    `remote_hop_ms` to that of another one; how long a tuple waits there until it is noticed follows from the topology's
+    own settings (`Waits`).
+    `sleep_slack_ms`: what a sleep takes longer than it was told. `warm_up_share`: by how much a JVM's own work on a
+    tuple is dearer in its first `warm_up_s`. `frame_bytes`: what Storm adds to a tuple that leaves its worker. `noise`:
+    standard deviation of an executor's speed, step by step, as a share of it, beside that of what its tuples cost
+    (`cost_cv2`).
     """
 
     receive_ms: float = 0.02
     local_emit_ms: float = 0.01
     remote_emit_ms: float = 0.04
     remote_kb_ms: float = 0.005
-    hop_ms: float = 1.0
-    remote_hop_ms: float = 3.0
+    hop_ms: float = 0.1
+    remote_hop_ms: float = 0.7
     frame_bytes: float = 60.0
     start_cpu_s: float = 1.6
     start_wait_s: float = 2.0
+    fetch_s: float = 1.5
     stop_s: float = 1.0
+    supervisor_cpu_s: float = 2.0
     idle_cores: float = 0.025
     machine_idle_cores: float = 0.02
+    sleep_slack_ms: float = 0.2
+    warm_up_share: float = 0.33
+    warm_up_s: float = 60.0
     noise: float = 0.0
 
     @classmethod

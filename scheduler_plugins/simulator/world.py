@@ -6,12 +6,13 @@ The world knows nothing of schedulers: whoever drives it says where executors ar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from scheduler_plugins.model import Slot, executor_ranges
+from scheduler_plugins.simulator.carry_over import carry_over, give_up
 from scheduler_plugins.simulator.flow import Conditions, Counters, Flow, MachineCounters, Queues
 from scheduler_plugins.simulator.layout import (
     UNPLACED,
@@ -22,11 +23,11 @@ from scheduler_plugins.simulator.layout import (
     PlacedComponent,
     PlacedTopology,
     layout_of,
-    sums,
 )
 from scheduler_plugins.simulator.work import Costs, Load, MachineSize, SimulationError, TopologyWork
 
 SHORT_STEP_S = 1.0  # while workers start or end
+SHORTEST_STEP_S = 0.1  # so exactly it is known when a start ends
 READY = 1e-6  # epoch seconds are no finer than a quarter of it
 
 WorkerKey = tuple[str, Slot]  # topology's id, and where
@@ -115,6 +116,8 @@ class World:
         self._keys: tuple[WorkerKey, ...] = ()
         self._is_stale = True
         self._sampled_s = self.now
+        self._code_s: dict[tuple[str, str], float] = {}  # since when a machine has a topology's code
+        self._supervisors: dict[str, float] = {}  # CPU seconds that the start of a machine's takes yet
         self._cut: list[Sample] = []  # that nobody has taken yet
 
     # What a scheduler and a harness do to it
@@ -125,7 +128,12 @@ class World:
             self._row[machine.name] = len(self.machines)
             self.machines.append(machine)
         self.loads.pop(machine.name, None)
+        self._code_s = {key: since_s for key, since_s in self._code_s.items() if key[1] != machine.name}
         self._is_stale = True
+
+    def start_supervisor(self, machine: str) -> None:
+        """Its own start takes CPU, beside whatever it starts meanwhile."""
+        self._supervisors[machine] = self.costs.supervisor_cpu_s
 
     def load(self, machine: str) -> Load:
         return self.loads.setdefault(machine, Load())
@@ -145,16 +153,18 @@ class World:
         changed = {slot for slot, executors in after.items() if before.get(slot) != executors}
         for slot in changed:
             stop_s = self.costs.stop_s if slot in before else 0.0
-            self.workers[topology_id, slot] = self._started(stop_s)
+            self.workers[topology_id, slot] = self._started(topology_id, slot, stop_s)
         for slot in before.keys() - after.keys():
             self.workers.pop((topology_id, slot), None)
         deployment.assignment = assignment
         self._is_stale = True
         return tuple(sorted(changed))
 
-    def _started(self, wait_s: float = 0.0) -> Worker:
-        """Its supervisor looks, and fetches code, before it begins (measured: waits do not go on beside its CPU)."""
-        return Worker(self.now + wait_s + self.costs.start_wait_s, self.costs.start_cpu_s)
+    def _started(self, topology_id: str, slot: Slot, wait_s: float = 0.0) -> Worker:
+        """Its supervisor fetches the code, if it has none, and looks before it begins (measured: waits do not go on
+        beside its CPU)."""
+        there_s = self._code_s.setdefault((topology_id, slot.machine), self.now + self.costs.fetch_s)
+        return Worker(max(self.now + wait_s, there_s) + self.costs.start_wait_s, self.costs.start_cpu_s)
 
     def pause(self, topology_id: str, is_paused: bool) -> None:
         """Deactivate a topology's sources, or activate them again."""
@@ -164,23 +174,26 @@ class World:
         self._cut_sample()
         del self.topologies[topology_id]
         self.workers = {key: worker for key, worker in self.workers.items() if key[0] != topology_id}
+        self._code_s = {key: since_s for key, since_s in self._code_s.items() if key[0] != topology_id}
         self._is_stale = True
 
     def kill_worker(self, topology_id: str, slot: Slot, wait_s: float = 3.0) -> None:
         """Its process dies; the supervisor, which looks every so often, starts it again."""
-        self.workers[topology_id, slot] = self._started(wait_s)
+        self.workers[topology_id, slot] = self._started(topology_id, slot, wait_s)
         self._lose_queues({(topology_id, slot)})
 
     def crash(self, machine: str) -> None:
         self.load(machine).is_alive = False
+        self._supervisors.pop(machine, None)
         self._lose_queues({key for key in self.workers if key[1].machine == machine})
 
     def restart(self, machine: str) -> None:
         """A crashed machine boots; its supervisor starts the workers that are still assigned to it."""
         self.loads.pop(machine, None)
+        self.start_supervisor(machine)
         for key in self.workers:
             if key[1].machine == machine:
-                self.workers[key] = self._started()
+                self.workers[key] = self._started(*key)
 
     # Time
 
@@ -211,12 +224,25 @@ class World:
             self._cut.append(self._sample())
 
     def _step_s(self) -> float:
-        """Short while anything starts, and never across the begin of a start: it would have the cores of its whole
-        step."""
-        starting = [worker.begun_s - self.now for worker in self.workers.values() if not worker.is_active]
-        if not starting:
+        """Short while anything starts, and never across the begin of a start, which would have the cores of its whole
+        step, or its end, as far as that can be foreseen."""
+        starting = [(key, worker) for key, worker in self.workers.items() if not worker.is_active]
+        if not starting and not self._supervisors:
             return max(READY, self.step_s)
-        return max(READY, min(self.step_s, SHORT_STEP_S, *(left_s for left_s in starting if left_s > READY)))
+        ends = [worker.begun_s - self.now for _, worker in starting]
+        ends += [max(SHORTEST_STEP_S, self._start_s(key, worker)) for key, worker in starting if self._begins(worker)]
+        return max(READY, min(self.step_s, SHORT_STEP_S, *(left_s for left_s in ends if left_s > READY)))
+
+    def _begins(self, worker: Worker) -> bool:
+        """Whether its start takes CPU now."""
+        return worker.begun_s <= self.now + READY and not math.isfinite(worker.ready_s)
+
+    def _start_s(self, key: WorkerKey, worker: Worker) -> float:
+        """How long its start takes yet, with the share of a core that the greediest of its machine have had."""
+        assert self._flow is not None
+        row = self._row[key[1].machine]
+        level = float(self._flow.level[row]) if row < len(self._flow.level) else 1.0
+        return worker.cpu_s / max(min(1.0, level), READY)
 
     def _rebuild(self) -> None:
         """What runs has changed: count what was, then go on with what is."""
@@ -255,13 +281,14 @@ class World:
                 others=others,
                 others_machine=others_machine,
                 speed=self._speed(layout, step_s),
-                hop_s=self.costs.hop_ms / 1000.0,
-                remote_hop_s=self.costs.remote_hop_ms / 1000.0,
+                dear=self._dear(layout),
             )
         )
 
     def _speed(self, layout: Layout, step_s: float) -> Floats:
         """Of each executor in this step, by chance: lognormal, so that its mean is 1 whatever the variation."""
+        if not (self.costs.noise or layout.is_uneven):
+            return np.ones(layout.size)
         variation = self._variation(layout, step_s)
         if not variation.any():
             return np.ones(layout.size)
@@ -278,6 +305,14 @@ class World:
         service_s = layout.sleep_s + layout.thread_s
         is_busy = self._flow.queues.waiting * service_s > step_s
         return np.sqrt(self.costs.noise**2 + np.where(is_busy, layout.cv2 * service_s / step_s, 0.0))
+
+    def _dear(self, layout: Layout) -> Floats | None:
+        """Of each executor: what Storm's own work costs in a JVM that has just started, as a multiple."""
+        starts = np.array([self.workers[key].ready_s for key in self._keys] + [math.inf])
+        is_young = (self.now >= starts) & (self.now < starts + self.costs.warm_up_s)
+        if not (is_young.any() and self.costs.warm_up_share):
+            return None
+        return np.asarray((1.0 + self.costs.warm_up_share * is_young)[layout.worker])
 
     def _reaches(self, loads: list[Load]) -> Flags | None:
         if not any(load.is_cut or load.unreached for load in loads):
@@ -328,10 +363,11 @@ class World:
         """Cores wanted by what is no executor: workers that start or rest, supervisors, loads."""
         rows = []
         for key, worker in self.workers.items():
-            if worker.begun_s <= self.now + READY and not math.isfinite(worker.ready_s):
+            if self._begins(worker):
                 rows.append((self._row[key[1].machine], min(1.0, worker.cpu_s / step_s)))
             elif worker.is_ready(self.now):
                 rows.append((self._row[key[1].machine], self.costs.idle_cores))
+        rows += [(self._row[name], min(1.0, cpu_s / step_s)) for name, cpu_s in self._supervisors.items()]
         for row, machine in enumerate(self.machines):
             load = self.loads.get(machine.name, Load())
             if load.is_alive:
@@ -342,18 +378,23 @@ class World:
         return np.array([cores for _, cores in rows]), machine_row
 
     def _end_step(self, step_s: float) -> None:
-        """Workers that start come further, by the CPU that they got."""
-        assert self._flow is not None
+        """Workers and supervisors that start come further, by the CPU that they got."""
         for key, worker in self.workers.items():
             load = self.loads.get(key[1].machine)
             has_begun = worker.begun_s <= self.now - step_s + READY
             if math.isfinite(worker.ready_s) or not has_begun or (load and not load.is_alive):
                 continue
-            got = min(1.0, worker.cpu_s / step_s, float(self._flow.level[self._row[key[1].machine]])) * step_s
-            worker.cpu_s -= got
+            worker.cpu_s -= self._got_s(key[1].machine, worker.cpu_s, step_s)
             if worker.cpu_s <= READY:
                 worker.ready_s = self.now
+        left = {name: cpu_s - self._got_s(name, cpu_s, step_s) for name, cpu_s in self._supervisors.items()}
+        self._supervisors = {name: cpu_s for name, cpu_s in left.items() if cpu_s > READY}
         self._connect()
+
+    def _got_s(self, machine: str, cpu_s: float, step_s: float) -> float:
+        """CPU seconds that a thread which wanted `cpu_s` had in the step."""
+        assert self._flow is not None
+        return min(1.0, cpu_s / step_s, float(self._flow.level[self._row[machine]])) * step_s
 
     def _connect(self) -> None:
         waiting = [key for key, worker in self.workers.items() if not worker.is_active and worker.is_ready(self.now)]
@@ -370,11 +411,13 @@ class World:
         layout = self._flow.layout
         ended = np.array([key in keys for key in self._keys] + [False])[layout.worker]
         gone = ended & ~layout.is_spout
+        if self._flow.trees is not None:
+            self._flow.trees.end(ended)
         self._flow.counters.lost[gone] += self._flow.queues.waiting[gone]
         self._flow.queues.waiting[gone] = 0.0
         for row, (_, component) in enumerate(layout.components):
             if component.work.kind == "spout" and component.work.on_restart == "skip":
-                _give_up(self._flow, ended, slice(int(layout.begins[row]), int(layout.begins[row + 1])))
+                give_up(self._flow, ended, slice(int(layout.begins[row]), int(layout.begins[row + 1])))
 
     def _sample(self) -> Sample:
         assert self._flow is not None
@@ -411,71 +454,3 @@ def _placed(deployment: Deployment, row: Mapping[WorkerKey, int]) -> PlacedTopol
         worker = [UNPLACED if slot is None else row.get((deployment.topology_id, slot), UNPLACED) for slot in slots]
         components[work.name] = PlacedComponent(work, ranges[:, 0], ranges[:, 1], np.array(worker, dtype=np.int64))
     return PlacedTopology(deployment.topology_id, deployment.work, components)
-
-
-def carry_over(old: Flow, new: Flow, ready: Flags) -> None:
-    """Queues of executors whose workers go on (`ready`) stay; what waited elsewhere is lost, and counted at the first
-    executor of its component. Sources go on with their schedules wherever their tasks are now; one that skips gives up
-    what its last process was behind."""
-    place, same = _places(old.layout, new.layout)
-    stays = same & ready & ~new.layout.is_spout
-    rows, old_rows = np.flatnonzero(stays), place[stays]
-    for name in ("waiting", "oldest", "newest"):
-        getattr(new.queues, name)[rows] = getattr(old.queues, name)[old_rows]
-    new.arrivals[rows] = old.arrivals[old_rows]
-    gone = ~old.layout.is_spout
-    gone[old_rows] = False
-    lost = sums(old.layout.component, np.where(gone, old.queues.waiting, 0.0), len(old.layout.components))
-    old.queues.waiting[gone] = 0.0
-    for row, there in _same_components(old.layout, new.layout):
-        new.counters.lost[int(new.layout.begins[row])] += lost[there]
-        if new.layout.components[row][1].work.kind == "spout":
-            _carry_source(old, new, row, there)
-            part = slice(int(new.layout.begins[row]), int(new.layout.begins[row + 1]))
-            if new.layout.components[row][1].work.on_restart == "skip":
-                _give_up(new, ~(same & ready), part)
-    shared = min(new.layout.machines, old.layout.machines)
-    new.sending[:shared], new.receiving[:shared] = old.sending[:shared], old.receiving[:shared]
-
-
-def _places(old: Layout, new: Layout) -> tuple[Ints, Flags]:
-    """Of each executor the row in the old layout of the one with the same tasks, and whether there was one."""
-    before = {placed.topology_id: number for number, placed in enumerate(old.topologies)}
-    number = np.array([before.get(placed.topology_id, -1) for placed in new.topologies], dtype=np.int64)[new.topology]
-    wanted = np.where(number >= 0, (number << 44) + (new.first << 22) + new.last, -1)
-    if not old.size:
-        return np.zeros(new.size, dtype=np.int64), np.zeros(new.size, dtype=bool)
-    order = np.argsort(old.keys)
-    known = old.keys[order]
-    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return order[place], known[place] == wanted
-
-
-def _same_components(old: Layout, new: Layout) -> Iterator[tuple[int, int]]:
-    """Rows of components in the new layout and in the old one."""
-    before = {
-        (old.topologies[number].topology_id, component.work.name): row
-        for row, (number, component) in enumerate(old.components)
-    }
-    for row, (number, component) in enumerate(new.components):
-        there = before.get((new.topologies[number].topology_id, component.work.name))
-        if there is not None:
-            yield row, there
-
-
-def _carry_source(old: Flow, new: Flow, row: int, there: int) -> None:
-    """By task: what each is behind, and since when."""
-    begin, end = (int(old.layout.begins[there + n]) for n in (0, 1))
-    tasks = old.layout.tasks[begin:end]
-    part = slice(int(new.layout.begins[row]), int(new.layout.begins[row + 1]))
-    starts = np.concatenate([[0], np.cumsum(new.layout.tasks[part])[:-1]])
-    new.queues.waiting[part] = np.add.reduceat(np.repeat(old.queues.waiting[begin:end] / tasks, tasks), starts)
-    new.queues.oldest[part] = np.minimum.reduceat(np.repeat(old.queues.oldest[begin:end], tasks), starts)
-    new.queues.newest[part] = np.maximum.reduceat(np.repeat(old.queues.newest[begin:end], tasks), starts)
-
-
-def _give_up(flow: Flow, whose: Flags, part: slice) -> None:
-    """What these sources are behind is never emitted."""
-    waiting = np.where(whose[part], flow.queues.waiting[part], 0.0)
-    flow.counters.missed[part] += waiting
-    flow.queues.waiting[part] -= waiting

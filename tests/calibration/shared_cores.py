@@ -130,28 +130,43 @@ def outcomes(experiment: Experiment, left: float, overhead_ms: float) -> list[Ou
     return [_outcome(experiment, variant, left, overhead_ms) for variant in experiment.variants]
 
 
-def _outcome(experiment: Experiment, variant: Variant, left: float, overhead_ms: float) -> Outcome:
+@dataclass(frozen=True)
+class Layout:
+    """Executors by component, the slot of each task, and what executors do there."""
+
+    sizes: Mapping[str, int]
+    placement: Mapping[int, Slot]
+    found: Rates
+
+
+def layouts(experiment: Experiment, variant: Variant, left: float, overhead_ms: float) -> tuple[Layout, Layout]:
+    """Before the first event, and as the policy has it afterwards."""
     shape = waiting_shape(experiment, variant)
     type = machine_type(experiment.testbed.machine_type)
     names = [f"m{n}" for n in range(1, max(experiment.machines.before, experiment.machines.after) + 1)]
     cores = dict.fromkeys(names, left * type.cores * experiment.testbed.scale)
     policy = bind(variant.policy, variant.configured())
     workers = int(experiment.topologies_of(variant)[0].overrides["workers"])
-    fresh = _observed(shape, {each.name: each.executors for each in shape.components}, {}, workers)
+    sizes = {each.name: each.executors for each in shape.components}
+    fresh = _observed(shape, sizes, {}, workers)
     machines = _machines(names[: experiment.machines.before], type.slots)
     placement = policy(Observation(0.0, machines, (fresh,)), {}).placement[fresh.topology_id]
-    running = _running(fresh, placement)
-    before = rates(shape, running, cores, overhead_ms)
-    seen = _with_rates(replace(fresh, placement=placement), before)
+    before = Layout(sizes, placement, rates(shape, _running(fresh, placement), cores, overhead_ms))
+    seen = _with_rates(replace(fresh, placement=placement), before.found)
     event = _event(experiment)
     machines = _machines(names, type.slots) if event.joined else machines
     decision = policy(Observation(100.0, machines, (seen,), samples_age_s=0.5, event=event), {})
-    sizes = {each.name: len(each.executors) for each in fresh.components}
-    sizes |= decision.executors.get(fresh.topology_id, {})
+    sizes = {**sizes, **decision.executors.get(fresh.topology_id, {})}
     moved = {**placement, **decision.placement.get(fresh.topology_id, {})}
-    after = rates(shape, _running(_observed(shape, sizes, {}, workers), moved), cores, overhead_ms)
-    first, then = (sum(each.served[sink] for sink in shape.sinks) for each in (before, after))
-    return Outcome(variant.name, first, then, before.wanted, after.wanted)
+    running = _running(_observed(shape, sizes, {}, workers), moved)
+    return before, Layout(sizes, moved, rates(shape, running, cores, overhead_ms))
+
+
+def _outcome(experiment: Experiment, variant: Variant, left: float, overhead_ms: float) -> Outcome:
+    sinks = waiting_shape(experiment, variant).sinks
+    before, after = layouts(experiment, variant, left, overhead_ms)
+    first, then = (sum(each.found.served[sink] for sink in sinks) for each in (before, after))
+    return Outcome(variant.name, first, then, before.found.wanted, after.found.wanted)
 
 
 def waiting_shape(experiment: Experiment, variant: Variant) -> capacity.Topology:

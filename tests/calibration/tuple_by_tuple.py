@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_plugins.model import Slot
-from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, MachineSize, TopologyWork
+from scheduler_plugins.simulator.waits import idle_wait_s, queue_wait_s
+from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, MachineSize, TopologyWork, Waits
 from scheduler_plugins.simulator.world import Assignment, Sample, World
 from tests.calibration.comparisons import markdown_table
 
@@ -89,7 +90,6 @@ def shuffled_chain(rate: float, costs_s: tuple[float, ...], cv2: float, servers:
 
 def fluid_latency_s(rate: float, costs_s: tuple[float, ...], cv2: float, servers: int, seconds: float = 60.0) -> float:
     """Mean latency (s) that the simulator has for the same chain, without anything that Storm adds."""
-    free = Costs(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
     tasks = [tuple(range(1 + n * servers, 1 + (n + 1) * servers)) for n in range(len(costs_s) + 1)]
     components = [ComponentWork("source", "spout", tasks[0], rate_per_s=rate)]
     components += [
@@ -98,10 +98,16 @@ def fluid_latency_s(rate: float, costs_s: tuple[float, ...], cv2: float, servers
     ]
     names = [component.name for component in components]
     edges = [EdgeWork(a, "default", b, "shuffle") for a, b in pairwise(names)]
+    return _latency_s(TopologyWork("chain", 1, tuple(components), tuple(edges)), seconds)
+
+
+def _latency_s(work: TopologyWork, seconds: float) -> float:
+    free = Costs(**dict.fromkeys(Costs.__dataclass_fields__, 0.0))
     world = World([MachineSize("m1", cores=1000.0)], free, 0.0)
-    world.submit("chain-1", TopologyWork("chain", 1, tuple(components), tuple(edges)))
-    placement = {task: Slot("m1", 6700) for each in tasks for task in each}
-    world.assign("chain-1", Assignment(dict.fromkeys(names, servers), placement))
+    world.submit("x-1", work)
+    executors = {component.name: len(component.tasks) for component in work.components}
+    placement = {task: Slot("m1", 6700) for component in work.components for task in component.tasks}
+    world.assign("x-1", Assignment(executors, placement))
     latency = executed = 0.0
 
     def take(sample: Sample) -> None:
@@ -112,6 +118,63 @@ def fluid_latency_s(rate: float, costs_s: tuple[float, ...], cv2: float, servers
 
     world.advance(seconds, take)
     return latency / executed
+
+
+@dataclass(frozen=True)
+class Sleeper:
+    """An executor that looks for tuples for `spin_s` and then every `sleep_s`; `rate` at random."""
+
+    rate: float
+    cost_s: float
+    cv2: float
+    spin_s: float
+    sleep_s: float
+
+    def __str__(self) -> str:
+        looks = f"looks {1000 * self.spin_s:g} ms, then every {1000 * self.sleep_s:g}"
+        return f"{self.rate:g}/s of {1000 * self.cost_s:g} ms, cv² {self.cv2:g}, {looks}"
+
+
+SLEEPERS = (
+    Sleeper(20.0, 0.008, 0.0, 6e-5, 0.010),
+    Sleeper(20.0, 0.008, 1.0, 6e-5, 0.010),
+    Sleeper(90.0, 0.008, 0.5, 6e-5, 0.010),
+    Sleeper(500.0, 0.0001, 0.0, 6e-5, 0.010),
+    Sleeper(20.0, 0.001, 1.0, 0.060, 0.010),
+    Sleeper(100.0, 0.001, 1.0, 0.010, 0.020),
+)
+
+
+def sleeper_times(case: Sleeper, tuples: int, seed: int) -> Times:
+    """From arrival to departure of each tuple (s)."""
+    random = np.random.default_rng(seed)
+    arrivals = np.cumsum(random.exponential(1 / case.rate, tuples))
+    shape = 1 / case.cv2 if case.cv2 else 0.0
+    costs = random.gamma(shape, case.cost_s / shape, tuples) if shape else np.full(tuples, case.cost_s)
+    free, ends = 0.0, np.empty(tuples)
+    for number, (arrival, cost) in enumerate(zip(arrivals.tolist(), costs.tolist(), strict=True)):
+        asleep_s = arrival - free - case.spin_s
+        begin = max(arrival, free)
+        if asleep_s > 0:
+            begin = free + case.spin_s + math.ceil(asleep_s / case.sleep_s) * case.sleep_s
+        free = ends[number] = begin + cost
+    return np.asarray(ends - arrivals)
+
+
+def sleeper_latency_s(case: Sleeper, seconds: float = 60.0) -> float:
+    """Mean latency (s) that the simulator has for it."""
+    bolt = ComponentWork("bolt", "bolt", (2,), sleep_ms=1000 * case.cost_s, cost_cv2=case.cv2)
+    components = (ComponentWork("source", "spout", (1,), rate_per_s=case.rate), bolt)
+    waits = Waits(case.spin_s, case.sleep_s)
+    work = TopologyWork("sleeper", 1, components, (EdgeWork("source", "default", "bolt", "shuffle"),), bolt_waits=waits)
+    return _latency_s(work, seconds)
+
+
+def sleeper_theory_s(case: Sleeper) -> float:
+    """Mean time in the system (s) by Pollaczek and Khinchine, and Fuhrmann and Cooper."""
+    rate, cost, cv2 = (np.array([each]) for each in (case.rate, case.cost_s, case.cv2))
+    idle_s, _ = idle_wait_s(rate, np.array([case.spin_s]), np.array([case.sleep_s]))
+    return case.cost_s + float((queue_wait_s(rate * cost, cv2, cost) + idle_s)[0])
 
 
 @dataclass(frozen=True)
@@ -143,6 +206,10 @@ def main(tuples: int = 400_000) -> None:
         fluid = fluid_latency_s(case.rate, case.costs_s, case.cv2, case.servers)
         found = [case.theory_s, run.mean, run.half_width, fluid]
         rows.append((case.name, [1000 * each for each in found]))
+    for sleeper in SLEEPERS:
+        run = batch_interval(sleeper_times(sleeper, tuples, seed=1))
+        found = [sleeper_theory_s(sleeper), run.mean, run.half_width, sleeper_latency_s(sleeper)]
+        rows.append((str(sleeper), [1000 * each for each in found]))
     random = np.random.default_rng(1)
     for servers in (2, 4):
         rate, cost_s = 0.8 * servers * 100, 0.01

@@ -12,13 +12,15 @@ from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
 from barograph.series.series import open_series
 from barograph.series_steps import attempt_next_run
 from inventory.simulated import SimulatedTestbed
+from scheduler_plugins.simulator.work import Costs
 from tests.golden.series import GoldenSeries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-AT_REST = 2 * 2 * 1000 / 8.05  # two executors of centre, 8.05 ms a tuple, and each tuple to two sinks
+# Two executors of centre, 8.05 ms a tuple and what a sleep takes longer, and each tuple to two sinks.
+AT_REST = 2 * 2 * 1000 / (8.05 + Costs().sleep_slack_ms)
 
 
 class Nobody:

@@ -18,7 +18,7 @@ def test_costs_are_laid_over_those_that_were_fitted() -> None:
     [
         (
             {"costs": {"hops": 1.0}},
-            "testbed.options.simulated.costs: 'hops' is unknown; known are frame_bytes",
+            "testbed.options.simulated.costs: 'hops' is unknown; known are fetch_s",
         ),
         (
             {"costs": {"hop_ms": -1.0}},

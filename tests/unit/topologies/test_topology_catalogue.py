@@ -208,7 +208,7 @@ def test_overrides_change_sizes_and_configuration() -> None:
 
 
 def test_an_unknown_topology_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownTopology, match=r"'ring'.*diamond, linear, network_monitoring, page_load") as caught:
+    with pytest.raises(UnknownTopology, match=r"'ring'.*diamond, linear, network_monitoring, opengov") as caught:
         catalogue.read("ring")
     assert caught.value.blame == "configuration"
 

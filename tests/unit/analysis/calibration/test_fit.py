@@ -7,23 +7,27 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.calibration import fit
+from analysis.calibration import fit, linear
 from analysis.calibration.collection import RunSums
 from analysis.calibration.deliveries import is_dealt_evenly, of_worker, remote_shares
-from analysis.calibration.fit import Linear, StartRow, fit_costs, jackknife, solve, start_times
-from analysis.calibration.starts import orders, start_groups
-from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, TopologyWork
+from analysis.calibration.fit import fit_costs
+from analysis.calibration.hops import hop_rows
+from analysis.calibration.linear import Linear, jackknife, solve
+from analysis.calibration.start_costs import StartRow, start_cpu, start_times
+from analysis.calibration.starts import Join, StartGroup, joins, merged, orders, start_groups
+from analysis.calibration.thread_costs import tuple_estimates
+from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, TopologyWork, Waits
 
 NAMES = ("a", "b", "c")
 
 
-def linear(x: np.ndarray, y: np.ndarray, names: tuple[str, ...] = NAMES) -> Linear:
+def of(x: np.ndarray, y: np.ndarray, names: tuple[str, ...] = NAMES) -> Linear:
     return Linear(names, (0.5,) * len(names), x, y)
 
 
 def test_columns_that_differ_are_told_apart_and_none_is_below_nothing() -> None:
     x = np.random.default_rng(1).uniform(0, 1, (50, 3))
-    found = solve(linear(x, x @ np.array([2.0, 3.0, 0.0]) - 0.01 * x[:, 2]))
+    found = solve(of(x, x @ np.array([2.0, 3.0, 0.0]) - 0.01 * x[:, 2]))
     assert found.unknown == {}
     assert found.values["a"] == pytest.approx(2.0, rel=0.02) and found.values["b"] == pytest.approx(3.0, rel=0.02)
     assert found.values["c"] == 0.0
@@ -32,7 +36,7 @@ def test_columns_that_differ_are_told_apart_and_none_is_below_nothing() -> None:
 def test_of_two_columns_that_go_together_the_later_keeps_its_default() -> None:
     x = np.random.default_rng(1).uniform(0, 1, (50, 3))
     x[:, 2] = 0.1 * x[:, 1]
-    found = solve(linear(x, x @ np.array([2.0, 3.0, 0.5])))
+    found = solve(of(x, x @ np.array([2.0, 3.0, 0.5])))
     assert found.values == pytest.approx({"a": 2.0, "b": 3.0})
     assert found.unknown == {"c": "cannot be told from a, b here (0.0 % of it is its own)"}
 
@@ -40,12 +44,12 @@ def test_of_two_columns_that_go_together_the_later_keeps_its_default() -> None:
 def test_a_column_of_nothing_says_nothing() -> None:
     x = np.random.default_rng(1).uniform(0, 1, (50, 3))
     x[:, 0] = 0.0
-    assert solve(linear(x, x[:, 1])).unknown == {"a": "nothing of it happened in these runs"}
+    assert solve(of(x, x[:, 1])).unknown == {"a": "nothing of it happened in these runs"}
 
 
 def test_few_rows_say_nothing() -> None:
-    x = np.random.default_rng(1).uniform(0, 1, (fit.LEAST_ROWS - 1, 1))
-    assert solve(linear(x, x[:, 0], ("a",))).unknown == {"a": f"only {fit.LEAST_ROWS - 1} rows say anything"}
+    x = np.random.default_rng(1).uniform(0, 1, (linear.LEAST_ROWS - 1, 1))
+    assert solve(of(x, x[:, 0], ("a",))).unknown == {"a": f"only {linear.LEAST_ROWS - 1} rows say anything"}
 
 
 def test_the_interval_of_a_mean_is_that_of_student() -> None:
@@ -59,23 +63,77 @@ def test_one_run_has_no_interval() -> None:
     assert jackknife(1, lambda _: 1.0) == (None, None)
 
 
-def start(number: int, elapsed_s: float, restarted: int = 0, cores: float = 0.25) -> StartRow:
-    return StartRow(number, restarted, elapsed_s, 0.0, lambda cpu_s: number * cpu_s / cores)
+COSTS = Costs(start_cpu_s=1.0, start_wait_s=9.0, stop_s=9.0, fetch_s=9.0)
+
+
+def start(
+    number: int, elapsed_s: float, restarted: int = 0, *, is_first: bool = False, is_timed: bool = True
+) -> StartRow:
+    """On a quarter of a core."""
+    return StartRow(number, restarted, elapsed_s, 0.0, lambda cpu_s: number * cpu_s / 0.25, is_first, is_timed)
 
 
 def test_what_starts_take_beside_their_cpu_is_a_wait_and_what_restarts_take_more_a_stop() -> None:
     """A wait of 2 s, then a CPU second on a quarter of a core each; restarts stop for 1.5 s before."""
     rows = [start(1, 6.0), start(3, 14.0), start(1, 7.5, 1), start(2, 11.5, 2)]
-    assert start_times(rows, 1.0) == pytest.approx((2.0, 1.5))
+    assert start_times(rows, COSTS) == pytest.approx({"start_wait_s": 2.0, "stop_s": 1.5})
+
+
+def test_the_first_workers_of_a_topology_on_a_machine_wait_for_its_code() -> None:
+    rows = [start(1, 6.0), start(1, 7.5, 1), start(2, 11.25, is_first=True)]
+    assert start_times(rows, COSTS) == pytest.approx({"start_wait_s": 2.0, "stop_s": 1.5, "fetch_s": 1.25})
+
+
+def test_without_a_plain_start_the_code_takes_what_it_does_by_default() -> None:
+    """First starts and restarts alone: the wait of the first is what is left of them beside the code."""
+    rows = [start(1, 15.0, is_first=True), start(1, 7.5, 1)]
+    assert start_times(rows, COSTS) == pytest.approx({"start_wait_s": 2.0, "stop_s": 1.5})
 
 
 def test_restarts_that_are_no_slower_have_no_stop() -> None:
-    assert start_times([start(1, 6.0), start(1, 5.0, 1)], 1.0) == pytest.approx((1.5, 0.0))
+    assert start_times([start(1, 6.0), start(1, 5.0, 1)], COSTS) == pytest.approx({"start_wait_s": 1.5, "stop_s": 0.0})
 
 
-def test_without_restarts_nothing_says_what_a_stop_takes_and_without_others_nothing_tells_both_apart() -> None:
-    assert start_times([start(1, 6.0), start(1, 6.0)], 1.0) == (pytest.approx(2.0), None)
-    assert start_times([start(1, 6.0, 1), start(1, 6.0, 1)], 1.0) == (None, None)
+def test_without_restarts_nothing_says_what_a_stop_takes_and_without_others_it_takes_what_it_does_by_default() -> None:
+    assert start_times([start(1, 6.0), start(1, 6.0)], COSTS) == pytest.approx({"start_wait_s": 2.0})
+    assert start_times([start(1, 15.0, 1), start(1, 15.0, 1)], COSTS) == pytest.approx({"start_wait_s": 2.0})
+
+
+def test_starts_of_orders_at_different_times_say_nothing_of_waits() -> None:
+    assert start_times([start(1, 6.0), start(2, 99.0, is_timed=False)], COSTS) == pytest.approx({"start_wait_s": 2.0})
+
+
+def test_a_supervisor_that_starts_beside_workers_is_not_taken_for_one() -> None:
+    alone = StartRow(2, 0, 6.0, 3.0, lambda _: 0.0)
+    beside = StartRow(1, 0, 6.0, 9.0, lambda _: 0.0, is_timed=False)
+    assert start_cpu([alone, beside]) == 1.5
+    assert start_cpu([beside]) == 9.0, "the only one"
+
+
+def group(machine: str, order_s: float, elapsed_s: float, number: int = 1, *, is_first: bool = True) -> StartGroup:
+    return StartGroup("a-r1", machine, order_s, number, 0, elapsed_s, is_first)
+
+
+def test_two_topologies_that_start_on_a_machine_at_once_are_one_start_of_all_their_workers() -> None:
+    """Else the CPU of both would be counted for each."""
+    both = merged([group("m1", 100.0, 8.0, 2), group("m2", 100.0, 5.0), group("m1", 100.5, 9.0)])
+    assert both == [StartGroup("a-r1", "m1", 100.0, 3, 0, 9.5, True, True), group("m2", 100.0, 5.0)]
+    (apart,) = merged([group("m1", 100.0, 8.0), group("m1", 105.0, 9.0)])
+    assert (apart.number, apart.elapsed_s, apart.is_at_once) == (2, 14.0, False)
+    (mixed,) = merged([group("m1", 100.0, 8.0), group("m1", 100.0, 9.0, is_first=False)])
+    assert not mixed.is_at_once
+    later = [group("m1", 100.0, 8.0), group("m1", 108.0, 9.0)]
+    assert merged(later) == later
+
+
+def test_a_machine_that_joins_is_at_rest_once_its_supervisor_and_first_workers_are() -> None:
+    phases = [{"run_id": "a-r1", "phase": "join", "start_s": start_s} for start_s in (90.0, 300.0)]
+    events = [
+        {"run_id": "a-r1", "kind": "machines_joined", "t_s": 95.0, "machines": ["m5", "m6"]},
+        {"run_id": "a-r1", "kind": "steady", "t_s": 96.0, "machines": None},
+    ]
+    found = joins(phases, events, [group("m5", 98.0, 11.0, 2), group("m1", 98.0, 30.0), group("m5", 400.0, 9.0)])
+    assert found == [Join("a-r1", "m5", 90.0, 109.0, 2), Join("a-r1", "m6", 90.0, 105.0, 0)]
 
 
 def test_a_start_belongs_to_the_last_order_before_it_that_storm_was_given() -> None:
@@ -97,9 +155,9 @@ def test_a_start_belongs_to_the_last_order_before_it_that_storm_was_given() -> N
     ]
     placed = [{"run_id": "a-r1", "topology": "star-1", "placed_s": 101.0}]
     found = start_groups(orders(events, placed, {("a-r1", "star"): "star-1"}), processes)
-    assert [(group.order_s, group.number, group.restarted, group.elapsed_s) for group in found] == [
-        (101.0, 1, 0, 7.0),
-        (200.0, 2, 1, 8.0),
+    assert [(each.order_s, each.number, each.restarted, each.elapsed_s, each.is_first) for each in found] == [
+        (101.0, 1, 0, 7.0, True),
+        (200.0, 2, 1, 8.0, False),
     ]
 
 
@@ -131,7 +189,7 @@ def test_a_grouping_whose_targets_are_not_known_says_nothing_of_what_is_sent() -
     assert is_dealt_evenly(chain("shuffle")) and not is_dealt_evenly(chain("ring"))
 
 
-NOTHING = RunSums("a-r1", {}, (), (), (), {}, (), (), {}, (), (), {}, (), {})
+NOTHING = RunSums("a-r1", {}, (), (), (), (), {}, (), (), {}, (), (), {}, (), {}, 10.0, {})
 
 
 def test_a_run_that_says_nothing_leaves_every_default_with_a_reason() -> None:
@@ -140,3 +198,73 @@ def test_a_run_that_says_nothing_leaves_every_default_with_a_reason() -> None:
     assert [each.name for each in found] == list(default.__dataclass_fields__)
     assert all(each.value is None and each.why and each.default == getattr(default, each.name) for each in found)
     assert fit.costs_of(found) == default
+
+
+def calm_run(window_s: float) -> RunSums:
+    """A spout and, in another worker, a bolt of 4 ms, each looking every 10 ms; 20/s in two windows before an event."""
+    components = (ComponentWork("spout", "spout", (1,)), ComponentWork("bolt", "bolt", (2,), sleep_ms=4.0))
+    waits = Waits(0.0, 0.010)
+    edges = (EdgeWork("spout", "default", "bolt", "shuffle"),)
+    work = TopologyWork("calm", 2, components, edges, bolt_waits=waits, spout_waits=waits)
+    of = {"event_id": "e1", "topology": "calm", "phase": "before"}
+    executed = 20.0 * window_s
+    activity = tuple(
+        {"topology": "calm-1", "component": name, "window_s": begin, "executed": n, "emitted": m, "execute_ms": 4.0 * n}
+        for begin in (1000.0, 1000.0 + window_s)
+        for name, n, m in (("spout", 0.0, executed), ("bolt", executed, 0.0))
+    )
+    settled = tuple(
+        {**of, "component": name, "first_task": task, "slot": slot}
+        for name, task, slot in (("spout", 1, "m1:6700"), ("bolt", 2, "m2:6700"))
+    )
+    latency = tuple({**of, "window_s": -10.0 * n, "n": 200, "mean_ms": 21.0} for n in range(1, 1 + int(window_s / 5)))
+    interval = {**of, "steady": True, "start_s": -2 * window_s, "end_s": 0.0}
+    zeros = {"e1": 1000.0 + 2 * window_s}
+    return replace(
+        NOTHING, works={"calm-1": work}, activity=activity, latencies=latency, intervals=(interval,), zeros_s=zeros,
+        settled=settled, topology_ids={"calm": "calm-1"}, window_s=window_s,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("window_s", [10.0, 30.0])
+def test_a_hop_is_what_latency_has_beyond_service_and_waits_whatever_the_windows(window_s: float) -> None:
+    """21 ms: 5 until the spout looks, 4 of service and a wait for others, 5 until the bolt looks; the rest is the way.
+    If the windows were taken for shorter than they are, the bolt would be busier."""
+    (row,) = hop_rows(calm_run(window_s), Costs(sleep_slack_ms=0.0))
+    busy = 20 * 0.004
+    wait_ms = busy / (1 - busy) / 2 * 4.0
+    assert (row.local, row.remote) == (0.0, 1.0)
+    assert row.ms == pytest.approx(21.0 - 5 - 4 - 5 - wait_ms)
+
+
+BOLTS = [f"bolt_{n}" for n in range(4)]
+SLEEPERS = TopologyWork(
+    "x", 1, tuple(ComponentWork(name, "bolt", (n,), sleep_ms=5.0) for n, name in enumerate(BOLTS)), ()
+)
+
+
+def tuple_rows(pid: int, cpu_ms: float, over_ms: float = 0.0) -> list[dict[str, object]]:
+    """Windows of a process: bolts that sleep 5 ms, and so much longer, and cost so much CPU a tuple."""
+    found: list[dict[str, object]] = []
+    for name, n in ((name, n) for name in BOLTS for n in range(1, 4)):
+        tuples = 100.0 * n
+        counts = {"executed": tuples, "transferred": 0.0, "execute_ms": tuples * (5.0 + over_ms + cpu_ms)}
+        timed = {f"timed_{key}": value for key, value in counts.items()} | {"timed_s": 10.0, "emitted": 0.0}
+        where = {"topology": "x-1", "component": name, "machine": "m1", "port": 6700, "pid": pid}
+        found.append({**where, **counts, **timed, "window_s": 1000.0 + 10 * n, "cpu_ms": tuples * cpu_ms})
+    return found
+
+
+def test_a_young_process_is_dearer_and_a_sleep_takes_longer_than_it_was_told() -> None:
+    begun = {("x-1", "m1", 6700, 1): 500.0, ("x-1", "m1", 6700, 2): 990.0}
+    activity = (*tuple_rows(1, 0.2, 0.3), *tuple_rows(2, 0.25, 0.3))
+    run = replace(NOTHING, works={"x-1": SLEEPERS}, activity=activity, begun_s=begun)
+    found = {each.name: each.value for each in tuple_estimates([run], Costs())}
+    assert found["receive_ms"] == pytest.approx(0.2) and found["warm_up_share"] == pytest.approx(0.25)
+    assert found["sleep_slack_ms"] == pytest.approx(0.3)
+
+
+def test_without_young_processes_nothing_is_known_of_them() -> None:
+    run = replace(NOTHING, works={"x-1": SLEEPERS}, activity=tuple(tuple_rows(1, 0.2)))
+    found = {each.name: each for each in tuple_estimates([run], Costs())}
+    assert found["warm_up_share"].value is None and "young" in found["warm_up_share"].why

@@ -57,6 +57,17 @@ def test_a_time_over_runs_is_the_median_in_which_who_never_got_there_is_last() -
     assert over_runs("throughput_after", rows((40, False), (60, False))) == Value(50, 2, False, 40, 60)
 
 
+@pytest.mark.parametrize("metric", ["downtime_s", "request_to_running_s"])
+def test_a_time_that_the_end_of_a_run_cut_off_is_no_value(metric: str) -> None:
+    """Down to the end of the run, or executors that never ran: longer than that."""
+    assert over_runs(metric, rows((5, False), (90, True), (7, False))) == Value(7, 3, False, 5, None)
+    cut = over_runs(metric, rows((5, False), (90, True), (90, True)))
+    assert cut == Value(90, 3, True, 5, None)
+    whole = over_runs(metric, rows((5, False), (7, False), (9, False)))
+    assert cell(metric, whole, cut).error is None and cell(metric, cut, whole).error is None
+    assert cell(metric, whole, over_runs(metric, rows((8, False)))).error == pytest.approx(1.0)
+
+
 def test_a_real_value_lies_inside_or_outside_of_what_chance_gives_the_simulated_runs() -> None:
     simulated = Value(50, 5, False, 40, 60)
     assert cell("convergence_sp_s", Value(60, 1), simulated).is_inside is True

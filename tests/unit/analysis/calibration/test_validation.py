@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,8 +12,8 @@ import pytest
 import yaml
 
 from analysis.calibration import validation
-from analysis.calibration.fit import Estimate
 from analysis.calibration.judgement import ErrorSummary
+from analysis.calibration.linear import Estimate
 from analysis.calibration.validation import (
     SeriesName,
     Validation,
@@ -31,7 +32,7 @@ from scheduler_plugins.simulator.work import Costs
 
 ESTIMATES = [
     Estimate("receive_ms", 0.0312345678, 0.02, 0.03, 0.033, 4),
-    Estimate("hop_ms", None, 1.0, None, None, 0, "nothing was free of queues"),
+    Estimate("hop_ms", None, Costs().hop_ms, None, None, 0, "nothing was free of queues"),
 ]
 COSTS = asdict(replace(Costs(), receive_ms=0.0312345678))
 STAR = SeriesName("stela/star", "20261124-1", 2)
@@ -77,6 +78,32 @@ def test_an_experiment_is_about_its_topology_as_it_is_rendered() -> None:
     assert changed.cost_models == ("busy",) and changed.rates_per_s == (50.0, 50.0)
 
 
+def rates_of(*events: dict[str, Any]) -> tuple[tuple[float, float] | None, tuple[str, ...]]:
+    found = validity_of(spec(events=list(events)))
+    return found.rates_per_s, found.events
+
+
+def test_rates_are_also_those_that_events_make_of_them() -> None:
+    assert rates_of({"kind": "rate", "factor": 2.5}, {"kind": "rate", "factor": 0.5}) == ((360.0, 1800.0), ("rate",))
+    assert rates_of({"kind": "sine", "mean": 1.5, "amplitude": 1.0})[0] == (360.0, 1800.0)
+    elsewhere = [{"kind": "rate", "factor": 9.0, "topology": "star"}, {"kind": "rate", "factor": 9.0, "source": "else"}]
+    assert rates_of(*elsewhere)[0] == (720.0, 720.0), "of other sources"
+    assert rates_of({"kind": "rate", "factor": 3.0, "topology": "linear", "source": "spout"})[0] == (720.0, 2160.0)
+
+
+def test_rates_of_a_trace_are_those_of_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "day.csv"
+    path.write_text("seconds,load\n0,20\n30,80\n60,40\n")
+    event = {"kind": "trace", "file": str(path), "scale": 0.05, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    assert rates_of(event) == ((720.0, 2880.0), ("trace",))
+    path.write_text("0,20\n30,90\n")
+    assert rates_of(event) == ((720.0, 720.0), ("trace of unknown rates",)), "it is another file by now"
+    path.unlink()
+    assert rates_of(event)[1] == ("trace of unknown rates",)
+    unknown = validity_of(spec(events=[event]))
+    assert outside(unknown, unknown) == ["event trace of unknown rates (validated: trace of unknown rates)"]
+
+
 def test_a_policy_that_may_ask_for_machines_reaches_further() -> None:
     assert validity_of(spec(machines={"before": 4, "after": 5, "min": 2, "max": 9})).machines == (2.0, 9.0)
 
@@ -110,7 +137,7 @@ def test_the_file_of_costs_is_what_the_testbed_takes(tmp_path: Path) -> None:
     write(tmp_path / "one", FOUND)
     text = (tmp_path / "one" / validation.COSTS_FILE).read_text()
     assert "receive_ms: 0.0312346  # 0.03 to 0.033 (95 %), 4 runs" in text
-    assert "hop_ms: 1  # default: nothing was free of queues" in text
+    assert "hop_ms: 0.1  # default: nothing was free of queues" in text
     assert SimulatedTestbed({"costs": yaml.safe_load(text)}).costs.receive_ms == pytest.approx(0.0312346)
 
 

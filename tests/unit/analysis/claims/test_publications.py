@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis.claims.publications import families_of, load_tables
+from analysis.claims.publications import families_of, load_figures, load_tables
 from analysis.claims.statements import load_claims
 from analysis.errors import ClaimFileError
+from analysis.report.family_page import DRAWS
+from barograph.plan import experiment, sweep
 
 
 def test_whose_page_an_experiment_is_on() -> None:
@@ -14,6 +16,16 @@ def test_whose_page_an_experiment_is_on() -> None:
     assert families_of(["stela/star", "cost_models/page_load_busy"]) == ("stela",)
     assert families_of(["metis/payload", "stela/star"]) == ("stela", "metis")
     assert families_of(["small/star"]) == ("stela", "metis"), "nobody's: all"
+
+
+def test_what_is_drawn_of_sweeps_is_a_sweep_that_ships_and_what_is_not_an_experiment() -> None:
+    shipped, swept = set(experiment.names()), set(sweep.names())
+    for figure in load_figures(DRAWS, families=["metis"]):
+        for panel in figure.panels:
+            assert panel.experiment in (swept if panel.simulated else shipped), panel
+            assert panel.simulated == panel.draw.startswith("sweep_")
+    for claim in load_claims("metis"):
+        assert claim.experiment in (swept if claim.simulated else shipped), claim.name
 
 
 def test_table_1_has_every_number_of_the_paper_once() -> None:

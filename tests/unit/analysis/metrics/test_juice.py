@@ -1,12 +1,13 @@
 """Juice (HP 5) of what was due, and the utility that a service level gives for it."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from analysis.metrics import measurements
-from analysis.metrics.juice import SourceInput, inputs_of_sources, juice, juice_rows
+from analysis.metrics.juice import SourceInput, inputs_of_sources, juice, juice_rows, unthrottled_units
 
 KEY: Mapping[str, Any] = {"run_id": "r", "event_id": "e1"}
 Edges = dict[tuple[str, str], tuple[int, int]]  # (source, target) -> sent, and executed of it
@@ -156,3 +157,49 @@ def test_a_juice_of_0_is_worth_nothing_and_one_that_is_not_known_has_no_utility(
     assert found == {"utility_after": 0.0}
     half = utilities({"juice": 0.8}, [part("after", 1.0)], juice=[{**KEY, "phase": "after", "juice": 0.4}])
     assert half == {"utility_after": 5.0}
+
+
+UNTHROTTLED = SourceInput(0, 0, is_unthrottled=True)
+
+
+def test_a_source_that_emits_as_fast_as_it_can_always_has_something_to_emit() -> None:
+    """What it says of what was due is what it emitted: nothing, where it could emit nothing."""
+    full = SourceInput(100, 100, is_unthrottled=True)
+    assert juice(TWO, counts(ONE_SILENT), {"s1": full, "s2": UNTHROTTLED}, True) == 0.5
+    assert juice(TWO, counts(ONE_SILENT), {"s1": full}, True) == 0.5, "its worker is gone"
+    assert juice(TWO, counts(TWO), {"s1": full, "s2": full}, True) == 1.0
+
+
+def run(**spec: Any) -> dict[str, Any]:
+    return {"run_id": "r/star", "spec": json.dumps(spec), "topology_changes": "{}"}
+
+
+def test_whose_sources_are_unthrottled_is_said_by_the_experiment() -> None:
+    fast, paced = ({"name": "star", "parameters": {"unthrottled": value}} for value in (True, False))
+    other = {"name": "linear", "parameters": {"unthrottled": True}}
+    assert unthrottled_units([run(topology=fast)]) == {"r/star"} and unthrottled_units([run(topology=paced)]) == set()
+    assert unthrottled_units([run(topologies=[other, paced])]) == set()
+    assert unthrottled_units([run(topologies=[other, fast])]) == {"r/star"}
+    changed = run(topology=paced) | {"topology_changes": json.dumps({"parameters": {"unthrottled": True}})}
+    assert unthrottled_units([changed]) == {"r/star"}
+    of_another = {"name": "linear", "parameters": {"unthrottled": True}}
+    changed = run(topologies=[of_another, paced]) | {"topology_changes": json.dumps(of_another)}
+    assert unthrottled_units([changed]) == set()
+    assert unthrottled_units([{"run_id": "r/", "spec": None}]) == set(), "other people's logs"
+
+
+@pytest.mark.parametrize(("unthrottled", "expected"), [({"r"}, 0.0), (set(), None)])
+def test_an_unthrottled_topology_that_is_starved_has_a_juice_of_0(
+    unthrottled: set[str], expected: float | None
+) -> None:
+    idle = [window(0.0, s, due=0, emitted=0) for s in ("s1", "s2")]
+    for activity in (idle, []):
+        (row,) = juice_rows([], [part("after", 0.0)], EDGES, activity, unthrottled)
+        assert row["juice"] == expected
+
+
+def test_the_latency_of_an_unthrottled_topology_that_is_starved_is_worth_nothing() -> None:
+    level, after = {"latency_ms": 20.0}, [part("after", 0.0)]
+    runs = [{"run_id": "r", "spec": json.dumps({"topology": {"name": "star", "parameters": {"unthrottled": True}}})}]
+    assert utilities(level, after, latency=[], activity=[], runs=runs) == {"utility_after": 0.0}
+    assert utilities(level, after, latency=[], activity=[]) == {}

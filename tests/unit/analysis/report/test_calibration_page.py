@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.calibration.fit import Estimate
 from analysis.calibration.judgement import Cell, Judgement, MachineCell, Value, rankings, summaries
+from analysis.calibration.linear import Estimate
 from analysis.calibration.validation import SeriesName, Validation
 from analysis.report import calibration_page
 from scheduler_plugins.simulator.work import Costs

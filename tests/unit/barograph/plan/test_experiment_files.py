@@ -46,7 +46,10 @@ def test_every_shipped_experiment_is_whole(name: str) -> None:
         check_cores(machine_requests(experiment), 2.0)
     assert remarks(experiment)
     for topology in experiment.every_topology():
-        assert "seed" in render_topology(topology, seed=7)
+        assert topology.name == COUNTING or "seed" in render_topology(topology, seed=7)
+
+
+COUNTING = "reference"  # its spouts count: nothing is drawn
 
 
 @pytest.mark.parametrize(("name", "before", "workers"), [("star", 4, 12), ("linear", 6, 24), ("diamond", 6, 24)])

@@ -9,7 +9,7 @@ from barograph.errors import ExperimentError
 from barograph.plan.checks import check
 from barograph.plan.experiment import Code, Experiment, Variant, load, names
 from barograph.plan.simulation import complaints, is_simulated, simulated_topology
-from scheduler_plugins.simulator.work import SimulationError
+from scheduler_plugins.simulator.work import Acking, SimulationError, Waits
 from topologies import catalogue, work
 from topologies.errors import UnknownWork
 
@@ -53,12 +53,50 @@ def test_a_spout_without_a_rate_is_greedy() -> None:
     assert {component.rate_per_s for component in star.components} == {None}
 
 
-def test_ackers_are_refused() -> None:
-    flux = catalogue.render("star", {}, {"config": {work.ACKERS: 2}})
-    with pytest.raises(
-        SimulationError, match=r"topology star: topology\.acker\.executors is 2; the simulator has no ackers"
-    ):
-        simulated_topology(flux, "x-1")
+def test_ackers_are_a_component_of_storm_s_own_whose_tasks_come_first() -> None:
+    """Its name begins with a character that is before all letters that we use. A policy sees it without its streams."""
+    config = {work.ACKERS: 2, work.PENDING: 50, work.TIMEOUT: 40}
+    topology, simulated = simulated_topology(catalogue.render("star", {}, {"config": config}), "x-1")
+    tasks = {component.name: component.tasks for component in topology.components}
+    assert tasks["__acker"] == (1, 2) and tasks["centre"] == (3, 4, 5, 6)
+    acker = topology.component("__acker")
+    assert acker.kind == "system" and [(e.first_task, e.last_task) for e in acker.executors] == [(1, 1), (2, 2)]
+    assert {edge.stream for edge in topology.edges} == {"default"}
+    assert simulated.acking == Acking(pending=50, timeout_s=40.0, ack_bytes=work.COMPLETE_BYTES)
+    acks = {edge.source: (edge.stream, edge.target, edge.grouping) for edge in simulated.edges if edge.is_system}
+    assert acks["spout_1"] == ("__ack_init", "__acker", "fields") and acks["sink_2"] == (
+        "__ack_ack",
+        "__acker",
+        "fields",
+    )
+    assert len(acks) == 5
+    plain = {edge.source: edge.tuple_bytes for edge in simulated_topology(catalogue.render("star"), "x-1")[1].edges}
+    with_ids = {edge.source: edge.tuple_bytes for edge in simulated.edges if not edge.is_system}
+    assert with_ids == {name: size + 16 for name, size in plain.items()}, "each tuple names its tree and itself"
+
+
+@pytest.mark.parametrize(("ackers", "tasks"), [(0, ()), (None, tuple(range(1, 13)))])
+def test_without_a_number_there_is_an_acker_a_worker(ackers: int | None, tasks: tuple[int, ...]) -> None:
+    topology, simulated = simulated_topology(catalogue.render("star", {}, {"config": {work.ACKERS: ackers}}), "x-1")
+    found = [component.tasks for component in topology.components if component.kind == "system"]
+    assert found == ([tasks] if tasks else []) and (simulated.acking is None) == (ackers == 0)
+
+
+def test_executors_look_for_tuples_as_the_topology_s_settings_have_it() -> None:
+    _, star = simulated_topology(catalogue.render("star"), "x-1")
+    assert (star.bolt_waits, star.spout_waits) == (Waits(work.PARK_S, 0.010), Waits(work.PARK_S, 0.010))
+    where = "topology.bolt.wait.progressive"
+    config = {f"{where}.level2.count": 1000, f"{where}.level3.sleep.millis": 1}
+    _, star = simulated_topology(catalogue.render("star", {}, {"config": config}), "x-1")
+    assert star.bolt_waits == Waits(pytest.approx(0.060), 0.001)
+
+
+def test_a_cycle_is_refused_in_the_words_of_storm_s_warning() -> None:
+    flux = yaml.safe_load(catalogue.render("star"))
+    flux["streams"].append({"from": "sink_1", "to": "centre", "grouping": {"type": "SHUFFLE"}})
+    said = 'topology star contains cycles in components "centre,sink_1"; the simulator has no cycles: take the local'
+    with pytest.raises(SimulationError, match=said):
+        simulated_topology(yaml.safe_dump(flux), "x-1")
 
 
 def test_a_class_of_others_is_refused() -> None:
@@ -92,3 +130,21 @@ def test_schedulers_that_only_nimbus_has_are_refused() -> None:
     assert complaints(replace(star, variants=(aware,))) == [
         "variants.aware: Storm's resource_aware scheduler places in a real Nimbus only; simulated are default, even"
     ]
+
+
+def test_a_topology_in_lines_is_simulated_in_lines() -> None:
+    _, parallel = simulated_topology(catalogue.render("parallel", {"parallelism": 4, "depth": 2}), "x-1")
+    first, second = parallel.edges
+    assert first.routes == (((3, 1.0),), ((0, 1.0),), ((1, 1.0),), ((2, 1.0),)), "31 places further, of four"
+    assert second.routes == tuple(((task, 1.0),) for task in range(4))
+    assert {edge.tuple_bytes for edge in parallel.edges} == {34.0}
+    _, reference = simulated_topology(catalogue.render("reference", {"fan_out": 2}), "x-1")
+    selectivity = {edge.source: edge.selectivity for edge in reference.edges}
+    assert (selectivity["spout"], selectivity["stage_2"], selectivity["stage_3"]) == (1, 2, 1)
+    assert all(edge.routes == () for edge in reference.edges)
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_every_shipped_topology_can_be_simulated(name: str) -> None:
+    topology, simulated = simulated_topology(catalogue.render(name), "x-1")
+    assert {component.name for component in topology.components} == set(simulated.levels())

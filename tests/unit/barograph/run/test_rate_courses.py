@@ -15,7 +15,7 @@ from barograph.plan.events import PlannedEvent, RateChange, ScaleOut, Sine, Trac
 from barograph.policy_service import ServiceRefused, ServiceUnreachable
 from barograph.run import rate_courses
 from barograph.run.fake_cluster import BOOT_S, FakeStorm
-from barograph.run.rate_courses import AHEAD_S, LEAD_S, RateCourses
+from barograph.run.rate_courses import AHEAD_S, LEAD_S, RateCourses, RunningCourse
 from barograph.series.run_record import MonotonicClock, RunRecord
 from barograph.series.series import open_series, read_series
 from barograph.series_steps import attempt_next_run
@@ -135,6 +135,24 @@ def test_a_harness_that_is_away_too_long_says_so_and_goes_on_and_the_run_is_none
     assert not any(stopped["from_s"] <= t < stopped["until_s"] for t, _ in changes_of(mine))
     assert after[0] == (stopped["until_s"], steps[int(stopped["until_s"] - begun["t"])])
     assert all(factor == steps[round(t - begun["t"])] for t, factor in after[1:])
+
+
+@pytest.mark.parametrize(
+    ("early_s", "late", "waiting"),
+    [
+        (LEAD_S, None, [(100.0, 2.0), (101.0, 3.0)]),
+        (LEAD_S - 0.5, (100.0, 100.5), [(100.5, 2.0), (101.0, 3.0)]),
+        (LEAD_S - 1.5, (100.0, 101.5), [(101.5, 3.0)]),
+        (0.0, (100.0, 103.0), [(103.0, 3.0)]),
+        (-7.0, (100.0, 110.0), [(110.0, 3.0)]),
+    ],
+)
+def test_a_change_is_late_that_workers_may_not_hear_of_before_its_time(
+    early_s: float, late: tuple[float, float] | None, waiting: list[tuple[float, float]]
+) -> None:
+    running = RunningCourse("e1", EVERYWHERE, 100.0, iter([(0.0, 2.0), (1.0, 3.0)]))
+    running.advance(130.0)
+    assert running.catch_up(100.0 - early_s) == late and running.waiting == waiting
 
 
 def test_a_run_whose_course_stood_still_is_done_again(stage: SetUp, monkeypatch: pytest.MonkeyPatch) -> None:

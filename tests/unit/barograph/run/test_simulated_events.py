@@ -134,7 +134,7 @@ def test_a_policy_has_more_machines_in_a_hold_and_lets_them_go(
     joining: Literal["ready", "booted"], simulate: SetUp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(POLICIES, "elastic", elastic_policy.ENTRY)  # type: ignore[arg-type]
-    here = simulate(Hold("steady", decide_every_s=5.0, for_s=150.0), joining=joining, limits=(4, 5), policy="elastic")
+    here = simulate(Hold("steady", decide_every_s=10.0, for_s=150.0), joining=joining, limits=(4, 5), policy="elastic")
     events = here.go()
     asked = [(line["request"], line["number"]) for line in events if line["kind"] == "machine_request"]
     assert asked == [("acquire", 1), ("release", 1)]

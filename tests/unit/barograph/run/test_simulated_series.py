@@ -46,6 +46,9 @@ def quick(star: Experiment) -> Experiment:
     return replace(star, variants=star.variants[:1], durations=durations)
 
 
+IN_TIME = {"sleep_slack_ms": 0.0}  # who sleeps is not late: closed forms know nothing of that
+
+
 def series_of(experiment: Experiment, folder: Path, heard: Any, **options: Any) -> tuple[Series, SeriesContext]:
     series = open_series(experiment, new=True, now_s=OPENED_S)
     clock = SimulatedClock()
@@ -80,7 +83,7 @@ def executors_at_end(folder: Path) -> dict[str, int]:
 def test_throughput_is_that_of_the_closed_form_before_and_after(star: Experiment, tmp_path: Path, heard: Any) -> None:
     closed = capacity.topology_of_flux(catalogue.render("star"))
     assert closed is not None
-    for folder in run_all(*series_of(star, tmp_path / "cluster", heard)):
+    for folder in run_all(*series_of(star, tmp_path / "cluster", heard, costs=IN_TIME)):
         zero_s = float(event(folder, "scale_requested")["t"])
         before, after = sink_rate(folder, zero_s - 30, zero_s), sink_rate(folder, zero_s + 100, zero_s + 160)
         executors = executors_at_end(folder)
@@ -220,7 +223,9 @@ def test_a_policy_that_fails_fails_as_on_machines(
 
 
 def test_looks_rounds_and_samples_may_be_rare(star: Experiment, tmp_path: Path, heard: Any) -> None:
-    series, context = series_of(star, tmp_path / "cluster", heard, look_s=5, round_s=10, sample_s=5, step_s=5)
+    series, context = series_of(
+        star, tmp_path / "cluster", heard, look_s=5, round_s=10, sample_s=5, step_s=5, costs=IN_TIME
+    )
     folder, *_ = run_all(series, replace(context, look_s=5.0))
     looks = [line for line in heard.lines if line["kind"] == "throughput"]
     rounds = (folder / "decisions.jsonl").read_text().count("\n")

@@ -107,6 +107,17 @@ def test_nothing_moves_for_less_than_the_threshold() -> None:
     assert decide(asked(half, hosts=hosts)).changes()
 
 
+def test_a_part_of_the_traffic_that_is_saved_is_compared_with_the_threshold() -> None:
+    """Chains of eight tasks in workers that take six: something goes on crossing."""
+    hosts = machines(4, ports=1)
+    topology = dealt_out(chains(3, 8, workers=4), hosts)
+    decision = decide(asked(topology, hosts=hosts), no_room="least_loaded")
+    saved = 100 * (1 - crossing(topology, decision.placement["t-1"]) / crossing(topology, {}))
+    assert 10 < saved < 90
+    assert decide(asked(topology, hosts=hosts), no_room="least_loaded", threshold_percent=saved - 1).changes()
+    assert not decide(asked(topology, hosts=hosts), no_room="least_loaded", threshold_percent=saved + 1).changes()
+
+
 def test_a_machine_that_is_overloaded_is_relieved_even_for_more_traffic() -> None:
     """All pairs are together on two of the four machines; dealing them over four saves nothing."""
     hosts = machines(4, ports=1)

@@ -31,6 +31,16 @@ def test_every_tuple_is_in_a_bucket_and_their_mean_is_kept(n: int, mean_s: float
     assert sum(found.counts(0)) == 3
 
 
+@pytest.mark.parametrize("n", [1, 7, 256, 20_000])
+def test_the_largest_is_at_the_median_of_the_largest_of_so_many(n: int) -> None:
+    found, _ = row(n, 0.1, 0.005)
+    random = np.random.default_rng(5)
+    drawn = np.median([random.gamma(2.0, 50.0, n).max() for _ in range(400)])
+    assert found.max_ms[1] == pytest.approx(drawn if n > 1 else 100.0, rel=0.04)
+    first, last = bounds_us(found.buckets(1)[-1])
+    assert first <= 1000 * found.max_ms[1] <= last and found.counts(1)[-1] >= 1
+
+
 @pytest.mark.parametrize("shape", [0.7, 1.0, 2.0, 9.0])
 def test_the_quantiles_are_those_of_a_gamma_distribution(shape: float) -> None:
     _, latencies = row(5000, 0.1, 0.01 / shape)

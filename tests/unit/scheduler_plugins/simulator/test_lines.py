@@ -86,7 +86,7 @@ def test_a_line_has_what_a_line_of_a_worker_has(steady: Written) -> None:
     bolts = [place for place, name in enumerate(last["tasks"]["component"]) if name == "bolt_1"]
     for place in bolts:
         cost_ms = last["tasks"]["execute_ms"][place] / last["tasks"]["executed"][place]
-        assert cost_ms == pytest.approx(5.0, rel=0.05)
+        assert cost_ms == pytest.approx(5.0 + Costs().sleep_slack_ms, rel=0.03)
     samples = Samples("x-1", sinks=frozenset({"bolt_2"}))
     for line in steady.lines:
         samples.add_worker(line)

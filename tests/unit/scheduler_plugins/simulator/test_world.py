@@ -30,6 +30,59 @@ def test_a_worker_starts_as_fast_as_its_machine_lets_it() -> None:
     assert first == pytest.approx(1005.0)
 
 
+@pytest.mark.parametrize("cpu_s", [1.83, 2.31, 2.5])
+def test_a_start_ends_when_its_cpu_is_done_and_not_at_the_next_second(cpu_s: float) -> None:
+    """A second's wait, then half a core; the two workers of the second machine share it for a while."""
+    costs = replace(STARTS, start_cpu_s=cpu_s)
+    world, totals = world_of(chain(100.0, [0.0]), cores=0.5, costs=costs, slots=[M1, M2, Slot("m2", 6701)]), Totals()
+    world.advance(1030, totals.take)
+    ready = {slot: worker.ready_s - 1001.0 for (_, slot), worker in world.workers.items()}
+    assert ready[M1] == pytest.approx(2 * cpu_s, abs=0.1)
+    assert ready[M2] == ready[Slot("m2", 6701)] == pytest.approx(4 * cpu_s, abs=0.1)
+
+
+def test_the_first_workers_of_a_topology_on_a_machine_wait_for_its_code() -> None:
+    costs = replace(STARTS, start_cpu_s=0.0, fetch_s=1.5)
+    world, totals = world_of(chain(100.0, [0.0, 0.0], 2), costs=costs, machines=3, slots=[M1, M2]), Totals()
+    assert {worker.begun_s for worker in world.workers.values()} == {1000.0 + 1.5 + 1.0}
+    world.advance(1020, totals.take)
+    world.assign("x-1", moved(world, 6, Slot("m1", 6701)))
+    assert world.workers["x-1", Slot("m1", 6701)].begun_s == 1020.0 + 1.0, "the machine has it"
+    world.advance(1030, totals.take)
+    world.assign("x-1", moved(world, 6, Slot("m3", 6700)))
+    assert world.workers["x-1", Slot("m3", 6700)].begun_s == 1030.0 + 1.5 + 1.0
+    world.kill("x-1")
+    world.submit("x-1", chain(100.0, [0.0, 0.0], 2))
+    world.assign("x-1", dealt(chain(100.0, [0.0, 0.0], 2), [M1]))
+    assert world.workers["x-1", M1].begun_s == 1030.0 + 1.5 + 1.0, "another one's code"
+
+
+def test_a_supervisor_that_starts_uses_cpu_and_slows_workers_that_start_beside_it() -> None:
+    """Two and a half CPU seconds each, on half a core: as fast as two workers."""
+    costs = replace(STARTS, start_wait_s=0.0, supervisor_cpu_s=2.5, start_cpu_s=2.5)
+    world, totals = world_of(chain(100.0, [0.0]), cores=0.5, costs=costs, machines=3, slots=[M1, M2]), Totals()
+    world.start_supervisor("m3")
+    world.start_supervisor("m2")
+    world.advance(1030, totals.take)
+    used = [sum(float(sample.machines.cpu_s[row]) for sample in totals.samples) for row in range(3)]
+    assert used == pytest.approx([2.5, 5.0, 2.5], abs=0.01)
+    assert world.workers["x-1", M1].ready_s == pytest.approx(1005.0, abs=0.1)
+    assert world.workers["x-1", M2].ready_s == pytest.approx(1010.0, abs=0.1)
+
+
+def test_a_young_process_makes_storm_s_own_work_dearer_and_not_the_component_s() -> None:
+    costs = replace(FREE, receive_ms=1.0, local_emit_ms=0.5, warm_up_share=0.4, warm_up_s=20.0)
+    world, totals = world_of(chain(100.0, [0.0], 2, cpu_ms=2.0), machines=1, costs=costs), Totals()
+    world.advance(1060, totals.take)
+    used = [sum(float(s.machines.cpu_s[0]) for s in totals.samples if begin <= s.begin < begin + 10) / 1000
+            for begin in (1005, 1030)]  # fmt: skip
+    assert used == pytest.approx([0.002 + 1.4 * 0.0015, 0.002 + 0.0015]), "a tuple, at the spout and the bolt"
+    world.kill_worker("x-1", M1)
+    world.advance(1080, totals.take)
+    again = sum(float(s.machines.cpu_s[0]) for s in totals.samples if s.begin >= 1070) / 1000
+    assert again == pytest.approx(0.002 + 1.4 * 0.0015), "each process anew"
+
+
 @pytest.mark.parametrize("epoch_s", [0.0, 1_767_225_600.0])
 def test_a_worker_that_follows_another_gets_no_core_before_it_begins(epoch_s: float) -> None:
     """A stop and a wait, then 2 CPU seconds on half a core: no step goes across its begin."""
@@ -160,6 +213,8 @@ def test_a_machine_that_is_cut_off_talks_to_itself_only() -> None:
     world.load("m2").is_cut = True
     world.advance(1020, totals.take)
     assert totals.rate("bolt_1", 1010, 1020) == pytest.approx(100.0), "half of a shuffle stays on its machine"
+    while_cut = [sample.machines for sample in totals.samples if sample.begin >= 1010]
+    assert all(not each.received_bytes.any() and not each.sent_bytes.any() for each in while_cut), "of two machines"
     world.load("m2").is_cut = False
     world.advance(1030, totals.take)
     assert totals.rate("bolt_1", 1020, 1030) == pytest.approx(200.0)
@@ -171,6 +226,10 @@ def test_machines_that_do_not_reach_each_other_reach_the_others() -> None:
     world.load("m1").unreached = frozenset({"m2"})
     world.advance(1010, totals.take)
     assert totals.rate("bolt_1", 1002, 1010) == pytest.approx(300.0 * 7 / 9)
+    last = totals.samples[-1].machines
+    each = 300 / 3 / 3 * 100.0  # bytes from one machine to another
+    assert last.sent_bytes == pytest.approx([each, each, 2 * each])
+    assert last.received_bytes == pytest.approx([each, each, 2 * each])
 
 
 def test_another_load_takes_its_share_of_a_core() -> None:

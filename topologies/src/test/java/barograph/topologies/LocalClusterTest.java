@@ -8,6 +8,13 @@ import barograph.topologies.measure.BackPressureWait;
 import barograph.topologies.measure.MeasuringHook;
 import barograph.topologies.measure.SamplesReporter;
 import barograph.topologies.measure.AvroLines;
+import barograph.topologies.opengov.AwardJoinBolt;
+import barograph.topologies.opengov.ContractSpout;
+import barograph.topologies.opengov.ParentBolt;
+import barograph.topologies.opengov.PriceRangeBolt;
+import barograph.topologies.opengov.PriceRatioBolt;
+import barograph.topologies.opengov.QuoteSpout;
+import barograph.topologies.opengov.SurgeFilterBolt;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.sun.net.httpserver.HttpServer;
@@ -22,6 +29,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
@@ -239,6 +247,54 @@ class LocalClusterTest {
         assertEquals(0.8, filterMs / transformMs, 0.08);
         assertEquals(1, aggregateMs / filterMs, 0.1);
         assertEquals((40.25 * 0.8 + 8) / (40.25 * 0.8), executeMs(steady, "sink") / aggregateMs, 0.12);
+    }
+
+    /** Anchored and acked along a chain: each task sends to one task, and what a source emits reaches the end. */
+    @Test
+    void aKeyStaysInItsLineOfTasks() throws Exception {
+        TopologyBuilder builder = new TopologyBuilder();
+        Fields key = new Fields("key");
+        builder.setSpout("spout", new KeySpout(RATE, 1, false, "catch_up", 3072, 31), 3);
+        builder.setBolt("bolt_1", new RelayBolt(3072), 3).fieldsGrouping("spout", key);
+        builder.setBolt("bolt_2", new RelayBolt(3072), 3).fieldsGrouping("bolt_1", key);
+        run(builder, RATE, 4, TIMED_WAIT);
+        List<JsonNode> steady = steady(lines());
+        double emitted = sum(steady, "tasks", "emitted", "spout");
+        assertEquals(emitted, sum(steady, "sinks", "n", null), RATE * SLACK_S);
+        assertEquals(0, sum(steady, "tasks", "emitted", "bolt_2"));
+        assertTrue(sum(steady, "tasks", "process_ms", "bolt_1") >= 0);
+        Map<Integer, TreeSet<Integer>> targets = new HashMap<>();
+        for (JsonNode line : steady) {
+            for (int i = 0; i < line.at("/traffic/from").size(); i++) {
+                targets.computeIfAbsent(line.at("/traffic/from/" + i).asInt(), from -> new TreeSet<>()).add(line.at("/traffic/to/" + i).asInt());
+            }
+        }
+        // Storm numbers tasks by the names of components: the acker, bolt_1, bolt_2, spout.
+        Map<Integer, Set<Integer>> lines = Map.of(8, Set.of(3), 9, Set.of(4), 10, Set.of(2), 2, Set.of(5), 3, Set.of(6), 4, Set.of(7));
+        assertEquals(lines, targets);
+    }
+
+    /** A day lasts 50 ms, and each company's price jumps every 40 days: it has doubled on 19 of them. */
+    @Test
+    void contractsAreJoinedWithCompaniesWhosePriceHasDoubled() throws Exception {
+        TopologyBuilder builder = new TopologyBuilder();
+        builder.setSpout("quotes", new QuoteSpout(RATE, 1, false, "catch_up", 20, 0, 40, 0.05, ""), 1);
+        builder.setSpout("contracts", new ContractSpout(RATE / 4, 1, false, "catch_up", 20, 4, 0.5, 0.05, ""), 1);
+        builder.setBolt("range", new PriceRangeBolt(20), 2).fieldsGrouping("quotes", new Fields("symbol"));
+        builder.setBolt("ratio", new PriceRatioBolt(), 2).fieldsGrouping("range", new Fields("symbol"));
+        builder.setBolt("surges", new SurgeFilterBolt(), 2).fieldsGrouping("ratio", new Fields("symbol"));
+        builder.setBolt("parents", new ParentBolt(20, ""), 2).fieldsGrouping("contracts", new Fields("contractor"));
+        builder.setBolt("join", new AwardJoinBolt(20), 2).fieldsGrouping("surges", new Fields("company")).fieldsGrouping("parents", new Fields("company"));
+        builder.setBolt("output", new EndBolt(), 1).shuffleGrouping("join");
+        run(builder, 1.25 * RATE, 6, TIMED_WAIT);
+        List<JsonNode> steady = steady(lines());
+        double quotes = sum(steady, "tasks", "emitted", "quotes");
+        assertEquals(quotes, sum(steady, "tasks", "emitted", "ratio"), RATE * SLACK_S);
+        assertEquals(19.0 / 40, sum(steady, "tasks", "emitted", "surges") / quotes, 0.1);
+        assertEquals(sum(steady, "tasks", "emitted", "contracts"), sum(steady, "tasks", "emitted", "parents"), RATE * SLACK_S / 4);
+        double joined = sum(steady, "tasks", "emitted", "join");
+        assertTrue(joined > 0 && joined < sum(steady, "tasks", "executed", "join"), "joined: " + joined);
+        assertEquals(joined, sum(steady, "sinks", "n", null), RATE * SLACK_S);
     }
 
     private static double executeMs(List<JsonNode> lines, String component) {

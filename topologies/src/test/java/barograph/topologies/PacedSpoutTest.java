@@ -6,13 +6,13 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import barograph.topologies.EmissionRecords.EmissionRecord;
 import barograph.topologies.EmissionRecords.RateChange;
-import barograph.topologies.SourceSpout.Patience;
+import barograph.topologies.PacedSpout.Patience;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-class SourceSpoutTest {
+class PacedSpoutTest {
     private static final long SECOND = 1_000_000_000L;
     private static final long CALLED = 1_763_712_345L * SECOND;
 

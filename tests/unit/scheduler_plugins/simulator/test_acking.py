@@ -1,0 +1,258 @@
+"""Ackers: what they execute, send and hold back, beside counts by hand and closed networks of theory."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from scheduler_plugins.model import Slot
+from scheduler_plugins.simulator.lines import WorkerLines
+from scheduler_plugins.simulator.work import Acking, ComponentWork, Costs, EdgeWork, TopologyWork, Waits
+from scheduler_plugins.simulator.world import World
+from tests.calibration.closed_network import Closed, throughput
+from tests.unit.scheduler_plugins.simulator.worlds import FREE, Totals, add, chain, dealt, world_of
+
+M1, M2 = Slot("m1", 6700), Slot("m2", 6700)
+INIT, ACK, BACK = 30.0, 20.0, 10.0  # bytes
+
+
+def acked(work: TopologyWork, ackers: int = 2, pending: int | None = None, timeout_s: float = 30.0) -> TopologyWork:
+    """The topology with ackers, whose tasks come last."""
+    first = 1 + max(task for component in work.components for task in component.tasks)
+    acker = ComponentWork("__acker", "system", tuple(range(first, first + ackers)))
+    acks = tuple(
+        EdgeWork(each.name, "__ack_init", "__acker", "fields", tuple_bytes=INIT)
+        if each.kind == "spout"
+        else EdgeWork(each.name, "__ack_ack", "__acker", "fields", tuple_bytes=ACK)
+        for each in work.components
+    )
+    acking = Acking(pending, timeout_s, BACK)
+    return replace(work, components=(*work.components, acker), edges=(*work.edges, *acks), acking=acking)
+
+
+def fork(rate: float | None, *sleeps_ms: float, passes: float = 1.0) -> TopologyWork:
+    """A spout that sends each tuple to every bolt, of one executor each."""
+    bolts = tuple(ComponentWork(f"bolt_{n}", "bolt", (2 + n,), sleep_ms=ms) for n, ms in enumerate(sleeps_ms))
+    edges = tuple(EdgeWork("spout", "default", bolt.name, "shuffle", selectivity=passes) for bolt in bolts)
+    return TopologyWork("fork", 1, (ComponentWork("spout", "spout", (1,), rate_per_s=rate), *bolts), edges)
+
+
+def run(work: TopologyWork, until_s: float, **site: object) -> tuple[World, Totals]:
+    world, totals = world_of(work, **site), Totals()  # type: ignore[arg-type]
+    world.advance(until_s, totals.take)
+    return world, totals
+
+
+def acks(totals: Totals, from_s: float) -> float:
+    """Trees a second that spouts have heard of."""
+    kept = [sample for sample in totals.samples if sample.begin >= from_s - 1e-6]
+    return sum(float(each.counters.acked.sum()) for each in kept) / sum(each.end - each.begin for each in kept)
+
+
+def pending(world: World) -> float:
+    assert world._flow is not None and world._flow.trees is not None
+    return float(world._flow.trees.pending.sum())
+
+
+@pytest.mark.parametrize("bolts", [1, 2, 4])
+def test_an_acker_executes_one_a_tree_and_one_a_processed_tuple_and_spouts_hear_of_each_tree(bolts: int) -> None:
+    """Beside n tuples that bolts process, n + 1 at ackers and one at the spout: 2 + 2 / n as many in all."""
+    _, totals = run(acked(chain(100.0, [0.0] * bolts)), 1030)
+    assert totals.rate("__acker", 1010, 1030) == pytest.approx(100.0 * (1 + bolts))
+    assert acks(totals, 1010) == pytest.approx(100.0)
+    processed = sum(totals.rate(f"bolt_{n + 1}", 1010, 1030) for n in range(bolts))
+    of_acking = totals.rate("__acker", 1010, 1030) + acks(totals, 1010)
+    assert (processed + of_acking) / processed == pytest.approx(2 + 2 / bolts)
+
+
+def test_what_a_filter_does_not_pass_ends_there() -> None:
+    work = chain(100.0, [0.0, 0.0])
+    edges = (work.edges[0], replace(work.edges[1], selectivity=0.25))
+    _, totals = run(acked(replace(work, edges=edges)), 1030)
+    assert totals.rate("__acker", 1010, 1030) == pytest.approx(100.0 * (1 + 1 + 0.25))
+    assert acks(totals, 1010) == pytest.approx(100.0), "every tree is complete, wherever it ended"
+
+
+def test_messages_of_ackers_cross_the_network_as_their_groupings_have_it() -> None:
+    """Every component on both machines alike: half of all messages crosses, and what crosses is sent and received."""
+    _, totals = run(acked(chain(100.0, [0.0, 0.0], 2, tuple_bytes=200.0)), 1030)
+    kept = [sample for sample in totals.samples if sample.begin >= 1010]
+    sent, received = (
+        sum(float(getattr(sample.machines, name).sum()) for sample in kept) / 20
+        for name in ("sent_bytes", "received_bytes")
+    )
+    assert sent == pytest.approx(100 * (2 * 200 + INIT + 2 * ACK + BACK) / 2)
+    assert received == pytest.approx(sent)
+
+
+def test_ackers_beside_their_spout_send_nothing_over_the_network_to_it() -> None:
+    work = acked(chain(100.0, [0.0], 1, tuple_bytes=200.0), ackers=1)
+    world, totals = world_of(work), Totals()
+    world.assign("x-1", replace(dealt(work, [M1]), placement={1: M1, 2: M2, 3: M1}))
+    world.advance(1030, totals.take)
+    sent = [sum(float(s.machines.sent_bytes[row]) for s in totals.samples if s.begin >= 1010) / 20 for row in (0, 1)]
+    assert sent == pytest.approx([100 * 200.0, 100 * ACK]), "tuples there, acks back"
+
+
+def test_acking_costs_cpu_as_tuples_do() -> None:
+    """One worker: a bolt receives and a spout emits without ackers; with them the acker receives two and emits one, the
+    spout and the bolt emit one more each, and the spout receives."""
+    costs, used = replace(FREE, receive_ms=0.2, local_emit_ms=0.1), []
+    for work in (chain(100.0, [0.0], 1), acked(chain(100.0, [0.0], 1), ackers=1)):
+        _, totals = run(work, 1030, machines=1, costs=costs)
+        used.append(sum(float(sample.machines.cpu_s.sum()) for sample in totals.samples if sample.begin >= 1010) / 20)
+    assert used[0] == pytest.approx(100 * (0.1 + 0.2) / 1000)
+    assert used[1] == pytest.approx(100 * (0.1 + 0.2 + 2 * 0.2 + 0.1 + 2 * 0.1 + 0.2) / 1000)
+
+
+def test_a_tree_is_complete_with_its_slowest_tuple() -> None:
+    """Of two branches the one does 50/s, and 100/s come."""
+    world, totals = run(acked(fork(100.0, 1.0, 20.0)), 1060, machines=1)
+    assert acks(totals, 1030) == pytest.approx(50.0, rel=0.01)
+    assert pending(world) == pytest.approx(totals.waiting["bolt_1"], rel=0.01), "what waits at the slow one"
+
+
+@pytest.mark.parametrize(
+    "work", [chain(200.0, [2.0, 20.0], 2), fork(100.0, 3.0, 20.0), fork(100.0, 1.0, 2.0, passes=0.5)]
+)
+def test_no_tree_is_made_or_lost_in_the_accounts(work: TopologyWork) -> None:
+    world, totals = run(acked(work), 1060)
+    complete = sum(float(sample.counters.acked.sum()) for sample in totals.samples)
+    assert totals.executed["spout"] == pytest.approx(complete + pending(world))
+
+
+def test_a_spout_that_may_have_so_many_trees_in_flight_has_no_more() -> None:
+    """As fast as it can, before a bolt that does 50/s: they wait there, and a tuple is as old as they take."""
+    world, totals = run(acked(chain(None, [20.0], 1), ackers=1, pending=100), 1120, machines=1)
+    assert totals.rate("spout", 1060, 1120) == pytest.approx(50.0, rel=0.01)
+    assert pending(world) == pytest.approx(100.0, rel=0.02)
+    last = totals.samples[-1]
+    sinks = last.layout.sinks
+    assert last.counters.latency_s[sinks].sum() / last.counters.executed[sinks].sum() == pytest.approx(2.0, rel=0.03)
+    assert last.counters.blocked_s.sum() == 0.0, "that is no back-pressure"
+
+
+def test_the_limit_is_of_each_task_of_a_spout() -> None:
+    work = acked(chain(None, [20.0], 4), ackers=1, pending=25)
+    world, totals = world_of(work, machines=1), Totals()
+    world.assign("x-1", dealt(work, [M1], {"spout": 1, "bolt_1": 1}))
+    world.advance(1120, totals.take)
+    assert pending(world) == pytest.approx(100.0, rel=0.02)
+
+
+def test_one_tree_at_a_time_takes_what_its_way_takes() -> None:
+    """2 ms there, 20 of service, 2 to the acker and 2 back."""
+    costs = replace(FREE, hop_ms=2.0, remote_hop_ms=2.0)
+    _, totals = run(acked(chain(None, [20.0], 1), ackers=1, pending=1), 1060, machines=1, costs=costs)
+    assert totals.rate("spout", 1020, 1060) == pytest.approx(1000 / 26, rel=0.02)
+
+
+def test_a_spout_that_sleeps_while_it_may_not_emit_hears_of_its_trees_later() -> None:
+    waits = Waits(0.0, 0.010)
+    work = replace(acked(chain(None, [20.0], 1), ackers=1, pending=1), spout_waits=waits)
+    _, totals = run(work, 1060, machines=1)
+    assert totals.rate("spout", 1020, 1060) == pytest.approx(1000 / 40, rel=0.02), "at every fourth look"
+
+
+@pytest.mark.parametrize("case", [Closed(4, 0.010, 0.010, trees) for trees in (1, 4, 16, 64)], ids=str)
+def test_trees_in_flight_are_as_fast_as_in_a_closed_network(case: Closed) -> None:
+    """A shuffle to executors whose tuples cost at random, and a way of fixed length: exact by mean value analysis."""
+    bolt = ComponentWork("bolt", "bolt", tuple(range(2, 2 + case.servers)), sleep_ms=1000 * case.cost_s, cost_cv2=1.0)
+    spout = ComponentWork("spout", "spout", (1,), rate_per_s=None)
+    work = TopologyWork("closed", 1, (spout, bolt), (EdgeWork("spout", "default", "bolt", "shuffle"),))
+    costs = replace(FREE, hop_ms=0.0, remote_hop_ms=1000 * case.way_s)
+    _, totals = run(acked(work, ackers=1, pending=case.trees), 1120, machines=1, costs=costs)
+    assert totals.rate("spout", 1060, 1120) == pytest.approx(throughput(case), rel=0.15)
+
+
+def test_a_source_with_a_rate_that_its_limit_does_not_reach_is_not_held_up() -> None:
+    _, totals = run(acked(chain(100.0, [5.0], 2), pending=50), 1030)
+    assert totals.rate("spout", 1003, 1030) == pytest.approx(100.0) and totals.waiting["spout"] == 0.0
+
+
+def test_a_source_with_a_rate_falls_behind_where_its_limit_holds_it_up() -> None:
+    world, totals = run(acked(chain(100.0, [20.0], 1), ackers=1, pending=10), 1060, machines=1)
+    assert pending(world) <= 10.5
+    assert totals.waiting["bolt_1"] < 11 and totals.waiting["spout"] > 2500, "it waits at the source"
+
+
+def test_trees_that_are_lost_are_in_flight_until_the_spout_gives_them_up() -> None:
+    """Half of 200 trees wait in a worker that dies; after one to two timeouts the spout emits others for them."""
+    work = acked(chain(None, [20.0], 2), ackers=1, pending=100)
+    world, totals = world_of(work), Totals()
+    world.assign("x-1", replace(dealt(work, [M1]), placement={1: M1, 2: M1, 3: M1, 4: M2, 5: M1}))
+    world.advance(1055, totals.take)
+    waiting = totals.waiting["bolt_1"]
+    assert waiting == pytest.approx(200.0, rel=0.05)
+    world.kill_worker("x-1", M2)
+    trees = world._flow.trees if world._flow else None
+    assert trees is not None
+    assert trees.lost.sum() == pytest.approx(waiting / 2, rel=0.1)
+    world.advance(1075, totals.take)
+    assert trees.lost.sum() > waiting / 3 and totals.waiting["bolt_1"] < 0.7 * waiting
+    world.advance(1140, totals.take)
+    assert trees.lost.sum() == 0.0 and totals.waiting["bolt_1"] == pytest.approx(200.0, rel=0.05)
+
+
+def test_a_spout_that_starts_anew_knows_nothing_of_its_trees() -> None:
+    work = acked(chain(None, [20.0], 1), ackers=1, pending=100)
+    world, totals = world_of(work), Totals()
+    world.assign("x-1", replace(dealt(work, [M1]), placement={1: M2, 2: M1, 3: M1}))
+    world.advance(1030, totals.take)
+    world.kill_worker("x-1", M2)
+    assert pending(world) == 0.0
+    world.advance(1040, totals.take)
+    assert pending(world) == pytest.approx(100.0, rel=0.05), "of its own again"
+
+
+def test_an_acker_that_moves_forgets_its_share_of_the_trees() -> None:
+    work = acked(chain(None, [20.0], 1), ackers=2, pending=100)
+    world, totals = world_of(work, machines=3), Totals()
+    placement = {1: M1, 2: M1, 3: M1, 4: M2}
+    world.assign("x-1", replace(dealt(work, [M1]), placement=placement))
+    world.advance(1050, totals.take)
+    world.assign("x-1", replace(dealt(work, [M1]), placement={**placement, 4: Slot("m3", 6700)}))
+    world.advance(1055, totals.take)
+    trees = world._flow.trees if world._flow else None
+    assert trees is not None and trees.lost.sum() == pytest.approx(50.0, rel=0.1)
+    assert pending(world) == pytest.approx(100.0, rel=0.05)
+
+
+def test_topologies_without_ackers_are_not_touched_by_others_that_have_some() -> None:
+    plain = chain(100.0, [5.0])
+    world, totals = world_of(acked(chain(None, [20.0], 1), pending=10)), Totals()
+    world.submit("y-1", plain)
+    world.assign("y-1", dealt(plain, [Slot("m1", 6701)]))
+    world.advance(1030, totals.take)
+    last = totals.samples[-1]
+    executed: dict[str, float] = {}
+    add(executed, last.layout, np.where(last.layout.topology == 1, last.counters.executed, 0.0))
+    assert executed["bolt_1"] == pytest.approx(100.0)
+    assert last.counters.acked[last.layout.topology == 1].sum() == 0.0
+
+
+def test_lines_have_nothing_of_ackers_and_the_time_until_an_ack() -> None:
+    """A worker in which an acker is alone writes nothing."""
+    work = acked(chain(100.0, [5.0], 2))
+    world, writer = world_of(work, machines=3, costs=Costs()), WorkerLines(1.0, {"x-1"})
+    world.assign(
+        "x-1", replace(dealt(work, [M1, M2]), placement={**dealt(work, [M1, M2]).placement, 6: Slot("m3", 6700)})
+    )
+    found: list[dict[str, object]] = []
+    world.advance(1030, lambda sample: found.extend(writer.take(sample)))
+    assert {line["machine"] for line in found} == {"m1", "m2"}
+    for line in found[-2:]:
+        tasks, traffic = line["tasks"], line["traffic"]
+        assert isinstance(tasks, dict) and isinstance(traffic, dict)
+        assert set(tasks["component"]) == {"spout", "bolt_1"} and max(tasks["task"]) <= 4
+        for name, execute_ms, process_ms in zip(
+            tasks["component"], tasks["execute_ms"], tasks["process_ms"], strict=True
+        ):
+            assert process_ms == (None if name == "spout" else execute_ms)
+        assert set(line["streams"]["stream"]) == {"default"}  # type: ignore[index]
+        assert set(line["sources"]["stream"]) == {"default"}  # type: ignore[index]
+        assert max(traffic["to"]) <= 4
+        assert "sinks" in line and math.isclose(sum(tasks["transferred"]), 50, abs_tol=2)

@@ -1,0 +1,86 @@
+"""Which task of a component sends to which task of the next one, where every key that a source emits is known.
+
+A grouping by fields gives each key to one task. Keys are carried along a topology as long as it groups by a field of
+theirs; where a stream is shuffled nobody knows any more who has them. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from topologies.catalogue import Edge
+
+Routes = tuple[tuple[tuple[int, float], ...], ...]
+"""Of each task of the source, in order: place of a task of the target, and its share of the tuples."""
+Stream = tuple[str, str, str]  # source, stream, target
+
+_INT = 2**32
+
+
+@dataclass(frozen=True)
+class Key:
+    """`share`: of its component's tuples. `task`: the place of the task that has it. `hashes`: a field and Java's hash
+    code of its value, which stays the same along the topology."""
+
+    share: float
+    task: int
+    hashes: Mapping[str, int]
+
+
+def java_hash(text: str) -> int:
+    """`String.hashCode`, of UTF-16."""
+    units = text.encode() if text.isascii() else memoryview(text.encode("utf-16-le")).cast("H")
+    found = 0
+    for unit in units:
+        found = (31 * found + unit) % _INT
+    return found if found < _INT // 2 else found - _INT
+
+
+def task_of(hash_code: int, tasks: int) -> int:
+    """The place of the task that Storm's grouping by one field chooses (TupleUtils.chooseTaskIndex)."""
+    of_list = (31 + hash_code) % _INT
+    return (of_list if of_list < _INT // 2 else of_list - _INT) % tasks
+
+
+def routes(
+    order: Sequence[str], edges: Sequence[Edge], tasks: Mapping[str, int], sources: Mapping[str, Sequence[Key]]
+) -> dict[Stream, Routes]:
+    """Of the streams whose keys are known. `order`: components, sources first; `sources`: what they emit."""
+    held = {name: tuple(keys) for name, keys in sources.items()}
+    found: dict[Stream, Routes] = {}
+    for name in order:
+        arriving: list[Key] = []
+        into = [edge for edge in edges if edge.target == name]
+        for edge in into:
+            if sent := _grouped(edge, held, tasks[name]):
+                sizes = (tasks[edge.source], tasks[edge.target])
+                found[edge.source, edge.stream, edge.target] = _routes(held[edge.source], sent, *sizes)
+                arriving += sent
+        if into and all((edge.source, edge.stream, edge.target) in found for edge in into):
+            held[name] = tuple(arriving)
+    return found
+
+
+def _grouped(edge: Edge, held: Mapping[str, tuple[Key, ...]], tasks: int) -> list[Key]:
+    """The source's keys, each with the task that gets it; none where they are not known."""
+    keys = held.get(edge.source, ())
+    if edge.grouping != "fields" or len(edge.fields) != 1 or any(edge.fields[0] not in key.hashes for key in keys):
+        return []
+    return [replace(key, task=task_of(key.hashes[edge.fields[0]], tasks)) for key in keys]
+
+
+def _routes(sent: Sequence[Key], got: Sequence[Key], sources: int, targets: int) -> Routes:
+    """Of a task that has no key it is even: it sends nothing."""
+    shares: list[dict[int, float]] = [{} for _ in range(sources)]
+    for one, other in zip(sent, got, strict=True):
+        mine = shares[one.task]
+        mine[other.task] = mine.get(other.task, 0.0) + one.share
+    return tuple(_normalised(mine or dict.fromkeys(range(targets), 1.0)) for mine in shares)
+
+
+def _normalised(shares: Mapping[int, float]) -> tuple[tuple[int, float], ...]:
+    total = sum(shares.values())
+    return tuple((place, share / total) for place, share in sorted(shares.items()))
