@@ -11,6 +11,7 @@ seconds a GB of each engine follow. More than 1 GB is several runs with the same
 
 import argparse
 import json
+import multiprocessing
 import shutil
 import tempfile
 import time
@@ -247,7 +248,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="counted rounds after the warm-up (default 3)")
     arguments = parser.parse_args()
     sizes = [float(each) for each in arguments.mb.split(",")]
-    seconds_a_gb = {megabytes: compare_engines(megabytes, arguments.rounds) for megabytes in sizes}
+    # Each size in a process of its own: a JVM keeps the options of its first session, and what it has compiled.
+    alone = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=alone, max_tasks_per_child=1) as pool:
+        measured = pool.map(compare_engines, sizes, [arguments.rounds] * len(sizes))
+        seconds_a_gb = dict(zip(sizes, measured, strict=True))
     if len(sizes) > 1:
         print("\nseconds a GB, median (least to most)")
         for megabytes, of_engines in seconds_a_gb.items():
@@ -269,7 +274,8 @@ def compare_engines(megabytes: float, rounds: int) -> dict[str, list[float]]:
             written = list(pool.map(to_avro, first))
         files = more_runs(first, runs)
         jars = (avro_jar.jar(cache_dir(), print),)
-        spark = session.spark(raw_bytes=int(megabytes * 1e6), settings=session.jar_settings(jars))
+        # As for long series, whatever their size, to compare them.
+        spark = session.spark(raw_bytes=session.SHORT_BYTES, settings=session.jar_settings(jars))
         try:
             seconds = compare(engines(spark), files, folder, rounds)
         finally:
