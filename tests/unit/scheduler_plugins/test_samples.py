@@ -255,7 +255,7 @@ def test_rates_of_long_lines_are_of_one_window_and_no_worker_is_silent_between_t
         assert long_samples().counts(window).tasks[2].executed / window.seconds == pytest.approx(100)
 
 
-@pytest.mark.parametrize(("now", "fault"), [(1118.9, ""), (1119.5, "m1:6700 has not reported for 20 s")])
+@pytest.mark.parametrize(("now", "fault"), [(1118.9, ""), (1119.5, "m3:6700 has not reported for 20 s")])
 def test_a_worker_with_long_lines_is_silent_after_a_longer_time(now: float, fault: str) -> None:
     samples = long_samples()
     assert samples.window(now, [*TASKS]).fault == fault

@@ -33,7 +33,7 @@ SLOTS = tuple(Slot(f"m{n}", 6700) for n in range(1, 4))
 
 def component(name: str, kind: Any, tasks: range, executors: int, **rates: float | None) -> Component:
     cut = tuple(Executor(first, last) for first, last in executor_ranges(tuple(tasks), executors))
-    return Component(name, kind, tuple(tasks), cut, **rates)  # type: ignore[arg-type]  # floats only
+    return Component(name, kind, tuple(tasks), cut, **rates)
 
 
 def chain(due: float = 100.0, executors: int = 2, **changes: Any) -> Topology:
