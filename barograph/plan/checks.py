@@ -268,7 +268,7 @@ def _posts(experiment: Experiment) -> Sequence[str]:
     from barograph.plan.simulation import is_simulated
 
     asks = any(event.asks_policy or event.is_hold for event in experiment.events)
-    if not asks or is_simulated(experiment):  # there lines arrive as they are written
+    if not asks or is_simulated(experiment) or _topology(experiment):  # simulated lines arrive as they are written
         return []
     why = "where a policy decides", f"samples of more than {FRESH_S:g} s are no ground for that"
     return _seldom_posts(experiment, MOST_AGE_WINDOW_S, *why)
