@@ -44,6 +44,7 @@ TOPOLOGIES = ROOT / "topologies" / "target" / "barograph-topologies.jar"
 DELIVERY_NAME = "delivery.tar.gz"
 PARCEL_STORE = "deliveries"  # beside the folder of homes
 JARS = "/opt/barograph/jars"
+LIBRARIES = "libraries"  # of the policy service, below /opt/barograph
 TOKEN_NAME, HARNESS_TOKEN_NAME = "token", "harness_token"  # of the machines and the harness; of the harness alone
 CERTIFICATE_NAME, KEY_NAME = "service.crt", "service.key"  # of the policy service, where it speaks TLS
 CERTIFICATE_LIFE = timedelta(days=400)
@@ -55,10 +56,13 @@ class DeliveryIncomplete(PlaybookError):
     blame = "configuration"
 
 
-def pack_delivery(directory: Path, service: Path = ROOT, name: str = DELIVERY_NAME) -> Path:
+def pack_delivery(
+    directory: Path, service: Path = ROOT, name: str = DELIVERY_NAME, libraries: Path | None = None
+) -> Path:
     """`<directory>/<name>`, the same bytes for the same parts, so that a second deploy changes nothing.
 
-    The policy service is that of `service`, a folder with `scheduler_plugins/`; the jars are always ours.
+    The policy service is that of `service`, a folder with `scheduler_plugins/`; the jars are always ours. `libraries`:
+    Python packages for it, in a folder; None: those that the master has stay.
     """
     if not TOPOLOGIES.is_file():
         raise DeliveryIncomplete(f"{TOPOLOGIES} is not there; build it: mvn -f topologies/pom.xml package")
@@ -68,7 +72,7 @@ def pack_delivery(directory: Path, service: Path = ROOT, name: str = DELIVERY_NA
         gzip.GzipFile("", "wb", compresslevel=1, fileobj=raw, mtime=0) as zipped,
         tarfile.open(fileobj=zipped, mode="w") as packed,
     ):
-        for file, name in _delivery_files(service):
+        for file, name in _delivery_files(service, libraries):
             packed.add(file, name, filter=_without_owner)
     return target
 
@@ -80,11 +84,14 @@ def parcels_command(storm_home: Path) -> str:
     return f"cd {shlex.quote(str(ROOT))} && {shlex.join(argv)}"
 
 
-def _delivery_files(service: Path) -> Iterator[tuple[Path, str]]:
+def _delivery_files(service: Path, libraries: Path | None) -> Iterator[tuple[Path, str]]:
     for file in sorted((service / SERVICE_PACKAGE).rglob("*.py")):
         if not set(file.relative_to(service).parts) & set(EXCLUDED_FOLDERS):
             yield file, str(file.relative_to(service))
     yield TOPOLOGIES, f"jars/{TOPOLOGIES.name}"
+    if libraries is not None:
+        files = (path for path in sorted(libraries.rglob("*")) if path.is_file())
+        yield from ((file, f"{LIBRARIES}/{file.relative_to(libraries)}") for file in files)
 
 
 def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -183,16 +190,22 @@ def _self_signed(addresses: Sequence[str]) -> tuple[bytes, bytes]:
 
 
 def deploy(
-    inventory: Path, directory: Path, storm_home: Path, settings: Mapping[str, Any], on_event: EventListener = log_event
+    inventory: Path,
+    directory: Path,
+    storm_home: Path,
+    settings: Mapping[str, Any],
+    on_event: EventListener = log_event,
+    libraries: Path | None = None,
 ) -> PlayResult:
     """Everything up and, of the workers' supervisors, those outside `joining` registered with Nimbus; idempotent.
 
     `storm_home` is in the folder of homes that the machines mount, and may be another at the next deploy. Machines that
-    mount none get it from the master, and the master from here (`storm_home.parcels`). SettingUnknown for others than
-    SETTINGS.
+    mount none get it from the master, and the master from here (`storm_home.parcels`). `libraries`: of `pack_delivery`.
+    SettingUnknown for others than SETTINGS.
     """
     _check_settings(settings)
-    variables = _role_variables(inventory, directory, storm_home, settings, pack_delivery(directory))
+    archive = pack_delivery(directory, libraries=libraries)
+    variables = _role_variables(inventory, directory, storm_home, settings, archive)
     return play("deploy", inventory, variables, directory, on_event)
 
 

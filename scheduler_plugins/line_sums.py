@@ -79,8 +79,9 @@ def _task_counts(line: Mapping[str, Any]) -> Iterable[tuple[Key, int]]:
     """`timed`: executed tuples whose time is known."""
     group = line.get("tasks") or {}
     columns = [group.get(k, ()) for k in ("task", "emitted", "executed", "execute_ms")]
-    waited = group.get("backpressure_ms") or [None] * len(columns[0])  # older lines lack it
-    for number, emitted, executed, execute_ms, waited_ms in zip(*columns, waited, strict=True):
+    nothing = [None] * len(columns[0])  # older lines lack these
+    waited, cpu = (group.get(name) or nothing for name in ("backpressure_ms", "cpu_ms"))
+    for number, emitted, executed, execute_ms, waited_ms, cpu_ms in zip(*columns, waited, cpu, strict=True):
         task = int(number)
         yield ("emitted", task), int(emitted or 0)
         yield ("executed", task), int(executed or 0)
@@ -89,6 +90,8 @@ def _task_counts(line: Mapping[str, Any]) -> Iterable[tuple[Key, int]]:
             yield ("execute_us", task), round(1000 * execute_ms)
         if waited_ms is not None:
             yield ("backpressure_us", task), round(1000 * waited_ms)
+        if cpu_ms is not None:
+            yield ("cpu_us", task), round(1000 * cpu_ms)
 
 
 def _spout_counts(line: Mapping[str, Any]) -> Iterable[tuple[Key, int]]:

@@ -196,6 +196,7 @@ def _executor_with_rates(executor: Executor, tasks: tuple[int, ...], rates: Rate
         capacity=_capacity(executed_per_s, execute_ms),
         queue=_waiting(mine),
         backpressure_ms_per_s=_backpressure(mine, rates),
+        cpu_load=_cpu_load(mine, rates),
     )
 
 
@@ -221,6 +222,12 @@ def _edge_with_rate(edge: Edge, components: Mapping[str, Component], rates: Rate
 
 def _backpressure(tasks: Iterable[TaskSums], rates: Rates) -> float | None:
     return rates.per_second([task.backpressure_ms for task in tasks if task.backpressure_ms is not None])
+
+
+def _cpu_load(tasks: Iterable[TaskSums], rates: Rates) -> float | None:
+    """Cores in use; None where no line has a time."""
+    used_ms_per_s = rates.per_second([task.cpu_ms for task in tasks if task.cpu_ms is not None])
+    return None if used_ms_per_s is None else used_ms_per_s / 1000
 
 
 def _waiting(tasks: Iterable[TaskSums]) -> float | None:

@@ -69,6 +69,7 @@ class Executor:
     capacity: float | None = None  # share of the window spent executing, 0 to 1
     queue: float | None = None  # tuples waiting, latest
     backpressure_ms_per_s: float | None = None  # waited because a queue after it was full, 0 to 1000
+    cpu_load: float | None = None  # cores in use by its thread, mean over the window
 
 
 @dataclass(frozen=True)

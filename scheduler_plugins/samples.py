@@ -74,6 +74,7 @@ class TaskSums:
     backpressure_ms: float | None = None
     due: float | None = None
     behind_ms: float | None = None
+    cpu_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -318,7 +319,7 @@ def _task_sums(task: int, state: TaskState, sums: Mapping[str, Mapping[Any, floa
     def known_of(name: str) -> float | None:
         return sums[name].get((task,)) if name in sums else None
 
-    waited_us = known_of("backpressure_us")
+    waited_us, cpu_us = known_of("backpressure_us"), known_of("cpu_us")
     return TaskSums(
         emitted=counted_of("emitted"),
         executed=counted_of("executed"),
@@ -328,6 +329,7 @@ def _task_sums(task: int, state: TaskState, sums: Mapping[str, Mapping[Any, floa
         backpressure_ms=None if waited_us is None else waited_us / 1000,
         due=known_of("due"),
         behind_ms=state.behind_ms,
+        cpu_ms=None if cpu_us is None else cpu_us / 1000,
     )
 
 

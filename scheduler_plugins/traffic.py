@@ -4,7 +4,7 @@ traffic only where its policy read it. Errors: TrafficNotLogged (blame: configur
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, ValuesView
 
 Pair = tuple[int, int]
 
@@ -36,11 +36,26 @@ class Traffic(Mapping[Pair, float]):
     def __len__(self) -> int:
         return len(self._read())
 
+    def values(self) -> ValuesView[float]:
+        """As of any mapping, without looking each pair up: there may be millions."""
+        return _Rates(self)
+
     def _read(self) -> Mapping[Pair, float]:
         self._was_read = True
         if self._counts is None:
             raise TrafficNotLogged("this round was logged without its traffic, which nobody read then")
         return self._counts
+
+
+class _Rates(ValuesView[float]):
+    def __init__(self, traffic: Traffic) -> None:
+        super().__init__(traffic)
+        self._traffic = traffic
+
+    def __iter__(self) -> Iterator[float]:
+        seconds = self._traffic._seconds
+        for count in self._traffic._read().values():
+            yield count / seconds
 
 
 def traffic_json(traffic: Mapping[Pair, float]) -> list[list[float]] | None:

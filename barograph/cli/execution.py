@@ -20,6 +20,7 @@ from barograph.code.refs import resolve_experiment, uncommitted_remark
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, BarographError, NotReleased, RunsFailed, Say, message_of
 from barograph.machines import holdings
 from barograph.machines.series_lease import saved_lease
+from barograph.master_libraries import fetch_libraries
 from barograph.plan.checks import check, place_of, remarks
 from barograph.plan.costs import Cost, cost_lines, usd
 from barograph.plan.durations import series_s
@@ -73,6 +74,7 @@ def software_parts() -> Mapping[str, Callable[[Say], object]]:
         "topologies (Java)": lambda tell: build_jar(TOPOLOGIES, tell),
         "scheduler bridge (Java)": lambda tell: build_jar(BRIDGE, tell),
         "Storm home": storm_home,
+        "Python packages of masters": fetch_libraries,
         "Spark's reader of Avro": _avro_jar,
         "Airflow's database": _airflow,
     }

@@ -19,6 +19,7 @@ from barograph.code.refs import code_label
 from barograph.errors import ExperimentError, RunBroken
 from barograph.machines import series_lease
 from barograph.machines import series_lease as machines_of
+from barograph.master_libraries import libraries_folder
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.checks import machine_requests, place_of, testbed_of
 from barograph.plan.events.kind import RunningWorker
@@ -136,7 +137,7 @@ class StormCluster:
         home = storm_home(log.info)
         if place_of(self.series.experiment.testbed) == "elsewhere":
             cluster.certificate(self.inventory, self.directory)
-        cluster.deploy(self.inventory, self.directory, home, {})
+        cluster.deploy(self.inventory, self.directory, home, {}, libraries=libraries_folder())
         note_deployment(self.directory, home)
 
     def reset(self, run: PlannedRun) -> None:

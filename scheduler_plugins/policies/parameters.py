@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from types import MappingProxyType, NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+Bounds = tuple[float, float]  # both allowed
 
-def check_parameters(parameters: Any) -> None:
-    """Check choices (`Literal`), flags, numbers above 0, and settings by name (`Mapping`).
+
+def check_parameters(parameters: Any, bounds: Mapping[str, Bounds] = MappingProxyType({})) -> None:
+    """Check choices (`Literal`), flags, numbers within their `bounds` or above 0, and settings by name (`Mapping`).
 
     Raises ValueError naming the field, its value, what is allowed.
     """
     hints = get_type_hints(type(parameters))
     for field in fields(parameters):
         value, hint = getattr(parameters, field.name), hints[field.name]
-        allowed = _what_is_allowed(value, hint)
+        own = bounds.get(field.name)
+        allowed = _within(value, hint, own) if own else _what_is_allowed(value, hint)
         if allowed:
             raise ValueError(f"{field.name} is {value!r}; {allowed}")
 
@@ -24,6 +28,15 @@ def check_whole_number(name: str, value: object, least: int, most: int) -> None:
     """Raises ValueError naming the field, its value, what is allowed."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise ValueError(f"{name} is {value!r}; allowed is a whole number from {least} to {most}")
+
+
+def _within(value: Any, hint: Any, bounds: Bounds) -> str:
+    """As `_what_is_allowed`; None is fine where the hint has it."""
+    may_be_none = NoneType in get_args(hint)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if (value is None and may_be_none) or (number and bounds[0] <= value <= bounds[1]):
+        return ""
+    return f"allowed is {'null, or ' if may_be_none else ''}a number from {bounds[0]:g} to {bounds[1]:g}"
 
 
 def _what_is_allowed(value: Any, hint: Any) -> str:

@@ -97,6 +97,18 @@ def test_a_master_gets_all_that_its_service_imports_and_no_simulator(
     assert done.returncode == 0, done.stderr
 
 
+def test_python_packages_come_with_the_delivery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "TOPOLOGIES", tmp_path / "barograph-topologies.jar")
+    cluster.TOPOLOGIES.write_text("jar")
+    (tmp_path / "packages" / "pymetis").mkdir(parents=True)
+    (tmp_path / "packages" / "pymetis" / "__init__.py").write_text("metis")
+    (tmp_path / "packages" / "alone.py").touch()
+    with tarfile.open(cluster.pack_delivery(tmp_path, libraries=tmp_path / "packages")) as packed:
+        names = [name for name in packed.getnames() if name.startswith("libraries/")]
+        assert names == ["libraries/alone.py", "libraries/pymetis/__init__.py"]
+        assert packed.extractfile(names[1]).read() == b"metis"  # type: ignore[union-attr]
+
+
 def test_a_runs_policy_service_comes_with_our_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = tmp_path / "tree"
     (theirs / "scheduler_plugins" / "nimbus_bridge").mkdir(parents=True)

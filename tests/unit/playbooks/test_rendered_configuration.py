@@ -242,6 +242,7 @@ def test_elsewhere_everybody_speaks_tls_with_the_service(tls_plans: dict[str, di
     environment = programs(tls_plans["master"])["program:policy-service"]["environment"]
     assert 'BAROGRAPH_SERVICE_KEY="/etc/barograph/service.key"' in environment
     assert 'BAROGRAPH_HARNESS_SHA256="harness_sha256"' in environment
+    assert 'PYTHONPATH="/opt/barograph/libraries"' in environment
 
 
 def test_on_this_box_there_is_no_certificate(plans: dict[str, dict[str, Any]]) -> None:

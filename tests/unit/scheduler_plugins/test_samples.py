@@ -200,6 +200,16 @@ def test_a_policy_sees_how_long_executors_waited_under_back_pressure() -> None:
     assert [c.executors[0].backpressure_ms_per_s for c in topology.components] == list(waited.values())
 
 
+def test_a_policy_sees_the_cpu_time_of_executors_in_cores() -> None:
+    lines = [line(SPOUT, t, 125, cpu_ms=250.0) for t in SECONDS]
+    lines += [line(BOLT, t, 100, cpu_ms=None if t < NOW - 30 else 40.0) for t in SECONDS]
+    lines += [line(SINK, t, 100) for t in SECONDS]
+    (topology,) = observe(lines).topologies
+    loads = {c.name: c.executors[0].cpu_load for c in topology.components}
+    # The bolt used 40 ms in each of the window's last 27 seconds; before, nobody knew. None: as from older workers.
+    assert loads == {"source": pytest.approx(0.25), "middle": pytest.approx(0.04 * 27 / 60), "sink": None}
+
+
 def test_a_topology_that_has_just_begun_is_waited_for() -> None:
     lines = [each for each in steady() if each["t"] <= BEGIN + 24]
     observation = observe(lines, now=BEGIN + 24)

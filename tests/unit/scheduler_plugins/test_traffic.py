@@ -14,7 +14,7 @@ from scheduler_plugins.model import Decision, Memory, Observation
 from scheduler_plugins.replay import read_rounds
 from scheduler_plugins.samples import Samples, Window
 from scheduler_plugins.service_state import ServiceState
-from scheduler_plugins.traffic import TrafficNotLogged
+from scheduler_plugins.traffic import Traffic, TrafficNotLogged
 from tests.support.rounds import PLACED, TOPOLOGY, line, request
 
 
@@ -85,6 +85,15 @@ def test_a_round_is_logged_with_its_traffic_where_the_policy_read_it(service_sta
     assert round["observation"]["topologies"][0]["traffic"] == [[5, 1, pytest.approx(15)]]
     again = reads(observation_from_log(round["observation"]), round["memory"])
     assert again.reason == round["decision"]["reason"]
+
+
+def test_rates_come_all_at_once_too_and_are_read_by_that() -> None:
+    traffic = Traffic({(1, 2): 30, (2, 3): 15}, 10.0)
+    assert traffic.is_unread
+    assert list(traffic.values()) == [3.0, 1.5] == [traffic[pair] for pair in traffic]
+    assert len(traffic.values()) == 2 and not traffic.is_unread
+    with pytest.raises(TrafficNotLogged):
+        list(Traffic(None).values())
 
 
 def test_a_policy_that_did_not_read_it_leaves_none_and_no_other_is_given_an_empty_one(

@@ -67,15 +67,19 @@ def topologies(draw: st.DrawFn, topology_id: str) -> Topology:
         first += len(tasks)
         executors = executor_ranges(tasks, draw(st.integers(1, len(tasks))))
         kind = "system" if name.startswith("__") else "bolt" if name in fed else "spout"
-        mine = tuple(Executor(a, b) for a, b in executors)
+        loads = st.sampled_from([0.0, 0.1, 0.1, 0.4])
+        mine = tuple(Executor(a, b, cpu_load=draw(loads)) for a, b in executors)
         components.append(Component(name, kind, tasks, mine, draw(rate), draw(rate), queue=draw(rate)))  # type: ignore[arg-type]
     declared = tuple(Edge(s, "default", t, "shuffle", draw(st.none() | rate)) for s, t in edges)
-    return Topology(topology_id, topology_id, draw(st.integers(1, 8)), tuple(components), declared)
+    tasks = st.integers(1, first - 1)
+    traffic = draw(st.dictionaries(st.tuples(tasks, tasks), rate, max_size=12))
+    return Topology(topology_id, topology_id, draw(st.integers(1, 8)), tuple(components), declared, traffic=traffic)
 
 
 @st.composite
 def observations(draw: st.DrawFn, kind: str) -> Observation:
-    """Topologies as Storm would have placed them, a part of their executors without a slot, and maybe an event."""
+    """Topologies as Storm would have placed them, a part of their executors without a slot, and maybe an event. `hold`:
+    the policy may act by itself."""
     machines = draw(machine_sets())
     joined = tuple(draw(st.sets(st.sampled_from([m.name for m in machines])))) if kind == "scale_out" else ()
     before = [replace(m, alive=True) for m in machines if m.name not in joined]
@@ -90,12 +94,13 @@ def observations(draw: st.DrawFn, kind: str) -> Observation:
         fresh = draw(st.integers(0, 5)) == 0
         kept = {} if fresh else {t: s for t, s in placement.items() if s.machine not in lost}
         placed.append(replace(shape, placement=kept))
-    for number, shape in enumerate(placed if kind == "none" else ()):
+    for number, shape in enumerate(placed if kind in ("none", "hold") else ()):
         placed[number] = maybe_under_way(draw, shape, placed, machines)
-    event = ScaleEvent("e1", kind, joined, draw(st.integers(0, 7)) if kind == "scale_in" else 0)  # type: ignore[arg-type]
-    return Observation(
-        0.0, machines, tuple(placed), draw(st.sampled_from([1.0, 1.0, None])), event if kind != "none" else None
-    )
+    leave = draw(st.integers(0, 7)) if kind == "scale_in" else 0
+    event = None if kind in ("none", "hold") else ScaleEvent("e1", kind, joined, leave)  # type: ignore[arg-type]
+    may_act = kind == "hold" and not any(unplaced_tasks(each) for each in placed if not each.rebalancing)
+    age_s = draw(st.sampled_from([1.0, 1.0, None]))
+    return Observation(0.0, machines, tuple(placed), age_s, event, may_act)
 
 
 def maybe_under_way(
@@ -154,7 +159,9 @@ def check_release(observation: Observation, decision: Decision) -> None:
         assert set(decision.release) < alive
 
 
-@pytest.mark.parametrize(("name", "kind"), [(n, k) for n in OURS for k in ("none", *sorted(POLICIES[n].events))])
+@pytest.mark.parametrize(
+    ("name", "kind"), [(n, k) for n in OURS for k in ("none", "hold", *sorted(POLICIES[n].events))]
+)
 @FORTY
 @given(data=st.data())
 def test_a_driver_can_carry_out_what_a_policy_answers(name: str, kind: str, data: st.DataObject) -> None:

@@ -1,0 +1,185 @@
+"""METIS' own files: graphs and partitions (METIS 5 manual, 4.1).
+
+A graph's first line is `vertices edges [fmt [ncon]]`; lines that begin with % are comments. The three digits of fmt say
+whether vertices have sizes, whether they have weights (`ncon` of them), and whether edges have weights. Then a line a
+vertex: its size, its weights, and its neighbours, counted from 1, each with the edge's weight. Every edge stands in the
+lines of both its vertices, maybe with different weights. A partition is a line a vertex, the number of its part.
+
+Errors: ExperimentError (configuration), naming file and line, what is there, what is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from barograph.errors import ExperimentError
+from scheduler_plugins.policies.communication import Flags, Integers, Pairs
+
+CUT_SHORT = "is the file cut short?"
+
+
+@dataclass(frozen=True, eq=False)
+class GraphFile:
+    """`pairs`: from each vertex to each neighbour of its line, by the weight there (1 where there is none).
+
+    `vertex_weights`: vertices × constraints; 1 where there are none. Vertices are counted from 0.
+    """
+
+    vertices: int
+    edges: int
+    pairs: Pairs
+    vertex_weights: Integers
+    vertex_sizes: Integers | None
+
+
+@dataclass(frozen=True)
+class _Header:
+    vertices: int
+    edges: int
+    has_sizes: bool
+    weights: int  # of a vertex
+    has_edge_weights: bool
+
+    def before_neighbours(self) -> int:
+        """How many numbers of a line come before its neighbours."""
+        return self.has_sizes + self.weights
+
+
+@dataclass(frozen=True, eq=False)
+class _Numbers:
+    """What stands in the vertices' lines: `values` one after the other, `lengths` of each line."""
+
+    path: Path
+    lines: Sequence[int]  # number of each vertex's line in the file
+    values: Integers
+    lengths: Integers
+
+    def refuse(self, is_wrong: Flags, vertices: Integers, what: str, seen: Integers, allowed: str) -> None:
+        """Raise for the first that is wrong, by its vertex's line."""
+        if is_wrong.any():
+            first = int(np.argmax(is_wrong))
+            line = self.lines[int(vertices[first])]
+            raise ExperimentError(f"{self.path}, line {line}: {what} {int(seen[first])}; {allowed}")
+
+
+def read_graph(path: Path) -> GraphFile:
+    numbered = [(n, text) for n, text in enumerate(_lines(path), start=1) if not text.lstrip().startswith("%")]
+    while numbered and not numbered[0][1].strip():
+        numbered.pop(0)
+    if not numbered:
+        raise ExperimentError(f"{path} has no header; a graph begins with: vertices edges [fmt [ncon]]")
+    header = _header(path, *numbered[0])
+    mine, rest = numbered[1 : 1 + header.vertices], numbered[1 + header.vertices :]
+    if len(mine) < header.vertices:
+        found = f"the header says {header.vertices} vertices, and lines of {len(mine)} follow"
+        raise ExperimentError(f"{path}: {found}; {CUT_SHORT}")
+    for number, text in rest:
+        if text.strip():
+            found = f"line {number}: more than the {header.vertices} vertices of the header"
+            raise ExperimentError(f"{path}, {found}; is the header of another graph?")
+    return _graph(header, _numbers(path, mine))
+
+
+def read_partition(path: Path, vertices: int, parts: int) -> Integers:
+    """The part of each vertex, all below `parts`."""
+    found = [(number, text.strip()) for number, text in enumerate(_lines(path), start=1) if text.strip()]
+    values = _numbers(path, found)
+    if (values.lengths != 1).any():
+        line = values.lines[int(np.argmax(values.lengths != 1))]
+        raise ExperimentError(f"{path}, line {line}: several numbers; a partition has one a line, the vertex's part")
+    if len(found) != vertices:
+        raise ExperimentError(
+            f"{path} has {len(found)} parts and the graph {vertices} vertices; give its own partition"
+        )
+    wrong = (values.values < 0) | (values.values >= parts)
+    allowed = f"allowed are 0 to {parts - 1}, as --parts is {parts}"
+    values.refuse(wrong, np.arange(vertices), "part", values.values, allowed)
+    return values.values
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="ascii").splitlines()
+    except OSError as error:
+        raise ExperimentError(f"{path}: {error.strerror}; give a file of METIS") from error
+    except UnicodeDecodeError as error:
+        raise ExperimentError(f"{path} is no text at byte {error.start}; METIS' files are numbers in lines") from error
+
+
+def _header(path: Path, number: int, text: str) -> _Header:
+    where, words = f"{path}, line {number}: the header", text.split()
+    if not (2 <= len(words) <= 4 and all(word.isdigit() for word in words)):
+        raise ExperimentError(f"{where} is {text.strip()!r}; allowed is: vertices edges [fmt [ncon]], whole numbers")
+    vertices, edges = int(words[0]), int(words[1])
+    fmt = words[2].zfill(3) if len(words) > 2 else "000"
+    if len(fmt) != 3 or set(fmt) - {"0", "1"}:
+        raise ExperimentError(f"{where} has the fmt {words[2]}; allowed are three digits 0 or 1, such as 011")
+    weights = int(words[3]) if len(words) > 3 else 1
+    if weights < 1 or (fmt[1] == "0" and weights > 1):
+        allowed = "1 or more" if fmt[1] == "1" else f"none, as its fmt {fmt} has no vertex weights"
+        raise ExperimentError(f"{where} has the ncon {weights}; allowed is {allowed}")
+    if vertices < 1:
+        raise ExperimentError(f"{where} says {vertices} vertices; allowed is 1 or more")
+    return _Header(vertices, edges, fmt[0] == "1", weights if fmt[1] == "1" else 0, fmt[2] == "1")
+
+
+def _numbers(path: Path, numbered: Sequence[tuple[int, str]]) -> _Numbers:
+    values: list[int] = []
+    lengths = []
+    for number, text in numbered:
+        words = text.split()
+        try:
+            values += map(int, words)
+        except ValueError as error:
+            wrong = next(word for word in words if not word.lstrip("+-").isdigit())
+            raise ExperimentError(f"{path}, line {number}: {wrong!r} is no whole number") from error
+        lengths.append(len(words))
+    lines = [number for number, _ in numbered]
+    try:
+        return _Numbers(path, lines, np.array(values, dtype=np.int64), np.array(lengths, dtype=np.int64))
+    except OverflowError as error:
+        raise ExperimentError(f"{path} has a number above {2**63 - 1}; METIS' are smaller") from error
+
+
+def _graph(header: _Header, numbers: _Numbers) -> GraphFile:
+    head, step = header.before_neighbours(), 2 if header.has_edge_weights else 1
+    each = "a neighbour and a weight each" if step == 2 else "neighbours"
+    is_wrong = (numbers.lengths < head) | ((numbers.lengths - head) % step != 0)
+    every = np.arange(header.vertices)
+    numbers.refuse(is_wrong, every, "so many numbers:", numbers.lengths, f"allowed are {head} and then {each}")
+    rows = np.repeat(every, numbers.lengths)
+    place = np.arange(len(numbers.values)) - (np.cumsum(numbers.lengths) - numbers.lengths)[rows]
+    heads = numbers.values[place < head].reshape(header.vertices, head)
+    numbers.refuse((heads < 0).ravel(), np.repeat(every, head), "weight or size", heads.ravel(), "allowed is 0 or more")
+    sources, entries = rows[place >= head][::step], numbers.values[place >= head]
+    targets = entries[::step] - 1
+    weights = entries[1::2] if header.has_edge_weights else np.ones(len(targets), np.int64)
+    numbers.refuse(weights < 1, sources, "edge weight", weights, "allowed is 1 or more")
+    _check_edges(header, numbers, sources, targets)
+    vertex_weights = heads[:, header.has_sizes :] if header.weights else np.ones((header.vertices, 1), np.int64)
+    sizes = heads[:, 0] if header.has_sizes else None
+    pairs = Pairs(sources, targets, weights.astype(np.float64))
+    return GraphFile(header.vertices, header.edges, pairs, vertex_weights, sizes)
+
+
+def _check_edges(header: _Header, numbers: _Numbers, sources: Integers, targets: Integers) -> None:
+    count = header.vertices
+    is_wrong = (targets < 0) | (targets >= count)
+    numbers.refuse(is_wrong, sources, "neighbour", targets + 1, f"allowed are 1 to {count}")
+    numbers.refuse(sources == targets, sources, "a vertex is its own neighbour,", targets + 1, "leave that out")
+    keys = sources * count + targets
+    order = np.argsort(keys, kind="stable")
+    again = np.concatenate(([False], keys[order][1:] == keys[order][:-1]))[: len(keys)]
+    numbers.refuse(
+        again, sources[order], "twice the neighbour", targets[order] + 1, "allowed is once, with all its weight"
+    )
+    is_alone = ~np.isin(targets * count + sources, keys)
+    there = "whose line does not have this vertex; an edge stands in both lines"
+    numbers.refuse(is_alone, sources, "neighbour", targets + 1, there)
+    if len(keys) != 2 * header.edges:
+        found = f"the header says {header.edges} edges, so {2 * header.edges} neighbours; the lines have {len(keys)}"
+        raise ExperimentError(f"{numbers.path}: {found}; {CUT_SHORT}")

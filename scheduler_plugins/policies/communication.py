@@ -1,0 +1,103 @@
+"""Communication graphs as arrays: directed traffic between vertices, the undirected graph that METIS partitions, and
+what a partition lets through (MP III-C).
+
+METIS wants each edge in the rows of both its ends with one weight: weights of both directions are added up. Pairs
+without a positive, finite rate, and what a vertex sends to itself, are no edges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """`rates[i]` tuples/s (or messages) from vertex `sources[i]` to `targets[i]`; a pair may come several times."""
+
+    sources: Integers
+    targets: Integers
+    rates: Numbers
+
+    def crossing(self, parts: Integers) -> float:
+        """What goes from one part to another: MP's cost function, with directed weights."""
+        return float(self.rates[parts[self.sources] != parts[self.targets]].sum())
+
+    def total(self) -> float:
+        return float(self.rates.sum())
+
+    def processed(self, vertices: int) -> Numbers:
+        """What each vertex sends and receives: MP's weight of a vertex."""
+        sent = np.bincount(self.sources, self.rates, vertices)
+        received = np.bincount(self.targets, self.rates, vertices)
+        return (sent + received).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class CommunicationGraph:
+    """Undirected: the neighbours of vertex v are `neighbours[starts[v]:starts[v + 1]]`, ascending.
+
+    `edge_weights`: of each neighbour, both directions together. `vertex_weights`: what parts share evenly.
+    `vertex_sizes`: what a vertex costs each part that needs it; None: 1 each. METIS is not given them (partition.py).
+    """
+
+    starts: Rows  # vertices + 1
+    neighbours: Rows  # 2 * edges
+    edge_weights: Numbers  # 2 * edges
+    vertex_weights: Numbers  # vertices
+    vertex_sizes: Integers | None = None  # vertices
+
+    def rows(self) -> Integers:
+        """The vertex in whose row each neighbour stands."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    def volume(self, parts: Integers, count: int) -> int:
+        """METIS' total communication volume: of each vertex, its size for each other part that has a neighbour."""
+        rows = self.rows()
+        others = parts[self.neighbours]
+        outside = others != parts[rows]
+        needing = np.unique(rows[outside] * count + others[outside]) // count
+        return len(needing) if self.vertex_sizes is None else int(self.vertex_sizes[needing].sum())
+
+
+def load_imbalance(weights: Numbers, parts: Integers, count: int) -> float:
+    """The heaviest part's weight over the mean of all `count` parts (MP III-C: loadImba); 1.0 where nothing weighs."""
+    of_parts = np.bincount(parts, weights, count)
+    return float(of_parts.max() / of_parts.mean()) if of_parts.sum() > 0 else 1.0
+
+
+def graph_of_pairs(pairs: Pairs, vertex_weights: Numbers, vertex_sizes: Integers | None = None) -> CommunicationGraph:
+    count = len(vertex_weights)
+    low, high = np.minimum(pairs.sources, pairs.targets), np.maximum(pairs.sources, pairs.targets)
+    is_edge = (low != high) & (pairs.rates > 0) & np.isfinite(pairs.rates)
+    low, high, rates = (column[is_edge] for column in (low, high, pairs.rates))
+    keys = low * count + high
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1]))[: len(keys)])
+    weights = np.add.reduceat(rates[order], first) if len(first) else rates
+    edges = order[first]
+    return _with_both_directions(low[edges], high[edges], weights, vertex_weights, vertex_sizes)
+
+
+def _with_both_directions(
+    low: Integers, high: Integers, weights: Numbers, vertex_weights: Numbers, vertex_sizes: Integers | None
+) -> CommunicationGraph:
+    """Of edges in the order of (low, high): a row has its lower neighbours first, then the higher ones."""
+    count, edges = len(vertex_weights), np.arange(len(low))
+    lower, higher = np.bincount(high, minlength=count), np.bincount(low, minlength=count)
+    starts = np.concatenate(([0], np.cumsum(lower + higher)))
+    neighbours, edge_weights = np.empty(2 * len(low), np.int32), np.empty(2 * len(low))
+    to_higher = edges + (starts[:-1] + lower - (np.cumsum(higher) - higher))[low]
+    neighbours[to_higher], edge_weights[to_higher] = high, weights
+    by_high = np.argsort(high, kind="stable")
+    to_lower = edges + (starts[:-1] - (np.cumsum(lower) - lower))[high[by_high]]
+    neighbours[to_lower], edge_weights[to_lower] = low[by_high], weights[by_high]
+    return CommunicationGraph(starts.astype(np.int32), neighbours, edge_weights, vertex_weights, vertex_sizes)

@@ -1,0 +1,189 @@
+"""How long METIS and greedy take on topologies of ten thousand to a million tasks, beside the bare METIS call.
+
+    python -m tests.calibration.partition_bench --tasks 10000,100000 --parts 10,80
+
+A topology of eight stages, a task an executor; each task sends to five of the next stage. The observation is as the
+policy service makes it: a mapping with an entry a pair. `bare METIS` gets the graph that the policy makes, with its
+weights, and nothing else is timed. `graph`: from the observation to that graph; `partition`: METIS with what it is
+given; `whole decision` also matches labels and writes the placement. CPU seconds; each line a process of its own, whose
+peak is beside what it held before (the observation, or the graph).
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from random import Random
+from typing import TYPE_CHECKING
+
+from scheduler_plugins.model import Component, Edge, Executor, Machine, Observation, ScaleEvent, Slot, Topology
+from scheduler_plugins.traffic import Pair, Traffic
+from tests.calibration.comparisons import markdown_table
+
+if TYPE_CHECKING:
+    from scheduler_plugins.policies.traffic_placement import PlacedTopology
+
+STAGES, RECEIVERS = 8, 5
+WINDOW_S = 60.0
+GREEDY_AT_MOST = 100_000  # tasks, unless asked for more
+Measured = tuple[float, float, float]  # CPU seconds, MB before, MB at the peak
+
+
+def observation_of(tasks: int, parts: int) -> Observation:
+    """Placed round robin; every task exchanges with five of the next stage, four of which are its neighbours."""
+    width, random = tasks // STAGES, Random(1)
+    hosts = tuple(Machine(f"m{n}", f"id-{n:03}", (6700,), cores=1e6) for n in range(1, parts + 1))
+    slots = [Slot(host.name, 6700) for host in hosts]
+    counts: dict[Pair, float] = {}
+    for stage in range(STAGES - 1):
+        for at in range(width):
+            near = [(at + step) % width for step in range(RECEIVERS - 1)]
+            for target in (*near, random.randrange(width)):
+                counts[1 + stage * width + at, 1 + (stage + 1) * width + target] = random.randrange(60, 6000)
+    components = tuple(_component(stage, width) for stage in range(STAGES))
+    edges = tuple(Edge(f"stage_{n}", "default", f"stage_{n + 1}", "fields", 1.0) for n in range(STAGES - 1))
+    placement = {task: slots[task % parts] for task in range(1, 1 + STAGES * width)}
+    topology = Topology("t-1", "t", parts, components, edges, placement, traffic=Traffic(counts, WINDOW_S))
+    return Observation(0.0, hosts, (topology,), 1.0, ScaleEvent("e1", "reschedule"))
+
+
+def _component(stage: int, width: int) -> Component:
+    tasks = tuple(range(1 + stage * width, 1 + (stage + 1) * width))
+    executors = tuple(Executor(task, task, cpu_load=0.01) for task in tasks)
+    return Component(f"stage_{stage}", "bolt" if stage else "spout", tasks, executors, 1.0, 1.0)
+
+
+def bare_metis(tasks: int, parts: int) -> Measured:
+    """The call alone, with arrays that are there."""
+    import pymetis
+
+    from scheduler_plugins.policies.partition import OBJECTIVES, whole_weights
+
+    placed = _placed(observation_of(tasks, parts))
+    graph = placed.graph(placed.busy(), placed.processed)
+    weights, edges = whole_weights(graph.vertex_weights), whole_weights(graph.edge_weights)
+    adjacency = pymetis.CSRAdjacency(graph.starts, graph.neighbours)
+    options = pymetis.Options(objtype=OBJECTIVES["cut"], ufactor=30, seed=0)
+
+    def call() -> None:
+        pymetis.part_graph(parts, adjacency, vweights=weights, eweights=edges, recursive=False, options=options)
+
+    return _measured(call)
+
+
+def graph_alone(tasks: int, parts: int) -> Measured:
+    observation = observation_of(tasks, parts)
+
+    def build() -> None:
+        placed = _placed(observation)
+        placed.graph(placed.busy(), placed.processed)
+
+    return _measured(build)
+
+
+def graph_and_partition(tasks: int, parts: int) -> Measured:
+    from scheduler_plugins.policies.partition import MetisOptions, metis_parts
+
+    observation = observation_of(tasks, parts)
+
+    def build_and_cut() -> None:
+        placed = _placed(observation)
+        metis_parts(placed.graph(placed.busy(), placed.processed), parts, MetisOptions("cut"))
+
+    return _measured(build_and_cut)
+
+
+def whole_decision(tasks: int, parts: int) -> Measured:
+    return _decision("metis", {"objective": "cut"}, tasks, parts)
+
+
+def whole_decision_vol(tasks: int, parts: int) -> Measured:
+    return _decision("metis", {"objective": "vol"}, tasks, parts)
+
+
+def greedy_decision(tasks: int, parts: int) -> Measured:
+    return _decision("greedy", {"no_room": "least_loaded"}, tasks, parts)
+
+
+def _decision(policy: str, parameters: Mapping[str, str], tasks: int, parts: int) -> Measured:
+    from scheduler_plugins.policies import bind
+
+    observation, decide = observation_of(tasks, parts), bind(policy, parameters)
+    decided: list[str] = []
+    found = _measured(lambda: decided.append(decide(observation, {}).reason))
+    if "tuples between machines" not in decided[0]:
+        raise SystemExit(f"{policy} decided nothing: {decided[0]}")
+    return found
+
+
+def _placed(observation: Observation) -> PlacedTopology:
+    from scheduler_plugins.policies.traffic_placement import placed_topology
+
+    return placed_topology(observation.topologies[0], observation.machines, ())
+
+
+def _measured(work: Callable[[], object]) -> Measured:
+    before, begun = _peak_mb(), time.process_time()
+    work()
+    return time.process_time() - begun, before, _peak_mb()
+
+
+def _peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+LINES: Mapping[str, Callable[[int, int], Measured]] = {
+    "bare METIS, cut": bare_metis,
+    "graph": graph_alone,
+    "graph and partition": graph_and_partition,
+    "whole decision, cut": whole_decision,
+    "whole decision, vol": whole_decision_vol,
+    "whole decision, greedy": greedy_decision,
+}
+
+
+def in_a_process(work: Callable[[int, int], Measured], tasks: int, parts: int) -> Measured:
+    """Alone, so that its peak is its own; the import of numpy and METIS is not in it."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        pool.submit(_warm_up, work).result()
+        return pool.submit(work, tasks, parts).result()
+
+
+def _warm_up(work: Callable[[int, int], Measured]) -> None:
+    work(800, 4)
+
+
+def rows_of(tasks: int, parts: int, greedy_at_most: int) -> list[list[str]]:
+    bare_s = 0.0
+    rows = []
+    for name, work in LINES.items():
+        if work is greedy_decision and tasks > greedy_at_most:
+            continue
+        seconds, before, peak = in_a_process(work, tasks, parts)
+        bare_s = bare_s or seconds
+        ratio = f"{seconds / bare_s:.2f}"
+        rows.append([f"{tasks:,}", str(parts), name, f"{seconds:.2f}", ratio, f"{before:,.0f}", f"{peak:,.0f}"])
+    return rows
+
+
+def _numbers(text: str) -> Sequence[int]:
+    return [int(word) for word in text.split(",")]
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--tasks", type=_numbers, default=[10_000, 100_000, 1_000_000])
+    options.add_argument("--parts", type=_numbers, default=[10, 80])
+    options.add_argument("--greedy", type=int, default=GREEDY_AT_MOST, help="with at most so many tasks")
+    given = options.parse_args()
+    headings = ["tasks", "parts", "", "CPU, s", "× bare METIS", "MB before", "MB at the peak"]
+    rows = [row for tasks in given.tasks for parts in given.parts for row in rows_of(tasks, parts, given.greedy)]
+    print(markdown_table("Partitions of communication graphs", headings, rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""`barograph partition`: methods side by side, on a small graph and on those that the paper's authors published."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph import cli
+
+# Communication graphs of the paper's authors, which are no part of this repository.
+PUBLISHED = Path(os.environ.get("BAROGRAPH_PAPER_DATA") or Path(__file__).parents[5] / "shared" / "data") / "metis"
+
+# Two rings of four that one edge joins; the edges 1–2 and 5–6 weigh ten times as much as the others.
+RINGS = """% two rings
+8 9 001
+2 10 4 1 5 1
+1 10 3 1
+2 1 4 1
+3 1 1 1
+6 10 8 1 1 1
+5 10 7 1
+6 1 8 1
+7 1 5 1
+"""
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Path:
+    path = tmp_path / "rings.graph"
+    path.write_text(RINGS)
+    return path
+
+
+def compared(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, dict[str, Any]]:
+    """By method."""
+    assert cli.main(["partition", *words, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["v"] == 1
+    return {each["method"]: each for each in document["methods"]}
+
+
+def test_each_method_has_a_line(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (graph.parent / "own.part").write_text("0\n0\n0\n0\n1\n1\n1\n1\n")
+    found = compared(capsys, str(graph), "--parts", "2", "--partition", str(graph.parent / "own.part"))
+    assert list(found) == ["METIS vol", "METIS cut", "greedy", "round robin", "given"]
+    share = 100 * 1 / 27  # of one edge of weight 1 in 27
+    own = {name: value for name, value in found["given"].items() if name != "method"}
+    assert own == {"crossing_percent": pytest.approx(share), "volume": 2, "imbalance": 1.0, "seconds": None}
+    assert found["METIS cut"]["crossing_percent"] == found["METIS vol"]["crossing_percent"] == pytest.approx(share)
+    assert found["round robin"]["crossing_percent"] == pytest.approx(100 * 26 / 27)
+    assert all(each["seconds"] >= 0 for each in found.values() if each["seconds"] is not None)
+
+
+def test_a_table_says_what_the_graph_is(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["partition", str(graph), "--parts", "4", "--objective", "cut"]) == 0
+    first, head, *rows = capsys.readouterr().out.splitlines()
+    assert first.endswith("rings.graph: 8 vertices, 9 edges, 4 parts")
+    assert head.split() == ["method", "crossing,", "%", "volume", "imbalance", "seconds"]
+    assert [row.split("  ")[0] for row in rows if row] == ["METIS cut", "greedy", "round robin"]
+
+
+def test_without_pymetis_the_others_have_their_lines(
+    graph: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+    assert cli.main(["partition", str(graph), "--parts", "2"]) == 0
+    shown = capsys.readouterr()
+    assert "METIS" not in shown.out and "round robin" in shown.out
+    assert "note: without METIS vol: the Python that decides has no pymetis" in shown.err
+
+
+def test_sizes_of_vertices_count_in_the_volume_and_a_note_says_that_metis_has_them_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, own = tmp_path / "sizes.graph", tmp_path / "own.part"
+    path.write_text("3 2 100\n5 2\n7 1 3\n9 2\n")
+    own.write_text("0\n0\n1\n")
+    assert cli.main(["partition", str(path), "--parts", "2", "--partition", str(own), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["methods"][-1]["volume"] == 7 + 9
+    assert "METIS is called without the vertices' sizes" in shown.err
+
+
+def test_where_greedy_gives_up_the_line_says_what_was_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    heavy = tmp_path / "heavy.graph"
+    heavy.write_text("4 3 010\n90 2\n1 1 3\n1 2 4\n1 3\n")
+    assert cli.main(["partition", str(heavy), "--parts", "2"]) == 0
+    shown = capsys.readouterr()
+    assert "greedy, no_room least_loaded" in shown.out
+    assert "note: greedy, as published, gives up (no worker takes one more executor with a load of 90.000" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--parts", "9"), "--parts is 9 of"),
+        (("--parts", "1"), "allowed are 2 to 8, the number of vertices"),
+        (("--parts", "2", "--imbalance", "1"), "--imbalance is 1; allowed are 1.001 to 100"),
+        (("--parts", "2", "--seed", "-1"), "--seed is -1; allowed are 0 to"),
+        (("--parts", "2", "--partition", "none"), "none: No such file or directory"),
+    ],
+)
+def test_wrong_words_end_with_2(
+    words: tuple[str, ...], said: str, graph: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["partition", str(graph), *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the authors' graphs are not on this machine")
+@pytest.mark.parametrize(
+    ("name", "parts", "theirs", "imbalance", "round_robin"),
+    [
+        ("opengov_year", 12, 35.93, 1.031, 94.12),
+        ("opengov_month_01", 12, 36.93, 1.036, 93.54),
+        ("storm-scheduler", 20, 80.28, 1.184, 69.83),
+    ],
+)
+def test_the_authors_graphs_and_partitions(
+    name: str, parts: int, theirs: float, imbalance: float, round_robin: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their numbers were added up from the files by awk."""
+    graph, given = PUBLISHED / f"{name}.graph", PUBLISHED / f"{name}.part.{parts}"
+    found = compared(capsys, str(graph), "--parts", str(parts), "--partition", str(given))
+    crossing = {method: each["crossing_percent"] for method, each in found.items()}
+    assert crossing["given"] == pytest.approx(theirs, abs=0.01)
+    assert found["given"]["imbalance"] == pytest.approx(imbalance, abs=0.001)
+    assert crossing["round robin"] == pytest.approx(round_robin, abs=0.01)
+    assert crossing["METIS cut"] < 0.5 * crossing["given"]
