@@ -11,8 +11,9 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.errors import SeriesError
 from analysis.record import small_tables
-from analysis.record.files import RunPaths, SeriesPaths, is_complete, read_json, write_json_atomic
+from analysis.record.files import RAW_SUFFIXES, RunPaths, SeriesPaths, is_complete, read_json, write_json_atomic
 from analysis.record.simulated import date_s
 from analysis.record.small_tables import Row
 
@@ -79,6 +80,50 @@ def analyse_sweep(sweep_dir: Path, master: str = "local[*]", *, jars: Sequence[P
 
     analyse_runs(sweep_dir, master, jars=jars)
     return sweep_page.write(SeriesPaths(sweep_dir))
+
+
+def communication_graph(
+    series_dir: Path, run_id: str, target: Path, master: str = "local[*]", *, part: tuple[str, str] | None = None,
+    topology: str | None = None, jars: Sequence[Path] = (),
+) -> tuple[int, int]:  # fmt: skip
+    """Write what the tasks of a run sent each other as a METIS graph file; how many tasks and edges it has.
+
+    `part`: an event's id and the side of it whose steady part is meant; None: the whole run. `topology`: which one, of
+    several. Raises SeriesError for a run or topology that is not there, or without traffic.
+    """
+    from analysis import session
+    from analysis.ingest import tables
+    from analysis.metrics import build
+    from analysis.metrics import communication_graph as graph
+
+    paths = SeriesPaths(series_dir)
+    with session.shared_session(master, paths.raw_bytes(), session.jar_settings(jars)) as spark:
+        at = build.TableAccess(spark, paths)
+        unit = _unit(at.units.topologies, run_id, topology, series_dir)
+        files = [file for file in sorted(paths.run(run_id).workers.glob("*")) if file.suffix in RAW_SUFFIXES]
+        traffic = at.view(tables.worker_lines(spark, files), "traffic_samples")
+        traffic = traffic.where(traffic["run_id"] == unit)
+        if part is not None:
+            traffic = graph.in_part(traffic, at.read("intervals"), at.read("scale_events"), part)
+        sent = graph.sent_tuples(traffic).persist()
+        try:
+            found = graph.arrays(sent, at.read("components"), unit)
+        finally:
+            sent.unpersist()
+    graph.write(found, target, f"{series_dir.name}/{unit}")
+    return len(found.tasks), found.edge_count
+
+
+def _unit(topologies: Mapping[str, Sequence[str]], run_id: str, topology: str | None, series_dir: Path) -> str:
+    if run_id not in topologies:
+        known = ", ".join(sorted(topologies)) or "none: it has no tables yet"
+        raise SeriesError(f"{series_dir} has no run {run_id!r}; there are {known}")
+    names = topologies[run_id]
+    if topology is None and len(names) == 1:
+        return small_tables.unit_of(run_id, names[0])
+    if topology is None or topology not in names:
+        raise SeriesError(f"{run_id}: topology is {topology!r}; allowed: {', '.join(names)}")
+    return small_tables.unit_of(run_id, topology)
 
 
 def family_report(

@@ -1,8 +1,9 @@
 """Whether a claim can come out in an experiment at all (decision 0035): where its number can lie there, by what is
 known before a run, against the claim's region. Pure.
 
-Two bounds. Of a time of convergence: on a series that is level from the start, without any event, the definition takes
-as long as noise makes it; none takes longer than the watch. Of throughput: the closed form of components that wait
+Rates over a time that is not watched have no number at all. Beside that there are two bounds. Of a time of convergence:
+on a series that is level from the start, without any event, the definition takes as long as noise makes it; none takes
+longer than the watch. Of throughput: the closed form of components that wait
 (analysis.claims.capacity); of components that burn CPU it says nothing, because they compete for cores and can both
 lose and win by where they are placed. Times at zero have no bound: a variant without any is 100 % below whatever the
 other has.
@@ -24,6 +25,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from analysis.claims import capacity
 from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT
 from analysis.claims.statements import RATIOS, Claim, Kind, Region
+from analysis.metrics.communication_costs import PUBLISHED_S
 from analysis.metrics.convergence import DEFINITIONS, Windows, post_scale
 from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.metrics.steadiness import WINDOW_S
@@ -38,6 +40,8 @@ Spec = Mapping[str, Any]
 # None of these ever changes how many executors a component has.
 KEEP_EXECUTORS = frozenset({"even", "round_robin", "storm", *topology_aware.STRATEGIES})
 SCALE_EVENTS = ("scale_out", "scale_in")
+PUBLISHED = "published_"  # what the names of rates as MP counts them begin with
+SLACK_S = 2.0  # of a watch: its last window is whole where lines go on a second longer
 TOLERANCE = 1e-9
 
 
@@ -147,10 +151,26 @@ class Attainable:
 def reason_not_testable(claim: Claim, spec: Spec) -> str | None:
     """Why a claim about runs cannot come out in this experiment, and what would be needed; None: it can, for all that
     is known."""
+    if short := _too_short(claim, spec):
+        return short
     found = attainable(claim, spec)
     if found is None or found.reaches(claim.region):
         return None
     return found.out_of_reach(claim.region)
+
+
+def _too_short(claim: Claim, spec: Spec) -> str | None:
+    """Rates as MP counts them are of a fixed time after the event; of a shorter watch there are none."""
+    known = _read(spec)
+    if known is None or not claim.metric.startswith(PUBLISHED):
+        return None
+    longest_s = _watch_s(claim, known)[1]
+    if longest_s >= PUBLISHED_S + SLACK_S:
+        return None
+    return (
+        f"{claim.metric} is of {PUBLISHED_S:g} s after the event, and the watch ends after {longest_s:g} s. Needed:"
+        f" after_floor_s and horizon_s of {PUBLISHED_S + SLACK_S:g} or more"
+    )
 
 
 def reason_derived(claim: Claim, members: Sequence[Claim], specs: Mapping[str, Sequence[Spec]]) -> str | None:
@@ -441,6 +461,8 @@ def _blocks_text(blocks: int | None) -> str:
 
 def _early_end(claim: Claim, spec: _Spec) -> str:
     floor_s, horizon_s = _watch_s(claim, spec)
+    if claim.metric.startswith(PUBLISHED) and floor_s < PUBLISHED_S + SLACK_S <= horizon_s:
+        return f"the watch may end after {floor_s:g} s, and what is published is of {PUBLISHED_S:g} s"
     if not claim.metric.startswith(CONVERGENCE) or floor_s >= horizon_s:
         return ""
     return (

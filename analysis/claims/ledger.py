@@ -18,7 +18,8 @@ from typing import Any
 from analysis.claims import rules
 from analysis.claims.exact import judge_exact
 from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT, BlockId, Conditions, Key, LedgerRow, Value
-from analysis.claims.statements import FAMILIES, Claim, Kind, load_claims
+from analysis.claims.statements import Claim, Kind, load_claims
+from analysis.claims.sweep_rows import row_without_sweep, with_sweeps
 from analysis.errors import RecordError
 from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.record import small_tables
@@ -26,18 +27,24 @@ from analysis.record.event_timeline import WHOLE_CLUSTER, event_id_of
 from analysis.record.files import SeriesPaths, read_json
 from analysis.record.simulated import is_of_testbed
 from analysis.record.small_tables import Row, rows
+from analysis.record.sweep_record import is_sweep, newest_sweeps
 from analysis.stats import inference
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
 
 
-def evaluate(series_dirs: Sequence[Path | str], family: str = "stela") -> list[LedgerRow]:
-    """The ledger of a family over any number of analysed series; repetitions of the same experiment are pooled."""
-    return judge_all(load_claims(family), conditions([SeriesPaths(Path(folder)) for folder in series_dirs]))
+def evaluate(series_dirs: Sequence[Path | str], family: str | None = None) -> list[LedgerRow]:
+    """The ledger of a family, or of all, over any number of analysed series; repetitions of the same experiment are
+    pooled. Sweeps among them give what the model says of the claims that are about sweeps."""
+    folders = [Path(folder) for folder in series_dirs]
+    series = [SeriesPaths(folder) for folder in folders if not is_sweep(folder)]
+    return with_sweeps(judge_all(load_claims(family), conditions(series)), [f for f in folders if is_sweep(f)])
 
 
-def evaluate_newest(results: Path, family: str = "stela") -> list[LedgerRow]:
-    """The ledger over the newest complete series of each experiment under `results`, without simulated ones."""
-    return evaluate([paths.root for paths in newest_complete(results).values()], family)
+def evaluate_newest(results: Path, family: str | None = None) -> list[LedgerRow]:
+    """The ledger over the newest complete series of each experiment under `results`, without simulated ones, and the
+    newest sweep of each name."""
+    newest = [*newest_complete(results).values(), *newest_sweeps(results).values()]
+    return evaluate([paths.root for paths in newest], family)
 
 
 def newest_complete(results: Path, testbed: str | None = None) -> dict[str, SeriesPaths]:
@@ -69,7 +76,7 @@ def newest_complete(results: Path, testbed: str | None = None) -> dict[str, Seri
 def _claimed_variants() -> dict[str, set[str]]:
     """By experiment: what its claims compare."""
     found: dict[str, set[str]] = defaultdict(set)
-    for claim in (claim for family in FAMILIES for claim in load_claims(family)):
+    for claim in (claim for claim in load_claims() if not claim.simulated):
         found[claim.experiment] |= {claim.variant, *claim.others, *([claim.baseline] if claim.baseline else [])}
     return found
 
@@ -168,7 +175,8 @@ def _blocks(runs: Iterable[Row]) -> dict[str, BlockId]:
 
 
 def judge_all(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:
-    """Every claim, those that follow from others last, with Holm's correction over all that are not mere checks.
+    """Every claim, those that follow from others last, with Holm's correction over all of a family that are not mere
+    checks, and about runs.
 
     What was not measured counts as a test that shows nothing: a verdict does not grow firmer by what is missing.
     """
@@ -178,18 +186,28 @@ def judge_all(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:
     for claim in derived:
         row = rules.judge_derived(claim, found, measured)
         found[claim.name] = _with_timed_otherwise(row, [by_name[name] for name in claim.of], measured)
-    tested = [claim.name for claim in claims if claim.within is not None]
-    p_values = [1.0 if (p := found[name].p) is None else p for name in tested]
-    for name, p_holm in zip(tested, inference.holm(p_values).tolist(), strict=True):
-        if found[name].p is not None:
-            found[name] = replace(found[name], p_holm=p_holm)
+    for family in dict.fromkeys(claim.family for claim in claims):
+        tested = [c.name for c in claims if c.family == family and c.within is not None and not c.simulated]
+        found |= _corrected({name: found[name] for name in tested})
     return [found[claim.name] for claim in claims]
+
+
+def _corrected(tested: Mapping[str, LedgerRow]) -> dict[str, LedgerRow]:
+    """With Holm's correction over these."""
+    p_values = [1.0 if row.p is None else row.p for row in tested.values()]
+    holm = inference.holm(p_values).tolist() if p_values else []
+    return {
+        name: row if row.p is None else replace(row, p_holm=p_holm)
+        for (name, row), p_holm in zip(tested.items(), holm, strict=True)
+    }
 
 
 def judge(claim: Claim, measured: Conditions) -> LedgerRow:
     """One claim's row, for claims that do not follow from others."""
     if claim.kind is Kind.EXACT:
         return judge_exact(claim)
+    if claim.simulated:
+        return row_without_sweep(claim)
     return _with_timed_otherwise(rules.judge(claim, measured), [claim], measured)
 
 

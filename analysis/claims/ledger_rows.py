@@ -12,6 +12,7 @@ from analysis.stats.paired_differences import MINIMUM_BLOCKS
 
 REPRODUCED, DIFFERS, UNDECIDED = "reproduced", "differs", "undecided"
 NOT_TESTABLE, NOT_RUN = "not testable here", "not run"
+NO_VERDICT = "no verdict"  # of simulated runs (decision 0043)
 VERDICTS = (REPRODUCED, DIFFERS, UNDECIDED, NOT_TESTABLE, NOT_RUN)
 SAME, OPPOSITE, NONE = "same", "opposite", "none"
 BLOCKS_OF_A_VERDICT = 6  # fewer give an indication
@@ -65,6 +66,10 @@ class LedgerRow:
     ledger. `floor`: the narrowest half-width that runs of one variant allow, in percent. `unsteady`: how many of the
     runs were not steady; they count, with what stood for their steady part. `direction`: whether what was measured goes
     the way that is stated (`none`: it goes nowhere), None where no way is.
+
+    Of simulated runs `low` and `high` are the smallest and the largest number of a seed (sweep_rows.py).
+
+    `best_of_three`: the number as the source took it, of the best of each variant's first three runs.
     """
 
     claim: Claim
@@ -81,6 +86,7 @@ class LedgerRow:
     direction: str | None = None
     unsteady: int = 0
     checks: bool = False  # of each run or a computation: no estimate, so nothing to be unsure of
+    best_of_three: float | None = None
 
     @property
     def blocks(self) -> int:
@@ -89,6 +95,11 @@ class LedgerRow:
     @property
     def floor(self) -> float | None:
         return self.estimate.floor if self.estimate else None
+
+    @property
+    def is_models(self) -> bool:
+        """What the simulator gives, which is an estimate of nothing."""
+        return self.verdict == NO_VERDICT
 
     @property
     def is_indication(self) -> bool:

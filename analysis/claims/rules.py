@@ -65,7 +65,7 @@ def judge(claim: Claim, measured: Conditions) -> LedgerRow:
     if claim.kind is Kind.ONLY:
         row = _judge_only(claim, {name: sorted(measured.of(claim, name), key=_block) for name in compared})
     elif claim.kind in RATIOS:
-        row = _judge_ratio(claim, own, measured.of(claim, claim.baseline))
+        row = _with_best_of_three(_judge_ratio(claim, own, measured.of(claim, claim.baseline)), measured)
     else:
         row = _judge_own(claim, own)
     return _unless_not_testable(_with_steadiness(replace(row, direction=direction(row)), everyone), measured)
@@ -143,6 +143,33 @@ def _judge_ratio(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> 
     row = _judge_pairs(claim, own, other)
     note = f"; {alone} run{'' if alone == 1 else 's'} without the other side in its block left out" if alone else ""
     return replace(row, reason=row.reason + note)
+
+
+PUBLISHED_RUNS = 3  # of each configuration MP ran so many, and took the best one (IV-D1)
+
+
+def _with_best_of_three(row: LedgerRow, measured: Conditions) -> LedgerRow:
+    """As the source took its number: of the first three runs of each side the one that is best by another metric."""
+    claim = row.claim
+    if claim.best_by is None or claim.kind not in RATIOS:
+        return row
+    by = replace(claim, metric=claim.best_by)
+    sides = [(measured.of(claim, name), measured.of(by, name)) for name in (claim.variant, claim.baseline)]
+    chosen = [best_of_three(values, ranks) for values, ranks in sides]
+    if chosen[0] is None or not chosen[1] or chosen[1] <= 0.0:
+        return row
+    best = 100.0 * (chosen[0] / chosen[1] - 1.0)
+    said = f"the best of the first three runs, as published: {_signed_text(best)}"
+    return replace(row, best_of_three=best, reason=f"{row.reason}; {said}")
+
+
+def best_of_three(values: Sequence[Value], ranks: Sequence[Value]) -> float | None:
+    """The value of the run that has the highest rank of the first three by block; None where there are not so many."""
+    rank_of = {value.block: value.value for value in ranks}
+    first = sorted((value for value in values if value.block in rank_of), key=_block)[:PUBLISHED_RUNS]
+    if len(first) < PUBLISHED_RUNS:
+        return None
+    return max(first, key=lambda value: rank_of[value.block]).value
 
 
 def _judge_pairs(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> LedgerRow:

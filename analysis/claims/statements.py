@@ -1,11 +1,13 @@
-"""What a paper states, as data: the claims files, one a family, and the published figures (which experiments belong
-side by side, and how each panel is drawn). Validated at the edge. A claim is never edited to fit a measurement.
+"""What a paper states, as data: the claims files, one a family. Validated at the edge. A claim is never edited to fit a
+measurement.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from enum import StrEnum
+from functools import cache
 from math import inf, isfinite
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ import yaml
 from analysis.errors import ClaimFileError
 
 FOLDER = Path(__file__).parent
-FAMILIES = {"stela": FOLDER / "stela.yaml"}
+FAMILIES = {"stela": FOLDER / "stela.yaml", "metis": FOLDER / "metis.yaml"}
 
 
 class Kind(StrEnum):
@@ -31,6 +33,8 @@ class Kind(StrEnum):
     `span`: what each claim in `of` is about lies from `stated` to `stated_high`, and the resolution beyond.
     `lowest`: the lowest of what the claims in `of` are about lies around the stated number.
     `exact`: a computation with one right answer (`metric` names it, see rules.py), to the digits that are stated.
+    `mean_spread`, `largest_spread`: of a sweep only: 100 x (highest - lowest) / mean over the seeds of a point; its
+    mean, or its largest value, over the points lies around the stated number.
     """
 
     RATIO = "ratio"
@@ -44,8 +48,11 @@ class Kind(StrEnum):
     SPAN = "span"
     LOWEST = "lowest"
     EXACT = "exact"
+    MEAN_SPREAD = "mean_spread"
+    LARGEST_SPREAD = "largest_spread"
 
 
+SPREADS = (Kind.MEAN_SPREAD, Kind.LARGEST_SPREAD)
 # The optional fields that a kind must have and no other may.
 WITHIN = frozenset({"within"})
 NEEDS: dict[Kind, frozenset[str]] = dict.fromkeys(Kind, WITHIN) | {
@@ -99,6 +106,12 @@ class Claim:
     `part` tells apart several statements under one id (CLAIMS ledger id, e.g. S09). `event`: which event of a run the
     metric is of. `about`: the source itself says that its number is not exact. `of`: names of other claims. `within`:
     None where nothing is estimated. `topology`: which one, or `all`, where the experiment's runs have several.
+    `best_by`: the source took the best of three runs by this metric; a row says what that makes here, beside its own
+    estimate. `family`: the key of FAMILIES whose file it is in.
+
+    `simulated`: it is about a sweep (`experiment` is the sweep's name), and what the model gives is no verdict
+    (decision 0042). Of a sweep's points `points` has those that it is about: a field's path, and the JSON of each of
+    its values; empty: all. `over`: which of the points' numbers it states.
     """
 
     id: str
@@ -119,6 +132,11 @@ class Claim:
     others: tuple[str, ...] = ()
     of: tuple[str, ...] = ()
     topology: str | None = None
+    best_by: str | None = None
+    simulated: bool = False
+    points: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    over: str = "mean"
+    family: str = ""
 
     @property
     def name(self) -> str:
@@ -141,17 +159,21 @@ class Claim:
 
 
 RATIOS = (Kind.RATIO, Kind.RATIO_ABOVE)
+SWEPT_KINDS = (*RATIOS, Kind.OWN, Kind.OWN_AT_MOST, Kind.OWN_AT_LEAST, *SPREADS)
 
 
-def load_claims(family: str = "stela") -> tuple[Claim, ...]:
-    """The claims of one family, in the order of its file."""
+@cache
+def load_claims(family: str | None = None) -> tuple[Claim, ...]:
+    """The claims of one family, in the order of its file; None: of all, one family after the other."""
+    if family is None:
+        return tuple(claim for each in FAMILIES for claim in load_claims(each))
     if family not in FAMILIES:
         raise ClaimFileError(f"no claims family {family!r}; there are {', '.join(FAMILIES)}")
     path = FAMILIES[family]
-    return parse_claims(_document_in(path), str(path))
+    return tuple(replace(claim, family=family) for claim in parse_claims(document_in(path), str(path)))
 
 
-def _document_in(path: Path) -> Any:
+def document_in(path: Path) -> Any:
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -204,17 +226,27 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
+def _is_points(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(of, list) and of for of in value.values())
+
+
 def _is_names(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
 
 
 EVENT_ID = re.compile("e[1-9][0-9]*")
+OVER = ("mean", "lowest", "highest")
+OF_SWEEPS = ("points", "over")
+NOT_IN_FILES = frozenset({"family"})
 # Of a claim's fields: what a value has to be, in words and as a test. The others are text.
 RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "kind": (f"one of {', '.join(Kind)}", lambda value: isinstance(value, str) and value in set(Kind)),
     "stated": ("a finite number", _is_number),
     "stated_high": ("a finite number", _is_number),
     "about": ("true or false", lambda value: isinstance(value, bool)),
+    "simulated": ("true or false", lambda value: isinstance(value, bool)),
+    "points": ("a mapping of fields to lists of their values", _is_points),
+    "over": (f"one of {', '.join(OVER)}", lambda value: isinstance(value, str) and value in OVER),
     "others": ("a list of variants", _is_names),
     "of": ("a list of claims", _is_names),
     "event": ("e1, e2, ...", lambda value: isinstance(value, str) and EVENT_ID.fullmatch(value) is not None),
@@ -238,7 +270,7 @@ def _elsewhere(claim: Claim, word: str, experiment: str) -> Claim:
 
 
 def _claim_from(entry: Any, where: str, resolutions: Mapping[str, Resolution]) -> Claim:
-    allowed = {field.name for field in fields(Claim)}
+    allowed = {field.name for field in fields(Claim)} - NOT_IN_FILES
     needed = {field.name for field in fields(Claim) if field.default is MISSING} - {"part"}
     if not isinstance(entry, Mapping) or set(entry) - allowed or needed - set(entry):
         unknown = sorted(set(entry) - allowed) if isinstance(entry, Mapping) else entry
@@ -258,9 +290,12 @@ def _claim_from(entry: Any, where: str, resolutions: Mapping[str, Resolution]) -
         raise ClaimFileError(f"{where}: within is {entry['within']!r}; resolutions has {', '.join(resolutions)}")
     typed: dict[str, Any] = {name: tuple(entry[name]) for name in ("others", "of") if name in entry}
     typed |= {name: float(entry[name]) for name in ("stated", "stated_high") if name in entry}
+    if "points" in entry:
+        typed["points"] = tuple((path, tuple(map(json.dumps, of))) for path, of in entry["points"].items())
     if "within" in entry:
         typed["within"] = resolutions[entry["within"]]
     claim = Claim(**{"part": "", **entry, **typed, "kind": kind})
+    _check_sweep(claim, entry, where)
     if claim.stated_high is not None and claim.stated_high < claim.stated:
         raise ClaimFileError(f"{where}: stated_high is {claim.stated_high:g}; allowed: {claim.stated:g} or more")
     if claim.within is not None and claim.within.factor is not None and claim.stated < -100.0:
@@ -269,69 +304,10 @@ def _claim_from(entry: Any, where: str, resolutions: Mapping[str, Resolution]) -
     return claim
 
 
-FIGURES_FILE = Path(__file__).parent / "figures.yaml"
-GRAPH_PANEL = "graph"
-
-
-@dataclass(frozen=True)
-class Panel:
-    """`topology` only where the panel draws a graph: its file in topologies/flux, for what was not run."""
-
-    experiment: str
-    title: str
-    draw: str
-    topology: str = ""
-
-
-@dataclass(frozen=True)
-class PublishedFigure:
-    """One figure of a paper. All panels draw graphs, or none does."""
-
-    source: str
-    title: str
-    caption: str
-    panels: tuple[Panel, ...]
-    share_y: bool = False
-
-    @property
-    def is_graphs(self) -> bool:
-        return self.panels[0].draw == GRAPH_PANEL
-
-
-def load_figures(draws: frozenset[str], path: Path = FIGURES_FILE) -> tuple[PublishedFigure, ...]:
-    """The figures of a file, in its order; `draws` are the kinds of panel there are."""
-    document = _document_in(path)
-    if not isinstance(document, Mapping) or not isinstance(document.get("figures"), list):
-        raise ClaimFileError(f"{path}: wants one key `figures` with a list of figures")
-    return tuple(_figure_from(f"{path}: figure {i}", entry, draws) for i, entry in enumerate(document["figures"], 1))
-
-
-def _figure_from(where: str, entry: Any, draws: frozenset[str]) -> PublishedFigure:
-    _check_keys(where, entry, PublishedFigure, {"share_y"})
-    if not isinstance(entry["panels"], list) or not entry["panels"]:
-        raise ClaimFileError(f"{where}: panels is {entry['panels']!r}; allowed is a list of one or more")
-    panels = tuple(_panel_from(f"{where}: panel {i}", panel, draws) for i, panel in enumerate(entry["panels"], 1))
-    if len({panel.draw == GRAPH_PANEL for panel in panels}) > 1:
-        raise ClaimFileError(f"{where}: panels that draw `{GRAPH_PANEL}` and others; make two figures of them")
-    return PublishedFigure(**{**entry, "panels": panels})
-
-
-def _panel_from(where: str, entry: Any, draws: frozenset[str]) -> Panel:
-    _check_keys(where, entry, Panel, {"topology"})
-    allowed = draws | {GRAPH_PANEL}
-    if entry["draw"] not in allowed:
-        raise ClaimFileError(f"{where}: draw is {entry['draw']!r}; allowed are {', '.join(sorted(allowed))}")
-    if (entry["draw"] == GRAPH_PANEL) != bool(entry.get("topology")):
-        raise ClaimFileError(f"{where}: `topology` is needed where draw is `{GRAPH_PANEL}`, and nowhere else")
-    return Panel(**entry)
-
-
-def _check_keys(where: str, entry: Any, kind: type, optional: set[str]) -> None:
-    known = {field.name for field in fields(kind)}
-    if not isinstance(entry, Mapping):
-        raise ClaimFileError(f"{where}: {entry!r} is no mapping; allowed keys are {', '.join(sorted(known))}")
-    unknown, missing = set(entry) - known, known - optional - set(entry)
-    if unknown or missing:
-        raise ClaimFileError(
-            f"{where}: unknown {sorted(unknown)}, missing {sorted(missing)}; allowed are {', '.join(sorted(known))}"
-        )
+def _check_sweep(claim: Claim, entry: Mapping[str, Any], where: str) -> None:
+    """What is only of sweeps is of no other claim, and what needs runs on machines is of no sweep."""
+    only = [name for name in OF_SWEEPS if name in entry] + ([f"kind {claim.kind}"] if claim.kind in SPREADS else [])
+    if only and not claim.simulated:
+        raise ClaimFileError(f"{where}: {', '.join(only)} is for claims about sweeps; allowed: with simulated: true")
+    if claim.simulated and claim.kind not in SWEPT_KINDS:
+        raise ClaimFileError(f"{where}: kind is {claim.kind}; allowed with simulated: true: {', '.join(SWEPT_KINDS)}")

@@ -30,6 +30,7 @@ from analysis.metrics import (
     scale_events,
     throughput,
     topologies,
+    traffic,
 )
 from analysis.metrics.measurements import Reader
 from analysis.metrics.topologies import Units
@@ -45,7 +46,7 @@ AXIS_SCHEMA = "run_id string, event_id string, zero_s double, first_s double, la
 
 
 # Tables of runs, of which each topology of a run, and the cluster, has the rows of its own.
-OF_RUNS = ("runs", "machines")
+OF_RUNS = ("runs", "machines", "decisions")
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,11 @@ class TableAccess:
         read = partial(small_tables.rows, self.paths)
         return Units.of(read("runs"), read("topologies"), read("events"))
 
-    def read(self, name: str) -> DataFrame:
+    def read(self, name: str, beside: Sequence[str] = ()) -> DataFrame:
         """A table; of samples and placements the rows of the topologies that the runs' records name, of machines' those
-        of each topology."""
+        of each topology. `beside`: columns of workers' lines to have beside those of a view."""
         if TABLES[name].group:
-            lines = self._of_topologies(tables.read(self.spark, self.paths, WORKER_LINES.name))
-            return sample_views.view(self.units.while_there(lines), name)
+            return self.view(tables.read(self.spark, self.paths, WORKER_LINES.name), name, beside)
         frame = tables.read(self.spark, self.paths, name)
         if name == "placements":
             return self._of_topologies(frame)
@@ -75,6 +75,10 @@ class TableAccess:
             unit = f.concat_ws(SEPARATOR, "run_id", "topology").alias("run_id")
             return frame.select(unit, *[name for name in frame.columns if name not in ("run_id", "topology")])
         return self.units.while_there(self.units.in_units(frame, self.units.topologies))
+
+    def view(self, lines: DataFrame, name: str, beside: Sequence[str] = ()) -> DataFrame:
+        """Of workers' lines."""
+        return sample_views.view(self.units.while_there(self._of_topologies(lines)), name, beside)
 
     def read_of_machines(self, name: str) -> DataFrame:
         """Samples of machines, as of the unit that has what is of machines."""
@@ -135,6 +139,7 @@ def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None
     build_juice(at, components, spans)
     build_latency(at, spans)
     build_machine_load(at, spans)
+    build_traffic(at, components, spans)
     build_placement(at, spans)
     firsts = collect_rows(placement.first_sample_of_tasks(at.read("task_samples")))  # a row a task
     at.write_rows("loading", placement.time_to_load(at.rows("events"), firsts, at.rows("components")))
@@ -159,7 +164,7 @@ def build_throughput(at: TableAccess, unseen: DataFrame) -> None:
     frame = small_tables.frame_of_rows(at.spark, [tuple(row.values()) for row in _axes(at.rows, at.units)], AXIS_SCHEMA)
     at.write(
         "activity",
-        throughput.activity(at.read("task_samples"), at.read("spout_samples"), unseen,
+        throughput.activity(traffic.own_tasks(at.read("task_samples")), at.read("spout_samples"), unseen,
                             at.read("worker_samples"), at.read("machine_samples"), at.read("components"), frame),
     )  # fmt: skip
     at.write_by_runs(["event_throughput", "throughput"], partial(_throughput_tables, at.units))
@@ -282,7 +287,19 @@ def build_machine_load(at: TableAccess, spans: DataFrame) -> None:
         samples = machine_load.of_members(whole, known)
     at.write("cpu", machine_load.cpu(samples, at.read("machines"), intervals, spans))
     at.write("cpu_windows", machine_load.cpu_windows(whole, at.read("zeros")))
-    at.write("network", machine_load.network(at.read_of_machines("network_samples"), intervals, spans))
+    network = at.read_of_machines("network_samples")
+    at.write("network", machine_load.network(network, intervals, spans))
+    at.write("network_windows", machine_load.network_windows(network, at.read("machines"), spans))
+
+
+def build_traffic(at: TableAccess, components: DataFrame, spans: DataFrame) -> None:
+    intervals = at.read("intervals")
+    stays = traffic.stays(at.read("task_samples", ("pid",)))
+    passed = at.write("task_traffic", traffic.task_traffic(at.read("traffic_samples"), stays, intervals, spans))
+    at.write(
+        "tuple_rates",
+        traffic.tuple_rates(passed, at.read("task_samples"), components, at.read("placements"), intervals, spans),
+    )
 
 
 def build_placement(at: TableAccess, spans: DataFrame) -> None:

@@ -7,7 +7,9 @@ from math import inf
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from analysis.metrics.communication_costs import EXPERIMENT_LAN
 from analysis.metrics.line_seconds import in_windows, line_seconds, parts, seconds_before
+from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import POLICY_CHANGES, WHOLE_RUN
 from analysis.record.small_tables import Row
 
@@ -135,3 +137,24 @@ def network(samples: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFr
         .agg(*rates)
         .select("run_id", "event_id", "phase", "machine", "interface", "rx_bytes_per_s", "tx_bytes_per_s")
     )
+
+
+def network_windows(samples: DataFrame, machines: DataFrame, axes: DataFrame) -> DataFrame:
+    """Bytes of the workers' machines on the experiment LAN, all together, in windows that count from each event."""
+    ours = f.broadcast(machines.select("run_id", "machine"))
+    bounds = f.broadcast(axes.select("run_id", "event_id", "zero_s", "first_s", "last_s"))
+    seen = (f.col("window_s") + WINDOW_S > f.col("first_s") - f.col("zero_s")) & (
+        f.col("window_s") < f.col("last_s") - f.col("zero_s")
+    )
+    read = samples.where(f.col("interface") == EXPERIMENT_LAN).join(ours, ["run_id", "machine"], how="left_semi")
+    columns = ("run_id", "t_s", "dt_s", "machine", "rx_bytes", "tx_bytes")
+    measured = f.col("rx_bytes").isNotNull() & f.col("tx_bytes").isNotNull()
+    return (
+        in_windows(read.select(*columns), axes, ["rx_bytes", "tx_bytes"])
+        .join(bounds, ["run_id", "event_id"], how="inner")
+        .where(seen)
+        .groupBy("run_id", "event_id", "window_s")
+        .agg(f.count_distinct(f.when(measured, f.col("machine"))).cast("int").alias("machines"),
+             f.sum("rx_bytes").alias("rx_bytes"), f.sum("tx_bytes").alias("tx_bytes"))
+        .select("run_id", "event_id", "window_s", "machines", "rx_bytes", "tx_bytes")
+    )  # fmt: skip

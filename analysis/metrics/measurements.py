@@ -9,7 +9,7 @@ from math import floor
 from statistics import fmean
 from typing import Any
 
-from analysis.metrics import untimed
+from analysis.metrics import communication_costs, untimed
 from analysis.metrics.juice import inputs_of_sources, is_starved, windows_of_part
 from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.record.event_timeline import REST, WHOLE_CLUSTER, WHOLE_RUN
@@ -36,6 +36,8 @@ def measurements(read: Reader) -> list[Row]:
         latencies,
         untimed_shares,
         machine_loads,
+        network_loads,
+        communication,
         executor_moves,
         worker_restarts,
         machine_changes,
@@ -49,7 +51,10 @@ def measurements(read: Reader) -> list[Row]:
 
 
 # What rests on the part of a side that counts (table `intervals`), by how its name begins; its name ends with the side.
-ON_INTERVALS = ("throughput_", "spouts_", "due_", "latency_", "untimed_", "cpu_", "memory_", "utility_")
+ON_INTERVALS = (
+    "throughput_", "spouts_", "due_", "latency_", "untimed_", "cpu_", "memory_", "utility_", "network_", "traffic_",
+    "between_", "processed_",
+)  # fmt: skip
 LATE_WINDOW = "convergence_script_s"  # compares with a late window of its own, not with the steady part
 
 
@@ -186,8 +191,8 @@ def untimed_shares(read: Reader) -> Iterator[Row]:
 
 
 def machine_loads(read: Reader) -> Iterator[Row]:
-    """Utilisation in percent of quota, its mean over the workers' machines and its spread; of all machines, the master
-    too: the highest steal, and cores and MB together.
+    """Utilisation in percent of quota, its mean over the workers' machines, its spread, and the highest over the mean;
+    of all machines, the master too: the highest steal, and cores and MB together.
 
     A machine counts from when it joined until an event released it, even where it is there and measured all the time.
     """
@@ -200,11 +205,42 @@ def machine_loads(read: Reader) -> Iterator[Row]:
         numbers = {
             "cpu_percent": _mean(used),
             "cpu_spread_percent": max(used) - min(used) if used else None,
+            "cpu_imbalance": _share(max(used, default=None), _mean(used)),
             "cpu_steal_percent": max(_column_values(machines, "steal_percent_mean"), default=None),
             "cpu_cores": _total(_column_values(machines, "cores_mean")),
             "memory_mb": None if memory is None else memory / 1e6,
         }
         yield from _metric_rows((run_id, event_id), {f"{name}_{phase}": value for name, value in numbers.items()})
+
+
+def network_loads(read: Reader) -> Iterator[Row]:
+    """What the workers' machines sent each other, MB/s: all that left one of them; the busiest machine, both ways, and
+    how much that is above their mean. Machines count as those of `machine_loads` do."""
+    workers, described = defaultdict(set), read("machines")
+    for row in described:
+        workers[row["run_id"]].add(row["machine"])
+    absent = absent_machines(read("scale_events"), described)
+    on_lan = [row for row in read("network") if row["interface"] == communication_costs.EXPERIMENT_LAN]
+    for (run_id, event_id, phase), found in _by_event(on_lan, "phase").items():
+        there = workers[run_id] - absent.get((run_id, event_id, phase), set())
+        machines = [row for row in found if row["machine"] in there]
+        sent = _column_values(machines, "tx_bytes_per_s")
+        received = _column_values(machines, "rx_bytes_per_s")
+        if not machines or not len(machines) == len(sent) == len(received):
+            continue
+        both = [one + other for one, other in zip(sent, received, strict=True)]
+        numbers = {
+            "network_mb_per_s": sum(sent) / 1e6,
+            "network_busiest_mb_per_s": max(both) / 1e6,
+            "network_imbalance": _share(max(both), _mean(both)),
+        }
+        yield from _metric_rows((run_id, event_id), {f"{name}_{phase}": value for name, value in numbers.items()})
+
+
+def communication(read: Reader) -> Iterator[Row]:
+    """Tuples between tasks, workers and machines, and what a new placement costs and saves."""
+    for key, numbers, censored in communication_costs.numbers(read):
+        yield from _metric_rows(key, numbers, censored)
 
 
 def absent_machines(events: Iterable[Row], described: Iterable[Row]) -> dict[Key, set[str]]:

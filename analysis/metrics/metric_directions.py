@@ -84,6 +84,30 @@ METRICS = {
         _difference("cpu_spread_percent_after", NONE, "points", "spread of CPU after", 5.0),
         _difference("cpu_steal_percent_before", NONE, "points", "CPU steal before", 2.0),
         _difference("cpu_steal_percent_after", NONE, "points", "CPU steal after", 2.0),
+        _ratio("cpu_imbalance_before", LOWER, "× the mean", "CPU of the busiest machine before", 0.05),
+        _ratio("cpu_imbalance_after", LOWER, "× the mean", "CPU of the busiest machine after", 0.05),
+        _ratio("network_mb_per_s_before", LOWER, "MB/s", "bytes between machines before"),
+        _ratio("network_mb_per_s_after", LOWER, "MB/s", "bytes between machines after"),
+        _ratio("network_busiest_mb_per_s_before", LOWER, "MB/s", "bytes a second of the busiest machine before"),
+        _ratio("network_busiest_mb_per_s_after", LOWER, "MB/s", "bytes a second of the busiest machine after"),
+        _ratio("network_imbalance_before", LOWER, "× the mean", "bytes of the busiest machine before", 0.05),
+        _ratio("network_imbalance_after", LOWER, "× the mean", "bytes of the busiest machine after", 0.05),
+        # How many tuples pass is the topology's; which of them leave a machine is the placement's.
+        _ratio("traffic_per_s_before", NONE, "tuples/s", "tuples between tasks before"),
+        _ratio("traffic_per_s_after", NONE, "tuples/s", "tuples between tasks after"),
+        _ratio("between_machines_per_s_before", NONE, "tuples/s", "tuples between machines before"),
+        _ratio("between_machines_per_s_after", NONE, "tuples/s", "tuples between machines after"),
+        _difference("between_workers_percent_before", LOWER, "points", "share of tuples between workers before", 2.0),
+        _difference("between_workers_percent_after", LOWER, "points", "share of tuples between workers after", 2.0),
+        _difference("between_machines_percent_before", LOWER, "points", "share of tuples between machines before", 2.0),
+        _difference("between_machines_percent_after", LOWER, "points", "share of tuples between machines after", 2.0),
+        _ratio("processed_per_s_before", NONE, "tuples/s", "tuples processed before, ackers' too"),
+        _ratio("processed_per_s_after", NONE, "tuples/s", "tuples processed after, ackers' too"),
+        _ratio("published_emitted_per_s", HIGHER, "tuples/s", "emitted in the 180 s from the event on (MP)"),
+        _ratio("published_network_mb_per_s", LOWER, "MB/s", "bytes between machines in the same 180 s (MP)"),
+        _ratio("decision_ms", LOWER, "ms", "time of the decision", 5.0),
+        _difference("rescheduled_percent", NONE, "points", "placed anew when asked", 1.0),
+        _difference("payback_s", LOWER, "s", "until the bytes saved have paid for the event", 20.0),
         _ratio("cpu_cores_before", LOWER, "cores", "CPU of all machines before"),
         _ratio("cpu_cores_after", LOWER, "cores", "CPU of all machines after"),
         _ratio("memory_mb_before", LOWER, "MB", "memory of all machines before"),
@@ -125,7 +149,7 @@ def metric(name: str) -> Metric:
 
 def quantum(name: str) -> float:
     """The step of its values: whole windows, whole seconds, whole things; 0 for what is measured finely."""
-    if name.startswith(CONVERGENCE) or name == "windows_at_zero_s":
+    if name.startswith(CONVERGENCE) or name in ("windows_at_zero_s", "payback_s"):
         return WINDOW_S
     found = metric(name)
     whole = found.difference_kind is DifferenceKind.DIFFERENCE and found.unit not in ("points", "")

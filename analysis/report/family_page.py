@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from analysis.claims import statements
+from analysis.claims import publications
 from analysis.claims.ledger_rows import VERDICTS, LedgerRow
 from analysis.errors import SeriesError
 from analysis.metrics import scale_decisions
@@ -23,15 +23,18 @@ from analysis.record.simulated import (
     simulated_words,
 )
 from analysis.record.small_tables import Row, rows
-from analysis.report import index_page, page, simulated
-from analysis.report.figures import decision_graph, paper_figures, series_data, topology_graph
+from analysis.record.sweep_record import is_sweep
+from analysis.report import index_page, page, simulated, sweep_data
+from analysis.report.figures import decision_graph, paper_figures, series_data, sweep_panels, topology_graph
 from analysis.report.figures.catalogue import Figure, page_figure
 from analysis.report.figures.points import Drawing
 from analysis.report.figures.series_data import SeriesData
 from analysis.report.ledger_table import ledger_row
 from analysis.report.page import Download
+from analysis.report.sweep_data import SweepData
 
 TEMPLATE = "family.html.j2"
+DRAWS = frozenset(paper_figures.PANELS) | frozenset(sweep_panels.PANELS)
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,17 @@ class FamilyFigure:
     caption: str
     drawings: tuple[Figure, ...]  # with a heading each where there are several
     not_run: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FamilyTable:
+    """A published table; `rows`: a name, and of each column the ledger's row, None where the paper has no number."""
+
+    source: str
+    title: str
+    caption: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, list[Row | None]]]
 
 
 @dataclass(frozen=True)
@@ -65,6 +79,7 @@ class FamilyContent:
     simulated_only: bool
     left_out: str  # how many simulated series are not on the page; empty for none
     figures: list[FamilyFigure]
+    tables: list[FamilyTable]
     counts: list[tuple[str, int]]
     ledger: list[Row]
     ablation: list[tuple[str, str, list[str]]]
@@ -77,12 +92,16 @@ class FamilyContent:
 def chosen_series(series_dirs: Sequence[Path], *, simulated_only: bool) -> tuple[list[Path], int]:
     """Those that the page is about, and how many simulated ones are none of them: a model's answers never stand beside
     measurements. Raises SeriesError where none is left."""
-    chosen = [folder for folder in series_dirs if is_simulated_series(folder) == simulated_only]
+    chosen = [folder for folder in series_dirs if _is_of_model(folder) == simulated_only]
     if not chosen:
         given, other = ("simulated", "measured") if simulated_only else ("on machines", "simulated")
         what = f"the {len(series_dirs)} that are given are {other}" if series_dirs else "none was given"
         raise SeriesError(f"a family report needs one series or more {given}; {what}")
     return chosen, 0 if simulated_only else len(series_dirs) - len(chosen)
+
+
+def _is_of_model(folder: Path) -> bool:
+    return is_sweep(folder) or is_simulated_series(folder)
 
 
 def newest_series(series_dirs: Sequence[Path]) -> tuple[dict[str, SeriesPaths], list[str]]:
@@ -112,14 +131,22 @@ def collect(
     simulated_only: bool, left_out: int,
 ) -> FamilyContent:  # fmt: skip
     """`left_out`: simulated series that are not on the page."""
-    data = {experiment: series_data.collect(paths) for experiment, paths in series.items()}
-    figures = statements.load_figures(frozenset(paper_figures.PANELS))
-    ablation = {experiment: scale_decisions.ablation_rows(paths) for experiment, paths in series.items()}
+    swept = {name: sweep_data.collect(paths) for name, paths in series.items() if is_sweep(paths.root)}
+    run = {name: paths for name, paths in series.items() if name not in swept}
+    data = {experiment: series_data.collect(paths) for experiment, paths in run.items()}
+    families = publications.families_of(series)
+    figures = [
+        figure for figure in publications.load_figures(DRAWS, families=families)
+        if simulated_only or not figure.is_simulated
+    ]  # fmt: skip
+    ablation = {experiment: scale_decisions.ablation_rows(paths) for experiment, paths in run.items()}
     lines = {experiment: rows_of_series for experiment, rows_of_series in ablation.items() if rows_of_series}
     runs = [run for paths in series.values() for run in rows(paths, "runs")]
     claim_rows = [ledger_row(row, simulated=simulated_only) for row in ledger]
     verdicts = Counter(index_page.verdict_of(row) for row in claim_rows)
-    family_figures = [_family_figure(number, figure, series, data) for number, figure in enumerate(figures, start=1)]
+    family_figures = [
+        _family_figure(number, figure, run, data, swept) for number, figure in enumerate(figures, start=1)
+    ]
     files = {drawing.name: drawing.files for figure in family_figures for drawing in figure.drawings}
     files["claims"] = page.row_downloads("claims", claim_rows)
     return FamilyContent(
@@ -128,6 +155,7 @@ def collect(
         simulated_only=simulated_only,
         left_out=simulated_words(left_out),
         figures=family_figures,
+        tables=_published_tables(families, claim_rows, simulated=simulated_only),
         counts=[(verdict, verdicts[verdict]) for verdict in VERDICTS],
         ledger=claim_rows,
         ablation=ablation_table(lines),
@@ -159,18 +187,33 @@ def _difference_text(rows_of_variant: Sequence[AblationRow]) -> str:
 
 
 def _family_figure(
-    number: int, figure: statements.PublishedFigure, series: dict[str, SeriesPaths], data: dict[str, SeriesData]
-) -> FamilyFigure:
-    missing = tuple(dict.fromkeys(p.experiment for p in figure.panels if p.experiment not in data))
+    number: int, figure: publications.PublishedFigure, series: dict[str, SeriesPaths], data: dict[str, SeriesData],
+    swept: dict[str, SweepData],
+) -> FamilyFigure:  # fmt: skip
+    there = swept.keys() if figure.is_simulated else data.keys()
+    missing = tuple(dict.fromkeys(p.experiment for p in figure.panels if p.experiment not in there))
     drawings = []
     if figure.is_graphs:
         drawings = [page_figure(f"figure_{number}_{p.topology}", p.title, "", _graph(p, series)) for p in figure.panels]
-    elif any(panel.experiment in data for panel in figure.panels):
-        drawings = [page_figure(f"figure_{number}", figure.title, "", paper_figures.draw(figure, data))]
+    elif any(panel.experiment in there for panel in figure.panels):
+        drawing = sweep_panels.draw(figure, swept) if figure.is_simulated else paper_figures.draw(figure, data)
+        drawings = [page_figure(f"figure_{number}", figure.title, "", drawing)]
     return FamilyFigure(figure.source, figure.title, figure.caption, tuple(drawings), missing)
 
 
-def _graph(panel: statements.Panel, series: dict[str, SeriesPaths]) -> Drawing:
+def _published_tables(families: Sequence[str], ledger: Sequence[Row], *, simulated: bool) -> list[FamilyTable]:
+    """Those whose claims the page has: about runs on machines, or about sweeps."""
+    by_name = {row["id"]: row for row in ledger}
+    return [
+        FamilyTable(
+            table.source, table.title, table.caption, table.columns,
+            [(name, [by_name.get(cell) for cell in cells]) for name, cells in table.rows],
+        )
+        for table in publications.load_tables(families) if table.simulated == simulated
+    ]  # fmt: skip
+
+
+def _graph(panel: publications.Panel, series: dict[str, SeriesPaths]) -> Drawing:
     """The graph that was run, with the decisions; without a run the graph of the topology's file."""
     title = f"Logical graph of {panel.topology}"
     run = decision_graph.collect(series[panel.experiment]) if panel.experiment in series else None
@@ -201,7 +244,11 @@ def write(
     """
     chosen, others = chosen_series(series_dirs, simulated_only=simulated_only)
     series, older = newest_series(chosen)
-    ledger = evaluate([paths.root for paths in series.values()])
+    families = publications.families_of(series)
+    ledger = [
+        row for row in evaluate([paths.root for paths in series.values()])
+        if row.claim.family in families and (simulated_only or not row.claim.simulated)
+    ]  # fmt: skip
     figures = figures_of(simulated_only)
     content = collect(series, older, ledger, target, simulated_only=simulated_only, left_out=left_out + others)
     for downloads in content.files.values():

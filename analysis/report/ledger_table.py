@@ -29,7 +29,7 @@ def quantity_text(value: float | None, unit: str, signed: bool = False) -> str:
 
 def interval_text(row: LedgerRow) -> str:
     """Of an estimate; a check of every run, a computation and what follows from other claims have none."""
-    if row.low is None or row.high is None or row.claim.kind in KINDS_WITHOUT_INTERVAL:
+    if row.low is None or row.high is None or row.claim.kind in KINDS_WITHOUT_INTERVAL or row.is_models:
         return MISSING
     signed = row.claim.unit == "%"
     low, high = (quantity_text(end, "", signed) for end in (row.low, row.high))
@@ -68,6 +68,7 @@ def _finite(end: float | None) -> float | None:
 
 def ledger_row(row: LedgerRow, *, simulated: bool = False) -> Row:
     """A row for the table and for claims.json. `simulated`: the runs were, which an exact claim does not depend on."""
+    simulated = simulated or row.claim.simulated  # what a sweep gives is the simulator's, whatever else the ledger has
     finite = [_finite(end) for end in (row.low, row.high)]
     return {
         "id": row.claim.name,
@@ -95,6 +96,7 @@ def ledger_row(row: LedgerRow, *, simulated: bool = False) -> Row:
         "direction": row.direction,
         "floor_percent": row.floor,
         "run_ids": list(row.run_ids),
+        **({} if row.best_of_three is None else {"best_of_three": row.best_of_three}),
         **({} if row.claim.topology is None else {"topology": row.claim.topology}),
         **({SIMULATED: True} if simulated and row.claim.kind is not Kind.EXACT else {}),
     }

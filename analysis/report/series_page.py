@@ -16,6 +16,7 @@ import yaml
 
 from analysis.claims import ledger as claims_ledger
 from analysis.claims.ledger_rows import Conditions, LedgerRow
+from analysis.claims.publications import families_of
 from analysis.claims.statements import Claim, load_claims
 from analysis.metrics import scale_decisions
 from analysis.record import event_timeline, small_tables
@@ -251,7 +252,7 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow], conditions: Conditi
         simulated=simulated.sentence(runs, paths.root),
         notes=[*series_tables.exclusions(runs), *series_tables.machine_warnings(paths)],
         ledger=[ledger_row(row, simulated=any(is_simulated(run) for run in runs)) for row in rows_of_experiment],
-        elsewhere=sorted({row.claim.experiment for row in ledger if "/" in row.claim.experiment} - {experiment}),
+        elsewhere=_elsewhere(ledger, experiment),
         warnings=series_tables.event_warnings(outcomes),
         outcomes=outcomes,
         outcome_rows=[series_tables.outcome_row(run_id, outcome) for run_id, outcome in outcomes],
@@ -308,6 +309,13 @@ def _section(
         topology=None if name == WHOLE_CLUSTER else topology_content(paths, runs, name or None, section.suffix),
         figures=catalogue.build(series_data.collect(paths, name or None), section.suffix, of),
     )
+
+
+def _elsewhere(ledger: Sequence[LedgerRow], experiment: str) -> list[str]:
+    """Other experiments that claims of the same family are about."""
+    families = families_of([experiment])
+    mine = {row.claim.experiment for row in ledger if row.claim.family in families and not row.claim.simulated}
+    return sorted(name for name in mine - {experiment} if "/" in name)
 
 
 def _service_level(topologies: Sequence[Row]) -> str:

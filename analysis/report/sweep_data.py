@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from statistics import fmean
@@ -13,24 +12,24 @@ import numpy as np
 
 from analysis.errors import SeriesError
 from analysis.metrics.metric_directions import CONVERGENCE, metric
-from analysis.record import small_tables
-from analysis.record.event_timeline import WHOLE_CLUSTER
+from analysis.record import small_tables, sweep_record
 from analysis.record.files import SeriesPaths, read_json
 from analysis.record.small_tables import Row
+from analysis.record.sweep_record import REPLICATES, SWEEP_FILE, point_of
 from analysis.stats import survival
 from analysis.stats.paired_differences import MINIMUM_BLOCKS, half_width, mean_and_error
 
-SWEEP_FILE = "sweep.json"
-# Fields whose values are repetitions of the same thing: curves go through their mean.
-REPLICATES = ("seed", "testbed.options.simulated.seed")
-NETWORK = "network_mb_per_s_after"  # summed up here, for the measurements have no such number
 METRICS = (
     "throughput_after",
     "gain_percent",
     "convergence_sp_s",
-    NETWORK,
+    "network_mb_per_s_after",
+    "between_machines_percent_after",
     "cpu_spread_percent_after",
+    "cpu_imbalance_after",
     "latency_all_p95_ms_after",
+    "published_emitted_per_s",
+    "published_network_mb_per_s",
 )
 
 
@@ -112,8 +111,6 @@ class SweepData:
 
 def metric_words(name: str) -> tuple[str, str]:
     """What a metric is called, and its unit."""
-    if name == NETWORK:
-        return "bytes between machines after", "MB/s"
     found = metric(name)
     return found.words, "%" if name == "gain_percent" else found.unit
 
@@ -143,8 +140,8 @@ def collect(paths: SeriesPaths) -> SweepData:
     described = {row["run_id"]: row for row in small_tables.rows(paths, "runs")}
     if not described:
         raise SeriesError(f"{paths.root} has no tables; give the command of the sweep again")
-    found = [*_measured(paths), *_network(paths)]
-    runs = tuple(_run(row, described[row["run_id"]]["variant"], places) for row in found if row["metric"] in METRICS)
+    found = (row for row in sweep_record.measurements(paths) if row["metric"] in METRICS)
+    runs = tuple(_run(row, described[row["run_id"]]["variant"], places) for row in found)
     return SweepData(
         experiment=document["experiment"],
         title=document["title"],
@@ -164,33 +161,3 @@ def _run(row: Row, variant: str, places: Sequence[tuple[int, ...]]) -> SweepRun:
         point, places[point - 1], row["run_id"].partition(".")[2], variant, row["event_id"], row["metric"],
         row["value"], bool(row["censored"]), row["steady"],
     )  # fmt: skip
-
-
-def point_of(run_id: str) -> int:
-    """Links are called `<number of the point>.<run>`."""
-    return int(run_id.partition(".")[0])
-
-
-def _measured(paths: SeriesPaths) -> list[Row]:
-    return _of_whole_runs(row for row in small_tables.rows(paths, "measurements") if row["value"] is not None)
-
-
-def _of_whole_runs(rows: Iterable[Row]) -> list[Row]:
-    """Of the only topology of a run, or of the cluster where it has several."""
-    found = list(rows)
-    several = {row["run_id"] for row in found if row["topology"] == WHOLE_CLUSTER}
-    return [row for row in found if row["run_id"] not in several or row["topology"] == WHOLE_CLUSTER]
-
-
-def _network(paths: SeriesPaths) -> list[Row]:
-    """What all machines sent to others, MB/s, in the part after an event that counts."""
-    sums: dict[tuple[str, str], list[float]] = defaultdict(list)
-    rows = [row for row in small_tables.rows(paths, "network") if row["tx_bytes_per_s"] is not None]
-    for row in _of_whole_runs(rows):
-        if row["phase"] == "after":
-            sums[row["run_id"], row["event_id"]].append(row["tx_bytes_per_s"])
-    return [
-        {"run_id": run_id, "event_id": event_id, "metric": NETWORK, "value": sum(sent) / 1e6, "censored": False,
-         "steady": None}
-        for (run_id, event_id), sent in sums.items()
-    ]  # fmt: skip

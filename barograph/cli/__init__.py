@@ -30,6 +30,7 @@ COMMANDS = {
     "ablate": ("barograph.cli.ablate", "show what Stela's variants would have decided in a series"),
     "read": ("barograph.cli.read", "turn other people's logs into a series, for `report`"),
     "sql": ("barograph.cli.sql", "query the tables of analysed series in Spark SQL (docs/tables.md)"),
+    "graph": ("barograph.cli.graph", "write what the tasks of a run sent each other as a METIS graph file"),
     "bundle": ("barograph.cli.bundle", "pack a series or a run so that others can make its results again"),
     "list": ("barograph.cli.experiments", "list the experiments"),
     "check": ("barograph.cli.check", "say whether experiments can run here and what they may cost"),

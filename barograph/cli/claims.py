@@ -173,9 +173,11 @@ def newest_ledger(family: str, testbed: str | None = None) -> dict[str, Mapping[
     """By claim: what follows from the newest complete series of all experiments together, and what is exact."""
     from analysis.claims.ledger import evaluate, newest_complete
     from analysis.claims.ledger_rows import NOT_RUN
+    from analysis.record.sweep_record import newest_sweeps
     from analysis.report.ledger_table import ledger_row
 
-    series = newest_complete(results_root(), testbed)
+    sweeps = newest_sweeps(results_root()) if testbed in (None, SIMULATED) else {}
+    series = newest_complete(results_root(), testbed) | sweeps
     names = {name: paths.root.name for name, paths in series.items()}
     rows = evaluate([paths.root for paths in series.values()], family)
     experiments = {row.claim.name: row.claim.experiment for row in rows}

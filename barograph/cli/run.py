@@ -18,6 +18,7 @@ from rich.table import Table
 
 from analysis.record.files import SeriesPaths
 from analysis.record.simulated import is_simulated_series
+from analysis.record.sweep_record import newest_sweeps
 from barograph.cli.arguments import add_renamed, add_testbed, comma_separated, testbed_options
 from barograph.cli.execution import carry_out, prepare
 from barograph.cli.terminal import line_printer, stdout_console
@@ -220,6 +221,11 @@ def _family_report(family: str, rows: Sequence[SuiteRow], simulated: bool) -> Pa
     return page
 
 
+def report_of_sweeps(family: str) -> Path | None:
+    """The page of a family's simulated series and sweeps, written anew."""
+    return _family_report(family, (), simulated=True)
+
+
 def family_series(family: str, own: Mapping[str, Path], *, simulated: bool = False) -> list[Path]:
     """Of each experiment of the family: its series of this suite, or else its newest one, if it has a report.
 
@@ -231,10 +237,12 @@ def family_series(family: str, own: Mapping[str, Path], *, simulated: bool = Fal
 
 
 def _reported(family: str, *, simulated: bool) -> list[Path]:
-    """The family's series with a report, by experiment, older ones first."""
+    """The family's series with a report, by experiment, older ones first; of simulated ones its newest sweeps too."""
     mine = [name for name in names() if name.partition("/")[0] == family]
     folders = [path.parent for name in mine for path in sorted((results_root() / name).glob("*/series.json"))]
-    return [folder for folder in folders if _report_of(folder) and is_simulated_series(folder) == simulated]
+    series = [folder for folder in folders if _report_of(folder) and is_simulated_series(folder) == simulated]
+    sweeps = newest_sweeps(results_root()) if simulated else {}
+    return [*series, *(paths.root for name, paths in sweeps.items() if name.partition("/")[0] == family)]
 
 
 def _report_of(series_dir: Path) -> Path | None:

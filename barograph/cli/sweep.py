@@ -16,6 +16,7 @@ from rich.text import Text
 
 from barograph.cli.arguments import add_testbed, comma_separated, testbed_options
 from barograph.cli.dag_process import limited, signals_as_interrupt
+from barograph.cli.run import report_of_sweeps
 from barograph.cli.terminal import line_printer, stdout_console
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, BarographError, ExperimentError, Say, worst_exit
 from barograph.plan.sweep import Point, Sweep, load, point_words, require_simulated
@@ -111,6 +112,7 @@ def _carry_out(folder: SweepFolder, pool: Pool[Any, PointOutcome], console: Cons
         return INTERRUPTED_EXIT
     if path is not None:
         say(f"report: {path}")
+        _family_page(folder, say)
     if failed:
         number = sum(failed.values())
         say(f"{number} of {whole} points failed; the report says why, the same command tries them again")
@@ -161,6 +163,16 @@ def _death(death: Death) -> Failure:
 def _report(folder: SweepFolder, say: Say) -> Path | None:
     with limited("analyse"):
         return report.write(folder, say)
+
+
+def _family_page(folder: SweepFolder, say: Say) -> None:
+    """Where claims are about the sweep: the page of its family that sets its numbers beside what is stated."""
+    from analysis.claims.statements import load_claims
+
+    family, name = folder.root.parts[-3:-1]
+    if any(claim.simulated and claim.experiment == f"{family}/{name}" for claim in load_claims()):
+        with limited("report"):
+            say(f"{family}, all simulated: {report_of_sweeps(family)}")
 
 
 class Progress:

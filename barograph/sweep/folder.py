@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
+from analysis.record.sweep_record import PREFIX, SWEEP_FILE
 from barograph.plan.sweep import Point, Sweep, sweep_digest
 from barograph.series.provenance import git_state
 from barograph.series.run_record import read_run
 from barograph.settings import results_root
 from barograph.sweep.point import Failure, failures_of, state_of, write_point_file
-
-SWEEP_FILE = "sweep.json"
-PREFIX = "sweep-"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from analysis.report import page
-from analysis.report.figures import cpu, event_times, throughput_timeline
+from analysis.report.figures import cpu, event_times, throughput_timeline, traffic_map
 from analysis.report.figures.points import Drawing
 from analysis.report.figures.series_data import SeriesData
 from analysis.report.page import Download
@@ -58,6 +58,13 @@ FIGURES = {
         "(coloured). Dots are the medians over the seconds of single runs, pale bars the 10th to 90th percentile, "
         "strokes the median over runs. A machine that left has no mark after.",
         cpu.draw,
+    ),
+    "traffic": FigureSpec(
+        "Traffic from task to task",
+        "Tuples a second from each task (row) to each task (column) in the part that counts before and after the first "
+        "event, in one run of each variant. Tasks stand in the order of their machines, which lines part: what passes "
+        "inside a machine lies in the squares along the diagonal. Of very many tasks a cell is a pair of machines.",
+        traffic_map.draw,
     ),
 }
 

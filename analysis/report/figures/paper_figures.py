@@ -8,9 +8,9 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from analysis.claims.estimates import own_number
-from analysis.claims.statements import Panel, PublishedFigure
+from analysis.claims.publications import Panel, PublishedFigure
 from analysis.record.event_timeline import FIRST_EVENT
-from analysis.report.figures import event_times, points, style, throughput_timeline
+from analysis.report.figures import event_times, measured_panels, points, style, throughput_timeline
 from analysis.report.figures.points import Column, Drawing, Spot
 from analysis.report.figures.series_data import Level, SeriesData
 
@@ -164,6 +164,7 @@ PANELS: dict[str, Callable[[Axes, SeriesData], None]] = {
     "convergence_st": _convergence("st"),
     "ranking": _ranking,
     "levels": _levels,
+    **measured_panels.PANELS,
 }
 COLUMNS: dict[str, tuple[Column, ...]] = {
     "throughput": throughput_timeline.COLUMNS,
@@ -172,4 +173,5 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     "convergence_st": event_times.CONVERGENCE_COLUMNS,
     "ranking": (GAIN, *_interval_columns(GAIN)),
     "levels": (LEVEL, *_interval_columns(LEVEL)),
+    **measured_panels.COLUMNS,
 }

@@ -1,6 +1,7 @@
 """What the figures draw: small series, bounded by windows x runs and machines x runs."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
 
@@ -71,6 +72,35 @@ class Level:
     after: float | None
 
 
+PROPOSED = ("stela", "metis")
+# Measurements of the first event that panels draw as they are.
+DRAWN = (
+    "published_emitted_per_s", "published_network_mb_per_s", "network_mb_per_s_after", "processed_per_s_after",
+    "spouts_after",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RunNumber:
+    """A measurement of one run; `block`: of the series."""
+
+    run_id: str
+    variant: str
+    block: int
+    value: float
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """From task to task in one run on one side of the first event, tuples/s, and the slot of each task."""
+
+    run_id: str
+    variant: str
+    phase: str
+    rates: Mapping[tuple[int, int], float]
+    slots: Mapping[int, str]
+
+
 @dataclass(frozen=True)
 class SeriesData:
     """Everything drawn, of complete runs with an event only; variants in the order in which the figures name them."""
@@ -84,6 +114,9 @@ class SeriesData:
     downtimes: tuple[Downtime, ...] = ()
     marks: tuple[EventMark, ...] = ()  # of all runs
     axis_s: tuple[float, float] | None = None  # of the runs, where a topology was not there all the time
+    experiment: str = ""
+    numbers: Mapping[str, tuple[RunNumber, ...]] = field(default_factory=dict)  # by metric, of `DRAWN`
+    traffic: tuple[Traffic, ...] = ()  # of one run of each variant
 
     def level_after(self, variant: str) -> float | None:
         """The median over the variant's runs."""
@@ -112,6 +145,9 @@ def collect(paths: SeriesPaths, topology: str | None = None) -> SeriesData:
         _levels(read("intervals"), variants), _downtimes(read("downtime"), variants),
         tuple(mark for run_id in sorted(variants) for mark in event_timeline.planned_marks(paths.run(run_id))),
         _axis_s(rows(paths, "throughput", topology=machines)) if machines else None,
+        experiment=next((row["experiment"] for row in rows(paths, "runs") if row["experiment"]), ""),
+        numbers=_numbers(read("measurements"), rows(paths, "runs")),
+        traffic=_traffic(paths, variants, topology or machines),
     )  # fmt: skip
 
 
@@ -121,8 +157,15 @@ def _axis_s(windows: list[Row]) -> tuple[float, float] | None:
 
 
 def order_variants(variants: set[str]) -> tuple[str, ...]:
-    """Baselines first and Stela last, so that it is drawn over the others."""
-    return tuple(sorted(variants, key=lambda name: (not name.startswith("even"), name.startswith("stela"), name)))
+    """Baselines first, and last what the papers propose, so that it is drawn over the others; `tasks_4` before
+    `tasks_12`."""
+    return tuple(sorted(variants, key=_order))
+
+
+def _order(name: str) -> tuple[bool, bool, str, int, str]:
+    word, _, number = name.rpartition("_")
+    numbered = (word, int(number)) if number.isdecimal() else (name, 0)
+    return not name.startswith("even"), name.startswith(PROPOSED), *numbered, name
 
 
 def _lines(windows: list[Row], scope: str, variants: dict[str, str]) -> tuple[Line, ...]:
@@ -186,3 +229,40 @@ def _levels(table: list[Row], variants: dict[str, str]) -> tuple[Level, ...]:
     return tuple(
         Level(run_id, variants[run_id], side.get("before"), side.get("after")) for run_id, side in sorted(means.items())
     )
+
+
+def _numbers(table: list[Row], runs: list[Row]) -> dict[str, tuple[RunNumber, ...]]:
+    complete = {row["run_id"]: row for row in runs if row["status"] == "complete"}
+    found: dict[str, list[RunNumber]] = {}
+    for row in sorted(table, key=lambda row: str(row["run_id"])):
+        run = complete.get(row["run_id"])
+        if run and row["metric"] in DRAWN and event_id_of(row) == FIRST_EVENT and not row["censored"]:
+            block = run.get("block") or run.get("repetition") or 0
+            number = RunNumber(run["run_id"], run["variant"], int(block), row["value"])
+            found.setdefault(row["metric"], []).append(number)
+    return {metric: tuple(numbers) for metric, numbers in found.items()}
+
+
+def _traffic(paths: SeriesPaths, variants: Mapping[str, str], topology: str | None) -> tuple[Traffic, ...]:
+    """Of the first run of each variant; a pair that passed between several slots meanwhile stands with the busiest."""
+    first = {variant: run_id for run_id, variant in sorted(variants.items(), reverse=True)}
+    table = rows(paths, "task_traffic", runs=list(first.values()), topology=topology) if first else []
+    by_side: dict[tuple[str, str], list[Row]] = {}
+    for row in sorted(table, key=lambda row: float(row["tuples_per_s"])):
+        if event_id_of(row) == FIRST_EVENT:
+            by_side.setdefault((row["run_id"], row["phase"]), []).append(row)
+    return tuple(
+        Traffic(run_id, variants[run_id], phase, *_pairs(found)) for (run_id, phase), found in sorted(by_side.items())
+    )
+
+
+def _pairs(found: list[Row]) -> tuple[dict[tuple[int, int], float], dict[int, str]]:
+    """Ascending by rate, so that of several slots the last one is the busiest."""
+    rates: dict[tuple[int, int], float] = {}
+    slots: dict[int, str] = {}
+    for row in found:
+        pair = (row["from"], row["to"])
+        rates[pair] = rates.get(pair, 0.0) + row["tuples_per_s"]
+        ends = ((row["from"], row["from_slot"]), (row["to"], row["to_slot"]))
+        slots |= {task: slot for task, slot in ends if slot is not None}
+    return rates, slots

@@ -21,10 +21,15 @@ if TYPE_CHECKING:
 # Okabe and Ito's palette (2008), the strongest contrasts first; the last two are Tol's, for the eighth variant.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#332288")
 # The same colour in every experiment of a family, so that figures compare at a glance.
-FAMILY_COLOURS = {"even_rebalance": PALETTE[0], "stela": PALETTE[1], "least_link_load": PALETTE[2]}
+FAMILY_COLOURS = {
+    "even_rebalance": PALETTE[0], "stela": PALETTE[1], "least_link_load": PALETTE[2], "even": PALETTE[0],
+    "metis": PALETTE[1], "greedy": PALETTE[2], "metis_cut": PALETTE[4],
+}  # fmt: skip
 GREY, FAINT = "#555555", "#D0D0D0"
 WIDTH_IN = 7.2
-DISPLAY_NAMES = {"even_rebalance": "even + rebalance", "stela": "Stela"}
+DISPLAY_NAMES = {
+    "even_rebalance": "even + rebalance", "stela": "Stela", "metis": "METIS", "metis_cut": "METIS, edge cut",
+}  # fmt: skip
 LEGIBLE_VARIANTS = 4  # lines that one panel carries with a label each
 
 

@@ -73,7 +73,7 @@ def draw(data: SweepData, event_id: str, metric: str) -> Drawing | None:
     with style.canvas(height, columns=columns, rows=rows, sharex=True, sharey=True) as (figure, axes):
         for place, (panel, steps) in enumerate(zip(axes, panels, strict=False)):
             mine = [run for run in runs if tuple(run.steps[axis] for axis in found.panels) == steps]
-            _draw_panel(panel, data, found, mine)
+            draw_panel(panel, data, found, mine)
             if steps:
                 said = [data.axes[axis].words(step) for axis, step in zip(found.panels, steps, strict=True)]
                 panel.set_title("\n".join(said), loc="left", fontsize=8.5)
@@ -104,7 +104,8 @@ def _columns(data: SweepData, found: Layout, words: str, unit: str) -> tuple[Col
     )
 
 
-def _draw_panel(axes: Axes, data: SweepData, found: Layout, runs: Sequence[SweepRun]) -> None:
+def draw_panel(axes: Axes, data: SweepData, found: Layout, runs: Sequence[SweepRun]) -> None:
+    """The lines of these runs over the field that is x."""
     x = data.axes[found.x]
     lines = list(_lines(data, found, runs))
     for place, line in enumerate(lines):

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from analysis.claims import statements
+from analysis.claims import publications
 from analysis.claims.ledger_rows import LedgerRow
 from analysis.claims.statements import load_claims
 from analysis.errors import ClaimFileError, SeriesError
 from analysis.record.files import SeriesPaths
 from analysis.report import family_page
-from analysis.report.figures import paper_figures, series_data
+from analysis.report.family_page import DRAWS
+from analysis.report.figures import series_data
 from tests.support.series_by_hand import write_series, write_table
 from topologies import catalogue
 
-DRAWS = frozenset(paper_figures.PANELS)
 ONE_PANEL = "figures: [{source: a, title: b, caption: c, panels: [{experiment: e, title: t, draw: %s}]}]"
 
 
@@ -35,7 +35,7 @@ def test_what_was_run_is_drawn_and_the_rest_is_shown_as_not_run(tmp_path: Path) 
     text = page(tmp_path, *sorted(run))
     plots = [
         {panel.experiment for panel in figure.panels}
-        for figure in statements.load_figures(DRAWS)
+        for figure in publications.load_figures(DRAWS, families=["stela"])
         if not figure.is_graphs
     ]
     assert text.count('<div class="absent">not run</div>') == sum(run.isdisjoint(mine) for mine in plots) > 2
@@ -97,7 +97,7 @@ def test_series_that_are_not_there_or_not_analysed_are_refused(tmp_path: Path) -
 
 
 def test_shipped_figures_are_of_shipped_panels_and_topologies() -> None:
-    figures = statements.load_figures(DRAWS)
+    figures = publications.load_figures(DRAWS)
     panels = [panel for figure in figures for panel in figure.panels]
     assert {panel.topology for panel in panels if panel.draw == "graph"} == set(catalogue.names())
     assert {panel.draw for panel in panels} == DRAWS | {"graph"}
@@ -113,6 +113,8 @@ def test_shipped_figures_are_of_shipped_panels_and_topologies() -> None:
         (ONE_PANEL % "graph", "`topology`"),
         ("figures: [{source: a, title: b, caption: c, panels: [{experiment: e, title: t, draw: graph, topology: x}, "
          "{experiment: e, title: t, draw: ranking}]}]", "make two figures"),
+        ("figures: [{source: a, title: b, caption: c, panels: [{experiment: e, title: t, draw: ranking}, "
+         "{experiment: e, title: t, draw: sweep_emitted, simulated: true}]}]", "panels of sweeps and others"),
         ("figures: [{source: a, title: b, caption: c, colour: red, panels: [{}]}]", "unknown ['colour']"),
     ],
 )  # fmt: skip
@@ -120,7 +122,7 @@ def test_a_figures_file_that_is_wrong_says_where_and_what_is_allowed(tmp_path: P
     path = tmp_path / "figures.yaml"
     path.write_text(text)
     with pytest.raises(ClaimFileError) as raised:
-        statements.load_figures(DRAWS, path)
+        publications.load_figures(DRAWS, path)
     assert words in str(raised.value) and str(path) in str(raised.value)
 
 

@@ -1,6 +1,7 @@
 package barograph.topologies.measure;
 
 import java.util.Map;
+import org.apache.storm.daemon.Acker;
 import org.apache.storm.daemon.StormCommon;
 import org.apache.storm.hooks.BaseTaskHook;
 import org.apache.storm.hooks.info.BoltAckInfo;
@@ -12,8 +13,8 @@ import org.apache.storm.utils.ObjectReader;
 /**
  * Counts what a task emits and executes; goes under {@code topology.auto.task.hooks}.
  *
- * <p>Storm's own tasks and streams (names starting with {@code __}) are not counted. A number leaves through
- * {@link SamplesReporter}, which finds the counters in the worker's metric registry.
+ * <p>Storm's own tasks and streams (names starting with {@code __}) are not counted, but for what its ackers execute. A number leaves
+ * through {@link SamplesReporter}, which finds the counters in the worker's metric registry.
  */
 public final class MeasuringHook extends BaseTaskHook {
     private TaskCounters counters;
@@ -24,11 +25,15 @@ public final class MeasuringHook extends BaseTaskHook {
 
     @Override
     public void prepare(Map<String, Object> conf, TopologyContext context) {
-        if (TaskCounters.isSystem(context.getThisComponentId())) {
+        boolean isWaitTimed = BackPressureWait.isSetIn(conf);
+        if (Acker.ACKER_COMPONENT_ID.equals(context.getThisComponentId())) {
+            counters = TaskCounters.ofAcker(context, isWaitTimed);
+        } else if (TaskCounters.isSystem(context.getThisComponentId())) {
             return;
+        } else {
+            boolean withTraffic = ObjectReader.getBoolean(conf.get(Settings.TRAFFIC), false);
+            counters = TaskCounters.of(context, StormCommon.hasAckers(conf), withTraffic, isWaitTimed);
         }
-        boolean withTraffic = ObjectReader.getBoolean(conf.get(Settings.TRAFFIC), false);
-        counters = TaskCounters.of(context, StormCommon.hasAckers(conf), withTraffic, BackPressureWait.isSetIn(conf));
         context.registerGauge(TaskCounters.GAUGE, counters);
     }
 

@@ -18,6 +18,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.AtomicReference;
+import org.apache.storm.daemon.Acker;
 import org.apache.storm.generated.GlobalStreamId;
 import org.apache.storm.hooks.ITaskHook;
 import org.apache.storm.task.TopologyContext;
@@ -82,6 +83,8 @@ public final class TaskCounters implements Gauge<Integer> {
     final int port;
     final boolean isSpout;
     final boolean isAcked;
+    /** One of Storm's own, of which all that it executes is counted together, whatever it came from. */
+    final boolean isAcker;
     /** Whether the topology waits under back-pressure with {@link BackPressureWait}. */
     final boolean isWaitTimed;
     final Stream[] streams;
@@ -117,6 +120,7 @@ public final class TaskCounters implements Gauge<Integer> {
         this.port = identity.port;
         this.isSpout = identity.isSpout;
         this.isAcked = identity.isAcked && !identity.isSpout;
+        this.isAcker = Acker.ACKER_COMPONENT_ID.equals(identity.component);
         this.isWaitTimed = identity.isWaitTimed;
         this.streams = streams.toArray(Stream[]::new);
         this.sources = sources.toArray(Source[]::new);
@@ -135,6 +139,17 @@ public final class TaskCounters implements Gauge<Integer> {
         List<TaskCounters> executor = executorOf(context);
         TaskCounters counters =
             new TaskCounters(identity, streamsOf(context), sourcesOf(context), withTraffic ? lastTask(context) : 0, executor);
+        executor.add(counters);
+        return counters;
+    }
+
+    /** Of one of Storm's ackers: the topology that its context has does not know it, and nothing is asked of its streams. */
+    static TaskCounters ofAcker(TopologyContext context, boolean isWaitTimed) {
+        Identity identity = new Identity(
+            context.getThisTaskId(), context.getThisComponentId(), context.getStormId(), context.getThisWorkerPort(), false, false, false,
+            isWaitTimed);
+        List<TaskCounters> executor = executorOf(context);
+        TaskCounters counters = new TaskCounters(identity, List.of(), List.of(new Source("", "", false, false)), 0, executor);
         executor.add(counters);
         return counters;
     }
@@ -321,6 +336,9 @@ public final class TaskCounters implements Gauge<Integer> {
     }
 
     private Source source(String from, String stream) {
+        if (isAcker) {
+            return sources[0];
+        }
         for (Source source : sources) {
             if (source.component.equals(from) && source.stream.equals(stream)) {
                 return source;

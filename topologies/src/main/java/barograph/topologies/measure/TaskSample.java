@@ -81,7 +81,7 @@ record TaskSample(
             emissions(counters, schedule, emitted, start, toNanos),
             gaps(counters.task, start),
             streams,
-            sources,
+            counters.isAcker ? List.of() : sources,
             takeSinks(counters),
             takeTraffic(counters));
     }

@@ -1,0 +1,142 @@
+"""What the papers print, as data (`*_figures.yaml`): which experiments and sweeps make each figure and table.
+
+Errors: ClaimFileError, with file, place, field, value and what is allowed.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from analysis.claims.statements import FAMILIES, FOLDER, document_in, load_claims
+from analysis.errors import ClaimFileError
+
+PUBLICATIONS = {family: FOLDER / f"{family}_figures.yaml" for family in FAMILIES}
+GRAPH_PANEL = "graph"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """`topology` only where the panel draws a graph: its file in topologies/flux, for what was not run. `simulated`:
+    `experiment` is a sweep, and the panel stands on the page of simulated series only."""
+
+    experiment: str
+    title: str
+    draw: str
+    topology: str = ""
+    simulated: bool = False
+
+
+@dataclass(frozen=True)
+class PublishedFigure:
+    """One figure of a paper. All panels draw graphs, or none does; all are of sweeps, or none is."""
+
+    source: str
+    title: str
+    caption: str
+    panels: tuple[Panel, ...]
+    share_y: bool = False
+
+    @property
+    def is_graphs(self) -> bool:
+        return self.panels[0].draw == GRAPH_PANEL
+
+    @property
+    def is_simulated(self) -> bool:
+        return self.panels[0].simulated
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """One table of a paper. `rows`: of each its name and a claim's name for each column; empty: the paper has none
+    there."""
+
+    source: str
+    title: str
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[str, ...]], ...]
+    simulated: bool = False
+
+
+def families_of(experiments: Collection[str]) -> tuple[str, ...]:
+    """Whose claims or figures are about one of these experiments or sweeps; all families where none's are."""
+    mine = tuple(family for family in FAMILIES if not _subjects(family).isdisjoint(experiments))
+    return mine or tuple(FAMILIES)
+
+
+def _subjects(family: str) -> set[str]:
+    document = document_in(PUBLICATIONS[family])
+    drawn = {panel["experiment"] for figure in document["figures"] for panel in figure["panels"]}
+    return drawn | {claim.experiment for claim in load_claims(family)}
+
+
+def load_figures(
+    draws: Collection[str], path: Path | None = None, families: Collection[str] | None = None
+) -> tuple[PublishedFigure, ...]:
+    """The figures of a file, in its order; of those of all families, or of some, without one. `draws` are the kinds of
+    panel there are."""
+    paths = [path] if path else [PUBLICATIONS[family] for family in families or FAMILIES]
+    return tuple(figure for each in paths for figure in _figures_in(each, frozenset(draws)))
+
+
+def _figures_in(path: Path, draws: frozenset[str]) -> tuple[PublishedFigure, ...]:
+    document = document_in(path)
+    if not isinstance(document, Mapping) or not isinstance(document.get("figures"), list):
+        raise ClaimFileError(f"{path}: wants one key `figures` with a list of figures")
+    return tuple(_figure_from(f"{path}: figure {i}", entry, draws) for i, entry in enumerate(document["figures"], 1))
+
+
+def load_tables(families: Collection[str], path: Path | None = None) -> tuple[PublishedTable, ...]:
+    """The published tables of these families; their cells are names of claims."""
+    paths = [path] if path else [PUBLICATIONS[family] for family in families]
+    names = {claim.name for claim in load_claims()}
+    return tuple(
+        _table_from(f"{each}: table {i}", entry, names)
+        for each in paths
+        for i, entry in enumerate(document_in(each).get("tables", ()), 1)
+    )
+
+
+def _table_from(where: str, entry: Any, names: Collection[str]) -> PublishedTable:
+    _check_keys(where, entry, PublishedTable, {"simulated"})
+    columns, rows = tuple(entry["columns"]), tuple((name, tuple(cells)) for name, cells in entry["rows"].items())
+    for name, cells in rows:
+        unknown = [cell for cell in cells if cell and cell not in names]
+        if unknown or len(cells) != len(columns):
+            fault = f"names {', '.join(unknown)}, which is no claim" if unknown else f"has {len(cells)} cells"
+            raise ClaimFileError(f"{where}: row {name} {fault}; allowed are names of claims, one for each column")
+    return PublishedTable(**{**entry, "columns": columns, "rows": rows})
+
+
+def _figure_from(where: str, entry: Any, draws: frozenset[str]) -> PublishedFigure:
+    _check_keys(where, entry, PublishedFigure, {"share_y"})
+    if not isinstance(entry["panels"], list) or not entry["panels"]:
+        raise ClaimFileError(f"{where}: panels is {entry['panels']!r}; allowed is a list of one or more")
+    panels = tuple(_panel_from(f"{where}: panel {i}", panel, draws) for i, panel in enumerate(entry["panels"], 1))
+    if len({panel.draw == GRAPH_PANEL for panel in panels}) > 1:
+        raise ClaimFileError(f"{where}: panels that draw `{GRAPH_PANEL}` and others; make two figures of them")
+    if len({panel.simulated for panel in panels}) > 1:
+        raise ClaimFileError(f"{where}: panels of sweeps and others; make two figures of them")
+    return PublishedFigure(**{**entry, "panels": panels})
+
+
+def _panel_from(where: str, entry: Any, draws: frozenset[str]) -> Panel:
+    _check_keys(where, entry, Panel, {"topology", "simulated"})
+    allowed = draws | {GRAPH_PANEL}
+    if entry["draw"] not in allowed:
+        raise ClaimFileError(f"{where}: draw is {entry['draw']!r}; allowed are {', '.join(sorted(allowed))}")
+    if (entry["draw"] == GRAPH_PANEL) != bool(entry.get("topology")):
+        raise ClaimFileError(f"{where}: `topology` is needed where draw is `{GRAPH_PANEL}`, and nowhere else")
+    return Panel(**entry)
+
+
+def _check_keys(where: str, entry: Any, kind: type, optional: set[str]) -> None:
+    known = {field.name for field in fields(kind)}
+    if not isinstance(entry, Mapping):
+        raise ClaimFileError(f"{where}: {entry!r} is no mapping; allowed keys are {', '.join(sorted(known))}")
+    unknown, missing = set(entry) - known, known - optional - set(entry)
+    if unknown or missing:
+        raise ClaimFileError(
+            f"{where}: unknown {sorted(unknown)}, missing {sorted(missing)}; allowed are {', '.join(sorted(known))}"
+        )

@@ -1,0 +1,195 @@
+"""What sweeps on the simulator give of the claims that are about them: a number, its range over seeds, and the number
+of each point; no verdict (decisions 0042, 0043).
+
+A paper that ran each of several clusters a few times states means over these clusters, their largest number, or how far
+runs of one cluster lie apart. Here a point is a cluster and a seed is a run. A claim's number is taken seed by seed: of
+each point the ratio of both variants' runs of that seed, and of these what the claim states (their mean, the lowest or
+the highest). Runs of one model differ by its own noise alone, so the range over seeds is no interval.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from analysis.claims.ledger_rows import NO_VERDICT, NOT_RUN, LedgerRow, Value
+from analysis.claims.rules import best_of_three
+from analysis.claims.statements import RATIOS, SPREADS, Claim, Kind
+from analysis.numerals import number
+from analysis.record.event_timeline import event_id_of
+from analysis.record.files import SeriesPaths, read_json
+from analysis.record.small_tables import rows
+from analysis.record.sweep_record import SWEEP_FILE, Values, measurements, point_of, split_values
+
+OVER: Mapping[str, Callable[[Sequence[float]], float]] = {"mean": fmean, "lowest": min, "highest": max}
+Seed = tuple[Values, int]  # the swept seeds of a point, and the repetition
+OfSeeds = Mapping[Seed, Value]
+
+
+@dataclass(frozen=True)
+class SweepRuns:
+    """Complete runs of a sweep: variant, metric, event -> point -> seed -> value."""
+
+    name: str
+    sweep_id: str
+    values: Mapping[tuple[str, str, str], Mapping[Values, OfSeeds]]
+
+    def of(self, variant: str | None, metric: str, event: str) -> Mapping[Values, OfSeeds]:
+        return self.values.get((variant or "", metric, event), {})
+
+
+def read(paths: SeriesPaths, metrics: Collection[str]) -> SweepRuns:
+    """These metrics of a sweep that is analysed."""
+    document = read_json(paths.root / SWEEP_FILE)
+    points = [split_values(point["values"]) for point in document["points"]]
+    runs = {run["run_id"]: run for run in rows(paths, "runs") if run["status"] == "complete"}
+    found: dict[tuple[str, str, str], dict[Values, dict[Seed, Value]]] = defaultdict(lambda: defaultdict(dict))
+    for row in sorted(measurements(paths), key=lambda row: str(row["run_id"])):
+        run = runs.get(row["run_id"])
+        if run is not None and row["metric"] in metrics:
+            fields, seeds = points[point_of(row["run_id"]) - 1]
+            value = Value(row["run_id"], row["value"], row["censored"], steady=row["steady"])
+            found[run["variant"], row["metric"], event_id_of(row)][fields][seeds, int(run["repetition"] or 1)] = value
+    return SweepRuns(document["experiment"], paths.root.name, {key: dict(of) for key, of in found.items()})
+
+
+def with_sweeps(ledger: Iterable[LedgerRow], folders: Sequence[Path]) -> list[LedgerRow]:
+    """The ledger, with what these sweeps give of the claims that are about them."""
+    found = list(ledger)
+    metrics = {name for row in found if row.claim.simulated for name in (row.claim.metric, row.claim.best_by) if name}
+    sweeps = {sweep.name: sweep for sweep in (read(SeriesPaths(folder), metrics) for folder in sorted(folders))}
+    return [
+        sweep_row(row.claim, sweeps[row.claim.experiment])
+        if row.claim.simulated and row.claim.experiment in sweeps else row
+        for row in found
+    ]  # fmt: skip
+
+
+def row_without_sweep(claim: Claim) -> LedgerRow:
+    reason = f"no sweep of {claim.experiment} is analysed here: barograph sweep {claim.experiment}"
+    return LedgerRow(claim, None, None, None, 0, NOT_RUN, reason, ())
+
+
+def sweep_row(claim: Claim, sweep: SweepRuns) -> LedgerRow:
+    """`low` and `high` are of the seeds, or of a spread of the points."""
+    numbers = _numbers(claim, sweep)
+    if isinstance(numbers, str):
+        return LedgerRow(claim, None, None, None, 0, NOT_RUN, f"simulated, {sweep.sweep_id}: {numbers}", ())
+    each = [_spread(of) for of in numbers.values()] if claim.kind in SPREADS else _by_seed(claim, numbers)
+    best = _best_of_three(claim, sweep)
+    notes = [
+        f"simulated, {sweep.sweep_id}: {_points_text(claim, numbers)}",
+        "" if best is None else f"the best of three seeds, as published: {_text(claim, best)}",
+        _unsteady_text(claim, sweep),
+    ]
+    middle = max(each) if claim.kind is Kind.LARGEST_SPREAD else fmean(each)
+    seeds = min(len(of) for of in numbers.values())
+    reason = "; ".join(filter(None, notes))
+    return LedgerRow(claim, middle, min(each), max(each), seeds, NO_VERDICT, reason, (), best_of_three=best)
+
+
+Numbers = Mapping[Values, Mapping[Seed, float]]
+
+
+def _numbers(claim: Claim, sweep: SweepRuns) -> Numbers | str:
+    """Of each point and seed; or why there are none. A time that was not reached is no number."""
+    own = sweep.of(claim.variant, claim.metric, claim.event)
+    other = sweep.of(claim.baseline, claim.metric, claim.event)
+    found: dict[Values, dict[Seed, float]] = {}
+    for point, of_seeds in own.items():
+        if _is_about(claim, point):
+            found[point] = {
+                seed: one for seed, value in of_seeds.items()
+                if (one := _number(claim, value, other.get(point, {}).get(seed))) is not None
+            }  # fmt: skip
+    if not found:
+        where = ", ".join(f"{path} of {', '.join(of)}" for path, of in claim.points)
+        return f"no complete run of {claim.variant} measured {claim.metric}{f' at {where}' if where else ''}"
+    least = 2 if claim.kind in SPREADS else 1
+    few = [_point_text(claim, point) for point, of in found.items() if len(of) < least]
+    return f"too few seeds at {', '.join(few)}" if few else found
+
+
+def _is_about(claim: Claim, point: Values) -> bool:
+    fields = dict(point)
+    return all(fields.get(path) in of for path, of in claim.points)
+
+
+def _number(claim: Claim, own: Value, other: Value | None) -> float | None:
+    if claim.kind not in RATIOS:
+        return None if own.censored else own.value
+    if other is None or own.censored or other.censored or other.value <= 0.0:
+        return None
+    return 100.0 * (own.value / other.value - 1.0)
+
+
+def _by_seed(claim: Claim, numbers: Numbers) -> list[float]:
+    """What is stated of the points, seed by seed; of seeds that not every point has, of all that each has together."""
+    common = set.intersection(*(set(of) for of in numbers.values()))
+    over = OVER[claim.over]
+    if not common:
+        return [over([fmean(of.values()) for of in numbers.values()])]
+    return [over([of[seed] for of in numbers.values()]) for seed in sorted(common)]
+
+
+def _spread(of_seeds: Mapping[Seed, float]) -> float:
+    """In percent of the mean."""
+    values = list(of_seeds.values())
+    return 100.0 * (max(values) - min(values)) / fmean(values) if max(values) > min(values) else 0.0
+
+
+def _best_of_three(claim: Claim, sweep: SweepRuns) -> float | None:
+    """As MP took its numbers: of each point the best run of either side by throughput, of all points what is stated."""
+    if claim.best_by is None or claim.kind not in RATIOS:
+        return None
+    sides = []
+    for variant in (claim.variant, claim.baseline):
+        values, ranks = (sweep.of(variant, metric, claim.event) for metric in (claim.metric, claim.best_by))
+        sides.append({
+            point: best_of_three(_in_blocks(of), _in_blocks(ranks.get(point, {})))
+            for point, of in values.items() if _is_about(claim, point)
+        })  # fmt: skip
+    own, other = sides
+    pairs = [(own[point], other.get(point)) for point in own]
+    found = [100.0 * (one / two - 1.0) for one, two in pairs if one is not None and two is not None and two > 0.0]
+    return OVER[claim.over](found) if found and len(found) == len(pairs) else None
+
+
+def _in_blocks(of_seeds: OfSeeds) -> list[Value]:
+    """A seed and repetition is a block."""
+    return [
+        Value(value.run_id, value.value, value.censored, (json.dumps(seed), repetition))
+        for (seed, repetition), value in of_seeds.items()
+    ]
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def _points_text(claim: Claim, numbers: Numbers) -> str:
+    """`machines.before 10: −42.0, 20: −35.1`, of each point the mean, or its spread."""
+    each = {p: _spread(of) if claim.kind in SPREADS else fmean(of.values()) for p, of in numbers.items()}
+    return ", ".join(f"{_point_text(claim, point)}: {_text(claim, value)}" for point, value in each.items())
+
+
+def _point_text(claim: Claim, point: Values) -> str:
+    """By the first field that is swept; others follow it, or are in the file."""
+    return f"{point[0][0].rpartition('.')[2]} {point[0][1]}" if point else claim.experiment
+
+
+def _text(claim: Claim, value: float) -> str:
+    return number(value, 1, signed=claim.unit == "%" and claim.kind not in SPREADS)
+
+
+def _unsteady_text(claim: Claim, sweep: SweepRuns) -> str:
+    values: list[Any] = [
+        value
+        for variant in (claim.variant, claim.baseline) if variant
+        for point, of in sweep.of(variant, claim.metric, claim.event).items() if _is_about(claim, point)
+        for value in of.values()
+    ]  # fmt: skip
+    unsteady = sum(value.steady is False for value in values)
+    return f"{unsteady} of {len(values)} runs were not steady" if unsteady else ""

@@ -1,0 +1,211 @@
+"""What tuples cost on the network, and what a new placement costs and saves (MP IV-A, V; docs/metrics.md).
+
+Numbers of runs, events and sides, from small tables. `payback_s` is the one that weighs what a new placement saves
+against what its restarts cost.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from analysis.metrics.steadiness import WINDOW_S
+from analysis.record.event_timeline import WHOLE_CLUSTER, WHOLE_RUN, lines_of_event
+from analysis.record.small_tables import Row, run_of, unit_of
+
+EXPERIMENT_LAN = "exp0"
+# MP V-A: placed anew after 60 s of 300 s; the first and the last 60 s are left out.
+PUBLISHED_S = 180.0
+Reader = Callable[[str], list[Row]]
+Key = tuple[str, str]  # run, event
+Numbers = tuple[Key, Mapping[str, float | None], tuple[str, ...]]  # the last: which are horizons
+Windows = Mapping[float, float]  # start -> number
+
+
+def numbers(read: Reader) -> Iterator[Numbers]:
+    for part in (passed_tuples, published_rates, decision_times, reschedules, paybacks):
+        yield from part(read)
+
+
+def passed_tuples(read: Reader) -> Iterator[Numbers]:
+    """Per side: tuples/s from task to task and the shares that leave a worker and a machine, of those of which it is
+    known where they went; tuples/s that are processed, Storm's ackers' too (MP fig. 11)."""
+    for row in read("tuple_rates"):
+        found: dict[str, float | None] = {"processed_per_s": _sum(row["executed_per_s"], row["ackers_executed_per_s"])}
+        if row["traffic_per_s"] is not None:
+            known = row["traffic_per_s"] - row["unplaced_per_s"]
+            found["traffic_per_s"] = row["traffic_per_s"]
+            found["between_machines_per_s"] = row["between_machines_per_s"]
+            for name in ("workers", "machines"):
+                found[f"between_{name}_percent"] = _percent(row[f"between_{name}_per_s"], known)
+        yield (row["run_id"], row["event_id"]), {f"{name}_{row['phase']}": value for name, value in found.items()}, ()
+
+
+def _sum(*values: float | None) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _percent(part: float, whole: float) -> float | None:
+    return 100.0 * part / whole if whole > 0.0 else None
+
+
+# --- windows ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _EventWindows:
+    """Of one event, complete windows in their order: tuples that spouts emitted, and bytes between machines where all
+    machines said how many."""
+
+    emitted: Windows
+    sent_bytes: Windows
+
+
+def _windows(read: Reader) -> dict[Key, _EventWindows]:
+    emitted: dict[Key, dict[float, float]] = defaultdict(dict)
+    whole: dict[Key, set[float]] = defaultdict(set)
+    for row in sorted(read("event_throughput"), key=lambda row: float(row["window_s"])):
+        key = row["run_id"], row["event_id"]
+        if row["complete"] and not row["component"]:
+            whole[key].add(row["window_s"])
+            if row["scope"] == "spouts" and row["rate"] is not None:
+                emitted[key][row["window_s"]] = WINDOW_S * row["rate"]
+    sent: dict[Key, dict[float, float]] = defaultdict(dict)
+    rows = read("network_windows")
+    most = _most_machines(rows)
+    for row in sorted(rows, key=lambda row: float(row["window_s"])):
+        key = row["run_id"], row["event_id"]
+        if row["window_s"] in whole[key] and row["machines"] == most[key] and row["tx_bytes"] is not None:
+            sent[key][row["window_s"]] = row["tx_bytes"]
+    return {key: _EventWindows(emitted[key], sent[key]) for key in {*emitted, *sent}}
+
+
+def _most_machines(rows: Iterable[Row]) -> dict[Key, int]:
+    found: dict[Key, int] = defaultdict(int)
+    for row in rows:
+        key = row["run_id"], row["event_id"]
+        found[key] = max(found[key], row["machines"])
+    return found
+
+
+def published_rates(read: Reader) -> Iterator[Numbers]:
+    """As the paper counts them: over 180 s from the event on, with what it interrupted (MP IV-A1, V-A)."""
+    windows = _windows(read)
+    for span in read("scale_events"):
+        key = (span["run_id"], span["event_id"])
+        if span["event_id"] != WHOLE_RUN and key in windows:
+            emitted, sent = (_mean_of_published(of) for of in (windows[key].emitted, windows[key].sent_bytes))
+            megabytes = None if sent is None else sent / 1e6
+            yield key, {"published_emitted_per_s": emitted, "published_network_mb_per_s": megabytes}, ()
+
+
+def _mean_of_published(of: Windows) -> float | None:
+    """A second; None where a window of these is not there."""
+    inside = [value for start_s, value in of.items() if 0.0 <= start_s < PUBLISHED_S]
+    return sum(inside) / PUBLISHED_S if len(inside) == PUBLISHED_S / WINDOW_S else None
+
+
+# --- the decision -----------------------------------------------------------------------------------------------------
+
+
+def decision_times(read: Reader) -> Iterator[Numbers]:
+    """How long the policy took for the decision that was carried out, ms."""
+    took = {(row["run_id"], row["decision_id"]): row["duration_ms"] for row in read("decisions")}
+    events: dict[str, list[Row]] = defaultdict(list)
+    for event in read("events"):
+        events[event["run_id"]].append(event)
+    for span in read("scale_events"):
+        run_id, event_id = span["run_id"], span["event_id"]
+        inside = [event for event in events[run_id] if _is_inside(event, span)]
+        answers = lines_of_event(events[run_id], event_id, inside)
+        applied = {answer["decision_id"] for answer in answers if answer["kind"] == "applied" and answer["ok"]}
+        times = [took.get((run_id, name)) for name in sorted(filter(None, applied))]
+        yield (run_id, event_id), {"decision_ms": next((time for time in times if time is not None), None)}, ()
+
+
+def _is_inside(event: Row, span: Row) -> bool:
+    return bool(event["t_s"] >= span["zero_s"] and (span.get("until_s") is None or event["t_s"] < span["until_s"]))
+
+
+def reschedules(read: Reader) -> Iterator[Numbers]:
+    """100 where a new placement was asked for and anything moved, 0 where nothing did: the mean over runs is how often
+    it did (MP V-A1 of the greedy scheduler)."""
+    asked = {(span["run_id"], span["event_id"]) for span in read("scale_events") if span.get("kind") == "reschedule"}
+    for row in read("moves"):
+        if (row["run_id"], row["event_id"]) in asked:
+            yield (row["run_id"], row["event_id"]), {"rescheduled_percent": 100.0 * (row["executors_moved"] > 0)}, ()
+
+
+# --- payback ----------------------------------------------------------------------------------------------------------
+
+
+def paybacks(read: Reader) -> Iterator[Numbers]:
+    """Of events that moved executors: when what they saved had paid for what they cost, in bytes between machines."""
+    windows, lost = _windows(read), _lost_tuples(read)
+    moved = {(row["run_id"], row["event_id"]) for row in read("moves") if row["executors_moved"] > 0}
+    moved |= {(_unit_of_machines(unit, windows), event_id) for unit, event_id in moved}
+    before = {(row["run_id"], row["event_id"]): row for row in read("intervals") if row["phase"] == "before"}
+    for key in sorted(moved & windows.keys() & before.keys()):
+        found = payback(windows[key].emitted, windows[key].sent_bytes, before[key], lost.get(key, 0.0))
+        if found is not None:
+            yield key, {"payback_s": found.seconds}, ("payback_s",) if found.is_horizon else ()
+
+
+def _unit_of_machines(unit: str, windows: Mapping[Key, Any]) -> str:
+    """The cluster where the run has several topologies: bytes are of machines."""
+    cluster = unit_of(run_of(unit), WHOLE_CLUSTER)
+    return cluster if any(key[0] == cluster for key in windows) else unit
+
+
+def _lost_tuples(read: Reader) -> dict[Key, float]:
+    """After each event, of each topology and of all of a run."""
+    found: dict[Key, float] = defaultdict(float)
+    for row in read("losses"):
+        if row["phase"] == "after" and row["lost"] is not None:
+            for unit in (row["run_id"], unit_of(run_of(row["run_id"]), WHOLE_CLUSTER)):
+                found[unit, row["event_id"]] += row["lost"]
+    return found
+
+
+@dataclass(frozen=True)
+class Payback:
+    """`is_horizon`: it had not been paid by then, when the watch ended."""
+
+    seconds: float
+    is_horizon: bool
+
+
+def payback(emitted: Windows, sent_bytes: Windows, before: Row, lost: float) -> Payback | None:
+    """When, from the event on, the balance is at 0 or above and stays there as long as it was watched.
+
+    The balance, in bytes: what the tuples emitted since the event would have needed between machines at the rate of
+    bytes a tuple of before it, less what was sent; less that rate times the tuples that were lost, and times those that
+    the level of before would have emitted by then and that were not. None: bytes or tuples were not measured, or
+    nothing passed between machines before.
+    """
+    common = [start_s for start_s in emitted if start_s in sent_bytes]
+    part = [start_s for start_s in common if before["start_s"] <= start_s and start_s + WINDOW_S <= before["end_s"]]
+    after = [start_s for start_s in common if start_s >= 0.0]
+    tuples = sum(emitted[start_s] for start_s in part)
+    a_tuple = sum(sent_bytes[start_s] for start_s in part) / tuples if tuples else 0.0
+    if a_tuple <= 0.0 or not after or after[0] > 0.0 or len(after) != 1 + round((after[-1] - after[0]) / WINDOW_S):
+        return None
+    level = tuples / len(part)
+    balances = _balances([(emitted[s], sent_bytes[s]) for s in after], a_tuple, level, lost)
+    paid = len(balances)
+    while paid and balances[paid - 1] >= 0.0:
+        paid -= 1
+    if paid == len(balances):
+        return Payback(after[-1] + WINDOW_S, is_horizon=True)
+    return Payback(after[paid] + WINDOW_S, is_horizon=False)
+
+
+def _balances(windows: Sequence[tuple[float, float]], a_tuple: float, level: float, lost: float) -> list[float]:
+    """At the end of each window; `windows`: tuples emitted and bytes sent."""
+    found, emitted, sent = [], 0.0, 0.0
+    for number, (tuples, size) in enumerate(windows, start=1):
+        emitted, sent = emitted + tuples, sent + size
+        shortfall = max(0.0, number * level - emitted)
+        found.append(a_tuple * (emitted - shortfall - lost) - sent)
+    return found

@@ -1,0 +1,110 @@
+"""The communication graph of a run, made in Spark from its workers' raw lines: a vertex a task, an edge what two tasks
+sent each other (MP III-C), for METIS.
+
+METIS wants each edge in the lines of both ends with one weight, so the counts of both directions are added up. A vertex
+weighs what its task sent and received. Spark sums the lines; only the graph itself comes to this process, as Arrow.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from analysis.errors import SeriesError
+from analysis.metrics.machine_load import in_intervals
+from analysis.record.files import write_text_atomic
+
+Integers = npt.NDArray[np.int64]
+Part = tuple[str, str]  # an event's id, and the side of it
+LINES_AT_ONCE = 50_000
+
+
+@dataclass(frozen=True, eq=False)
+class CommunicationArrays:
+    """The neighbours of vertex v are `neighbours[starts[v]:starts[v + 1]]`, ascending.
+
+    `edge_weights`: of each neighbour, tuples of both directions; `vertex_weights`: tuples that a task sent and
+    received; `tasks`: its number in the topology, ascending.
+    """
+
+    tasks: Integers
+    starts: Integers  # vertices + 1
+    neighbours: Integers  # 2 * edges
+    edge_weights: Integers  # 2 * edges
+    vertex_weights: Integers
+
+    @property
+    def edge_count(self) -> int:
+        return len(self.neighbours) // 2
+
+
+def in_part(traffic: DataFrame, intervals: DataFrame, axes: DataFrame, part: Part) -> DataFrame:
+    """Samples, and of a sample the seconds, in the part of one side of an event that counts."""
+    chosen = intervals.where((f.col("event_id") == part[0]) & (f.col("phase") == part[1]))
+    return in_intervals(chosen, traffic, axes, ["n"])
+
+
+def sent_tuples(traffic: DataFrame) -> DataFrame:
+    """Of one run's samples: tuples from task to task, a row a pair and direction."""
+    return traffic.groupBy("from", "to").agg(f.sum("n").alias("n")).select("from", "to", "n")
+
+
+def edges(sent: DataFrame) -> DataFrame:
+    """Each edge from both of its ends: (task, neighbour, weight). What a task sends itself is no edge."""
+    one = sent.where((f.col("from") != f.col("to")) & (f.col("n") > 0))
+    both = one.select(f.col("from").alias("task"), f.col("to").alias("neighbour"), "n").unionByName(
+        one.select(f.col("to").alias("task"), f.col("from").alias("neighbour"), "n")
+    )
+    return both.groupBy("task", "neighbour").agg(f.sum("n").alias("weight")).select("task", "neighbour", "weight")
+
+
+def vertices(sent: DataFrame, components: DataFrame, unit: str) -> DataFrame:
+    """Every task of the topology (`unit`: of `topologies`), also one that nobody sent anything: (task, weight)."""
+    ends = sent.select(f.col("from").alias("task"), "n").unionByName(sent.select(f.col("to").alias("task"), "n"))
+    weights = ends.groupBy("task").agg(f.sum("n").alias("weight"))
+    tasks = components.where(f.col("run_id") == unit).select("task").distinct()
+    return tasks.join(weights, "task", how="left").select("task", f.coalesce("weight", f.lit(0)).alias("weight"))
+
+
+def arrays(sent: DataFrame, components: DataFrame, unit: str) -> CommunicationArrays:
+    """Raises SeriesError where no tuple from task to task is on record."""
+    points = vertices(sent, components, unit).sort("task").toArrow()
+    lines = edges(sent).sort("task", "neighbour").toArrow()
+    tasks, weights_of_tasks = (np.asarray(points[name], dtype=np.int64) for name in ("task", "weight"))
+    ends, others, weights = (np.asarray(lines[name], dtype=np.int64) for name in ("task", "neighbour", "weight"))
+    known = np.isin(ends, tasks) & np.isin(others, tasks)  # a line of others may name a task that there is not
+    if not known.any():
+        raise SeriesError(
+            f"{unit}: no tuple from task to task is on record; its topology needs barograph.traffic: true"
+        )
+    places = np.searchsorted(tasks, ends[known])
+    return CommunicationArrays(
+        tasks=tasks,
+        starts=np.concatenate(([0], np.cumsum(np.bincount(places, minlength=len(tasks))))),
+        neighbours=np.searchsorted(tasks, others[known]),
+        edge_weights=weights[known],
+        vertex_weights=weights_of_tasks,
+    )
+
+
+def write(graph: CommunicationArrays, path: Path, what: str) -> None:
+    """A METIS graph file (manual, 4.1) with weights of vertices and edges; `what` it is of, for its first line."""
+    write_text_atomic(path, "".join(_text(graph, what)))
+
+
+def _text(graph: CommunicationArrays, what: str) -> Iterator[str]:
+    yield f"% {what}: vertices are its {len(graph.tasks)} tasks, ascending from task {graph.tasks[0]} on\n"
+    yield f"{len(graph.tasks)} {graph.edge_count} 011\n"
+    entries = np.stack((graph.neighbours + 1, graph.edge_weights), axis=1)
+    for first in range(0, len(graph.tasks), LINES_AT_ONCE):
+        yield "".join(_lines(graph, entries, first, min(first + LINES_AT_ONCE, len(graph.tasks))))
+
+
+def _lines(graph: CommunicationArrays, entries: Integers, first: int, until: int) -> Iterator[str]:
+    for vertex in range(first, until):
+        mine = entries[graph.starts[vertex] : graph.starts[vertex + 1]].ravel().tolist()
+        yield " ".join(map(str, (graph.vertex_weights[vertex], *mine))) + "\n"

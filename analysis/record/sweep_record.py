@@ -1,0 +1,59 @@
+"""A sweep on disk: `sweep.json`, and one folder that has the tables of all of its points' runs (decision 0039)."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from analysis.record.event_timeline import WHOLE_CLUSTER
+from analysis.record.files import SeriesPaths, read_json
+from analysis.record.small_tables import Row, rows
+
+SWEEP_FILE = "sweep.json"
+PREFIX = "sweep-"  # of its folder's name
+# Fields whose values are repetitions of the same thing.
+REPLICATES = ("seed", "testbed.options.simulated.seed")
+Values = tuple[tuple[str, str], ...]  # a field's path, and the JSON of its value
+
+
+def is_sweep(folder: Path) -> bool:
+    return (folder / SWEEP_FILE).is_file()
+
+
+def newest_sweeps(results: Path) -> dict[str, SeriesPaths]:
+    """By name: the newest sweep with tables; one without failures comes before others."""
+    found: dict[str, tuple[tuple[bool, str], SeriesPaths]] = {}
+    for path in results.glob(f"*/*/{PREFIX}*/{SWEEP_FILE}"):
+        paths, name = SeriesPaths(path.parent), "/".join(path.parts[-4:-2])
+        if not paths.table("measurements").is_dir():
+            continue
+        rank = not read_json(path).get("failures"), path.parent.name
+        if name not in found or rank > found[name][0]:
+            found[name] = rank, paths
+    return {name: paths for name, (_, paths) in sorted(found.items())}
+
+
+def point_of(run_id: str) -> int:
+    """Links are called `<number of the point>.<run>`."""
+    return int(run_id.partition(".")[0])
+
+
+def split_values(values: Mapping[str, Any]) -> tuple[Values, Values]:
+    """Of a point: its fields, and those that only tell repetitions apart."""
+    pairs = [(path, json.dumps(value)) for path, value in values.items()]
+    return (
+        tuple(pair for pair in pairs if pair[0] not in REPLICATES),
+        tuple(pair for pair in pairs if pair[0] in REPLICATES),
+    )
+
+
+def measurements(paths: SeriesPaths) -> list[Row]:
+    """Rows of the table; where runs have several topologies those of the cluster."""
+    return of_whole_runs(row for row in rows(paths, "measurements") if row["value"] is not None)
+
+
+def of_whole_runs(found: Iterable[Row]) -> list[Row]:
+    """Of the only topology of a run, or of the cluster where it has several."""
+    listed = list(found)
+    several = {row["run_id"] for row in listed if row["topology"] == WHOLE_CLUSTER}
+    return [row for row in listed if row["run_id"] not in several or row["topology"] == WHOLE_CLUSTER]

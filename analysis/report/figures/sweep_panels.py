@@ -1,0 +1,130 @@
+"""Published figures over the size of a cluster or of a tuple, from sweeps: a line a variant, as it is or over the
+default.
+
+What the paper states of a variant is a dotted line, from the claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import TYPE_CHECKING
+
+from analysis.claims.publications import PublishedFigure
+from analysis.claims.statements import RATIOS, load_claims
+from analysis.record.event_timeline import FIRST_EVENT
+from analysis.report.figures import points, style, sweep_curves
+from analysis.report.figures.measured_panels import BASELINE
+from analysis.report.figures.points import Column, Drawing, Spot
+from analysis.report.sweep_data import SweepData, SweepRun, metric_words, short_name
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+
+
+ABREAST, WIDTH_IN, HEIGHT_IN = 2, 10.8, 3.0
+COLUMNS = (
+    Column("x", "swept field"),
+    Column("value", "value"),
+    Column("low", "from"),
+    Column("high", "to"),
+    Column("runs", "runs"),
+    Column("unreached", "of these longer than watched"),
+    Column("not_steady", "of these not steady"),
+    Column("longer", "longer than that", kind="yes_no"),
+)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """`is_change`: in percent of the default."""
+
+    metric: str
+    is_change: bool = False
+
+
+PANELS = {
+    "sweep_emitted": _Kind("published_emitted_per_s"),
+    "sweep_network": _Kind("published_network_mb_per_s"),
+    "sweep_emitted_change": _Kind("published_emitted_per_s", is_change=True),
+    "sweep_network_change": _Kind("published_network_mb_per_s", is_change=True),
+    "sweep_cpu_imbalance": _Kind("cpu_imbalance_after"),
+}
+
+
+def draw(figure: PublishedFigure, swept: Mapping[str, SweepData]) -> Drawing:
+    """Draw the panels of a published figure; a sweep that is not there gives an empty panel."""
+    columns = min(ABREAST, len(figure.panels))
+    rows = ceil(len(figure.panels) / columns)
+    with style.canvas(HEIGHT_IN * rows, columns, rows, WIDTH_IN, sharey="all" if figure.share_y else False) as (
+        canvas,
+        axes_of,
+    ):
+        for axes, panel in zip(axes_of, figure.panels, strict=False):
+            axes.set_title(panel.title, loc="left", fontweight="bold")
+            data, kind = swept.get(panel.experiment), PANELS[panel.draw]
+            runs = [] if data is None else runs_of(data, kind)
+            if data is None or not runs:
+                axes.text(0.5, 0.5, f"{panel.experiment}\nnot run", ha="center", va="center", color=style.GREY,
+                          transform=axes.transAxes, fontsize=10)  # fmt: skip
+                continue
+            _draw_panel(axes, data, kind, runs)
+        for empty in axes_of[len(figure.panels) :]:
+            empty.set_visible(False)
+        handles, labels = _legend(axes_of)
+        if labels:
+            canvas.legend(handles, labels, loc="outside upper left", ncols=6, frameon=False, fontsize=8.5)
+        return style.drawing(canvas, f"{figure.title} ({figure.source})", COLUMNS, panels=True)
+
+
+def runs_of(data: SweepData, kind: _Kind) -> list[SweepRun]:
+    """Of the first event; those over the default have its runs of the same point and repetition beside them."""
+    runs = [run for run in data.runs if (run.event_id, run.metric) == (FIRST_EVENT, kind.metric)]
+    if not kind.is_change:
+        return runs
+    default = {(run.point, _repetition(run)): run.value for run in runs if run.variant == BASELINE}
+    return [
+        replace(run, value=100.0 * (run.value / default[run.point, _repetition(run)] - 1.0))
+        for run in runs
+        if run.variant != BASELINE and default.get((run.point, _repetition(run)), 0.0) > 0.0
+    ]
+
+
+def _repetition(run: SweepRun) -> str:
+    """Of `<variant>-r<repetition>`."""
+    return run.run_id.rpartition("-r")[2]
+
+
+def _draw_panel(axes: Axes, data: SweepData, kind: _Kind, runs: Sequence[SweepRun]) -> None:
+    found = sweep_curves.layout(data)
+    sweep_curves.draw_panel(axes, data, found, runs)
+    words, unit = metric_words(kind.metric)
+    axes.set_xlabel(short_name(data.axes[found.x].paths[0]))
+    axes.set_ylabel(f"{words}\n(% over the default)" if kind.is_change else f"{words}\n({unit})", fontsize=8.5)
+    if kind.is_change:
+        axes.axhline(0, color="#222222", lw=0.9)
+        _draw_stated(axes, data, kind)
+    else:
+        axes.set_ylim(bottom=0)
+
+
+def _draw_stated(axes: Axes, data: SweepData, kind: _Kind) -> None:
+    colours, right = style.colours(data.variants), axes.get_xlim()[1]
+    for claim in load_claims():
+        about = (claim.simulated, claim.experiment, claim.metric, claim.baseline)
+        if about == (True, data.experiment, kind.metric, BASELINE) and claim.kind in RATIOS:
+            colour = colours.get(claim.variant, style.GREY)
+            axes.axhline(claim.stated, color=colour, lw=1.2, ls=":")
+            spots = [Spot(right, claim.stated, {"value": claim.stated})]
+            points.add_points(axes, style.display_name(claim.variant), "stated", colour, spots)
+
+
+def _legend(axes_of: Sequence[Axes]) -> tuple[list[Artist], list[str]]:
+    """Each variant once."""
+    found: dict[str, Artist] = {}
+    for axes in axes_of:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    return list(found.values()), list(found)

@@ -1,0 +1,123 @@
+"""Who sends to whom, before and after an event: a cell a pair of tasks, which stand in the order of their machines, so
+that what stays in a machine lies in the squares along the diagonal. A row of panels a variant, of one run each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.numerals import number
+from analysis.report.figures import points, style
+from analysis.report.figures.points import Column, Drawing, Spot
+from analysis.report.figures.series_data import SeriesData, Traffic
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+MOST_TASKS = 400  # beyond that a cell is a pair of machines
+MOST_MARKED = 20  # machines, for each pair of which a mark says how much passes
+PANEL_IN = 3.4
+PHASES = ("before", "after")
+COLUMNS = (
+    Column("from_machine", "from machine", kind="word"),
+    Column("to_machine", "to machine", kind="word"),
+    Column("tuples_per_s", "tuples", "tuples/s"),
+)
+Matrix = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TrafficMap:
+    """`cells[i, j]`: tuples/s from i to j; NaN where nothing passed. `machines`: by name, with the first and the last
+    place of each; `between`: share of all that passes between machines."""
+
+    cells: Matrix
+    machines: tuple[tuple[str, int, int], ...]
+    between: float
+
+
+def draw(data: SeriesData) -> Drawing | None:
+    """None where no run counted its traffic."""
+    variants = [variant for variant in data.variants if any(each.variant == variant for each in data.traffic)]
+    if not variants:
+        return None
+    rows = len(variants)
+    with style.canvas(PANEL_IN * rows + 0.3, len(PHASES), rows) as (figure, axes_of):
+        for place, axes in enumerate(axes_of):
+            variant, phase = variants[place // len(PHASES)], PHASES[place % len(PHASES)]
+            found = next((t for t in data.traffic if (t.variant, t.phase) == (variant, phase)), None)
+            if found is None:
+                axes.set_visible(False)
+            else:
+                _draw_panel(axes, found, style.colours(data.variants)[variant])
+        figure.supxlabel("task that is sent to, by machine", fontsize=9)
+        figure.supylabel("task that sends, by machine", fontsize=9)
+        return style.drawing(figure, "Tuples from task to task, by machine", COLUMNS, panels=True)
+
+
+def traffic_map(traffic: Traffic) -> TrafficMap:
+    """Tasks in the order of machine, port and number; of very many tasks a place is a machine."""
+    tasks = sorted(traffic.slots, key=lambda task: (_slot_order(traffic.slots[task]), task))
+    machine_of = {task: traffic.slots[task].partition(":")[0] for task in tasks}
+    grouped = [(name, len(list(of))) for name, of in groupby(tasks, key=machine_of.__getitem__)]
+    by_machine = len(tasks) > MOST_TASKS
+    sizes = [1 if by_machine else size for _, size in grouped]
+    starts = [sum(sizes[:place]) for place in range(len(sizes))]
+    machines = tuple((name, a, a + size - 1) for (name, _), a, size in zip(grouped, starts, sizes, strict=True))
+    first = {name: start for name, start, _ in machines}
+    places = {task: first[machine_of[task]] if by_machine else place for place, task in enumerate(tasks)}
+    cells = np.zeros((sum(sizes), sum(sizes)))
+    between = total = 0.0
+    for (one, other), rate in traffic.rates.items():
+        total += rate
+        if one in places and other in places:
+            cells[places[one], places[other]] += rate
+            between += rate if machine_of[one] != machine_of[other] else 0.0
+    return TrafficMap(np.where(cells > 0.0, cells, np.nan), machines, between / total if total else 0.0)
+
+
+def _slot_order(slot: str) -> tuple[str, int, int]:
+    """`m2:6700` before `m10:6700`."""
+    machine, _, port = slot.partition(":")
+    digits = re.search(r"\d+$", machine)
+    return machine.rstrip("0123456789"), int(digits.group()) if digits else 0, int(port or 0)
+
+
+def _draw_panel(axes: Axes, traffic: Traffic, colour: str) -> None:
+    found = traffic_map(traffic)
+    axes.imshow(found.cells, cmap="viridis_r", interpolation="nearest", vmin=0.0)
+    for _, first, _ in found.machines[1:]:
+        axes.axvline(first - 0.5, color=style.FAINT, lw=0.6)
+        axes.axhline(first - 0.5, color=style.FAINT, lw=0.6)
+    middles = [(first + last) / 2 for _, first, last in found.machines]
+    names = [name for name, _, _ in found.machines] if len(middles) <= MOST_MARKED else [""] * len(middles)
+    axes.set_xticks(middles, names, fontsize=7.5)
+    axes.set_yticks(middles, names, fontsize=7.5)
+    axes.grid(visible=False)
+    share = number(100.0 * found.between, 1)
+    axes.set_title(f"{style.display_name(traffic.variant)}, {traffic.phase}: {share} % between machines",
+                   loc="left", color=colour, fontsize=9)  # fmt: skip
+    if len(found.machines) <= MOST_MARKED:
+        points.add_points(axes, style.display_name(traffic.variant), traffic.phase, colour, _spots(found, traffic))
+
+
+def _spots(found: TrafficMap, traffic: Traffic) -> Sequence[Spot]:
+    """One for each pair of machines between which anything passed."""
+    spots = []
+    for source, top, bottom in found.machines:
+        for target, left, right in found.machines:
+            rate = float(np.nansum(found.cells[top : bottom + 1, left : right + 1]))
+            if rate > 0.0:
+                values: dict[str, points.Value] = {
+                    "from_machine": source, "to_machine": target, "tuples_per_s": rate,
+                }  # fmt: skip
+                spots.append(Spot((left + right) / 2, (top + bottom) / 2, values, traffic.run_id))
+    return spots

@@ -1,0 +1,138 @@
+"""What a sweep gives of a claim: seed by seed, point by point, without a verdict."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.claims.ledger import evaluate, evaluate_newest
+from analysis.claims.ledger_rows import LedgerRow
+from analysis.claims.statements import Claim, Kind, Resolution, load_claims
+from analysis.claims.sweep_rows import read, row_without_sweep, sweep_row
+from analysis.record.files import SeriesPaths
+from analysis.report.ledger_table import ledger_row
+from tests.support.series_by_hand import write_table
+
+NAME, EMITTED, BYTES = "metis/payload_machines", "published_emitted_per_s", "published_network_mb_per_s"
+CLAIM = Claim("M02", "payload", "MP", "bytes", NAME, Kind.RATIO, BYTES, "metis", -33.75, "%",
+              Resolution("r", "for a test", factor=1.2), "even", best_by=EMITTED, simulated=True)  # fmt: skip
+MACHINES, SEEDS = (10, 20), (1, 2, 3)
+# (machines, seed) -> what each variant sent and emitted. METIS over the default: -40, -50, -60 and -10, -20, -30 %.
+SENT = {
+    "even": {(10, 1): 10.0, (10, 2): 10.0, (10, 3): 10.0, (20, 1): 10.0, (20, 2): 10.0, (20, 3): 10.0},
+    "metis": {(10, 1): 6.0, (10, 2): 5.0, (10, 3): 4.0, (20, 1): 9.0, (20, 2): 8.0, (20, 3): 7.0},
+}
+RATE = {
+    "even": {(10, 1): 95.0, (10, 2): 100.0, (10, 3): 105.0, (20, 1): 180.0, (20, 2): 200.0, (20, 3): 220.0},
+    "metis": {(10, 1): 130.0, (10, 2): 120.0, (10, 3): 110.0, (20, 1): 210.0, (20, 2): 220.0, (20, 3): 230.0},
+}
+Numbers = Mapping[str, Mapping[tuple[int, int], float]]
+
+
+def write_sweep(root: Path, numbers: Mapping[str, Numbers], failures: Sequence[Any] = ()) -> Path:
+    """A point for each size and seed, a run of each variant in it."""
+    points = [(machines, seed) for machines in MACHINES for seed in SEEDS]
+    root.mkdir(parents=True)
+    values = [{"machines.before": machines, "topology.overrides.workers": machines, "seed": seed}
+              for machines, seed in points]  # fmt: skip
+    document = {"v": 1, "experiment": NAME, "failures": list(failures),
+                "points": [{"point_id": str(n), "values": each} for n, each in enumerate(values, 1)]}  # fmt: skip
+    (root / "sweep.json").write_text(json.dumps(document))
+    runs = [
+        (f"{n:05}.{variant}-r1", variant, point) for n, point in enumerate(points, 1) for variant in ("even", "metis")
+    ]
+    write_table(root, "runs", [
+        {"run_id": run_id, "variant": variant, "status": "complete", "repetition": 1, "experiment": NAME}
+        for run_id, variant, _ in runs
+    ])  # fmt: skip
+    write_table(root, "measurements", [
+        {"run_id": run_id, "topology": "payload", "event_id": "e1", "metric": metric, "value": of[variant][point],
+         "censored": False, "steady": None if metric == EMITTED else False}
+        for metric, of in numbers.items() for run_id, variant, point in runs if point in of[variant]
+    ])  # fmt: skip
+    return root
+
+
+def row(tmp_path: Path, claim: Claim, **numbers: Numbers) -> LedgerRow:
+    root = write_sweep(tmp_path / "sweep-1", numbers or {BYTES: SENT, EMITTED: RATE})
+    return sweep_row(claim, read(SeriesPaths(root), {claim.metric, EMITTED}))
+
+
+def test_a_number_is_of_all_points_seed_by_seed(tmp_path: Path) -> None:
+    """Means over both sizes: -25, -35 and -45 %. Best by emissions: seed 1 of METIS and 3 of the default at 10, 3 and 3
+    at 20: -40 and -30."""
+    found = row(tmp_path, CLAIM)
+    assert found.measured == pytest.approx(-35.0)
+    assert (found.low, found.high) == (pytest.approx(-45.0), pytest.approx(-25.0))
+    assert (found.runs, found.verdict, found.p, found.run_ids) == (3, "no verdict", None, ())
+    assert found.best_of_three == pytest.approx(-35.0)
+    assert found.reason == (
+        "simulated, sweep-1: before 10: −50.0, before 20: −20.0; the best of three seeds, as published: −35.0;"
+        " 12 of 12 runs were not steady"
+    )
+    shown = ledger_row(found)
+    assert (shown["simulated"], shown["interval_text"], shown["indication"]) == (True, "–", False)
+
+
+@pytest.mark.parametrize(
+    ("over", "measured", "low", "high"),
+    [("lowest", -50.0, -60.0, -40.0), ("highest", -20.0, -30.0, -10.0)],
+)
+def test_of_the_points_the_lowest_or_the_highest_may_be_meant(
+    tmp_path: Path, over: str, measured: float, low: float, high: float
+) -> None:
+    found = row(tmp_path, replace(CLAIM, over=over))
+    assert (found.measured, found.low, found.high) == tuple(map(pytest.approx, (measured, low, high)))
+
+
+def test_a_claim_may_be_about_some_points(tmp_path: Path) -> None:
+    found = row(tmp_path, replace(CLAIM, points=(("machines.before", ("20", "80")),)))
+    assert found.measured == pytest.approx(-20.0) and "before 10" not in found.reason
+    none = sweep_row(
+        replace(CLAIM, points=(("machines.before", ("80",)),)), read(SeriesPaths(tmp_path / "sweep-1"), {BYTES})
+    )
+    assert (none.verdict, none.measured) == ("not run", None)
+    assert none.reason.endswith(f"no complete run of metis measured {BYTES} at machines.before of 80")
+
+
+def test_the_spread_of_three_runs(tmp_path: Path) -> None:
+    """The default: 10 of 100, and 40 of 200."""
+    claim = replace(CLAIM, kind=Kind.MEAN_SPREAD, metric=EMITTED, variant="even", baseline=None, best_by=None)
+    found = row(tmp_path, claim)
+    assert (found.measured, found.low, found.high) == tuple(map(pytest.approx, (15.0, 10.0, 20.0)))
+    assert found.reason == "simulated, sweep-1: before 10: 10.0, before 20: 20.0"
+    largest = sweep_row(replace(claim, kind=Kind.LARGEST_SPREAD), read(SeriesPaths(tmp_path / "sweep-1"), {EMITTED}))
+    assert largest.measured == pytest.approx(20.0)
+
+
+def test_an_own_number_is_no_ratio(tmp_path: Path) -> None:
+    moved = {"even": {}, "metis": {(m, s): 100.0 if m == 10 else 0.0 for m in MACHINES for s in SEEDS}}
+    claim = replace(CLAIM, kind=Kind.OWN_AT_MOST, metric="rescheduled_percent", baseline=None, best_by=None)
+    assert row(tmp_path, claim, rescheduled_percent=moved).measured == pytest.approx(50.0)
+
+
+def test_a_seed_that_a_point_lacks_is_no_seed_of_all(tmp_path: Path) -> None:
+    """Seed 3 is missing at 20: seeds 1 and 2 give -25 and -35."""
+    less = {"even": SENT["even"], "metis": {key: value for key, value in SENT["metis"].items() if key != (20, 3)}}
+    found = row(tmp_path, CLAIM, **{BYTES: less, EMITTED: RATE})
+    assert found.measured == pytest.approx(-30.0) and found.runs == 2
+    assert found.best_of_three is None
+
+
+def test_the_ledger_finds_the_newest_sweep_and_leaves_other_claims_alone(tmp_path: Path) -> None:
+    above = tmp_path / "metis" / "payload_machines"
+    write_sweep(above / "sweep-20260101-000000-aa", {BYTES: SENT, EMITTED: RATE})
+    halved: Numbers = {"even": SENT["even"], "metis": {key: value / 2 for key, value in SENT["metis"].items()}}
+    newer = write_sweep(above / "sweep-20260102-000000-aa", {BYTES: halved, EMITTED: RATE})
+    write_sweep(above / "sweep-20260103-000000-aa", {BYTES: SENT, EMITTED: RATE}, failures=[{"point": 1}])
+    rows = {each.claim.name: each for each in evaluate_newest(tmp_path)}
+    assert rows["M02/payload"].measured == pytest.approx(-67.5) and newer.name in rows["M02/payload"].reason
+    assert rows["M01"].verdict == "not run"
+    assert rows["M02/parallel"] == row_without_sweep(rows["M02/parallel"].claim)
+    assert "barograph sweep metis/parallel_machines" in rows["M02/parallel"].reason
+    assert rows["S01/op 3"].verdict == "reproduced"
+    only = {each.claim.name for each in evaluate([newer], "metis")}
+    assert only == {claim.name for claim in load_claims("metis")}

@@ -1,0 +1,29 @@
+"""Pairs of tasks to arrays: both directions are one edge, and a task without traffic is a vertex."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from analysis.metrics import communication_graph
+from analysis.record.small_tables import frame_of_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.spark
+def test_directions_are_added_up_and_silent_tasks_stay(spark: "SparkSession") -> None:
+    """Tasks 3, 5, 7 and 9 (which is silent): 3 → 5 10 and 5 → 3 4, 7 → 3 1; 5 → 5 is no edge, but its work, twice; task
+    8 is of another run."""
+    sent = [(3, 5, 10), (5, 3, 4), (7, 3, 1), (5, 5, 2), (3, 8, 6)]
+    tasks = [("r/t", 9), ("r/t", 7), ("r/t", 3), ("r/t", 5), ("q/t", 8)]
+    found = communication_graph.arrays(
+        frame_of_rows(spark, sent, "from int, to int, n bigint"),
+        frame_of_rows(spark, tasks, "run_id string, task int"),
+        "r/t",
+    )
+    assert found.tasks.tolist() == [3, 5, 7, 9] and found.edge_count == 2
+    assert found.starts.tolist() == [0, 2, 3, 4, 4]
+    assert found.neighbours.tolist() == [1, 2, 0, 0]
+    assert found.edge_weights.tolist() == [14, 1, 14, 1]
+    assert found.vertex_weights.tolist() == [21, 18, 1, 0]

@@ -1,0 +1,68 @@
+"""Bytes and emissions over the default, block by block, beside what the paper states."""
+
+import pytest
+
+from analysis.claims.publications import Panel, PublishedFigure
+from analysis.report.figures import paper_figures, sweep_panels
+from analysis.report.figures.series_data import Line, RunNumber, SeriesData
+from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun
+
+EMITTED, BYTES = "published_emitted_per_s", "published_network_mb_per_s"
+# Bytes of three blocks: METIS has 2 of 10, 1 of 10 and 4 of 20; its second run and the default's third emit most.
+NUMBERS = {
+    BYTES: {"even": (10.0, 10.0, 20.0), "metis": (2.0, 1.0, 4.0)},
+    EMITTED: {"even": (100.0, 101.0, 102.0), "metis": (150.0, 155.0, 152.0)},
+}
+
+
+def data() -> SeriesData:
+    numbers = {
+        metric: tuple(RunNumber(f"{v}-r{n}", v, n, x) for v, of in sides.items() for n, x in enumerate(of, 1))
+        for metric, sides in NUMBERS.items()
+    }
+    line = Line("even-r1", "even", (0.0,), (1.0,))
+    return SeriesData(("even", "metis"), (line,), (), (), (), (), experiment="metis/payload", numbers=numbers)
+
+
+def figure(draw: str, *, simulated: bool = False) -> PublishedFigure:
+    name = "metis/payload_machines" if simulated else "metis/payload"
+    return PublishedFigure("MP", "Bytes", "", (Panel(name, "Payload", draw, simulated=simulated),))
+
+
+def test_changes_are_of_blocks_and_the_best_of_three_and_the_stated_number_stand_beside() -> None:
+    drawing = paper_figures.draw(figure("network_change"), {"metis/payload": data()})
+    by_mark: dict[str, list[float]] = {}
+    for row in drawing.rows():
+        by_mark.setdefault(str(row["mark"]), []).append(float(str(row["change_percent"])))
+    assert by_mark["run"] == [pytest.approx(-80.0), pytest.approx(-90.0), pytest.approx(-80.0)]
+    assert by_mark["best of three runs"] == [pytest.approx(-95.0)]
+    assert by_mark["stated"] == [-88.0]
+    assert by_mark["mean"] == [pytest.approx(100 * (0.004 ** (1 / 3)) - 100)]
+
+
+def test_levels_are_as_measured() -> None:
+    numbers = {"network_mb_per_s_after": data().numbers[BYTES]}
+    drawing = paper_figures.draw(
+        figure("network_levels"), {"metis/payload": SeriesData(("even", "metis"), data().totals, (), (), (), (),
+                                                              numbers=numbers)},
+    )  # fmt: skip
+    means = {row["variant"]: row["network_mb_per_s_after"] for row in drawing.rows() if row["mark"] == "mean"}
+    assert means == {"even": pytest.approx(40 / 3), "METIS": pytest.approx(7 / 3)}
+
+
+def test_of_a_sweep_a_change_is_over_the_default_of_the_same_point_and_repetition() -> None:
+    axes = (SweepAxis(("machines.before",), ((10,), (20,))),)
+    runs = tuple(
+        SweepRun(point, (point - 1,), f"{variant}-r1", variant, "e1", BYTES, value, False, True)
+        for variant, of in (("even", (10.0, 20.0)), ("metis", (5.0, 4.0))) for point, value in enumerate(of, 1)
+    )  # fmt: skip
+    swept = SweepData("metis/payload_machines", "t", "s", axes, 2, ("even", "metis"), {"e1": "x"}, runs, ())
+    kind = sweep_panels.PANELS["sweep_network_change"]
+    assert [(run.variant, run.value) for run in sweep_panels.runs_of(swept, kind)] == [
+        ("metis", -50.0), ("metis", -80.0),
+    ]  # fmt: skip
+    drawing = sweep_panels.draw(figure("sweep_network_change", simulated=True), {"metis/payload_machines": swept})
+    stated = [(row["variant"], row["value"]) for row in drawing.rows() if row["mark"] == "stated"]
+    assert stated == [("METIS", -33.75)]
+    empty = sweep_panels.draw(figure("sweep_network", simulated=True), {})
+    assert empty.rows() == [] and "not run" in empty.svg
