@@ -1,4 +1,4 @@
-# Two commands do everything on a fresh machine: `make demo` and `make test`.
+# Two commands do everything on a fresh machine: `make demo` and `make test`. Where it can carry no machines: `make simulated`.
 SHELL := /bin/bash
 SUDO := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo --preserve-env=HOME,PATH)
 BIN := .venv/bin
@@ -16,7 +16,7 @@ on_machines = @$(call named,$(1),$(call tests,$(1),$(2),BAROGRAPH_MACHINES_LOCK=
 # With the programs of the packages that set-up declares and no others, as tests/support/programs.py has it.
 declared = PATH=$(CURDIR)/$(BIN):$(CURDIR)/.barograph/path
 
-.PHONY: help demo test cloud machines testbeds codes cluster experiments analyses airflow unit integration spark browser e2e coverage lint java bench setup ui clean lock
+.PHONY: help demo simulated test cloud machines testbeds codes cluster experiments analyses airflow unit integration spark browser e2e coverage lint java bench setup ui clean lock
 help:  ## what there is
 	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -36,6 +36,10 @@ setup: bootstrap  ## install and build everything an experiment needs
 
 demo: setup  ## star from 4 to 5 machines, Storm's default and Stela, one short run each; ends with a report
 	@$(SUDO) $(BIN)/barograph run stela/star --demo --new
+
+simulated:  ## the same experiment in a model of Storm: no machines, no root; ends with a report
+	@.ci/bootstrap --python-only
+	@$(BIN)/barograph run stela/star --testbed simulated --new
 
 # Chains side by side, as many as memory allows. What has machines waits most of the time, experiments wait for all of it,
 # and Airflow's tests take longest: these begin first, and the rest has the cores that they leave. In each chain everything is

@@ -6,6 +6,7 @@ AnalysisError            blame: harness
 ├── ClaimFileError       blame: configuration   a claims file that does not follow its form
 ├── ForeignLogError      blame: configuration   somebody else's log that is not what it was said to be
 ├── StorageConfigurationError  blame: configuration   the bucket, the credentials or Spark's master as they were given
+├── JavaMissing          blame: configuration   there is no Java for Spark
 ├── QueryError           blame: configuration   a query that cannot be answered, as it was given
 ├── BundleError          blame: configuration   a series that cannot be bundled as it is
 ├── NightFormError       blame: harness         a night that does not follow its form (on record: counted and reported)
@@ -61,6 +62,12 @@ class SparkEnded(AnalysisError):
     """Spark's process, the JVM, ended while it worked."""
 
     blame = "infrastructure"
+
+
+class JavaMissing(AnalysisError):
+    """There is no Java for Spark."""
+
+    blame = "configuration"
 
 
 class QueryError(AnalysisError):

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis import java
 from analysis.errors import SparkEnded, StorageConfigurationError
 
 if TYPE_CHECKING:
@@ -188,9 +189,13 @@ def _stop(spark: "SparkSession") -> None:
 
 
 def spark(master: str = "local[*]", raw_bytes: int = 0, settings: Mapping[str, str] | None = None) -> "SparkSession":
-    """A session on `master`, tuned for about `raw_bytes` of raw lines; the caller stops it. `settings` go first."""
+    """A session on `master`, tuned for about `raw_bytes` of raw lines; the caller stops it. `settings` go first.
+
+    Raises JavaMissing.
+    """
     from pyspark.sql import SparkSession
 
+    java.provide()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if is_local(master):
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"

@@ -1,5 +1,5 @@
 """The harness's side of the policy service: its state of a run (`GET /state`) as values, what follows from them, and
-the HTTP client on the control LAN. Everything but `HttpService` is pure.
+its client, over HTTP on the control LAN. Everything but clients is pure.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import ssl
 import time
 import urllib.error
 import urllib.request
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from barograph.errors import BarographError
 from playbooks.cluster import CERTIFICATE_NAME, HARNESS_TOKEN_NAME
@@ -175,12 +176,12 @@ def read_state(data: Mapping[str, Any]) -> ServiceState:
         ),
         window_fault=next((fault for topology in running if (fault := topology.get("window_fault"))), ""),
         topologies=tuple(_topology(each, sample_s) for each in shown),
-        machine_requests=tuple(_policy_request(each) for each in data.get("machine_requests", ())),
+        machine_requests=tuple(policy_request(each) for each in data.get("machine_requests", ())),
         sample_s=sample_s,
     )
 
 
-def _policy_request(data: Mapping[str, Any]) -> PolicyRequest:
+def policy_request(data: Mapping[str, Any]) -> PolicyRequest:
     return PolicyRequest(**{**data, "machines": tuple(data["machines"])})
 
 
@@ -303,6 +304,7 @@ def recovery_obstacle(state: ServiceState, since_s: float) -> str | None:
 
 SERVICE_PORT = 8700
 RETRY_S = 0.5
+REPEATABLE = ("/configure", "/machines")  # twice is as once, and a run ends without it
 HARNESS_HEADER = "X-Barograph-Harness"
 
 
@@ -322,7 +324,16 @@ class ServiceRefused(BarographError):
     blame = "harness"
 
 
-class ServiceClient(Protocol):
+class ServiceClient(ABC):
+    """The harness's calls to the policy service, with the bodies of docs/contracts.md; a way to it adds `call`.
+
+    Each raises ServiceRefused for what the service refuses, and ServiceUnreachable where it does not answer.
+    """
+
+    @abstractmethod
+    def call(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """The JSON of the service's answer; without a body it is asked with GET."""
+
     def configure(
         self,
         run_id: str,
@@ -333,38 +344,51 @@ class ServiceClient(Protocol):
         service_levels: Mapping[str, Mapping[str, float]] | None = None,
     ) -> None:
         """Forget the last run and begin this one. `service_levels`: by the topology's name in Storm."""
-        ...
+        body = {"run_id": run_id, "policy": policy, "parameters": dict(parameters), "seed": seed, "window_s": window_s}
+        if service_levels:
+            body["service_levels"] = {name: dict(level) for name, level in service_levels.items()}
+        self.call("/configure", body)
 
-    def scale(self, event_id: str, kind: str, joined: Sequence[str], leave: int) -> None: ...
+    def scale(self, event_id: str, kind: str, joined: Sequence[str], leave: int) -> None:
+        self.call("/scale", {"event_id": event_id, "kind": kind, "joined": list(joined), "leave": leave})
 
     def decide_every(self, seconds: float | None, machines: tuple[int, int] | None = None) -> None:
         """From now on the policy may change things by itself, so often; None: no longer. `machines`: the fewest and the
         most that it may have by its own requests; None: it may ask for none."""
-        ...
+        limits = {"machines": dict(zip(("min", "max"), machines, strict=True))} if machines else {}
+        self.call("/rounds", {"decide_every_s": seconds, **limits})
 
     def end_machine_request(self, request_id: str, outcome: str, machines: Sequence[str] = (), why: str = "") -> None:
         """The request that is under way is done (by these machines), refused or failed."""
-        ...
+        body = {"request_id": request_id, "outcome": outcome, "machines": list(machines), "message": why}
+        self.call("/machines", body)
 
     def input_rate(self, factor: float) -> None:
         """From now on spouts emit `factor` times the rate that the topology was submitted with."""
-        ...
+        self.call("/input_rate", {"factor": factor})
 
     def input_rate_changes(
         self, since_s: float, changes: Sequence[tuple[float, float]], topology: str | None, source: str | None
     ) -> None:
         """At these times, at most a minute ahead, the rate becomes the factor times the submitted one: of a course that
         began at `since_s`, for a source of a topology (None: for each)."""
-        ...
+        about = {"topology": topology, "source": source}
+        self.call("/input_rate", {"since": since_s, "changes": [list(change) for change in changes], **about})
 
-    def state(self) -> ServiceState: ...
+    def state(self) -> ServiceState:
+        data = self.call("/state")
+        try:
+            return read_state(data)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ServiceRefused(f"/state of the policy service is not the contract's JSON: {error!r}") from error
 
 
-class HttpService:
+class HttpService(ServiceClient):
     """`address` is the master's control address; the token is the content of the file (0600).
 
     Beside it may be `harness_token`, which the service asks for where it knows one, and `service.crt`: then it speaks
-    TLS, with this certificate and no other. `patience_s` is for a service that begins anew.
+    TLS, with this certificate and no other. For `patience_s` a call that is the same twice as once is made again: to a
+    service that begins anew, or after an answer that was lost.
     """
 
     def __init__(
@@ -387,56 +411,15 @@ class HttpService:
             handlers.append(urllib.request.HTTPSHandler(context=context))
         self._opener = urllib.request.build_opener(*handlers)
 
-    def configure(
-        self,
-        run_id: str,
-        policy: str,
-        parameters: Mapping[str, Any],
-        seed: int,
-        window_s: float,
-        service_levels: Mapping[str, Mapping[str, float]] | None = None,
-    ) -> None:
-        """Waits for a service that ends the policy of the run before, or that has just been started."""
-        body = {"run_id": run_id, "policy": policy, "parameters": dict(parameters), "seed": seed, "window_s": window_s}
-        if service_levels:
-            body["service_levels"] = {name: dict(level) for name, level in service_levels.items()}
-        end = time.monotonic() + self._patience_s
+    def call(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        end = time.monotonic() + (self._patience_s if path in REPEATABLE else 0.0)
         while True:
             try:
-                self._call("/configure", body)
+                return self._call(path, body)
             except ServiceUnreachable:
-                if time.monotonic() > end:
+                if time.monotonic() >= end:
                     raise
                 time.sleep(RETRY_S)
-            else:
-                return
-
-    def scale(self, event_id: str, kind: str, joined: Sequence[str], leave: int) -> None:
-        self._call("/scale", {"event_id": event_id, "kind": kind, "joined": list(joined), "leave": leave})
-
-    def decide_every(self, seconds: float | None, machines: tuple[int, int] | None = None) -> None:
-        limits = {"machines": dict(zip(("min", "max"), machines, strict=True))} if machines else {}
-        self._call("/rounds", {"decide_every_s": seconds, **limits})
-
-    def end_machine_request(self, request_id: str, outcome: str, machines: Sequence[str] = (), why: str = "") -> None:
-        body = {"request_id": request_id, "outcome": outcome, "machines": list(machines), "message": why}
-        self._call("/machines", body)
-
-    def input_rate(self, factor: float) -> None:
-        self._call("/input_rate", {"factor": factor})
-
-    def input_rate_changes(
-        self, since_s: float, changes: Sequence[tuple[float, float]], topology: str | None, source: str | None
-    ) -> None:
-        about = {"topology": topology, "source": source}
-        self._call("/input_rate", {"since": since_s, "changes": [list(change) for change in changes], **about})
-
-    def state(self) -> ServiceState:
-        data = self._call("/state", None)
-        try:
-            return read_state(data)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ServiceRefused(f"GET {self._url}/state is not the contract's JSON: {error!r}") from error
 
     def _call(self, path: str, body: Mapping[str, Any] | None) -> Any:
         request = urllib.request.Request(self._url + path, headers=self._headers())

@@ -141,7 +141,7 @@ def require_runs(series_dir: Path) -> None:
     series = read_series(series_dir)
     if not series.missing_runs() and not series.current_attempts():
         raise NotNeeded("everything is measured")
-    if _is_too_late(series):
+    if is_too_late(series):
         raise NotNeeded("the deadline comes before the end of a run")
 
 
@@ -181,14 +181,14 @@ def _repeated_run(series: Series, run_id: str | None) -> PlannedRun | None:
     run = next((run for run in series.plan() if run.run_id == run_id), None)
     if run is None or lease is None or not series.was_complete(run, lease.acquired_s):
         return None
-    if _is_too_late(series):
+    if is_too_late(series):
         raise NotNeeded("the deadline comes before its end")
     return run
 
 
 def _next_run(series: Series, run_id: str | None) -> PlannedRun | None:
     """None where there is nothing to do for a task of `run_id` (None: for any)."""
-    late = _is_too_late(series)
+    late = is_too_late(series)
     run = None if late else series.next_run()
     if run is None and run_id is not None and run_id not in series.complete():
         raise NotNeeded("the deadline comes before its end" if late else "what is measured answers the question")
@@ -213,7 +213,7 @@ def _check_stopping(series: Series) -> None:
     check_after_run(series)
 
 
-def _is_too_late(series: Series) -> bool:
+def is_too_late(series: Series) -> bool:
     """A night's deadline: what is not begun then is no failure, and is told once."""
     late, progress = too_late(series, time.time()), ProgressFile(series.folder)
     if late and not lines_since(series.folder, "deadline", series.opened_s):
@@ -260,7 +260,7 @@ def _note_time(series: Series, begin_s: float, end_s: float) -> None:
     from analysis import compare
     from barograph.compare import record, stopping
 
-    if record.is_comparison(series.folder):
+    if record.is_comparison(series.folder) and not is_simulated(series.experiment):  # whose time is no wall time
         stopping.write_wall_time(series.folder, stopping.wall_time(series, end_s, end_s - begin_s))
         if compare.is_written(series.folder):
             compare.write(series.folder)

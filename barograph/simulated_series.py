@@ -55,6 +55,8 @@ def refusals(experiment: Experiment) -> dict[str, str]:
     """By variant: why it cannot be simulated."""
 
     def why(variant: Variant) -> str:
+        if variant.code is not None:  # nobody has built it
+            return f"variants.{variant.name}.code: a run is simulated once more with the policies of the work tree only"
         return "; ".join(complaints(replace(experiment, variants=(variant,))))
 
     return {variant.name: said for variant in experiment.variants if (said := why(variant))}

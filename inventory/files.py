@@ -70,3 +70,14 @@ def _holder_line(holder: Path) -> str:
         if line := holder.read_text().strip():
             return line
     return "a process that has just begun"
+
+
+def users_folder(variable: str, system: Path, kind: str) -> Path:
+    """The folder that the environment's `variable` names; else `system`, where this user may write there; else one of
+    the user's own: `kind` is `state` or `cache`, as XDG has them."""
+    if said := os.environ.get(variable):
+        return Path(said).absolute()
+    if os.geteuid() == 0 or os.access(system, os.W_OK):
+        return system
+    default = Path.home() / {"state": ".local/state", "cache": ".cache"}[kind]
+    return Path(os.environ.get(f"XDG_{kind.upper()}_HOME") or default).absolute() / "barograph"

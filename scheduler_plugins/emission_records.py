@@ -157,6 +157,14 @@ class InputRates:
         since_s = max(t, *(timeline.since_s for timeline in self._timelines.values()))
         self.follow(EVERYWHERE, since_s, [(t, factor)])
 
+    def take(self, body: Mapping[str, Any], now: float) -> None:
+        """What a call of `/input_rate` says that was accepted."""
+        if "changes" not in body:
+            self.change(now, float(body["factor"]))
+            return
+        changes = [(float(t), float(factor)) for t, factor in body["changes"]]
+        self.follow((body.get("topology"), body.get("source")), float(body["since"]), changes)
+
     def of(self, topology: str | None) -> list[RateChange]:
         """Of the sources of a topology that have no course of their own."""
         return self._ruling((topology, None)).changes

@@ -73,15 +73,20 @@ class MachineRequests:
         """The decision never was; nobody has acted on its request."""
         self.statuses = [status for status in self.statuses if status.decision_id != decision_id]
 
+    def is_under_way(self, request_id: Any) -> bool:
+        open_ = self.under_way()
+        return open_ is not None and open_.request.request_id == str(request_id)
+
     def end(self, body: Mapping[str, Any], t: float) -> MachineRequest:
-        """What the harness says: `request_id`, `outcome`, `machines`, `message`. Raises RequestRefusal."""
-        status = self._open_one(str(body.get("request_id")))
+        """What the harness says: `request_id`, `outcome`, `machines`, `message`. To say it again changes nothing: the
+        answer may have been lost. Raises RequestRefusal."""
         outcome, machines, message = body.get("outcome"), body.get("machines") or (), str(body.get("message") or "")
         if outcome not in ENDINGS:
             raise RequestRefusal(400, f"machines: outcome is {outcome!r}; allowed are {', '.join(ENDINGS)}")
         if not isinstance(machines, list | tuple) or not all(isinstance(name, str) for name in machines):
             raise RequestRefusal(400, f"machines: machines is {machines!r}; allowed is a list of names")
-        return self._end(status, outcome, tuple(machines), message, t)
+        said = next((each.request for each in self.statuses if _was_said(each.request, body)), None)
+        return said or self._end(self._open_one(str(body.get("request_id"))), outcome, tuple(machines), message, t)
 
     def fail_release(self, decision_id: str, why: str, t: float) -> None:
         """Its decision was not carried out, so that something may run on the machines still."""
@@ -128,6 +133,14 @@ class MachineRequests:
         status.request = replace(asked, outcome=outcome, machines=kept, why=message)
         status.ended_t = t
         return status.request
+
+
+def _was_said(request: MachineRequest, body: Mapping[str, Any]) -> bool:
+    """Whether the harness has ended the request by just these words."""
+    ended = (request.request_id, request.outcome, request.why)
+    if ended != (str(body.get("request_id")), body.get("outcome"), str(body.get("message") or "")):
+        return False
+    return request.outcome != "done" or request.machines == tuple(body.get("machines") or ())
 
 
 def _is_answer(asked: MachineRequest, machines: tuple[str, ...]) -> bool:

@@ -281,14 +281,14 @@ class ServiceState:
         return {"decide_every_s": every, "t": self._acts_next_s}
 
     def end_machine_request(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """What the harness has made of the request that is under way. Refused: 409 for any other, 400 for what cannot
-        be."""
-        now = self.clock()
+        """What the harness has made of the request that is under way; said twice it is as once. Refused: 409 for any
+        other, 400 for what cannot be."""
+        now, is_new = self.clock(), self.requests.is_under_way(body.get("request_id"))
         try:
             request = self.requests.end(body, now)
         except RequestRefusal as refused:
             raise CallRefusal(refused.status, str(refused)) from refused
-        if request.kind == "release" and request.outcome != "done":
+        if is_new and request.kind == "release" and request.outcome != "done":
             self._released -= set(request.machines)  # they stay, and may be used again
         return {"request_id": request.request_id, "t": now}
 
@@ -306,7 +306,7 @@ class ServiceState:
         if not is_factor(factor):
             allowed = f"a number from {LEAST_FACTOR:g} to {MOST_FACTOR:g}, times the submitted rate"
             raise CallRefusal(400, f"input_rate: factor is {factor!r}; allowed is {allowed}")
-        rates.change(now, float(factor))
+        rates.take(body, now)
         return {"factor": float(factor), "t": now}
 
     def _follow_course(self, body: Mapping[str, Any], now: float) -> dict[str, Any]:
@@ -315,10 +315,9 @@ class ServiceState:
             wrong = f"factor is {body['factor']!r} beside changes; give one of them"
         if wrong:
             raise CallRefusal(400, f"input_rate: {wrong}")
-        changes = [(float(t), float(factor)) for t, factor in body["changes"]]
-        self._input_rates.follow((body.get("topology"), body.get("source")), float(body["since"]), changes)
+        self._input_rates.take(body, now)
         self._input_rates.is_timed = True
-        return {"until": changes[-1][0], "t": now}
+        return {"until": float(body["changes"][-1][0]), "t": now}
 
     @property
     def input_rate_factor(self) -> float:

@@ -5,6 +5,8 @@ traffic only where its policy read it. Errors: TrafficNotLogged (blame: configur
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, ValuesView
+from itertools import repeat
+from operator import truediv
 
 Pair = tuple[int, int]
 
@@ -53,9 +55,7 @@ class _Rates(ValuesView[float]):
         self._traffic = traffic
 
     def __iter__(self) -> Iterator[float]:
-        seconds = self._traffic._seconds
-        for count in self._traffic._read().values():
-            yield count / seconds
+        return map(truediv, self._traffic._read().values(), repeat(self._traffic._seconds))
 
 
 def traffic_json(traffic: Mapping[Pair, float]) -> list[list[float]] | None:

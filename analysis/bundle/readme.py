@@ -28,8 +28,8 @@ class ReadmeContent:
 def text(content: ReadmeContent) -> str:
     simulated = _is_simulated(content)
     parts = (
-        _head(content, simulated), _again(simulated), _claims(content.claims), _inside(), _runs(content.facts),
-        _environment(content.facts), _code(content.sources), _not_inside(content),
+        _head(content, simulated), _again(simulated), _claims(content.claims, simulated), _inside(),
+        _runs(content.facts), _environment(content.facts), _code(content.sources), _not_inside(content),
     )  # fmt: skip
     return "\n".join(line for part in parts for line in part) + "\n"
 
@@ -79,15 +79,29 @@ def _again(simulated: bool) -> Iterator[str]:
     yield ""
 
 
-def _claims(claims: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+COLUMNS = {
+    "claim": "id", "statement": "statement", "stated": "stated_text", "measured": "measured_text",
+    "interval": "interval_text", "runs": "runs", "verdict": "verdict_text",
+}  # fmt: skip
+MODEL_COLUMNS = {
+    "claim": "id", "statement": "statement", "stated": "stated_text", "the model gives": "measured_text",
+    "range over seeds": "range_text", "seeds": "runs",
+}  # fmt: skip
+
+
+def _claims(claims: Sequence[Mapping[str, Any]], simulated: bool) -> Iterator[str]:
     yield "## Claims\n"
     if not claims:
         yield "The experiment names no claims.\n"
         return
-    yield "| claim | statement | stated | measured | interval | runs | verdict |\n|---|---|---|---|---|---|---|"
+    columns = MODEL_COLUMNS if simulated else COLUMNS
+    yield _cells(columns)
+    yield _cells("---" for _ in columns)
     for row in claims:
-        names = ("id", "statement", "stated_text", "measured_text", "interval_text", "runs", "verdict_text")
-        yield _cells(row.get(name, "") for name in names)
+        yield _cells(row.get(name, "") for name in columns.values())
+    if simulated:
+        yield "\nThey have no verdicts. `series/claims.json` and `series/report.html` say what can come out.\n"
+        return
     yield "\nAll of them, with reasons and A/A floors, are in `series/claims.json` and `series/report.html`.\n"
 
 

@@ -479,23 +479,40 @@ def _certain(claim: Claim, spec: _Spec) -> str:
 
 
 def _rule_outside(claim: Claim, spec: _Spec) -> str:
-    """Stela's rule without noise in the rates; what happens may differ where a component is hardly congested."""
-    if claim.metric not in ("throughput_after", "gain_percent") or not _is_about_one_number(claim):
+    """What happens may differ from Stela's rule where a component is hardly congested."""
+    found, percent = _attainable(claim, spec), _rule_percent(claim, spec)
+    if percent is None or (found is not None and not found.reaches(claim.region)):
         return ""
-    levels = _levels_of(claim, spec, claim.variant)
-    other = _levels_of(claim, spec, claim.baseline) if claim.baseline else levels
-    if levels is None or levels.stela is None or other is None:
-        return ""
-    found = _attainable(claim, spec)
-    if found is not None and not found.reaches(claim.region):
-        return ""
-    percent = _percent(levels.stela, other.before)
     if claim.region.low < percent - TOLERANCE and percent + TOLERANCE < claim.region.high:
         return ""
     return (
         f"by the closed form Stela's own rule gives {_signed(percent)} % here, and the claim needs"
         f" {_region_text(claim.region)}"
     )
+
+
+def _rule_percent(claim: Claim, spec: _Spec) -> float | None:
+    """What Stela's rule makes of a claim's number by the closed form, without noise in the rates; None where it is of
+    another policy or number."""
+    if claim.metric not in ("throughput_after", "gain_percent") or not _is_about_one_number(claim):
+        return None
+    levels = _levels_of(claim, spec, claim.variant)
+    other = _levels_of(claim, spec, claim.baseline) if claim.baseline else levels
+    if levels is None or levels.stela is None or other is None:
+        return None
+    return _percent(levels.stela, other.before)
+
+
+def possible_words(claim: Claim, spec: Spec) -> str:
+    """Where a claim's number can lie in this experiment, and what Stela's rule makes of it; empty where nothing bounds
+    it."""
+    known = _read(spec)
+    found = None if known is None else _attainable(claim, known)
+    if known is None or found is None:
+        return ""
+    percent = _rule_percent(claim, known)
+    rule = "" if percent is None else f"; by the closed form Stela's rule gives {_signed(percent)} %"
+    return f"{found.why if found.reaches(claim.region) else found.out_of_reach(claim.region)}{rule}"
 
 
 def notes(claims: Sequence[Claim], spec: Spec) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from typing import Any
 from analysis.claims import rules
 from analysis.claims.exact import judge_exact
 from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT, BlockId, Conditions, Key, LedgerRow, Value
+from analysis.claims.model_rows import model_rows
 from analysis.claims.statements import Claim, Kind, load_claims
 from analysis.claims.sweep_rows import row_without_sweep, with_sweeps
 from analysis.errors import RecordError
@@ -32,12 +33,26 @@ from analysis.stats import inference
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
 
 
-def evaluate(series_dirs: Sequence[Path | str], family: str | None = None) -> list[LedgerRow]:
+def evaluate(
+    series_dirs: Sequence[Path | str], family: str | None = None, *, simulated: bool = False
+) -> list[LedgerRow]:
     """The ledger of a family, or of all, over any number of analysed series; repetitions of the same experiment are
-    pooled. Sweeps among them give what the model says of the claims that are about sweeps."""
+    pooled. Sweeps among them give what the model says of the claims that are about sweeps.
+
+    `simulated`: all of the series are, so what the model gives stands in the place of verdicts.
+    """
     folders = [Path(folder) for folder in series_dirs]
-    series = [SeriesPaths(folder) for folder in folders if not is_sweep(folder)]
-    return with_sweeps(judge_all(load_claims(family), conditions(series)), [f for f in folders if is_sweep(f)])
+    measured = conditions([SeriesPaths(folder) for folder in folders if not is_sweep(folder)])
+    ledger = ledger_rows(load_claims(family), measured, simulated=simulated)
+    return with_sweeps(ledger, [folder for folder in folders if is_sweep(folder)])
+
+
+def ledger_rows(claims: Sequence[Claim], measured: Conditions, *, simulated: bool) -> list[LedgerRow]:
+    """A row a claim: verdicts, or of simulated runs what the model gives. Claims about sweeps have no number yet."""
+    if not simulated:
+        return judge_all(claims, measured)
+    found = {row.claim.name: row for row in model_rows([each for each in claims if not each.simulated], measured)}
+    return [found.get(claim.name) or row_without_sweep(claim) for claim in claims]
 
 
 def evaluate_newest(results: Path, family: str | None = None) -> list[LedgerRow]:

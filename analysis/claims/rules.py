@@ -54,10 +54,15 @@ def judgement(p_inside: float, p_outside: float) -> Judgement:
 
 def judge(claim: Claim, measured: Conditions) -> LedgerRow:
     """The row of a claim that is about runs."""
+    return _unless_not_testable(measured_row(claim, measured), measured)
+
+
+def measured_row(claim: Claim, measured: Conditions) -> LedgerRow:
+    """By what was measured alone, whatever can come out in the experiment."""
     compared = [claim.variant, *([claim.baseline] if claim.baseline else []), *claim.others]
     absent = [variant for variant in compared if not measured.of(claim, variant)]
     if absent:
-        return _unless_not_testable(row_without_runs(claim, measured, absent), measured)
+        return row_without_runs(claim, measured, absent)
     own = sorted(measured.of(claim, claim.variant), key=_block)
     everyone = [value for variant in compared for value in measured.of(claim, variant)]
     if claim.kind is Kind.EVERY_RUN:
@@ -68,7 +73,7 @@ def judge(claim: Claim, measured: Conditions) -> LedgerRow:
         row = _with_best_of_three(_judge_ratio(claim, own, measured.of(claim, claim.baseline)), measured)
     else:
         row = _judge_own(claim, own)
-    return _unless_not_testable(_with_steadiness(replace(row, direction=direction(row)), everyone), measured)
+    return _with_steadiness(replace(row, direction=direction(row)), everyone)
 
 
 def _unless_not_testable(row: LedgerRow, measured: Conditions) -> LedgerRow:
@@ -134,7 +139,7 @@ def _judge_own(claim: Claim, own: Sequence[Value]) -> LedgerRow:
 
 
 def _judge_ratio(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> LedgerRow:
-    baseline, pairs = str(claim.baseline), _pairs(own, other)
+    baseline, pairs = str(claim.baseline), pairs_of_blocks(own, other)
     sides = {claim.variant: own, baseline: other}
     if not pairs:
         return _no_number(claim, sides, f"no block has both {claim.variant} and {baseline}")
@@ -204,7 +209,7 @@ def _judge_without_baseline(claim: Claim, own: Sequence[Value], sides: Mapping[s
     return replace(row, verdict=DIFFERS, p=p, reason=f"{row.reason}, and {claim.variant} was for {found.point:.0f} s")
 
 
-def _pairs(own: Sequence[Value], other: Sequence[Value]) -> list[tuple[Value, Value]]:
+def pairs_of_blocks(own: Sequence[Value], other: Sequence[Value]) -> list[tuple[Value, Value]]:
     """Both sides of each block, in the order of `own`."""
     of_block = {value.block: value for value in other}
     return [(value, of_block[value.block]) for value in own if value.block in of_block]
@@ -218,7 +223,7 @@ def _judge_censored(claim: Claim, own: Sequence[Value], other: Sequence[Value]) 
     """Some never got there: times and horizons of both sides, by the exact log-rank test."""
     top, bottom = _times(own), _times(other)
     sides = {claim.variant: own, str(claim.baseline): other}
-    words = "; ".join(f"{name}: {_times_text(values)}" for name, values in sides.items())
+    words = "; ".join(f"{name}: {times_text(values)}" for name, values in sides.items())
     if all(value.censored for value in (*own, *other)):
         return _no_number(claim, sides, f"neither converged: {words}")
     runs = min(len(own), len(other))
@@ -233,7 +238,7 @@ def _times(values: Sequence[Value]) -> Times:
     return Times(tuple(value.value for value in values), tuple(value.censored for value in values))
 
 
-def _times_text(values: Sequence[Value]) -> str:
+def times_text(values: Sequence[Value]) -> str:
     """`median 70 s, 1 of 6 not within 600 s`."""
     middle, censored = _times(values).median, [value.value for value in values if value.censored]
     median_text = "no median" if middle is None else f"median {middle:g} s"
@@ -242,15 +247,20 @@ def _times_text(values: Sequence[Value]) -> str:
     return f"{median_text}, {len(censored)} of {len(values)} not within {max(censored):g} s"
 
 
-def _judge_only(claim: Claim, sides: Mapping[str, Sequence[Value]]) -> LedgerRow:
-    """The variant's own number above the region's edge and that of no other; the reason ranks them."""
+def ranking_text(sides: Mapping[str, Sequence[Value]]) -> str:
+    """Means, the highest first."""
     levels = {name: fmean(value.value for value in values) for name, values in sides.items()}
-    ranking = ", ".join(
+    return ", ".join(
         f"{name} {_signed_text(level)}" for name, level in sorted(levels.items(), key=lambda pair: -pair[1])
     )
+
+
+def _judge_only(claim: Claim, sides: Mapping[str, Sequence[Value]]) -> LedgerRow:
+    """The variant's own number above the region's edge and that of no other; the reason ranks them."""
+    ranking, level = ranking_text(sides), fmean(value.value for value in sides[claim.variant])
     found = {name: estimates.own_number([value.value for value in values]) for name, values in sides.items()}
     known = {name: each for name, each in found.items() if each is not None}
-    row = _row_of(claim, found[claim.variant], levels[claim.variant], sides)
+    row = _row_of(claim, found[claim.variant], level, sides)
     if len(known) < len(sides):
         return replace(row, verdict=UNDECIDED, p=None, reason=f"{row.reason}; in order: {ranking}")
     above, upto = claim.region, Region(float("-inf"), claim.region.low)
@@ -295,26 +305,37 @@ def _no_number(claim: Claim, sides: Mapping[str, Sequence[Value]], reason: str) 
 
 
 def judge_derived(claim: Claim, rows: Mapping[str, LedgerRow], measured: Conditions) -> LedgerRow:
-    """`low` and `high` are the smallest and the largest number. There is no verdict unless each has an interval."""
+    """There is no verdict unless each of the claims that it is about has an interval."""
     sources = [rows[name] for name in claim.of]
-    known = [row for row in sources if row.measured is not None]
-    why = feasibility.reason_derived(claim, [row.claim for row in sources], measured.specs)
-    if not known:
-        runs = min((row.runs for row in sources), default=0)
-        words = "has a number" if runs else "was measured"
-        reason = why or f"none of {', '.join(claim.of)} {words}"
-        return LedgerRow(claim, None, None, None, runs, NOT_TESTABLE if why else NOT_RUN, reason, ())
-    numbers = [row.measured for row in known if row.measured is not None]
-    run_ids = tuple(dict.fromkeys(run_id for row in known for run_id in row.run_ids))
-    judged, reason = _judge_derived(claim, sources, known)
+    row = derived_numbers(claim, sources)
+    why = feasibility.reason_derived(claim, [source.claim for source in sources], measured.specs)
+    if row.measured is None:
+        return replace(row, verdict=NOT_TESTABLE, reason=why) if why else row
+    judged, reason = _judge_derived(claim, sources)
     if why and judged.verdict != REPRODUCED:
         judged, reason = Judgement(NOT_TESTABLE, None), f"{why}; measured: {reason}"
+    return replace(row, verdict=judged.verdict, reason=reason, p=judged.p)
+
+
+def derived_numbers(claim: Claim, sources: Sequence[LedgerRow]) -> LedgerRow:
+    """The numbers of the claims that it is about: `low` and `high` are the smallest and the largest; no verdict yet."""
+    known = _with_number(sources)
+    runs = min((row.runs for row in known or sources), default=0)
+    if not known:
+        words = "has a number" if runs else "was measured"
+        return LedgerRow(claim, None, None, None, runs, NOT_RUN, f"none of {', '.join(claim.of)} {words}", ())
+    numbers = [row.measured for row in known if row.measured is not None]
+    run_ids = tuple(dict.fromkeys(run_id for row in known for run_id in row.run_ids))
     best = min(numbers) if claim.kind is Kind.LOWEST else max(numbers)
-    runs = min(row.runs for row in known)
-    return LedgerRow(claim, best, min(numbers), max(numbers), runs, judged.verdict, reason, run_ids, p=judged.p)
+    return LedgerRow(claim, best, min(numbers), max(numbers), runs, UNDECIDED, _number_list(known), run_ids)
 
 
-def _judge_derived(claim: Claim, sources: Sequence[LedgerRow], known: Sequence[LedgerRow]) -> tuple[Judgement, str]:
+def _with_number(rows: Sequence[LedgerRow]) -> list[LedgerRow]:
+    return [row for row in rows if row.measured is not None]
+
+
+def _judge_derived(claim: Claim, sources: Sequence[LedgerRow]) -> tuple[Judgement, str]:
+    known = _with_number(sources)
     region, words = claim.region, _number_list(known)
     reason = f"{words}, where {_region_text(region)} is what was stated"
     if claim.kind is Kind.LOWEST:

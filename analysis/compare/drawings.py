@@ -55,6 +55,7 @@ FOREST = (
     Column("blocks", "blocks"),
     Column("verdict", "verdict", kind="word"),
 )
+OF_TESTS = ("floor_percent", "p_holm", "verdict")  # which runs of a model have none of
 
 
 def forest(found: Comparison) -> Drawing | None:
@@ -71,9 +72,9 @@ def forest(found: Comparison) -> Drawing | None:
         axes.grid(axis="y", visible=False)
         axes.margins(x=0.12)
         axes.set_xlabel(f"{found.question.b.label} against {found.question.a.label} (% of {found.question.a.label})")
-        return style.drawing(
-            figure, "Differences with their 95 % intervals, in percent of A", FOREST, name_column="metric"
-        )
+        what = "ranges over seeds" if found.simulated else "95 % intervals"
+        columns = [column for column in FOREST if not (found.simulated and column.name in OF_TESTS)]
+        return style.drawing(figure, f"Differences with their {what}, in percent of A", columns, name_column="metric")
 
 
 def _draw_interval(axes: Axes, position: int, row: MetricRow) -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from analysis.compare import latencies, sentence, verdict
+from analysis.compare import latencies, model, sentence, verdict
 from analysis.compare.blocks import MetricBlocks, PairRuns, metric_blocks, runs_of
 from analysis.compare.question import QUESTION_FILE, Question, read_question
 from analysis.compare.result import RUNS_FAILED, Comparison, Kind, MetricRow
@@ -22,7 +22,7 @@ from analysis.metrics.metric_directions import PRIMARY
 from analysis.record import small_tables
 from analysis.record.event_timeline import WHOLE_CLUSTER, event_id_of
 from analysis.record.files import SeriesPaths, read_json
-from analysis.record.simulated import SIMULATED
+from analysis.record.simulated import SIMULATED, is_simulated
 from analysis.record.small_tables import Row, rows
 
 MOST_SERIES_ON_RECORD = 20  # series that are read, the newest
@@ -106,9 +106,13 @@ def compare(series_dir: Path | str, on_record: DifferencesOnRecord | None = None
     """
     root = Path(series_dir)
     question, paths = read_question(root), SeriesPaths(root)
-    runs = [runs_of(pair, rows(paths, "runs")) for pair in question.pairs]
+    table = rows(paths, "runs")
+    runs = [runs_of(pair, table) for pair in question.pairs]
     kinds = {event_id_of(row): row["kind"] for row in rows(paths, "scale_events") if row["kind"] != "none"}
     found = series_blocks(paths, runs, question.topology)
+    if any(map(is_simulated, table)):
+        compared = [_with_note(row, question) for row in _rows(runs, question, found, {})]
+        return model.answer(question, compared, runs, dict(sorted(kinds.items())))
     differences = differences_on_record(root) if on_record is None else on_record
     return evaluate(question, runs, found, dict(sorted(kinds.items())), differences)
 
@@ -140,10 +144,7 @@ def evaluate(
     kinds: dict[str, str],
     on_record: DifferencesOnRecord,
 ) -> Comparison:
-    rows = in_table_order([
-        *(row for pair in runs if (row := verdict.failure_row(pair))),
-        *(verdict.metric_row(each, question.level, question.goal_percent, on_record) for each in found),
-    ])  # fmt: skip
+    rows = _rows(runs, question, found, on_record)
     verdicts = [_with_note(row, question) for row in verdict.judge_rows(rows, runs, question.level)]
     certain, waiting, reason = verdict.certainty(question, verdicts, runs)
     why = sentence.certainty_text(question, verdicts, certain, waiting, reason, kinds)
@@ -151,6 +152,16 @@ def evaluate(
         question, tuple(verdicts), tuple(runs), sentence.sentence(question, verdicts, runs, kinds), certain, why,
         sentence.notes(question, runs), kinds,
     )  # fmt: skip
+
+
+def _rows(
+    runs: list[PairRuns], question: Question, found: Iterable[MetricBlocks], on_record: DifferencesOnRecord
+) -> list[MetricRow]:
+    """In the order of the table, without verdicts."""
+    return in_table_order([
+        *(row for pair in runs if (row := verdict.failure_row(pair))),
+        *(verdict.metric_row(each, question.level, question.goal_percent, on_record) for each in found),
+    ])  # fmt: skip
 
 
 def _with_note(row: MetricRow, question: Question) -> MetricRow:

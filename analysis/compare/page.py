@@ -49,6 +49,19 @@ CAPTIONS = {
         "to emit.",
     ),
 }
+MODEL_CAPTIONS = CAPTIONS | {
+    "forest": (
+        "Differences",
+        "Of the metrics that carry the sentence: the difference of B against A in percent of A, and from the smallest "
+        "to the largest difference of a block. A block has one seed; the model's noise is its only scatter.",
+    ),
+    "blocks": (
+        "Every block",
+        "The two runs of each block, joined: they have the same seed. A hollow triangle is a run that never got there: "
+        "it stands at its horizon, its time is somewhere above, and the line is dotted. Latency is that of all tuples "
+        "in the seconds that the table names, the same in every run of a pair.",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -166,9 +179,15 @@ def collect(paths: SeriesPaths, found: Comparison) -> Content:
         machines=shown.machine_facts(rows(paths, "machines")),
         environment=shown.environment_facts(runs),
         assumptions=shown.specification_facts(runs),
-        glossary=[(entry["word"], entry["means"]) for entry in yaml.safe_load(WORDS_FILE.read_text(encoding="utf-8"))],
+        glossary=_glossary(of_model=found.simulated),
         report=paths.report.name if paths.report.is_file() else None,
     )
+
+
+def _glossary(*, of_model: bool) -> list[tuple[str, str]]:
+    """The page's words: those of verdicts, or those of simulated runs."""
+    entries = yaml.safe_load(WORDS_FILE.read_text(encoding="utf-8"))
+    return [(entry["word"], entry["means"]) for entry in entries if entry.get("of_model", of_model) is of_model]
 
 
 def page_downloads(content: Content) -> dict[str, tuple[Download, ...]]:
@@ -182,8 +201,9 @@ def _figures(paths: SeriesPaths, found: Comparison) -> list[Figure]:
         "forest": drawings.forest(found),
         "blocks": drawings.block_panels(found),
     }
+    captions = MODEL_CAPTIONS if found.simulated else CAPTIONS
     figures = [
-        page_figure(f"comparison_{name}", *CAPTIONS[name], drawing) for name, drawing in drawn.items() if drawing
+        page_figure(f"comparison_{name}", *captions[name], drawing) for name, drawing in drawn.items() if drawing
     ]
     return [*figures, *_timelines(paths, found)]
 
@@ -203,6 +223,7 @@ def _timelines(paths: SeriesPaths, found: Comparison) -> list[Figure]:
 def _table_row(found: Comparison, row: MetricRow) -> TableRow:
     unit = metric_directions.metric(row.metric).unit
     counted = row.kind in (Kind.RATIO, Kind.DIFFERENCE)
+    why = row.why_no_verdict if found.simulated or not row.why_no_verdict else f"no verdict: {row.why_no_verdict}"
     return TableRow(
         topology=small_tables.topology_words(row.topology),
         pair=row.pair,
@@ -218,7 +239,7 @@ def _table_row(found: Comparison, row: MetricRow) -> TableRow:
         blocks=str(len(row.blocks)) if row.metric != RUNS_FAILED else "–",
         needed="–" if row.p is None or not row.goal else str(row.needed_blocks or "> 999"),
         verdict=sentence.verdict_text(row),
-        note="; ".join(filter(None, (row.why_no_verdict and f"no verdict: {row.why_no_verdict}", row.note))),
+        note="; ".join(filter(None, (why, row.note))),
     )
 
 

@@ -52,6 +52,7 @@ class MetricRow:
     cases find a difference of the goal, and rule it out where there is none; `needed_for_seen` would find one as large
     as the one seen; both if blocks go on to scatter as they did. `extremes`: the estimates with each block's difference
     as low or as high as it may be; `p`, `low` and `high` are the least favourable ones.
+    `spread`: of simulated runs `low` and `high`, the smallest and the largest difference of a block.
     """
 
     pair: str
@@ -80,6 +81,7 @@ class MetricRow:
     why_no_verdict: str = ""
     extremes: tuple[Estimate, ...] = ()
     topology: str = ""
+    spread: tuple[float, float] | None = None
 
     @property
     def about(self) -> str:
@@ -92,11 +94,11 @@ class MetricRow:
 
     @property
     def low(self) -> float | None:
-        return self._end(-1)
+        return self.spread[0] if self.spread else self._end(-1)
 
     @property
     def high(self) -> float | None:
-        return self._end(1)
+        return self.spread[1] if self.spread else self._end(1)
 
     def _end(self, side: int, confidence: float = CONFIDENCE) -> float | None:
         if self.estimate is None or self.p is None:
@@ -151,7 +153,8 @@ def _end_of(found: Sequence[Estimate], side: int, confidence: float = CONFIDENCE
 
 @dataclass(frozen=True)
 class Comparison:
-    """`certain`: no further block is needed; `why` says why, or which metric waits for how many."""
+    """`certain`: no further block is needed; `why` says why, or which metric waits for how many. `simulated`: the
+    rows are of a model, and have no verdict (decision 0043)."""
 
     question: Question
     rows: tuple[MetricRow, ...]
@@ -161,6 +164,7 @@ class Comparison:
     why: str
     notes: tuple[str, ...]  # what was left out, and whose failure it was
     kinds: Mapping[str, str]  # event -> its kind
+    simulated: bool = False
 
     @property
     def primary(self) -> tuple[MetricRow, ...]:
@@ -183,6 +187,7 @@ def result_data(found: Comparison) -> dict[str, Any]:
     """`comparison_result.json`."""
     return {
         "v": 1,
+        **({"simulated": True} if found.simulated else {}),
         "sides": {letter: {"label": side.label, "commit": side.commit}
                   for letter, side in (("a", found.question.a), ("b", found.question.b))},
         "sentence": found.sentence,
@@ -204,7 +209,8 @@ def _row_data(row: MetricRow) -> dict[str, Any]:
               "why_no_verdict")  # fmt: skip
     values: Mapping[str, Any] = {name: getattr(row, name) for name in copied}
     of = {"topology": row.topology} if row.topology else {}
-    return {**values, **of, "compared": row.kind.value, "verdict": row.verdict.value, "blocks": len(row.blocks)}
+    ends = {} if row.spread is None else {"low": None, "high": None, "lowest": row.low, "highest": row.high}
+    return {**values, **ends, **of, "compared": row.kind.value, "verdict": row.verdict.value, "blocks": len(row.blocks)}
 
 
 def _runs_data(runs: PairRuns) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 left out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from analysis.compare.blocks import LostRun, PairRuns, SideRuns, Value
 from analysis.compare.question import Question
@@ -35,10 +35,11 @@ def difference_text(row: MetricRow) -> str:
 
 
 def interval_text(row: MetricRow) -> str:
-    """`[9.9, 14.8]`; an en dash where there is none."""
+    """`[9.9, 14.8]`; over seeds of the simulator `+9.9 to +14.8`; an en dash where there is none."""
     if row.low is None:
         return MISSING
-    return f"[{number(row.low, _digits(row))}, {number(row.high, _digits(row))}]"
+    low, high = (number(each, _digits(row), signed=row.spread is not None) for each in (row.low, row.high))
+    return f"[{low}, {high}]" if row.spread is None else f"{low} to {high}"
 
 
 def plus_minus(value: float | None, row: MetricRow) -> str:
@@ -127,6 +128,7 @@ def distinct(texts: Iterable[str]) -> list[str]:
 
 Kinds = Mapping[str, str]  # event -> its kind
 BETWEEN_TOPOLOGIES = "\n"  # of the answer: with a dozen rows each, one paragraph would be a wall
+OfPart = Callable[[PairRuns, Sequence[MetricRow], bool], str]  # of its rows, and with the failures of its runs
 MOST_LISTED = 4  # undecided metrics of one of several topologies; of more their number is said
 
 
@@ -136,10 +138,20 @@ def sentence(question: Question, rows: Sequence[MetricRow], runs: Sequence[PairR
     """
     primary = [row for row in rows if row.primary]
     headline = _headline(question, [row for row in primary if row.verdict is not Verdict.NONE], runs)
-    parts = [(pair, topology) for pair in runs for topology in _topologies(pair, primary)]
+    short = len(_parts(runs, primary)) > 1
+
+    def of_pair(pair: PairRuns, own: Sequence[MetricRow], failures: bool) -> str:
+        return _of_pair(question, pair, own, kinds, short=short, failures=failures)
+
+    return with_parts(headline, primary, runs, of_pair)
+
+
+def with_parts(headline: str, primary: Sequence[MetricRow], runs: Sequence[PairRuns], of_part: OfPart) -> str:
+    """The headline, and behind it what is said of each pair, and of several topologies of each."""
+    parts = _parts(runs, primary)
     if len(parts) == 1:
         headline += f" ({topology_words(parts[0][1])})" if parts[0][1] else ""
-        text = _of_pair(question, runs[0], primary, kinds, short=False)
+        text = of_part(runs[0], primary, True)
         return f"{headline}: {text}." if text else f"{headline}."
     several = len(runs) > 1
     said = []
@@ -148,9 +160,14 @@ def sentence(question: Question, rows: Sequence[MetricRow], runs: Sequence[PairR
         failures = topology == _topologies(pair, primary)[0]  # of the runs, whatever ran in them
         words = topology_words(topology)
         name = ", ".join(filter(None, (pair.pair.name if several or not topology else "", words)))
-        said.append((name, _of_pair(question, pair, own, kinds, short=True, failures=failures)))
+        said.append((name, of_part(pair, own, failures)))
     between = BETWEEN_TOPOLOGIES if any(topology for _, topology in parts) else " "
     return between.join([f"{headline}.", *(f"{name}: {text}." for name, text in said if text)])
+
+
+def _parts(runs: Sequence[PairRuns], primary: Sequence[MetricRow]) -> list[tuple[PairRuns, str]]:
+    """Each pair, and of several topologies each."""
+    return [(pair, topology) for pair in runs for topology in _topologies(pair, primary)]
 
 
 def _topologies(pair: PairRuns, primary: Sequence[MetricRow]) -> list[str]:
@@ -351,13 +368,19 @@ def notes(question: Question, runs: Sequence[PairRuns]) -> tuple[str, ...]:
             f"Both sides are the same code ({question.a.short}): an A/A comparison. A difference that it calls is "
             f"chance, which happens in about {100 * question.level:g} % of such comparisons."
         )
+    return (*lines, *lost_runs(question, runs))
+
+
+def lost_runs(question: Question, runs: Sequence[PairRuns]) -> list[str]:
+    """Every block that does not count for a pair, and whose failure it was."""
+    lines = []
     for pair in runs:
         for label, side in ((question.a.label, pair.a), (question.b.label, pair.b)):
             lines += [f"{pair.pair.name}, block {run.block} is left out: {label} ({run.run_id}) {_loss_text(run)}."
                      for run in side.lost]  # fmt: skip
         if one_side_always_failed(pair):
             lines.append(f"{pair.pair.name}: one side failed in every run, the other in none; a fact, not a test.")
-    return tuple(lines)
+    return lines
 
 
 def _loss_text(run: LostRun) -> str:

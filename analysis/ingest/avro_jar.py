@@ -18,8 +18,8 @@ def jar(cache: Path, tell: Callable[[str], None]) -> Path:
     """The jar, in a folder of `cache`. Some seconds and 90 kB the first time."""
     folder = cache / NAME
     if not folder.is_dir():
-        tell("Avro for Spark: fetching its jar with Maven")
-        maven.fetch(folder, [f"{maven.PLUGIN}:copy", f"-Dartifact={ARTIFACT}"], _check)
+        tell("Avro for Spark: fetching its jar")
+        maven.fetch_artifact(folder, ARTIFACT, _check)
     return folder / f"{NAME}.jar"
 
 
@@ -28,5 +28,5 @@ def _check(folder: Path) -> None:
     if digest != SHA_256:
         raise StorageError(
             f"{ARTIFACT} came with the SHA-256 {digest}, but {SHA_256} is wanted, and it is"
-            " not used; remove it from Maven's folder (~/.m2/repository/org/apache/spark), then try again"
+            " not used; if it is in Maven's folder (~/.m2/repository/org/apache/spark), remove it there, then try again"
         )

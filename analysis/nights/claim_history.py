@@ -83,19 +83,14 @@ def verdict_of(row: ClaimRow) -> ClaimVerdict:
 def claim_histories(nights: Sequence[Night]) -> tuple[ClaimHistory, ...]:
     """Every claim that any night knows, in the order of the newest ledger.
 
-    A suite that was simulated before, or since, has no verdict of those nights: a model's says nothing about Storm's.
+    A simulated night has none: what a model gives is no verdict (decision 0043).
     """
     by_night = [
-        _best_rows(row for found in night.experiments for row in found.claims)
-        if _is_simulated(night) == _is_simulated(nights[-1]) else {}
+        {} if night.testbed == SIMULATED else _best_rows(row for found in night.experiments for row in found.claims)
         for night in nights
-    ]  # fmt: skip
+    ]
     names = list(dict.fromkeys(name for rows in reversed(by_night) for name in rows))
     return tuple(_claim_history(name, [rows.get(name) for rows in by_night]) for name in names)
-
-
-def _is_simulated(night: Night) -> bool:
-    return night.testbed == SIMULATED
 
 
 def _best_rows(rows: Iterable[ClaimRow]) -> dict[str, ClaimRow]:

@@ -26,9 +26,14 @@ from analysis.nights.night_series import Key, Series, SeriesName, build_series
 from analysis.nights.regressions import Finding, Kind, Status, accepts, judge, same_change
 from analysis.nights.settings import Settings
 from analysis.record.files import read_json, write_json_atomic
+from analysis.record.simulated import SIMULATED
 from analysis.stats.change_points import Candidate, Rule, change_points, share_changes
 
 CACHE_FILE = ".change_points.json"
+OF_MODEL = (
+    "The last night was simulated: with the same seeds a model gives the same numbers each night, so a step is a change"
+    " of code (a policy, the policy service, the model) or of costs, and no claim has a verdict."
+)
 
 
 @cache
@@ -207,6 +212,8 @@ def _notes(found: Findings) -> list[str]:
     """What a reader must know before believing the rest."""
     history, settings = found.history, found.settings
     lines = [f"{one.file} is no night: {one.why}. It is left out." for one in history.damaged]
+    if history.nights and history.nights[-1].testbed == SIMULATED:
+        lines.append(OF_MODEL)
     lines += clock_jumps(history)
     lines += _machine_changes(found.series, history)
     lines += night_series.name_changes(history.nights, settings.renames)

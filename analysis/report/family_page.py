@@ -88,6 +88,11 @@ class FamilyContent:
     older: list[str]
     files: dict[str, tuple[Download, ...]]  # by figure or table
 
+    @property
+    def with_number(self) -> int:
+        """Claims of which the model gives a number."""
+        return sum(SIMULATED in row and row["measured"] is not None for row in self.ledger)
+
 
 def chosen_series(series_dirs: Sequence[Path], *, simulated_only: bool) -> tuple[list[Path], int]:
     """Those that the page is about, and how many simulated ones are none of them: a model's answers never stand beside
@@ -237,7 +242,7 @@ def _source(experiment: str, paths: SeriesPaths, target: Path) -> Source:
 def write(
     series_dirs: Sequence[Path], target: Path, evaluate: Any, *, simulated_only: bool = False, left_out: int = 0
 ) -> Path:
-    """The page at `target`; `evaluate` gives the ledger of series folders.
+    """The page at `target`; `evaluate` gives the ledger of series folders, `simulated` or not.
 
     It is about series on machines, or with `simulated_only` about simulated ones. `left_out`: how many more simulated
     ones there are.
@@ -246,7 +251,7 @@ def write(
     series, older = newest_series(chosen)
     families = publications.families_of(series)
     ledger = [
-        row for row in evaluate([paths.root for paths in series.values()])
+        row for row in evaluate([paths.root for paths in series.values()], simulated=simulated_only)
         if row.claim.family in families and (simulated_only or not row.claim.simulated)
     ]  # fmt: skip
     figures = figures_of(simulated_only)

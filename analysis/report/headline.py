@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from analysis.claims import rules
 from analysis.claims.ledger_rows import Conditions, LedgerRow
+from analysis.claims.model_rows import model_row
 from analysis.claims.statements import Claim, Kind
 from analysis.compare import sentence
 from analysis.numerals import FIXED, MISSING, number, with_unit
@@ -31,14 +32,18 @@ def headline(
     measured: Conditions,
     claims: Sequence[Claim] = (),
     topology: str | None = None,
+    *,
+    of_model: bool = False,
 ) -> str:
     """Compare the throughput after the event, variant by variant.
 
     `variants`: in the order of the experiment. `events`: id -> kind, in their order. The baseline is the variant that
     the claims about this experiment compare the throughput with, else the first variant. The event is that of the
     claims, else the last one. Without a pair to compare, each variant is compared with itself before the event.
-    `topology`: which one, where runs have several.
+    `topology`: which one, where runs have several. `of_model`: the runs were simulated, and their range over seeds
+    stands in the place of an interval.
     """
+    judge = model_row if of_model else rules.judge
     if not events:
         return "No run reached an event, so there is nothing to compare."
     pairs, event = _pairs(experiment, variants, events, claims, topology)
@@ -52,11 +57,11 @@ def headline(
         return f"No complete run measured a throughput {after}."
     complete = [pair for pair in pairs if set(pair) <= set(present)]
     rows = [
-        rules.judge(_claim(experiment, event, METRIC, variant, topology, baseline), measured)
+        judge(_claim(experiment, event, METRIC, variant, topology, baseline), measured)
         for variant, baseline in complete
     ]
     if not rows:
-        own = [rules.judge(_claim(experiment, event, OWN_CHANGE, name, topology), measured) for name in present]
+        own = [judge(_claim(experiment, event, OWN_CHANGE, name, topology), measured) for name in present]
         sentences = [_own_sentence(row, after, measured) for row in own]
     elif len(rows) > MOST_PAIRS:
         sentences = [_highest_sentence(rows, after, measured)]
@@ -126,8 +131,8 @@ def _pair_sentence(row: LedgerRow, after: str, measured: Conditions) -> str:
     if _is_unsure(row):
         whether = f"whether {_possessive(variant)} throughput {after} differs from that of {baseline}"
         return _not_shown(row, measured, whether)
-    above = f"{_distance(row.measured)} {baseline}"
-    return _capital(f"{_possessive(variant)} throughput {after} was {above}: {_basis(row, measured)}.")
+    above = f"{_distance(row)} {baseline}"
+    return _capital(f"{_possessive(variant)} throughput {after} {_verb(row)} {above}: {_basis(row, measured)}.")
 
 
 def _highest_sentence(rows: Sequence[LedgerRow], after: str, measured: Conditions) -> str:
@@ -138,7 +143,7 @@ def _highest_sentence(rows: Sequence[LedgerRow], after: str, measured: Condition
         return f"The throughput {after} cannot be compared with {baseline}: {highest.reason}."
     if _is_unsure(highest):
         return f"{first}; {_not_shown(highest, measured, 'whether it differs', capital=False)}"
-    return f"{first}, {_distance(highest.measured)} it: {_basis(highest, measured)}."
+    return f"{first}, {_distance(highest)} it: {_basis(highest, measured)}."
 
 
 def _own_sentence(row: LedgerRow, after: str, measured: Conditions) -> str:
@@ -148,12 +153,14 @@ def _own_sentence(row: LedgerRow, after: str, measured: Conditions) -> str:
     if _is_unsure(row):
         whether = f"whether {_possessive(variant)} throughput {after} differs from its own before"
         return _not_shown(row, measured, whether)
-    above = f"{_distance(row.measured)} its own before"
-    return _capital(f"{_possessive(variant)} throughput {after} was {above}: {_basis(row, measured)}.")
+    above = f"{_distance(row)} its own before"
+    return _capital(f"{_possessive(variant)} throughput {after} {_verb(row)} {above}: {_basis(row, measured)}.")
 
 
 def _is_unsure(row: LedgerRow) -> bool:
-    """Whether the interval holds no change: that shows no equality either."""
+    """Whether the interval holds no change: that shows no equality either. A model's number is what it is."""
+    if row.is_models:
+        return False
     unsure = row.low is not None and row.high is not None and row.low <= 0.0 <= row.high
     return unsure or row.measured == 0.0
 
@@ -172,8 +179,10 @@ def _basis(row: LedgerRow, measured: Conditions) -> str:
 
 
 def _basis_parts(row: LedgerRow, measured: Conditions) -> list[str]:
-    """How many runs, and of them not steady; the interval or why there is none."""
+    """How many runs, and of them not steady; the interval or why there is none. Of a model the range over seeds."""
     unsteady = f" ({row.unsteady} of {len(row.run_ids)} not steady)" if row.unsteady else ""
+    if row.is_models:
+        return [_model_range(row) + unsteady]
     return [_run_counts(row, measured) + unsteady, _interval(row)]
 
 
@@ -198,6 +207,18 @@ def _interval(row: LedgerRow) -> str:
     return f"95{FIXED}% interval {with_unit(ends, '%')}"
 
 
+def _model_range(row: LedgerRow) -> str:
+    seeds = f"{row.runs} seed{'' if row.runs == 1 else 's'}"
+    if row.low is None or row.high is None or row.runs == 1:
+        return seeds
+    ends = f"{_percent(row.low, signed=True)} to {_percent(row.high, signed=True)}"
+    return f"{with_unit(ends, '%')} over {seeds}"
+
+
+def _verb(row: LedgerRow) -> str:
+    return "is" if row.is_models else "was"
+
+
 # --- words -----------------------------------------------------------------------------------------------------------
 
 
@@ -218,7 +239,10 @@ def _capital(sentence: str) -> str:
     return sentence[0].upper() + sentence[1:]
 
 
-def _distance(percent: float) -> str:
+def _distance(row: LedgerRow) -> str:
+    percent = row.measured or 0.0
+    if row.is_models and round(percent, 1) == 0.0:
+        return "as high as"
     return f"{with_unit(_percent(abs(percent)), '%')} {'above' if percent > 0.0 else 'below'}"
 
 

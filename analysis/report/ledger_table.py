@@ -3,14 +3,21 @@
 from math import isfinite
 
 from analysis.claims.ledger_rows import LedgerRow
+from analysis.claims.rules import DERIVED_KINDS
 from analysis.claims.statements import Kind
 from analysis.numerals import MISSING, number, with_unit
 from analysis.record.simulated import SIMULATED
 from analysis.record.small_tables import Row
 
 LEDGER_VERSION = 2  # 1: an interval that met the stated number reproduced it (before decision 0035)
+SIMULATED_VERSION = 3  # of a simulated series; before, its claims had verdicts (decision 0043)
 COUNTED_THINGS = ("workers", "tasks", "instances")
 KINDS_WITHOUT_INTERVAL = (Kind.EVERY_RUN, Kind.EXACT, Kind.SPAN, Kind.LOWEST)
+
+
+def ledger_version(*, simulated: bool) -> int:
+    """Of a claims.json."""
+    return SIMULATED_VERSION if simulated else LEDGER_VERSION
 
 
 def measured_text(row: LedgerRow) -> str:
@@ -29,11 +36,39 @@ def quantity_text(value: float | None, unit: str, signed: bool = False) -> str:
 
 def interval_text(row: LedgerRow) -> str:
     """Of an estimate; a check of every run, a computation and what follows from other claims have none."""
-    if row.low is None or row.high is None or row.claim.kind in KINDS_WITHOUT_INTERVAL or row.is_models:
+    if row.claim.kind in KINDS_WITHOUT_INTERVAL or row.is_models:
+        return MISSING
+    return range_text(row)
+
+
+def range_text(row: LedgerRow) -> str:
+    """From the low end to the high one: of an interval, or of what the model gives."""
+    if row.low is None or row.high is None:
         return MISSING
     signed = row.claim.unit == "%"
     low, high = (quantity_text(end, "", signed) for end in (row.low, row.high))
     return low if low == high else f"{low} to {high}"
+
+
+def model_text(row: LedgerRow) -> str:
+    """`the model gives +50 % (+49.1 to +50.8 over 6 seeds); stated about +65 %`; of a computation its own words."""
+    stated = f"; stated {statement_text(row)}"
+    if row.claim.kind is Kind.EXACT:
+        return f"computed: {measured_text(row)}{stated}: {row.verdict}"
+    if not row.is_models:
+        return f"{row.verdict}{stated}"
+    if row.measured is None:
+        return f"the model gives no number{stated}"
+    return f"the model gives {measured_text(row)} ({_seeds_text(row)}){stated}"
+
+
+def _seeds_text(row: LedgerRow) -> str:
+    seeds = f"{row.runs} seed{'' if row.runs == 1 else 's'}"
+    if row.claim.kind in DERIVED_KINDS:
+        return f"{range_text(row)} over its claims"
+    if row.low is None or row.runs == 1:
+        return seeds
+    return f"the same with {seeds}" if row.low == row.high else f"{range_text(row)} over {seeds}"
 
 
 def statement_text(row: LedgerRow) -> str:
@@ -53,8 +88,9 @@ def statement_text(row: LedgerRow) -> str:
 
 
 def region_text(row: LedgerRow) -> str:
-    """Where the whole interval has to lie; a check and a computation have to be equal."""
-    if row.claim.within is None:
+    """Where the whole interval has to lie; a check and a computation have to be equal, and a model's number need not be
+    anywhere."""
+    if row.claim.within is None or row.is_models:
         return MISSING
     low, high = (quantity_text(end, "", signed=True) for end in (row.claim.region.low, row.claim.region.high))
     if not isfinite(row.claim.region.low):
@@ -67,9 +103,10 @@ def _finite(end: float | None) -> float | None:
 
 
 def ledger_row(row: LedgerRow, *, simulated: bool = False) -> Row:
-    """A row for the table and for claims.json. `simulated`: the runs were, which an exact claim does not depend on."""
-    simulated = simulated or row.claim.simulated  # what a sweep gives is the simulator's, whatever else the ledger has
-    finite = [_finite(end) for end in (row.low, row.high)]
+    """A row for the table and for claims.json. `simulated`: the runs were, which an exact claim does not depend on. Its
+    `low` and `high` are an interval's; what the model gives has `lowest` and `highest` in their place."""
+    ends = [_finite(end) for end in (row.low, row.high)]
+    finite = [None, None] if row.is_models else ends
     return {
         "id": row.claim.name,
         "experiment": row.claim.experiment,
@@ -82,7 +119,7 @@ def ledger_row(row: LedgerRow, *, simulated: bool = False) -> Row:
         "low": finite[0],
         "high": finite[1],
         "interval_text": interval_text(row),
-        "region": [_finite(end) for end in (row.claim.region.low, row.claim.region.high)],
+        "region": [None, None] if row.is_models else [_finite(row.claim.region.low), _finite(row.claim.region.high)],
         "region_text": region_text(row),
         "runs": row.runs,
         "blocks": row.blocks or row.runs,
@@ -98,5 +135,13 @@ def ledger_row(row: LedgerRow, *, simulated: bool = False) -> Row:
         "run_ids": list(row.run_ids),
         **({} if row.best_of_three is None else {"best_of_three": row.best_of_three}),
         **({} if row.claim.topology is None else {"topology": row.claim.topology}),
-        **({SIMULATED: True} if simulated and row.claim.kind is not Kind.EXACT else {}),
+        **(_model_columns(row, ends, simulated=simulated) if simulated or row.claim.simulated else {}),
     }
+
+
+def _model_columns(row: LedgerRow, ends: list[float | None], *, simulated: bool) -> Row:
+    """Beside the others, of the ledger of simulated runs, or of a sweep's row in another ledger."""
+    said: Row = {"model_text": model_text(row), "range_text": range_text(row)} if simulated else {}
+    if row.claim.kind is Kind.EXACT:
+        return {**said, "range_text": MISSING}
+    return {**said, "lowest": ends[0], "highest": ends[1], SIMULATED: True}

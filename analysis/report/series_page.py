@@ -29,7 +29,7 @@ from analysis.report.figures import catalogue, decision_graph, series_data, styl
 from analysis.report.figures.catalogue import Figure, page_figure
 from analysis.report.figures.decision_graph import DecisionRow
 from analysis.report.headline import headline
-from analysis.report.ledger_table import LEDGER_VERSION, ledger_row
+from analysis.report.ledger_table import ledger_row, ledger_version
 from analysis.report.page import Download
 from analysis.report.series_tables import Measurements
 
@@ -212,10 +212,11 @@ def build_report(series_dir: Path | str) -> Path:
     """Write figures, claims.json, report.html and a page a run; returns the report's path."""
     paths = SeriesPaths(Path(series_dir))
     conditions = claims_ledger.conditions([paths])
-    ledger = claims_ledger.judge_all(load_claims(), conditions)
+    of_model = any(map(is_simulated, rows(paths, "runs")))
+    ledger = claims_ledger.ledger_rows(load_claims(), conditions, simulated=of_model)
     content = collect(paths, ledger, conditions)
-    claims = [ledger_row(row, simulated=bool(content.simulated)) for row in ledger]
-    write_json_atomic(paths.root / "claims.json", {"v": LEDGER_VERSION, "claims": claims})
+    claims = [ledger_row(row, simulated=of_model) for row in ledger]
+    write_json_atomic(paths.root / "claims.json", {"v": ledger_version(simulated=of_model), "claims": claims})
     files = downloads_by_name(content)
     for downloads in files.values():
         page.write_downloads(paths.figures, downloads)
@@ -237,8 +238,18 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow], conditions: Conditi
     ]
     names = small_tables.topologies(paths)
     claims = [row.claim for row in rows_of_experiment]
+    of_model = any(map(is_simulated, runs))
     sections = [
-        _section(paths, name, runs, experiment, event_kinds([outcome for _, outcome in outcomes]), conditions, claims)
+        _section(
+            paths,
+            name,
+            runs,
+            experiment,
+            event_kinds([outcome for _, outcome in outcomes]),
+            conditions,
+            claims,
+            of_model,
+        )
         for name in ((names[-1], *names[:-1]) if names else ("",))
     ]
     return SeriesContent(
@@ -251,7 +262,7 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow], conditions: Conditi
         legend=_legend(runs),
         simulated=simulated.sentence(runs, paths.root),
         notes=[*series_tables.exclusions(runs), *series_tables.machine_warnings(paths)],
-        ledger=[ledger_row(row, simulated=any(is_simulated(run) for run in runs)) for row in rows_of_experiment],
+        ledger=[ledger_row(row, simulated=of_model) for row in rows_of_experiment],
         elsewhere=_elsewhere(ledger, experiment),
         warnings=series_tables.event_warnings(outcomes),
         outcomes=outcomes,
@@ -274,15 +285,15 @@ def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow], conditions: Conditi
         machines=series_tables.machine_facts(machines),
         environment=series_tables.environment_facts(runs),
         assumptions=series_tables.specification_facts(runs),
-        glossary=glossary(),
+        glossary=glossary(of_model=of_model),
     )
 
 
 def _section(
     paths: SeriesPaths, name: str, runs: Sequence[Row], experiment: str, events: Mapping[str, str],
-    conditions: Conditions, claims: Sequence[Claim],
+    conditions: Conditions, claims: Sequence[Claim], of_model: bool,
 ) -> Section:  # fmt: skip
-    """`name`: empty of the only topology. What is of machines is the cluster's."""
+    """`name`: empty of the only topology. What is of machines is the cluster's. `of_model`: the runs were simulated."""
     read = partial(rows, paths, topology=name or None)
     measurements = series_tables.measurements_by_event(read("measurements"))
     entries = series_tables.run_rows(runs, measurements)
@@ -291,7 +302,9 @@ def _section(
         name=name,
         title=title[:1].upper() + title[1:] if name == WHOLE_CLUSTER else title,
         level="" if name in ("", WHOLE_CLUSTER) else _service_level(read("topologies")),
-        headline=headline(experiment, planned_variants(paths, runs), events, conditions, claims, name or None),
+        headline=headline(
+            experiment, planned_variants(paths, runs), events, conditions, claims, name or None, of_model=of_model
+        ),
         topology=None,
         figures=[],
         measurements=measurements,
@@ -406,7 +419,7 @@ def _data_of(section: Section) -> dict[str, list[Row]]:
     return {f"{name}{section.suffix}": table for name, table in tables.items()}
 
 
-def glossary() -> list[tuple[str, str]]:
-    """The words of the report's columns."""
+def glossary(*, of_model: bool) -> list[tuple[str, str]]:
+    """The words of the report's columns; without those of verdicts where the runs were simulated."""
     entries = yaml.safe_load((page.TEMPLATES / "words.yaml").read_text(encoding="utf-8"))
-    return [(entry["word"], entry["means"]) for entry in entries]
+    return [(entry["word"], entry["means"]) for entry in entries if not (of_model and entry.get("verdicts"))]

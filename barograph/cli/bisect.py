@@ -21,7 +21,7 @@ from barograph.cli.execution import Ending, carry_out
 from barograph.cli.terminal import line_printer, stdout_console
 from barograph.code.errors import BuildFailed, Unfit
 from barograph.compare.budget import Budget
-from barograph.compare.comparison import Comparison, Question, require_machines
+from barograph.compare.comparison import Comparison, Question
 from barograph.compare.difference import (
     OF_TOPOLOGY,
     Difference,
@@ -36,15 +36,17 @@ from barograph.nights import bisection
 from barograph.nights import bisection as searches
 from barograph.nights.bisection import Bisection, BisectionRequest, NotWorse, PendingProbe, Probe
 from barograph.nights.commits import POLICY_FOLDER, Commit, commit_of, commits_between
-from barograph.nights.search import FirstBad, Query
+from barograph.nights.search import LEAST_ERROR, Certainty, FirstBad, Query
 from barograph.plan.checks import testbed_of
-from barograph.plan.experiment import load, with_changes
+from barograph.plan.experiment import Experiment, load, with_changes
+from barograph.plan.simulation import is_simulated
 from barograph.series.results import analyse_again, results
 from barograph.series.series import Series, read_series
 from barograph.settings import ROOT, results_root
 
 Compare = Callable[[Bisection, Commit, Console], Bisection]
 LEAST_BLOCKS = 3
+OF_MODEL = Certainty(error_rate=LEAST_ERROR)  # the same commit gives the same numbers whenever it is simulated
 
 
 def add_arguments(bisect: argparse.ArgumentParser) -> None:
@@ -141,19 +143,23 @@ def open_search(request: BisectionRequest, say: Say, *, new: bool, repository: P
 def check_request(request: BisectionRequest, repository: Path) -> BisectionRequest:
     """With commits for refs, so that a branch that moves on is another request. Raises ExperimentError."""
     require_direction(request.about.metric)
-    _require_known(request)
+    experiment = _experiment(request)
+    _require_known(request, experiment)
     if request.blocks < LEAST_BLOCKS:
         raise ExperimentError(f"--blocks is {request.blocks}; a comparison needs at least {LEAST_BLOCKS} blocks")
     if not request.goal > 0:
         raise ExperimentError(f"--goal is {request.goal:g}; allowed: above 0, such as 5")
     good, bad = (commit_of(ref, repository).hash for ref in (request.good, request.bad))
-    return replace(request, good=good, bad=bad)
+    certainty = OF_MODEL if is_simulated(experiment) else request.certainty
+    return replace(request, good=good, bad=bad, certainty=certainty)
 
 
-def _require_known(request: BisectionRequest) -> None:
+def _experiment(request: BisectionRequest) -> Experiment:
+    return with_changes(load(request.experiment), {"testbed": request.testbed, "options": request.options})
+
+
+def _require_known(request: BisectionRequest, experiment: Experiment) -> None:
     """Testbed, variant and event, before a search is begun that could never find them."""
-    experiment = with_changes(load(request.experiment), {"testbed": request.testbed, "options": request.options})
-    require_machines(experiment)
     testbed_of(experiment.testbed)
     variants = [variant.name for variant in experiment.variants]
     events = [f"e{place}" for place in range(1, len(experiment.events) + 1)]
@@ -199,12 +205,13 @@ def _comparison_series(search: Bisection, commit: Commit, console: Console) -> S
 def _comparison(search: Bisection, commit: Commit) -> Comparison:
     request, about = search.request, search.request.about
     half = request.goal if search.reference is None else required_half_width(search.reference) or request.goal
+    simulated = is_simulated(_experiment(request))  # more seeds would make it no truer
     return plan_comparison(
         ComparisonRequest(
             a=request.good[:10], b=commit.short, experiment=request.experiment,
-            variants=(about.variant.partition(OF_TOPOLOGY)[0],),
+            variants=(about.variant.partition(OF_TOPOLOGY)[0],), blocks=request.blocks if simulated else None,
             testbed=request.testbed, options=request.options,
-            question=Question(until_certain=True, goal_percent=half, budget=Budget(blocks=request.blocks)),
+            question=Question(not simulated, goal_percent=half, budget=Budget(blocks=request.blocks)),
             bisecting={"search": search.id, "variant": about.variant, "metric": about.metric, "event": about.event,
                        "half_width": half},
         )

@@ -23,9 +23,7 @@ from typing import Any
 from analysis.errors import SeriesInUse
 from barograph.child_processes import die_with_parent
 from barograph.cli.dag_process import limited
-from barograph.compare.record import is_comparison
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, Interrupted, NotReleased, RunsFailed, blame_of, message_of
-from barograph.plan.durations import step_limit
 from barograph.plan.simulation import is_simulated
 from barograph.series import hold
 from barograph.series.interruption import interruptible
@@ -111,7 +109,7 @@ def _run(series_dir: Path) -> None:
         with limited("report"):
             announce(series_dir, report)
         return
-    if is_simulated(series.experiment) and not is_comparison(series.folder):
+    if is_simulated(series.experiment):
         _run_here(series_dir)
         return
     progress.tell("phase", phase="start", expected_s=6)
@@ -128,38 +126,20 @@ def _run(series_dir: Path) -> None:
 
 
 def _run_here(series_dir: Path) -> None:
-    """The steps of the DAG, in its order, each in its time limit; a run that fails does not keep the others.
+    """The steps of the DAG, each in its time limit. Runs are side by side; one that fails does not keep the others.
 
     `main` releases what is left after a failure.
     """
+    from barograph.cli.simulated_runs import simulate_runs
     from barograph.machines.provision import provision, release
-    from barograph.series_steps import (
-        NothingInTime,
-        NotNeeded,
-        analyse,
-        announce,
-        deploy,
-        do_run,
-        require_runs,
-        runs_of_execution,
-    )
+    from barograph.series_steps import NothingInTime, NotNeeded, analyse, announce, require_runs
 
     series, failed = read_series(series_dir), False
-    with limited("provision"), suppress(NotNeeded):
-        require_runs(series_dir)
-        provision(series_dir)
-        deploy(series_dir)
-    for run_id in runs_of_execution(series_dir):
-        try:
-            with limited("run", step_limit("run", series.experiment).seconds):
-                do_run(series_dir, run_id)
-        except Interrupted:
-            raise
-        except NotNeeded:
-            break
-        except Exception as error:  # noqa: BLE001 - its step has told whose failure it is
-            _log(error)
-            failed = True
+    with suppress(NotNeeded):
+        with limited("provision"):
+            require_runs(series_dir)
+            provision(series_dir)
+        failed = not simulate_runs(series_dir)
     if _stop_requested(series):
         raise Interrupted
     with limited("release"):

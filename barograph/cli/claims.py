@@ -51,11 +51,23 @@ def execute(options: argparse.Namespace) -> int:
 
 def claim_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     """Rows of claims.json; what does not fit beside the numbers stands under them, folded to `width`."""
+    if any("model_text" in row for row in rows):
+        return _model_lines(rows, max(width, NARROWEST))
     cells = [list(COLUMNS), *([_cell(row, key) for key in COLUMNS.values()] for row in rows)]
     widths = [max(len(line[place]) for line in cells) for place in range(len(COLUMNS))]
     head, *numbers = [_padded(line, widths) for line in cells]
     paragraphs = [[line, *_notes_below(row, max(width, NARROWEST))] for line, row in zip(numbers, rows, strict=True)]
     return [head, *(line for one in paragraphs for line in one)]
+
+
+def _model_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    """A sentence a claim: what the model gives, and what was stated."""
+    wide = max(len(str(row["id"])) for row in rows)
+    return [
+        line
+        for row in rows
+        for line in (f"{row['id']:{wide}}  {row.get('model_text') or row.get('verdict')}", *_notes_below(row, width))
+    ]
 
 
 def _padded(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -67,7 +79,8 @@ def _notes_below(row: Mapping[str, Any], width: int) -> list[str]:
 
     source = f" ({row['source']})" if row.get("source") else ""
     unsaid = row.get("measured", 0.0) is None or row.get("verdict") == NOT_TESTABLE
-    why = row["reason"] if unsaid and row.get("reason") != UNTESTED else ""
+    is_why_wanted = (unsaid or "model_text" in row) and row.get("reason") != UNTESTED
+    why = str(row.get("reason") or "") if is_why_wanted else ""
     texts = [f"{row.get('statement', '')}{source}", why, _run_names(row)]
     folded = (textwrap.wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT) for text in texts if text)
     return [line for lines in folded for line in lines]
@@ -112,10 +125,8 @@ def show_ledger(console: Console, testbed: str | None = None) -> None:
 
 def ledger_json(testbed: str | None = None) -> str:
     """`simulated_left_out`: how many simulated series are not in it."""
-    from analysis.report.ledger_table import LEDGER_VERSION
-
     left_out = simulated_left_out(testbed)
-    document = {"v": LEDGER_VERSION, "simulated_left_out": left_out, "claims": ledger(testbed)}
+    document = {"v": _version(testbed), "simulated_left_out": left_out, "claims": ledger(testbed)}
     return json.dumps(document, indent=1, ensure_ascii=False)
 
 
@@ -129,7 +140,8 @@ def simulated_left_out(testbed: str | None) -> int:
 def ledger(testbed: str | None = None) -> list[dict[str, Any]]:
     """Rows as in claims.json, with the `series` (None: not run here), in the order of the claims' files.
 
-    `testbed`: of series there; None: of those on machines, not simulated. What rests on simulated runs is marked so.
+    `testbed`: of series there; None: of those on machines, not simulated. Of simulated ones the rows say what the
+    model gives.
     What follows from the newest complete series of all experiments together counts first, then what a single series
     says of its own; of both, what says more.
     """
@@ -179,7 +191,8 @@ def newest_ledger(family: str, testbed: str | None = None) -> dict[str, Mapping[
     sweeps = newest_sweeps(results_root()) if testbed in (None, SIMULATED) else {}
     series = newest_complete(results_root(), testbed) | sweeps
     names = {name: paths.root.name for name, paths in series.items()}
-    rows = evaluate([paths.root for paths in series.values()], family)
+    of_model = testbed == SIMULATED
+    rows = evaluate([paths.root for paths in series.values()], family, simulated=of_model)
     experiments = {row.claim.name: row.claim.experiment for row in rows}
     found: dict[str, Mapping[str, Any]] = {}
     for row in rows:
@@ -187,7 +200,7 @@ def newest_ledger(family: str, testbed: str | None = None) -> dict[str, Mapping[
         is_untested = row.verdict == NOT_RUN and names.keys().isdisjoint({own, *(experiments[n] for n in row.claim.of)})
         untested = {"reason": UNTESTED} if is_untested else {}
         found[row.claim.name] = {
-            **ledger_row(row, simulated=testbed == SIMULATED),
+            **ledger_row(row, simulated=of_model),
             **untested,
             "series": names.get(own),
         }
@@ -200,10 +213,8 @@ def newest_findings(testbed: str | None = None) -> dict[str, Mapping[str, Any]]:
     A demo or an unfinished series must not hide a verdict, and what was judged by an older rule is none: `barograph
     report` judges it anew.
     """
-    from analysis.report.ledger_table import LEDGER_VERSION
-
     findings: dict[str, Mapping[str, Any]] = {}
-    for row in _rows_of_series(lambda version: version == LEDGER_VERSION, testbed):
+    for row in _rows_of_series(lambda version: version == _version(testbed), testbed):
         if _information(row) >= _information(findings.get(row["id"], {})):
             findings[row["id"]] = row
     return findings
@@ -211,9 +222,7 @@ def newest_findings(testbed: str | None = None) -> dict[str, Mapping[str, Any]]:
 
 def older_findings(testbed: str | None = None) -> dict[str, str]:
     """By claim: the newest series that has runs of it and was judged by an older rule."""
-    from analysis.report.ledger_table import LEDGER_VERSION
-
-    rows = _rows_of_series(lambda version: not isinstance(version, int) or version < LEDGER_VERSION, testbed)
+    rows = _rows_of_series(lambda version: not isinstance(version, int) or version < _version(testbed), testbed)
     return {row["id"]: row["series"] for row in rows if row.get("runs")}
 
 
@@ -226,10 +235,17 @@ def _rows_of_series(chosen: Callable[[Any], bool], testbed: str | None) -> Itera
             document = read_json(path)
         except RecordError:
             continue
-        tested, mark = "/".join(path.parts[-4:-2]), {SIMULATED: True} if testbed == SIMULATED else {}
+        tested = "/".join(path.parts[-4:-2])
         for row in document.get("claims", []) if chosen(document.get("v")) else ():
             if row.get("experiment") == tested:
-                yield {**row, **mark, "series": path.parent.name}
+                yield {**row, "series": path.parent.name}
+
+
+def _version(testbed: str | None) -> int:
+    """Of the claims.json of series there by today's rule."""
+    from analysis.report.ledger_table import ledger_version
+
+    return ledger_version(simulated=testbed == SIMULATED)
 
 
 def _claim_files() -> list[Path]:
@@ -238,5 +254,7 @@ def _claim_files() -> list[Path]:
 
 
 def _information(row: Mapping[str, Any]) -> tuple[bool, bool]:
-    """An interval, also one that decides nothing, is more than a measurement, and that more than nothing."""
-    return (row.get("interval_text") or MISSING) != MISSING, bool(row.get("runs"))
+    """An interval, also one that decides nothing, or a range over seeds is more than a measurement, and that more than
+    nothing."""
+    shown = {row.get("interval_text") or MISSING, row.get("range_text") or MISSING}
+    return shown != {MISSING}, bool(row.get("runs"))

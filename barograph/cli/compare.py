@@ -112,7 +112,7 @@ def show_comparison(series_dir: Path, console: Console) -> None:
     except RecordError as error:
         say(f"no comparison: {error}")
         return
-    table = _table(result["rows"], console.width)
+    table = _table(result, console.width)
     if table.row_count:
         console.print(table)
     for line in _lines(series_dir, result):
@@ -142,13 +142,18 @@ COLUMNS = (
 )
 OPTIONAL_IF_EQUAL = ("variant", "event", "blocks")
 OPTIONAL_COLUMNS = ("p", "floor", "blocks", "A", "B")  # in this order, where a line is too short for all
+MODEL_NAMES = {"B against A [95 %]": "B against A [over seeds]"}  # of simulated runs, which have no test
+OF_TESTS = ("floor", "p", "verdict")
 WRAP_WIDTHS = {"variant": 7, "metric": 11}  # column -> characters at least, where a line is short
 
 
-def _table(rows: Sequence[Mapping[str, Any]], width: int) -> Table:
+def _table(result: Mapping[str, Any], width: int) -> Table:
     """What carries the sentence; the page has the rest. What all rows share is no column; no word is cut in 80."""
-    primary = [dict(zip(COLUMNS, _cells(row), strict=True)) for row in rows if row["primary"]]
+    primary = [dict(zip(COLUMNS, _cells(row), strict=True)) for row in result["rows"] if row["primary"]]
     columns = [name for name in COLUMNS if name not in OPTIONAL_IF_EQUAL or len({cells[name] for cells in primary}) > 1]
+    if result.get("simulated"):
+        primary = [{MODEL_NAMES.get(name, name): text for name, text in cells.items()} for cells in primary]
+        columns = [MODEL_NAMES.get(name, name) for name in columns if name not in OF_TESTS]
     for name in OPTIONAL_COLUMNS:
         if name in columns and sum(_least_width(column, primary) + 1 for column in columns) - 1 > width:
             columns.remove(name)
@@ -167,7 +172,7 @@ def _least_width(column: str, rows: Sequence[Mapping[str, str]]) -> int:
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
-    low, high = row["low"], row["high"]
+    low, high = row.get("lowest", row["low"]), row.get("highest", row["high"])
     interval = "" if low is None or high is None else f" [{number(low, 1)}, {number(high, 1)}]"
     return [
         _whose(row), _metric_label(row), row["event"], number(row["a"]), number(row["b"]),

@@ -25,6 +25,7 @@ from barograph.plan.checks import check, place_of, remarks
 from barograph.plan.costs import Cost, cost_lines, usd
 from barograph.plan.durations import series_s
 from barograph.plan.experiment import Experiment, load, with_changes
+from barograph.plan.simulation import is_simulated
 from barograph.series import hold
 from barograph.series.results import results, send_waiting, store
 from barograph.series.series import Series, open_series, series_document
@@ -33,6 +34,8 @@ from barograph.series.variant_code import prepare_code
 from barograph.settings import airflow_home, process_environment
 from barograph.software import BRIDGE, TOPOLOGIES, build_jar, storm_home
 from inventory.leases import registry
+
+SIMULATED_INSTEAD = "a model of Storm needs none of that: `make simulated`, or `barograph run NAME --testbed simulated`"
 
 
 class UnfitBox(BarographError):
@@ -52,7 +55,8 @@ def require_fit_box(say: Say) -> None:
     missing = java_problems()
     if fatal or missing:
         reasons = [str(problem) for problem in fatal] + missing
-        raise UnfitBox("; ".join(reasons), fatal[0].blame if fatal else "configuration")
+        blame = fatal[0].blame if fatal else "configuration"
+        raise UnfitBox(f"{'; '.join(reasons)}; {SIMULATED_INSTEAD}", blame)
     for problem in problems:
         say(f"note: {problem}")
 
@@ -200,9 +204,7 @@ def prepare_series(experiment: Experiment, *, new: bool, console: Console, rebui
         say(line)
     if place != "memory":
         prepare_software(say)
-    else:
-        from barograph.settings import airflow_home
-
+    elif not is_simulated(experiment):  # whose runs need no DAG here
         prepare_airflow(airflow_home())
     prepare_code(experiment, say, rebuild=rebuild)
     series = open_series(experiment, new=new, estimate=cost.as_data() if cost else None)

@@ -14,7 +14,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from barograph.cli.terminal import line_printer, note, say, stdout_console
+from barograph.cli.terminal import line_printer, note, say, stderr_for_libraries, stdout_console
 from barograph.errors import ExperimentError
 from barograph.graph_files import GraphFile, read_graph, read_partition
 from scheduler_plugins.policies import greedy
@@ -76,7 +76,8 @@ def execute(options: argparse.Namespace) -> int:
         )
     objectives = [options.objective] if options.objective else list(OBJECTIVES)
     metis = [MetisOptions(objective, options.imbalance, options.seed) for objective in objectives]
-    lines = list(compare(file, options.parts, metis, given))
+    with stderr_for_libraries():
+        lines = list(compare(file, options.parts, metis, given))
     if options.json:
         say(as_json(options.graph, file, options.parts, lines))
     else:

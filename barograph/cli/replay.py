@@ -17,7 +17,7 @@ from analysis.errors import RecordError
 from analysis.record.files import RunPaths, read_json
 from analysis.record.simulated import is_simulated
 from barograph.cli.arguments import key_value, testbed_options, yaml_value
-from barograph.cli.terminal import line_printer, note, say, stdout_console
+from barograph.cli.terminal import line_printer, note, say, stderr_for_libraries, stdout_console
 from barograph.errors import ExperimentError
 from scheduler_plugins.replay import replay
 
@@ -113,7 +113,7 @@ def _simulate(options: argparse.Namespace, parameters: Mapping[str, Any]) -> int
     from barograph.counterfactual.outcomes import compare
     from barograph.counterfactual.recording import recording_of
     from barograph.counterfactual.simulation import simulated, variants_for
-    from barograph.sweep.pool import cores
+    from barograph.pool import cores
 
     if options.jobs is not None and options.jobs < 1:
         raise ExperimentError(f"--jobs is {options.jobs}; allowed: at least 1")
@@ -122,7 +122,10 @@ def _simulate(options: argparse.Namespace, parameters: Mapping[str, Any]) -> int
         variants, left_out = variants_for(recording, options.policy, parameters)
         if is_simulated(_run_document(recording.run)):
             note("the recorded run was simulated itself: how far the simulator is from Storm is not known from it")
-        with simulated(recording, variants, testbed, options.jobs or cores(), note) as found:
+        with (
+            stderr_for_libraries(),
+            simulated(recording, variants, testbed, options.jobs or cores(), note) as found,
+        ):
             comparison = compare(recording, found, left_out)
     if options.json:
         say(json.dumps(comparison.as_data(), indent=1, ensure_ascii=False))

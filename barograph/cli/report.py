@@ -35,7 +35,7 @@ def add_arguments(report: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     if options.index or not options.series:
         return _index(options)
-    chosen = [folder for name in options.series for folder in find_all_series(name, options.testbed)]
+    chosen = [folder for name in options.series for folder in find_all_series(name, options.testbed, say)]
     folders = list(dict.fromkeys(chosen))
     if len(folders) == 1:
         with signals_as_interrupt(), limited("analyse"):

@@ -20,13 +20,13 @@ from barograph.cli.run import report_of_sweeps
 from barograph.cli.terminal import line_printer, stdout_console
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, BarographError, ExperimentError, Say, worst_exit
 from barograph.plan.sweep import Point, Sweep, load, point_words, require_simulated
+from barograph.pool import Death, Pool, cores
 from barograph.series import hold
 from barograph.series.results import results
 from barograph.series.status import minutes
 from barograph.sweep import report
 from barograph.sweep.folder import SweepFolder, note_failures, open_sweep, update_failures
-from barograph.sweep.point import CheckJob, Failure, PointOutcome, RunJob, do
-from barograph.sweep.pool import Death, Pool, cores
+from barograph.sweep.point import CheckJob, PointOutcome, RunJob, death_failure, do
 
 SHOWN_COMPLAINTS = 10
 LINE_EVERY_S = 10.0  # where the output is no terminal
@@ -98,9 +98,7 @@ def _carry_out(folder: SweepFolder, pool: Pool[Any, PointOutcome], console: Cons
     missing, whole = folder.missing(), len(folder.points)
     say(f"{folder.root}: {len(missing)} of {whole} points to do, {whole - len(missing)} complete")
     if missing and (others := folder.other_commits()):
-        say(
-            f"note: complete points are of {', '.join(others)}, the others will be of another commit; --new begins anew"
-        )
+        say(f"note: complete runs are of {', '.join(others)}, the others will be of another commit; --new begins anew")
     try:
         failed = _simulate(folder, missing, pool, console)
         pool.end()  # Spark needs the memory
@@ -145,19 +143,11 @@ def _outcomes(
             continue
         job, outcome = answer
         if isinstance(outcome, Death):
-            outcome = PointOutcome(0.0, (_death(outcome),))
+            outcome = PointOutcome(0.0, (death_failure(outcome),))
             if folder is not None:
                 note_failures(folder, job.point, outcome.failures)
         yield job.point, outcome
         view.advance()
-
-
-def _death(death: Death) -> Failure:
-    return Failure(
-        "infrastructure",
-        f"its process ended with {death.exit_code}; the kernel kills the largest one where memory is short (`dmesg`"
-        " says so): give a smaller --jobs",
-    )
 
 
 def _report(folder: SweepFolder, say: Say) -> Path | None:

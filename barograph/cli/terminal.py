@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
 
 from barograph.errors import Say
+
+C_LIBRARY = ctypes.CDLL(None)
 
 
 def stdout_console() -> Console:
@@ -28,3 +34,21 @@ def say(text: str) -> None:
 
 def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def stderr_for_libraries() -> Iterator[None]:
+    """What C libraries print (METIS does, where it has too few vertices) goes to stderr: stdout may be read as JSON.
+
+    For a single thread: in the block nothing else may print on stdout.
+    """
+    sys.stdout.flush()
+    C_LIBRARY.fflush(None)
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        C_LIBRARY.fflush(None)
+        os.dup2(kept, 1)
+        os.close(kept)

@@ -96,6 +96,17 @@ def require_sandbox() -> None:
         )
 
 
+def checkout_sandbox(tree: Path, folder: str, writable: Mapping[Path, str], readable: Sequence[Path] = ()) -> Sandbox:
+    """For a program that loads a commit's policies: Python and its packages, nothing of the user's, and no network."""
+    pythons = dict.fromkeys(Path(prefix) for prefix in (sys.prefix, sys.base_prefix))
+    return Sandbox(
+        folder,
+        writable,
+        (*(path for path in pythons if not path.is_relative_to("/usr")), tree, *readable),
+        variables={"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+
+
 def give_to_sandbox(folder: Path) -> None:
     """Let the sandbox's user own a folder and all that is in it; links are not followed."""
     if os.geteuid() != 0:

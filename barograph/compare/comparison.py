@@ -47,13 +47,12 @@ def require_topology(experiment: Experiment, topology: str | None) -> None:
         raise ExperimentError(f"--topology is {topology!r}; {experiment.name} has {', '.join(known)}")
 
 
-def require_machines(experiment: Experiment) -> None:
-    """Raises ExperimentError where the experiment is to be simulated: there is no code of another commit."""
-    if is_simulated(experiment):
+def require_answerable(experiment: Experiment, question: Question) -> None:
+    """Raises ExperimentError for --until-certain of simulated runs."""
+    if question.until_certain and is_simulated(experiment):
         raise ExperimentError(
-            "testbed is simulated, and a comparison is of two codes: the simulator runs the policies of the work tree"
-            f" only. Compare variants of one file: `barograph run {experiment.name} --testbed simulated` puts them side"
-            " by side in its report. Or compare the codes on machines: leave --testbed out, or name another one"
+            "--until-certain is for runs on machines: simulated ones differ by their seeds alone, and enough of them"
+            " would make any difference certain; say with --blocks how many seeds there are to be"
         )
 
 
@@ -122,9 +121,16 @@ def remarks(comparison: Comparison) -> tuple[str, ...]:
     """What is allowed but worth saying."""
     a, b = comparison.sides["a"], comparison.sides["b"]
     said = []
+    simulated = is_simulated(comparison.experiment)
     if (a.code.repository, a.code.commit, a.parameters) == (b.code.repository, b.code.commit, b.parameters):
+        chance = (
+            "with one seed the model gives the same of both" if simulated else "a difference that it calls is chance"
+        )
+        said.append(f"A and B are the same commit {a.code.commit[:10]}: an A/A comparison; {chance}")
+    if simulated:
         said.append(
-            f"A and B are the same commit {a.code.commit[:10]}: an A/A comparison; a difference that it calls is chance"
+            "of each commit its policies and its policy service decide; bridge, Nimbus and machines are those of the"
+            " simulator, and its answer has no verdict"
         )
     said += [f"{side.code.label} stands for every variant of {comparison.source}" for side in (a, b) if side.foreign]
     if comparison.question.until_certain:

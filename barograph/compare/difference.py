@@ -17,6 +17,7 @@ from barograph.errors import ExperimentError
 
 OF_TOPOLOGY = ":"  # between a variant and a topology
 WORSE, CALLS = "worse", ("better", "worse", "no difference")
+NOT_CALLED = "undecided"
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class VariantMetric:
 
 @dataclass(frozen=True)
 class Difference:
-    """Of a commit against GOOD, in `unit`; None where they can only be ordered. `verdict`: the comparison's own."""
+    """Of a commit against GOOD, in `unit`; None where they can only be ordered. `verdict`: the comparison's own.
+    `simulated`: `low` and `high` are the smallest and the largest difference over seeds."""
 
     value: float | None
     low: float | None
@@ -42,6 +44,7 @@ class Difference:
     unit: str
     blocks: int
     verdict: str
+    simulated: bool = False
 
     @property
     def half_width(self) -> float | None:
@@ -52,6 +55,8 @@ class Difference:
         if self.value is None or self.low is None or self.high is None:
             return f"{self.verdict} in {self.blocks} blocks"
         value, low, high = (number(each, signed=True) for each in (self.value, self.low, self.high))
+        if self.simulated:
+            return f"{with_unit(value, self.unit)} ({low} to {high} over {self.blocks} seeds)"
         return f"{with_unit(f'{value} [{low}, {high}]', self.unit)} in {self.blocks} blocks"
 
 
@@ -70,9 +75,18 @@ def difference_of(result: Mapping[str, Any], about: VariantMetric) -> Difference
         there = sorted({f"{row['metric']} ({row['event']})" for row in rows if _variant(row) == about.variant})
         missing = f"{about.metric} ({about.event}) of {about.variant}"
         raise ExperimentError(f"the comparison has no {missing}; it has {', '.join(there) or 'none'}")
-    return Difference(
-        match["difference"], match["low"], match["high"], match["unit"], match["blocks"], match["verdict"]
-    )
+    simulated = bool(result.get("simulated"))
+    low, high = (match.get(key) for key in (("lowest", "highest") if simulated else ("low", "high")))
+    verdict = _order_in_model(match) if simulated and low is None else match["verdict"]
+    return Difference(match["difference"], low, high, match["unit"], match["blocks"], verdict, simulated)
+
+
+def _order_in_model(row: Mapping[str, Any]) -> str:
+    """Of what can only be ordered: which side the model has worse with every seed; a comparison calls nothing there."""
+    effect = row["effect"] or 0
+    if abs(effect) < 1:
+        return NOT_CALLED if effect else "no difference"
+    return "better" if (effect > 0) == (metric(row["metric"]).better is Better.HIGHER) else WORSE
 
 
 def is_worse(difference: Difference, name: str) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 from barograph.code.refs import resolve_code
 from barograph.compare import record
 from barograph.compare.budget import DEFAULT_BUDGET, FEWEST_BLOCKS, limit_cost, most_blocks, parse_budget
-from barograph.compare.comparison import Comparison, Question, block_size, derive, require_machines, require_topology
+from barograph.compare.comparison import Comparison, Question, block_size, derive, require_answerable, require_topology
 from barograph.compare.sides import ENDINGS, LETTERS, Side, read_side
 from barograph.errors import ExperimentError
 from barograph.machines import holdings
@@ -128,7 +128,7 @@ def plan_comparison(request: ComparisonRequest) -> Comparison:
     """What will be run: names looked up, refs resolved to commits; nothing is built. Raises ExperimentError."""
     changes = {"variants": request.variants, "testbed": request.testbed, "options": request.options}
     source = limit_cost(with_changes(load(request.experiment), changes), request.question.budget)
-    require_machines(source)
+    require_answerable(source, request.question)
     require_topology(source, request.question.topology)
     testbed_of(source.testbed)  # a name that is not known need not wait for a build
     a, b = (_resolve_side(read_side(said)) for said in (request.a, request.b))

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import stat
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from analysis.record.files import RunPaths, SeriesPaths, read_json
 from barograph.counterfactual.recording import Recording, as_simulated, event_times
@@ -16,10 +22,10 @@ from barograph.errors import BarographError, ExperimentError, Say, message_of
 from barograph.plan.checks import check
 from barograph.plan.experiment import Variant, from_data
 from barograph.plan.sweep import Point
+from barograph.pool import Death, Pool
 from barograph.series.results import avro_jars
 from barograph.settings import spark_master
 from barograph.sweep.point import PointOutcome, RunJob, do
-from barograph.sweep.pool import Death, Pool
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
 
 RECORDED = "recorded"  # the link to the recorded run
@@ -27,6 +33,9 @@ NEEDS_CODE = "foreign"  # without a jar there is no such policy
 CLOSE_S = 0.75  # an event that is so near to its recorded time is there
 LEAST_AT_S = 1.0
 CORRECTIONS = 2
+PREFIX, LOCK = "barograph-counterfactual-", ".lock"
+YOUNG_S = 60.0  # of a folder whose process may not have taken its lock yet
+LOCKLESS_S = 86_400.0  # of one of an older version, which took none
 
 
 @dataclass(frozen=True)
@@ -111,8 +120,7 @@ def simulated(
     cannot be simulated, and what kept the first variant from being simulated."""
     if not variants:
         raise ExperimentError("no policy can be simulated on this run; name one with --policy")
-    with tempfile.TemporaryDirectory(prefix="barograph-counterfactual-") as scratch, Pool(do, jobs) as pool:
-        folder = Path(scratch)
+    with scratch_folder() as folder, Pool(do, jobs) as pool:
         SeriesPaths(folder).runs.mkdir()
         (SeriesPaths(folder).runs / RECORDED).symlink_to(recording.run, target_is_directory=True)
         at_s = _first_guess(recording)
@@ -138,6 +146,30 @@ def simulated(
         links = _link(folder, [*jobs_of_first, *others])
         _analyse(folder, say)
         yield Simulated(folder, links, failures, tuple(late_s))
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A folder that goes with the block, and before it what processes that were killed have left."""
+    remove_left_over()
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as scratch, FileLock(Path(scratch) / LOCK):
+        yield Path(scratch)
+
+
+def remove_left_over() -> None:
+    """Folders of this user whose process has ended: then the kernel has ended its lock."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError, Timeout):
+            if _may_be_left(folder):
+                with FileLock(folder / LOCK, timeout=0):
+                    shutil.rmtree(folder)
+
+
+def _may_be_left(folder: Path) -> bool:
+    facts = folder.lstat()
+    age_s = time.time() - facts.st_mtime
+    old_enough = age_s > (YOUNG_S if (folder / LOCK).is_file() else LOCKLESS_S)
+    return stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid() and old_enough
 
 
 def _first_guess(recording: Recording) -> list[float]:

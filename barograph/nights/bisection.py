@@ -231,6 +231,7 @@ def page_data(bisection: Bisection) -> dict[str, Any]:
         "about": request.about.words,
         "good": request.good,
         "bad": request.bad,
+        "simulated": bisection.reference is not None and bisection.reference.simulated,
         "reference": _difference_data(bisection.reference, bisection.reference_series),
         "error_rate": request.certainty.error_rate,
         "confidence": request.certainty.confidence,

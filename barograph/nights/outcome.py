@@ -8,6 +8,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from analysis.claims.ledger_rows import NO_VERDICT
 from analysis.errors import RecordError
 from analysis.record.files import SeriesPaths, read_json
 from analysis.record.small_tables import Row, rows, topologies
@@ -52,7 +53,8 @@ def collect_numbers(
 
 
 def claims_of(series_dir: Path, experiment: str) -> list[dict[str, Any]]:
-    """The ledger's rows of claims that are about this experiment, met or not, each with the ledger's version."""
+    """The ledger's rows of claims that are about this experiment, met or not, each with the ledger's version. Of
+    simulated series, which have no verdicts, none."""
     try:
         ledger = read_json(series_dir / "claims.json")
     except RecordError:
@@ -60,7 +62,7 @@ def claims_of(series_dir: Path, experiment: str) -> list[dict[str, Any]]:
     return [
         {"v": ledger.get("v", 1)} | {key: row[key] for key in CLAIM_KEYS if key in row}
         for row in ledger.get("claims", [])
-        if row.get("experiment") == experiment
+        if row.get("experiment") == experiment and row.get("verdict") != NO_VERDICT
     ]
 
 

@@ -17,6 +17,8 @@ from scheduler_plugins.simulator.work import ComponentWork, EdgeWork, Simulation
 from topologies import catalogue, work
 from topologies.errors import UnknownWork
 
+INSTEAD = "leave it out, or take machines"
+
 
 def is_simulated(experiment: Experiment) -> bool:
     return simulated.is_simulated({"spec": {"testbed": {"name": experiment.testbed.name}}})
@@ -51,8 +53,8 @@ def _rounds(experiment: Experiment) -> Iterator[str]:
 def _variants(experiment: Experiment) -> Iterator[str]:
     for variant in experiment.variants:
         where = f"variants.{variant.name}"
-        if variant.code is not None:
-            yield f"{where}.code: the simulator has the policies of the work tree only; leave it out, or take machines"
+        if variant.code is not None and variant.code.scheduler:
+            yield f"{where}.code: {variant.code.scheduler} is a scheduler of Storm's, and here is no Storm; {INSTEAD}"
             continue
         scheduler = variant.parameters.get("scheduler", "default")
         if variant.policy == "storm" and scheduler not in PLACING_HERE:

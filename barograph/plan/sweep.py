@@ -162,7 +162,8 @@ def sweep_digest(points: Sequence[Point]) -> str:
 
 
 def require_simulated(sweep: Sweep, points: Sequence[Point]) -> None:
-    """Raises ExperimentError where a point needs machines: it says which, and why."""
+    """Raises ExperimentError where a point needs machines, or code of a commit: it says which, and why."""
+    _require_own_code(sweep, points)
     others = [point for point in points if point.experiment.testbed.name != TESTBED]
     if not others:
         return
@@ -175,6 +176,16 @@ def require_simulated(sweep: Sweep, points: Sequence[Point]) -> None:
         " run side by side, which would disturb one another on machines, and there may be thousands; set testbed.name"
         f" to {TESTBED}, or give --testbed {TESTBED}"
     )
+
+
+def _require_own_code(sweep: Sweep, points: Sequence[Point]) -> None:
+    coded = [(point, variant.name) for point in points for variant in point.experiment.variants if variant.code]
+    if coded:
+        point, name = coded[0]
+        raise ExperimentError(
+            f"{point_words(sweep.source, point.number, point.values)}: variants.{name}.code is set; a sweep has the"
+            " policies of the work tree only; leave it out, or compare two commits with barograph compare"
+        )
 
 
 def _axes(given: Any, source: str) -> tuple[Axis, ...]:

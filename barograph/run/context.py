@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from barograph.errors import MachineLost, MachineRecalled, RunBroken, ServiceRestarted
 from barograph.machines import holdings, series_lease
@@ -323,7 +324,7 @@ def context_of(series: Series) -> SeriesContext:
     """Machines in memory have a cluster in memory, simulated or a fake; all others have Storm on them."""
     if place_of(series.experiment.testbed) != "memory":
         return _storm_context(series)
-    return _simulated_context(series) if is_simulated(series.experiment) else _fake_context(series)
+    return _simulated_context_of_step(series) if is_simulated(series.experiment) else _fake_context(series)
 
 
 def _storm_context(series: Series) -> SeriesContext:
@@ -358,22 +359,30 @@ def _machine_supply(series: Series) -> _MachineSupply | None:
     return _MachineSupply(series) if series_lease.saved_lease(series.folder) else None
 
 
-def _simulated_context(series: Series) -> SeriesContext:
+def _simulated_context_of_step(series: Series) -> SeriesContext:
+    lease = series_lease.saved_lease(series.folder)
+    folder = cluster_dir(lease.lease_id if lease else series.series_id)
+    return simulated_context(series, folder, ProgressFile(series.folder), _machine_supply(series))
+
+
+def simulated_context(
+    series: Series, folder: Path, listener: Listener, supply: _MachineSupply | None = None
+) -> SeriesContext:
+    """`folder`: what simulated machines have on their disks. `supply`: where they are to come and go on record."""
     from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
     from inventory.simulated import SimulatedTestbed
 
-    experiment, testbed = series.experiment, testbed_of(series.experiment.testbed)
+    testbed = testbed_of(series.experiment.testbed)
     assert isinstance(testbed, SimulatedTestbed), "else it is not simulated"
-    lease = series_lease.saved_lease(series.folder)
-    clock, folder = SimulatedClock(fake_pace()), cluster_dir(lease.lease_id if lease else series.series_id)
-    cluster = SimulatedCluster(experiment, testbed, clock, folder, _machine_supply(series))
-    listener = ProgressFile(series.folder)
+    clock = SimulatedClock(fake_pace())
+    cluster = SimulatedCluster(series.experiment, testbed, clock, folder, supply)
     look_s = testbed.options.look_s
-    return SeriesContext(experiment, cluster, cluster, clock, listener, steady_test, look_s=look_s)
+    return SeriesContext(series.experiment, cluster, cluster, clock, listener, steady_test, look_s=look_s)
 
 
 def _fake_context(series: Series) -> SeriesContext:
-    from barograph.run.fake_cluster import FakeClock, FakeStorm
+    from barograph.run.fake_clock import FakeClock
+    from barograph.run.fake_cluster import FakeStorm
 
     experiment = series.experiment
     clock = FakeClock(time.time(), pace=fake_pace())

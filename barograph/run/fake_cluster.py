@@ -8,15 +8,12 @@ its policy asks for machines where the fault `asks` says so; the limits and the 
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from analysis.metrics.latency_histogram import bucket_of
 from analysis.record import worker_files
 from barograph.errors import RunBroken
 from barograph.plan.blocks import PlannedRun
@@ -24,7 +21,7 @@ from barograph.plan.events.kind import RunningWorker
 from barograph.plan.experiment import TopologyChoice
 from barograph.policy_service import (
     LostTasks,
-    PolicyRequest,
+    ServiceClient,
     ServiceDecision,
     ServiceRefused,
     ServiceState,
@@ -32,62 +29,17 @@ from barograph.policy_service import (
     TopologyStatus,
     TupleCounts,
     WorkerRestart,
+    policy_request,
 )
-from barograph.run.cluster import ClusterFacts, Collection
+from barograph.run.cluster import ClusterFacts, Collection, MachineSupply
+from barograph.run.fake_clock import FakeClock
+from barograph.run.fake_hold import FakeHold
+from barograph.run.fake_records import decision_line, machine_line, worker_line, write_lines
 from inventory.testbed import Disturbance
 from playbooks.clock import ClockOffset
 from playbooks.cluster import NO_SAMPLES
 from scheduler_plugins.emission_records import EVERYWHERE, InputRates, wrong_changes
-from scheduler_plugins.machine_requests import MachineRequests, RequestRefusal, RequestStatus, why_refused
-from scheduler_plugins.messages import answer_json, log_line, observation_from_request
-from scheduler_plugins.model import Decision, Machine, MachineLimits, Observation
-from scheduler_plugins.samples import MachineSamples
-
-
-def write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-
-
-def decision_line(
-    t: float, run_id: str, policy: str, topologies: Mapping[str, int], machines: Sequence[str]
-) -> dict[str, Any]:
-    """`topologies`: the port of each one's worker, by name."""
-    components = [
-        {"name": "spout_1", "kind": "spout", "tasks": [1], "executors": [[1, 1]]},
-        {"name": "sink_1", "kind": "bolt", "tasks": [2], "executors": [[2, 2]]},
-    ]
-    edges = [{"source": "spout_1", "stream": "default", "target": "sink_1", "grouping": "shuffle"}]
-    common = {"workers": 1, "uptime_s": 0, "rebalancing": False, "components": components, "edges": edges}
-    shown = [
-        {"id": f"{name}-1", "name": name, **common, "placement": {"1": f"m1:{port}", "2": f"m1:{port}"}}
-        for name, port in topologies.items()
-    ]
-    ports = sorted(topologies.values())
-    known = [{"name": name, "supervisor_id": name, "ports": ports, "alive": True} for name in machines]
-    request = {"v": 1, "t": t, "machines": known, "topologies": shown}
-    observation, decision = observation_from_request(request, {}, MachineSamples(), None), Decision()
-    said = log_line(request, observation, {}, decision, answer_json(decision, None, policy))
-    return {"t": t, "run_id": run_id, "duration_ms": 1.0} | said
-
-
-def worker_line(sequence: int, t: int, rate: int, topology: str, port: int) -> dict[str, Any]:
-    head = {"v": 1, "t": float(t), "dt_s": 1.0, "machine": "m1", "port": port, "pid": port, "seq": sequence}
-    tasks = {"task": [1, 2], "component": ["spout_1", "sink_1"], "emitted": [rate, 0], "transferred": [rate, 0]}
-    tasks |= {"executed": [0, rate], "execute_ms": [0.0, rate * 1.0], "process_ms": [None, None], "queue": [0, 0]}
-    latency = {"task": [2], "source_machine": ["m1"], "n": [rate], "sum_ms": [rate * 2.0], "max_ms": [2.0]}
-    latency |= {"buckets": [[bucket_of(2000)]], "counts": [[rate]]}
-    spouts: dict[str, Any] = {"task": [1], "due": [rate], "emitted": [rate]}
-    spouts |= {"behind": [0], "behind_ms": [0.0], "missed": [0], "late": [0]}
-    return head | {"topology": f"{topology}-1", "tasks": tasks, "sinks": latency, "spouts": spouts}
-
-
-def machine_line(name: str, t: int) -> dict[str, Any]:
-    used = {"cpu_cores": 0.1, "cpu_quota_cores": 0.25, "throttled_ms": 0.0, "steal_percent": 0.0}
-    memory = {"memory_bytes": 400_000_000, "memory_limit_bytes": 805_306_368}
-    interfaces = {"name": ["ctl0", "exp0"], "rx_bytes": [1200, 52000], "tx_bytes": [900, 51000]}
-    return {"v": 1, "t": float(t), "dt_s": 1.0, "machine": name, **used, **memory, "interfaces": interfaces}
-
+from scheduler_plugins.machine_requests import RequestRefusal, RequestStatus
 
 RATE_OF_A_MACHINE = 50.0  # tuples/s
 WITHHELD_S = 2
@@ -97,65 +49,6 @@ NOTICE_S = 30.0  # until Nimbus gives a machine up and places its tasks elsewher
 BOOT_S = 40.0
 POSTING_S = 3.0  # until workers whose posts were lost have sent the next
 NEVER = float("inf")
-
-
-class MachineSupply(Protocol):
-    """The testbed behind a fake cluster, where machines are to come and go on record."""
-
-    def grow(self, machines: Sequence[str]) -> object: ...
-
-    def give_back(self, machines: Sequence[str]) -> object: ...
-
-    def recalled(self) -> tuple[str, ...]: ...
-
-
-@dataclass
-class FakeClock:
-    """Time passes only in sleep; `pace` is how many real seconds a second takes, `tick_s` how often what is to be done
-    each second is done."""
-
-    time_s: float = 1_700_000_000.0
-    pace: float = 0.0
-    shift_s: float = 0.0
-    tick_s: float = 1.0
-    _each_second: list[Callable[[], None]] = field(default_factory=list)
-
-    def now(self) -> float:
-        return self.time_s
-
-    def sleep(self, seconds: float) -> None:
-        end_s = self.time_s + seconds
-        while self._each_second and end_s - self.time_s > self.tick_s:
-            self._pass(self.tick_s)
-            for action in self._each_second:
-                action()
-        self._pass(end_s - self.time_s)
-        for action in self._each_second:
-            action()
-
-    def _pass(self, seconds: float) -> None:
-        if self.pace:
-            time.sleep(seconds * self.pace)
-        self.time_s += seconds
-
-    @contextmanager
-    def each_second(self, action: Callable[[], None]) -> Iterator[None]:
-        self._each_second.append(action)
-        try:
-            yield
-        finally:
-            self._each_second.remove(action)
-
-    def restart(self) -> None:
-        self.shift(-self.shift_s)
-
-    def shift(self, seconds: float) -> None:
-        self.time_s += seconds
-        self.shift_s += seconds
-
-    def unshifted(self) -> float:
-        """The time as it would be without any shift."""
-        return self.time_s - self.shift_s
 
 
 @dataclass(frozen=True)
@@ -169,7 +62,7 @@ class ScaleRequest:
 
 
 @dataclass
-class FakeStorm:
+class FakeStorm(ServiceClient):
     """`faults`: name → value, such as {"dead": ("m2",)}; what each does is where it is read."""
 
     clock: FakeClock
@@ -196,11 +89,7 @@ class FakeStorm:
     _back_s: float = 0.0  # the newest restart
     _lost_for_s: float = 0.0  # samples, the last time
     _heard_again_s: float = 0.0  # since when they arrive
-    _hold: tuple[float, float] | None = None  # since when the policy acts by itself, and how often (s)
-    _decided: list[float] = field(default_factory=list)  # when the policy decided by itself, in holds that are over
-    _limits: tuple[int, int] | None = None  # of the hold: the fewest and the most machines
-    _machine_requests: MachineRequests = field(default_factory=MachineRequests)
-    _asked: int = 0  # how many of `asks` were asked in this run
+    _hold: FakeHold = field(default_factory=FakeHold)
     _input_rates: InputRates = field(default_factory=lambda: InputRates(0.0))
     _rates: list[tuple[float, float]] = field(default_factory=list)  # from when on, tuples/s
 
@@ -218,8 +107,7 @@ class FakeStorm:
         self._machines = list(self.starting)
         self._submitted, self._killed = {}, {}
         self._requests, self._rates, self._down, self._disturbed = [], [], {}, {}
-        self._hold, self._decided = None, []
-        self._machine_requests, self._asked = MachineRequests(), 0
+        self._hold = FakeHold()
 
     def submit(self, run: PlannedRun, topology: TopologyChoice) -> None:
         """With the fault `unplaced` topologies of these names find no slot."""
@@ -274,8 +162,7 @@ class FakeStorm:
         self._note_call("crash", machine=machine)
         now = self.clock.now()
         self._down[machine] = now
-        self._rates += [(now, 0.0)]
-        self._flows_from(now + NOTICE_S)
+        self._stand_still(now, now + NOTICE_S)
 
     def restart(self, machine: str) -> None:
         self._note_call("restart", machine=machine)
@@ -290,8 +177,7 @@ class FakeStorm:
         self._disturbed[disturbance.kind] = now
         if disturbance.kind == "lan_cut":
             self._down |= dict.fromkeys(machines, now)
-            self._rates += [(now, 0.0)]
-            self._flows_from(now + NOTICE_S)
+            self._stand_still(now, now + NOTICE_S)
 
     def end_disturbance(self, machines: Sequence[str], disturbance: Disturbance) -> None:
         self._note_call("end_disturbance", machines=tuple(machines), disturbance=disturbance)
@@ -311,8 +197,7 @@ class FakeStorm:
 
         def kill() -> None:
             self._note_call("kill_worker", machine=machine)
-            self._rates += [(self.clock.now(), 0.0)]
-            self._flows_from(self.clock.now() + RESTART_S)
+            self._stand_still(self.clock.now(), self.clock.now() + RESTART_S)
 
         yield RunningWorker(f"{machine}:6700", kill)
 
@@ -388,94 +273,65 @@ class FakeStorm:
 
     # As ServiceClient
 
-    def configure(
-        self,
-        run_id: str,
-        policy: str,
-        parameters: Mapping[str, Any],
-        seed: int,
-        window_s: float,
-        service_levels: Mapping[str, Mapping[str, float]] | None = None,
-    ) -> None:
-        self._note_call(
-            "configure", parameters=dict(parameters), seed=seed, window_s=window_s, service_levels=service_levels
-        )
-        self._run_id, self._policy, self._input_rates = run_id, policy, InputRates(0.0)
-        self._wait_s = parameters.get("wait_s", 0)
+    def call(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        assert body is not None, "the state is made below"
+        name, take = self._calls()[path]
+        self._note_call("input_rate_changes" if "changes" in body else name, **body)
+        take(body)
 
-    def scale(self, event_id: str, kind: str, joined: Sequence[str], leave: int) -> None:
-        self._note_call("scale", event_id=event_id, kind=kind, joined=tuple(joined), leave=leave)
+    def _calls(self) -> Mapping[str, tuple[str, Callable[[Mapping[str, Any]], None]]]:
+        """By path: the client's method, and what it does here."""
+        return {
+            "/configure": ("configure", self._begin_run),
+            "/scale": ("scale", self._scale),
+            "/rounds": ("decide_every", self._change_rounds),
+            "/machines": ("end_machine_request", self._end_machine_request),
+            "/input_rate": ("input_rate", self._change_rates),
+        }
+
+    def _begin_run(self, body: Mapping[str, Any]) -> None:
+        self._run_id, self._policy, self._input_rates = body["run_id"], body["policy"], InputRates(0.0)
+        self._wait_s = body["parameters"].get("wait_s", 0)
+
+    def _scale(self, body: Mapping[str, Any]) -> None:
         if self._pending() is not None:
             raise ServiceRefused("/scale of the policy service answered 409: an event is pending")
         refused = self.faults.get("refused", "") or self._dies_deciding()
-        release = tuple(self._machines[-leave:]) if leave else ()
-        request = ScaleRequest(event_id, self.clock.now(), self.faults.get("release", release), refused)
+        release = tuple(self._machines[-body["leave"] :]) if body["leave"] else ()
+        request = ScaleRequest(body["event_id"], self.clock.now(), self.faults.get("release", release), refused)
         self._requests.append(request)
         if not refused:
-            self._rates += [(request.t + APPLY_S, 0.0)]
-            self._flows_from(request.t + self._wait_s + RESTART_S, set(self._machines) - set(request.release))
+            staying = set(self._machines) - set(request.release)
+            self._stand_still(request.t + APPLY_S, request.t + self._wait_s + RESTART_S, staying)
 
-    def decide_every(self, seconds: float | None, machines: tuple[int, int] | None = None) -> None:
+    def _change_rounds(self, body: Mapping[str, Any]) -> None:
         """With the fault `acts` the policy moves something in each round, and nothing stands still for it."""
-        self._note_call("decide_every", seconds=seconds, **({"machines": machines} if machines else {}))
-        now = self.clock.now()
         self._ask()
-        if self._hold is not None:
-            self._decided += self._decided_in(self._hold, now)
-        self._hold, self._limits = None if seconds is None else (now, seconds), machines
+        self._hold.change(self.clock.now(), body, acts=self._acts())
 
-    def end_machine_request(self, request_id: str, outcome: str, machines: Sequence[str] = (), why: str = "") -> None:
-        self._note_call(
-            "end_machine_request", request_id=request_id, outcome=outcome, machines=tuple(machines), why=why
-        )
+    def _end_machine_request(self, body: Mapping[str, Any]) -> None:
         self._ask()
-        body = {"request_id": request_id, "outcome": outcome, "machines": list(machines), "message": why}
         try:
-            self._machine_requests.end(body, self.clock.now())
+            self._hold.requests.end(body, self.clock.now())
         except RequestRefusal as refused:
             raise ServiceRefused(f"/machines of the policy service answered {refused.status}: {refused}") from refused
         self._flows_from(self.clock.now() + RESTART_S)
 
     def _ask(self) -> None:
-        """The fault `asks`: (seconds since the hold began, a number to acquire or the names to release), by time."""
-        asks = self.faults.get("asks", ())
-        while self._hold is not None and self._asked < len(asks):
-            after_s, wanted = asks[self._asked]
-            t = self._hold[0] + after_s
-            if t > self.clock.now():
-                return
-            self._asked += 1
-            more = wanted if isinstance(wanted, int) else 0
-            decision = Decision(acquire=more, release=() if more else wanted, reason=f"asks for {wanted}")
-            self._request(decision, t)
+        """The fault `asks`: what the policy asks for in a hold."""
+        self._hold.ask(self.faults.get("asks", ()), self.clock.now(), self._listed())
 
-    def _request(self, decision: Decision, t: float) -> None:
-        machines = tuple(Machine(name, name, (6700,)) for name in self._listed())
-        limits = MachineLimits(*self._limits, len(machines)) if self._limits else None
-        open_ = self._machine_requests.under_way()
-        observed = Observation(t, machines, (), machine_limits=limits)
-        if why := why_refused(observed, decision, open_.request if open_ else None):
-            self._machine_requests.refuse(decision, why, t)
-        else:
-            self._machine_requests.add(decision, f"own-{t:.0f}", t)
+    def _acts(self) -> bool:
+        return bool(self.faults.get("acts"))
 
     def _is_ready(self, status: RequestStatus) -> bool:
         """Tasks are moved before machines leave."""
         return status.request.kind == "acquire" or self.clock.now() >= status.t + APPLY_S
 
-    def input_rate(self, factor: float) -> None:
-        self._note_call("input_rate", factor=factor)
-        self._input_rates.change(self.clock.now(), factor)
-
-    def input_rate_changes(
-        self, since_s: float, changes: Sequence[tuple[float, float]], topology: str | None, source: str | None
-    ) -> None:
-        about = {"topology": topology, "source": source}
-        self._note_call("input_rate_changes", since_s=since_s, changes=list(changes), **about)
-        body = {"since": since_s, "changes": [list(change) for change in changes], **about}
-        if wrong := wrong_changes(body, self.clock.now()):
+    def _change_rates(self, body: Mapping[str, Any]) -> None:
+        if "changes" in body and (wrong := wrong_changes(body, self.clock.now())):
             raise ServiceRefused(f"/input_rate of the policy service answered 400: {wrong}")
-        self._input_rates.follow((topology, source), since_s, changes)
+        self._input_rates.take(body, self.clock.now())
 
     def state(self) -> ServiceState:
         self._raise_fault("state")
@@ -484,7 +340,7 @@ class FakeStorm:
             raise ServiceUnreachable("the policy service at http://fake does not answer")
         topologies = tuple(map(self._status, self._submitted))
         self._ask()
-        requests = self._machine_requests.json(self._is_ready)
+        requests = self._hold.requests.json(self._is_ready)
         pending, failed = self._pending(), since_s >= self.faults.get("policy_fails_after_s", NEVER)
         return ServiceState(
             run_id="" if since_s >= self.faults.get("service_restarts_after_s", NEVER) else self._run_id,
@@ -505,19 +361,14 @@ class FakeStorm:
             lost_tasks=self._lost_tasks(since_s),
             window_fault="m1:6700 has not reported yet" if since_s < self.faults.get("no_window_until_s", 0) else "",
             topologies=topologies,
-            machine_requests=tuple(PolicyRequest(**{**each, "machines": tuple(each["machines"])}) for each in requests),
+            machine_requests=tuple(map(policy_request, requests)),
         )
 
     def _status(self, topology: str) -> TopologyStatus:
         placed = 0 if topology in self.faults.get("unplaced", ()) else self.faults.get("placed", 2)
-        return TopologyStatus(
-            topology,
-            self._series(topology),
-            running=topology not in self._killed,
-            tasks_placed=placed,
-            tasks_total=2,
-            placed_among=self._placed_among,
-        )
+        running, among = topology not in self._killed, self._placed_among
+        counts = self._series(topology)
+        return TopologyStatus(topology, counts, running=running, tasks_placed=placed, tasks_total=2, placed_among=among)
 
     def _restarts(self) -> Iterable[WorkerRestart]:
         """`restarts`, `restarts_after_scale`: (seconds after submission or request, slot, spouts' tasks)."""
@@ -541,8 +392,7 @@ class FakeStorm:
     def _raise_fault(self, name: str) -> None:
         """A fault named like the call is a list of what its next calls raise, None for nothing."""
         errors = self.faults.get(name)
-        error = errors.pop(0) if errors else None
-        if error is not None:
+        if errors and (error := errors.pop(0)) is not None:
             raise error
 
     def _since_submission(self) -> float:
@@ -577,47 +427,30 @@ class FakeStorm:
 
     def _decisions(self) -> tuple[ServiceDecision, ...]:
         answered = self._requests[: -1 if self._pending() else None]
-        own = [*self._decided, *(self._decided_in(self._hold, self.clock.now()) if self._hold else ())]
+        own = self._hold.decided(self.clock.now(), acts=self._acts())
         asked = (self._decision(number, request) for number, request in enumerate(answered, start=1))
         return (*asked, *map(self._own_decision, own))
 
-    def _decided_in(self, hold: tuple[float, float], until_s: float) -> list[float]:
-        since_s, every_s = hold
-        rounds = int((until_s - since_s) // every_s) + 1 if self.faults.get("acts") else 0
-        return [since_s + number * every_s for number in range(rounds)]
-
     def _own_decision(self, t: float) -> ServiceDecision:
         applied_s = t + APPLY_S if self.clock.now() >= t + APPLY_S else None
-        done = applied_s is not None
-        return ServiceDecision(f"own-{t:.0f}", t, None, "moves on", done, applied_s, "", slots=(), own=True)
+        applied = applied_s is not None
+        return ServiceDecision(f"own-{t:.0f}", t, None, "moves on", applied, applied_s, "", slots=(), own=True)
 
     def _decision(self, number: int, request: ScaleRequest) -> ServiceDecision:
         apply_s = request.t + self._wait_s + APPLY_S
         done_s = apply_s if self.clock.now() >= apply_s else None
         expired = done_s is not None and bool(self.faults.get("unanswered"))
-        applied, reason = (
-            done_s is not None and not request.refused and not expired,
-            self.faults.get("reason", "dealt again"),
-        )
-        decided_s = request.t + DECIDE_S
+        applied = done_s is not None and not request.refused and not expired
+        reason, slots = self.faults.get("reason", "dealt again"), self.faults.get("slots")
         return ServiceDecision(
-            f"d{number}",
-            decided_s,
-            request.event_id,
-            reason,
-            applied,
-            done_s,
-            request.refused,
-            request.release,
-            expired,
-            slots=self.faults.get("slots"),
-        )
+            f"d{number}", request.t + DECIDE_S, request.event_id, reason, applied, done_s, request.refused,
+            request.release, expired, slots=slots,
+        )  # fmt: skip
 
     def _dies_deciding(self) -> str:
         """The fault is a list: who dies while the next request is decided, None for nobody."""
         dying = self.faults.get("dies_deciding")
-        name = dying.pop(0) if dying else None
-        if name is None:
+        if not dying or (name := dying.pop(0)) is None:
             return ""
         self.faults["dead"] = (*self.faults.get("dead", ()), name)
         return f"slot {name}:6700 is lost"
@@ -643,6 +476,10 @@ class FakeStorm:
         self._rates = [step for step in self._rates if step[0] < t]
         self._rates.append((t, RATE_OF_A_MACHINE * len(working - set(self._down))))
 
+    def _stand_still(self, from_s: float, until_s: float, machines: set[str] | None = None) -> None:
+        self._rates.append((from_s, 0.0))
+        self._flows_from(until_s, machines)
+
     def _rate(self, topology: str, t: int) -> float:
         if self.faults.get("no_tuples") or (self.faults.get("unsteady") and t // 20 % 2):
             return 0.0
@@ -650,14 +487,14 @@ class FakeStorm:
         return factor * next((rate for since_s, rate in reversed(self._rates) if t >= since_s), 0.0)
 
     def _collect_master(self, folder: Path) -> None:
-        lines = []
-        for number, begin_s in enumerate(self._submitted.values(), start=1):
-            ports = {name: self._port(name) for name in list(self._submitted)[:number]}
-            lines.append(decision_line(begin_s, self._run_id, self._policy, ports, self.starting))
-        write_lines(folder / "decisions.jsonl", lines)
-        fallbacks = [
-            {"t": self.clock.now(), "kind": "fallback", "reason": why} for why in self.faults.get("fallback", ())
-        ]
-        write_lines(folder / "bridge.jsonl", fallbacks)
+        """A round for each submission."""
+        ports = [(name, self._port(name)) for name in self._submitted]
+        rounds = (
+            decision_line(begin_s, self._run_id, self._policy, dict(ports[:number]), self.starting)
+            for number, begin_s in enumerate(self._submitted.values(), start=1)
+        )
+        write_lines(folder / "decisions.jsonl", rounds)
+        now, reasons = self.clock.now(), self.faults.get("fallback", ())
+        write_lines(folder / "bridge.jsonl", ({"t": now, "kind": "fallback", "reason": why} for why in reasons))
         with (folder / "bridge.jsonl").open("a", encoding="utf-8") as bridge:
             bridge.write(self.faults.get("damaged_bridge_line", ""))

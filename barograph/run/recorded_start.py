@@ -20,6 +20,7 @@ from scheduler_plugins.model import (
     topologies_to_place,
     unplaced_tasks,
 )
+from scheduler_plugins.service_state import ServiceState
 
 REASON = "placed as in the recorded run"
 
@@ -41,18 +42,12 @@ class StartedCluster(SimulatedCluster):
         super().__init__(experiment, testbed, clock, folder)
         self._start = start
 
-    def configure(
-        self,
-        run_id: str,
-        policy: str,
-        parameters: Mapping[str, Any],
-        seed: int,
-        window_s: float,
-        service_levels: Mapping[str, Mapping[str, float]] | None = None,
-    ) -> None:
-        super().configure(run_id, policy, parameters, seed, window_s, service_levels)
+    def call(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        answer = super().call(path, body)
         state = self.simulation.state
-        state.policy = begun_as(state.policy, self._start)
+        if path == "/configure" and isinstance(state, ServiceState):  # code of a variant is not simulated from a record
+            state.policy = begun_as(state.policy, self._start)
+        return answer
 
 
 def begun_as(policy: Policy, start: RecordedStart) -> Policy:

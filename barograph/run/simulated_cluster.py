@@ -13,16 +13,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Protocol
 
 from barograph.errors import ExperimentError
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.checks import machine_requests
 from barograph.plan.events.kind import RunningWorker
-from barograph.plan.experiment import Experiment, TopologyChoice
+from barograph.plan.experiment import Code, Experiment, TopologyChoice
 from barograph.plan.simulation import simulated_topology
-from barograph.run.cluster import ClusterFacts, Collection
-from barograph.run.fake_cluster import FakeClock
+from barograph.run.cluster import ClusterFacts, Collection, MachineSupply
+from barograph.run.fake_clock import FakeClock
 from barograph.run.rate_courses import REFILL_S
 from barograph.run.service_in_process import InProcessService
 from barograph.run.simulation import Simulation
@@ -42,16 +41,6 @@ FORGET_S = 2.0  # so often it is looked whether Nimbus has forgotten a machine
 KILL_S = 1.0  # Storm waits before it ends a topology's workers
 MOST_TICK_S = REFILL_S  # however rarely the harness looks: of courses of rates no less than that is sent ahead
 SETTLE_S = 3.0  # until the last lines of workers are written
-
-
-class MachineSupply(Protocol):
-    """The lease on the testbed, where machines come and go on record."""
-
-    def grow(self, machines: Sequence[str]) -> object: ...
-
-    def give_back(self, machines: Sequence[str]) -> object: ...
-
-    def recalled(self) -> tuple[str, ...]: ...
 
 
 class SimulatedClock(FakeClock):
@@ -82,18 +71,18 @@ class SimulatedCluster(InProcessService):
         self._supply, self._supervisor_ids = supply, supervisor_ids or {}
         self._booted: set[str] = set()
         self._types = {each.name: each.type for each in machine_requests(experiment)[1:]}
-        self.simulation = self._begin(0)
+        self.simulation = self._begin(0, None)
         clock.advance, clock.tick_s = self._advance, min(testbed.options.look_s, MOST_TICK_S)
 
     def _advance(self, until_s: float) -> None:
         self.simulation.advance(until_s)
 
-    def _begin(self, seed: int) -> Simulation:
+    def _begin(self, seed: int, code: Code | None) -> Simulation:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
         there = [self._size(name) for name in self._experiment.acquired()]
         testbed, now = self._testbed, self._clock.unshifted()
-        simulation = Simulation(there, testbed.costs, testbed.options, self._folder, now, seed)
+        simulation = Simulation(there, testbed.costs, testbed.options, self._folder, now, seed, code)
         simulation.supervisor_ids = self._supervisor_ids
         for name in self._experiment.starting():
             simulation.register(name)
@@ -114,14 +103,14 @@ class SimulatedCluster(InProcessService):
     def reset(self, run: PlannedRun) -> None:
         if self._booted:
             self.give_back(sorted(self._booted))
-        self.simulation = self._begin(run.seed)
+        self.simulation.close()
+        self.simulation = self._begin(run.seed, run.variant.code)
 
     def submit(self, run: PlannedRun, topology: TopologyChoice) -> None:
         flux = render_topology(topology, run.seed)
         name = f"topology-{topology.name}.yaml" if self._experiment.topologies else "topology.yaml"
         (self._folder / name).write_text(flux, encoding="utf-8")
-        number = 1 + len(self.simulation.state.topologies)
-        topology_id = f"{topology.name}-{number}-{int(self._clock.unshifted())}"
+        topology_id = f"{topology.name}-{self.simulation.submitted + 1}-{int(self._clock.unshifted())}"
         shape, work = simulated_topology(flux, topology_id)
         self.simulation.submit(shape, work, has_traffic=topology_work(flux).has_traffic)
 

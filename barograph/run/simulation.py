@@ -12,6 +12,8 @@ from typing import Any
 from uuid import UUID
 
 from analysis.record import worker_files
+from barograph.plan.experiment import Code
+from barograph.run.code_service import CodeService
 from barograph.run.service_in_process import PatientDecisions
 from inventory.simulated import SimulatedOptions
 from scheduler_plugins.driver.cluster import Supervisor
@@ -29,7 +31,8 @@ SEEDS = 1_000_003  # a run's seed and that of the testbed's options make one
 
 
 class Simulation:
-    """`folder`: where everything is written, empty at the beginning. `now`: simulated epoch seconds."""
+    """`folder`: where everything is written, empty at the beginning. `now`: simulated epoch seconds. `code`: of the
+    policy service that decides, None: that of the work tree."""
 
     def __init__(
         self,
@@ -39,16 +42,23 @@ class Simulation:
         folder: Path,
         now: float,
         seed: int,
+        code: Code | None = None,
     ) -> None:
         self.folder = folder
         self.nimbus = Nimbus(NimbusSettings(monitor_s=options.round_s), start_s=now)
-        self.state = ServiceState(folder, clock=self.nimbus.clock, sample_s=options.sample_s)
-        self.bridge = bridge_in(self.nimbus, ServiceInProcess(self.state, PatientDecisions().decide))
+        self.state: ServiceState | CodeService
+        if code is None:
+            self.state = ServiceState(folder, clock=self.nimbus.clock, sample_s=options.sample_s)
+            self.bridge = bridge_in(self.nimbus, ServiceInProcess(self.state, PatientDecisions().decide))
+        else:
+            self.state = CodeService(code, folder, self.nimbus.clock, options.sample_s)
+            self.bridge = bridge_in(self.nimbus, self.state)
         self.world = World(
             list(machines), costs, now, seed + SEEDS * options.seed, options.step_s, float(options.sample_s), self._due
         )
         self.silent: set[str] = set()  # machines whose samples do not reach the service
         self.absent: set[str] = set()  # that the testbed has back, or that never came
+        self.submitted = 0  # topologies
         self.supervisor_ids: Mapping[str, str] = {}  # by machine, of a recorded run; others are drawn
         self._id_seed = options.seed
         self._workers = WorkerLines(float(options.sample_s))
@@ -133,6 +143,12 @@ class Simulation:
             self._workers.traced.add(topology.topology_id)
         self.world.submit(topology.topology_id, work)
         self.nimbus.submit(topology)
+        self.submitted += 1
+
+    def close(self) -> None:
+        """Nobody asks its policy service any more."""
+        if isinstance(self.state, CodeService):
+            self.state.close()
 
 
 def drawn_id(seed: int, machine: str) -> str:

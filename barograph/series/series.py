@@ -16,9 +16,9 @@ from typing import Any
 
 from analysis.errors import RecordError
 from analysis.record.files import RunPaths, SeriesPaths, is_complete, read_json, write_json_atomic
-from analysis.record.simulated import date_s, is_of_testbed, is_simulated_series
+from analysis.record.simulated import SIMULATED, date_s, is_of_testbed, is_simulated_series, simulated_words
 from barograph.code.refs import resolve_experiment
-from barograph.errors import ExperimentError
+from barograph.errors import ExperimentError, Say
 from barograph.plan.blocks import PlannedRun, digest, next_run, plan_runs, series_id
 from barograph.plan.durations import Overhead, run_s
 from barograph.plan.events import Trace
@@ -245,9 +245,25 @@ def find_series(name: str, testbed: str | None = None) -> Path:
     return folder
 
 
-def find_all_series(name: str, testbed: str | None = None) -> list[Path]:
+def find_all_series(name: str, testbed: str | None = None, say: Say = lambda _: None) -> list[Path]:
     """The series of a name, or of a pattern all that fit: `stela/*` the newest of each experiment, `stela/star/*` every
-    one. `testbed`: only those from there; None: from machines, not simulated. Raises ExperimentError for none."""
+    one. `testbed`: only those from there; None: from machines, not simulated. `say` hears how many
+    simulated ones are left out. Raises ExperimentError for none."""
+    found = _find_all(name, testbed)
+    simulated = [] if testbed else [folder for folder in _fitting(name, results().root) if is_simulated_series(folder)]
+    if words := simulated_words(len(set(simulated) - set(found))):
+        say(f"{name}: {words}; --testbed {SIMULATED} takes {'it' if len(simulated) == 1 else 'them'}")
+    return found
+
+
+def _fitting(name: str, root: Path) -> list[Path]:
+    """Series of the experiment, or of the pattern, of that name; none of a name that is a series' own."""
+    if PATTERN.intersection(name):
+        return [folder for key, folder in _by_key(name, root) if fnmatchcase(key, name)]
+    return [folder for folder in series_folders(root) if _experiment_of(folder) == name]
+
+
+def _find_all(name: str, testbed: str | None) -> list[Path]:
     if not PATTERN.intersection(name) or (Path(name) / "series.json").is_file():
         return [find_series(name, testbed)]
     place = results()

@@ -18,7 +18,7 @@ from barograph.code.build import build_code, build_folder, codes_of, run_program
 from barograph.code.errors import BuildFailed, BuildHung, SourceError, Unfit
 from barograph.code.git import sources_home
 from barograph.code.refs import code_label
-from barograph.code.sandbox import Sandbox, give_to_sandbox
+from barograph.code.sandbox import checkout_sandbox, give_to_sandbox
 from barograph.code.store import LOG, prune
 from barograph.errors import Say
 from barograph.plan.checks import place_of
@@ -116,7 +116,8 @@ def describe_tree(tree: Path, variants: Sequence[Variant], code: Code) -> dict[s
         give_to_sandbox(answer.parent)
         argv = [sys.executable, "-P", "-s", str(DESCRIBE_SCRIPT), str(question), f"{ANSWERS}/{answer.name}"]
         try:
-            run_program(argv, _describe_sandbox(tree, question, answer.parent), log, limit_s=DESCRIBE_LIMIT_S)
+            sandbox = checkout_sandbox(tree, ANSWERS, {answer.parent: ANSWERS}, (DESCRIBE_SCRIPT, question))
+            run_program(argv, sandbox, log, limit_s=DESCRIBE_LIMIT_S)
         except BuildHung as error:
             raise Unfit(
                 f"{code_label(code)}: its scheduler_plugins did not load within {DESCRIBE_LIMIT_S:g} s"
@@ -128,17 +129,6 @@ def describe_tree(tree: Path, variants: Sequence[Variant], code: Code) -> dict[s
     if Path(said["folder"]).resolve() != tree.resolve():
         raise RuntimeError(f"asked {said['folder']} in the place of {tree}")
     return said
-
-
-def _describe_sandbox(tree: Path, question: Path, answers: Path) -> Sandbox:
-    """Policies need Python and its packages; nothing of the user's, and no network."""
-    pythons = dict.fromkeys(Path(prefix) for prefix in (sys.prefix, sys.base_prefix))
-    return Sandbox(
-        ANSWERS,
-        {answers: ANSWERS},
-        (*(path for path in pythons if not path.is_relative_to("/usr")), tree, DESCRIBE_SCRIPT, question),
-        variables={"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
-    )
 
 
 def _read_answer(answer: Path, code: Code) -> dict[str, Any]:

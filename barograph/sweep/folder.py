@@ -44,10 +44,10 @@ class SweepFolder:
         return {"sweep": self.root.name, "git_commit": commit, "git_dirty": dirty}
 
     def other_commits(self) -> tuple[str, ...]:
-        """Commits of complete points that are not the one of today."""
+        """Commits of complete runs that are not the one of today."""
         today, _ = git_state()
-        done = [point for point in self.points if state_of(self.of(point)) == "complete"]
-        commits = {str(read_json(SeriesPaths(self.of(point)).series_json).get("git_commit")) for point in done}
+        runs = (read_run(run) or {} for point in self.points for run in SeriesPaths(self.of(point)).runs.glob("*"))
+        commits = {str(run.get("git_commit")) for run in runs if run.get("status") == "complete"}
         return tuple(sorted(commits - {str(today)}))
 
 

@@ -1,11 +1,13 @@
 """One point of a sweep in a process of the pool: check its experiment, or simulate its series and leave its records.
 
 A point's folder is a series' folder: `barograph report`, `sql`, `replay` and `bundle` take it. It needs no lease, for
-machines in memory are nobody's. A file at its end says that it is whole; without it the point begins anew.
+machines in memory are nobody's. A file at its end says that it is over; where it failed, or has no such file, its
+complete runs stay and the others are made. Each run is in a process of its own: a policy that hangs ends with it.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 import traceback
@@ -17,10 +19,11 @@ from typing import Any
 from analysis.errors import RecordError
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from barograph.errors import blame_of, message_of
-from barograph.plan.blocks import plan_runs
+from barograph.plan.blocks import PlannedRun, plan_runs
 from barograph.plan.checks import check, testbed_of
 from barograph.plan.experiment import Experiment
 from barograph.plan.sweep import Point
+from barograph.pool import Death, in_own_process
 from barograph.run.context import SeriesContext
 from barograph.run.monitor import steady_test
 from barograph.run.recorded_start import RecordedStart, StartedCluster
@@ -94,21 +97,42 @@ def _check(experiment: Experiment) -> tuple[Failure, ...]:
 def _simulate(job: RunJob) -> tuple[Failure, ...]:
     series = _open(job)
     context = simulated_context(series, job.start)
-    failures = []
-    for run in series.plan():
-        try:
-            attempt_next_run(series, context, run)
-        except Exception as error:  # noqa: BLE001 - another run's result is none the worse for it
-            failures.append(_failure(error, run.run_id))
+    missing = [run for run in series.plan() if run.run_id not in series.complete()]
+    failures = [each for run in missing if (each := _attempt(series, context, run)) is not None]
     shutil.rmtree(series.folder / CLUSTER, ignore_errors=True)
     write_point_file(series.folder, failures)
     return tuple(failures)
 
 
+def _attempt(series: Series, context: SeriesContext, run: PlannedRun) -> Failure | None:
+    """What kept the run from being complete; another run's result is none the worse for it."""
+
+    def work() -> Failure | None:
+        try:
+            attempt_next_run(series, context, run)
+        except Exception as error:  # noqa: BLE001 - said in the answer
+            return _failure(error, run.run_id)
+        return None
+
+    outcome = in_own_process(work)
+    return death_failure(outcome, run.run_id) if isinstance(outcome, Death) else outcome
+
+
+def death_failure(death: Death, run_id: str = "") -> Failure:
+    return Failure(
+        "infrastructure",
+        f"its process ended with {death.exit_code}; the kernel kills the largest one where memory is short (`dmesg`"
+        " says so): give a smaller --jobs",
+        run_id,
+    )
+
+
 def _open(job: RunJob) -> Series:
-    """The point's series, with nothing in it, whatever an earlier execution had left."""
-    shutil.rmtree(job.folder, ignore_errors=True)
-    SeriesPaths(job.folder).runs.mkdir(parents=True)
+    """The point's series. Complete runs that an earlier execution has left stay; what is of another experiment goes."""
+    if not _is_of_same_experiment(job):
+        shutil.rmtree(job.folder, ignore_errors=True)
+    (job.folder / POINT_FILE).unlink(missing_ok=True)
+    SeriesPaths(job.folder).runs.mkdir(parents=True, exist_ok=True)
     experiment, now_s = job.point.experiment, time.time()
     for sha256, content in trace_contents(experiment, job.kept_in).items():
         path = SeriesPaths(job.folder).trace(sha256)
@@ -126,6 +150,14 @@ def _open(job: RunJob) -> Series:
     }
     write_json_atomic(SeriesPaths(job.folder).series_json, document)
     return Series(job.folder, experiment, now_s)
+
+
+def _is_of_same_experiment(job: RunJob) -> bool:
+    try:
+        before = read_json(SeriesPaths(job.folder).series_json).get("spec")
+    except RecordError:
+        return False
+    return bool(before == json.loads(json.dumps(job.point.experiment.as_data())))
 
 
 def simulated_context(series: Series, start: RecordedStart | None = None) -> SeriesContext:

@@ -27,7 +27,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
-from inventory.files import QUICK_S, hold_lock, replace_file
+from inventory.files import QUICK_S, hold_lock, replace_file, users_folder
 from inventory.leases import processes
 from inventory.leases.holder import Holder, process_holder
 
@@ -65,8 +65,9 @@ class Lease:
 
 
 def state_dir() -> Path:
-    """Where leases, keys and emulated machines live: $BAROGRAPH_STATE or /var/lib/barograph."""
-    return Path(os.environ.get("BAROGRAPH_STATE") or DEFAULT_STATE).absolute()
+    """Where leases, keys and emulated machines live: $BAROGRAPH_STATE or /var/lib/barograph, without root a folder of
+    the user's."""
+    return users_folder("BAROGRAPH_STATE", DEFAULT_STATE, "state")
 
 
 def key_dir(lease_id: str, state: Path | None = None) -> Path:

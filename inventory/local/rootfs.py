@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
-from inventory.files import hold_lock
+from inventory.files import hold_lock, users_folder
 
 DEFAULT_CACHE = Path("/var/cache/barograph")
 ROOTFS_MB = 1500  # while it is being built; about 630 when trimmed
@@ -97,8 +97,8 @@ Log = Callable[[str], None]
 
 
 def cache_dir() -> Path:
-    """Where what is built once is kept: $BAROGRAPH_CACHE or /var/cache/barograph."""
-    return Path(os.environ.get("BAROGRAPH_CACHE") or DEFAULT_CACHE).absolute()
+    """Where what is built once is kept: $BAROGRAPH_CACHE or /var/cache/barograph, or without root below the home."""
+    return users_folder("BAROGRAPH_CACHE", DEFAULT_CACHE, "cache")
 
 
 def build(cache: Path, log: Log) -> Path:

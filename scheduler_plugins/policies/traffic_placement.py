@@ -94,16 +94,14 @@ def placed_topology(topology: Topology, machines: Sequence[Machine], taken: Coll
     """`taken`: slots that other topologies have, or are to get."""
     listed = chain.from_iterable(component.executors for component in topology.components)
     executors = tuple(sorted(listed, key=lambda executor: executor.first_task))
-    firsts, lasts = (
-        np.fromiter((getattr(each, end) for each in executors), np.int64, len(executors))
-        for end in ("first_task", "last_task")
-    )
+    firsts = np.array([executor.first_task for executor in executors], dtype=np.int64)
+    lasts = np.array([executor.last_task for executor in executors], dtype=np.int64)
     pairs = _executor_pairs(topology, firsts, lasts)
     offered = _offered_slots(machines, taken)
     numbers = {name: number for number, name in enumerate(offered)}
-    slots = [topology.placement.get(int(first), NOWHERE) for first in firsts]
-    here = np.fromiter((numbers.setdefault(s.machine, len(numbers)) for s in slots), np.int64, len(slots))
-    codes = here * PORTS + np.fromiter((slot.port for slot in slots), np.int64, len(slots))
+    slots = [topology.placement.get(executor.first_task, NOWHERE) for executor in executors]
+    here = np.array([numbers.setdefault(slot.machine, len(numbers)) for slot in slots], dtype=np.int64)
+    codes = here * PORTS + np.array([slot.port for slot in slots], dtype=np.int64)
     return PlacedTopology(
         topology=topology,
         executors=executors,

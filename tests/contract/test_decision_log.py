@@ -13,7 +13,7 @@ from analysis.ingest import tables
 from analysis.ingest.lines import LINES
 from analysis.record.event_timeline import read_timeline
 from analysis.record.files import RunPaths
-from barograph.run import fake_cluster
+from barograph.run import fake_records
 from scheduler_plugins.replay import ablate, read_rounds, replay
 from scheduler_plugins.service_state import ServiceState
 from tests.golden import records
@@ -60,7 +60,7 @@ def test_a_round_names_its_decision_and_who_decided_beside_the_decision(tmp_path
 
 def test_stand_ins_write_the_line_of_the_service(tmp_path: Path) -> None:
     real = real_lines(tmp_path)[0]
-    fake = fake_cluster.decision_line(1000.0, "even-r1", "even", {"star": 6700}, ["m1"])
+    fake = fake_records.decision_line(1000.0, "even-r1", "even", {"star": 6700}, ["m1"])
     golden = records.decision_line(records.runs()[0], 5, records.BEFORE, False)
     for stand_in in (fake, golden):
         assert set(stand_in) == set(real)

@@ -14,6 +14,7 @@ LATENCY = "latency_all_p95_ms_after"
 METRICS = ("throughput_after", LATENCY, "convergence_sp_s", "downtime_s", "memory_mb_after")
 Numbers = Mapping[str, Sequence[float | None]]  # metric -> a value a block; None: not measured
 FACTS = json.dumps({"cpu_model": "A", "cpus": 2})  # of the box that ran it
+SPEC = json.dumps({"seed": 1})
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def _runs(root: Path, name: str, side: SideOf) -> list[dict[str, Any]]:
          "failure_blame": failed[block].blame if block in failed else None, "series_id": root.name,
          "failure_message": failed[block].message if block in failed else None, "started_s": 1.0 * block,
          "harness_facts": FACTS, "git_commit": "c" * 40, "git_dirty": False,
-         "versions": '{"storm": "2.8.3"}', "spec": '{"seed": 1}', "seed": 1}
+         "versions": '{"storm": "2.8.3"}', "spec": SPEC, "seed": 1}
         for block in range(1, _count(side) + 1)
     ]  # fmt: skip
 

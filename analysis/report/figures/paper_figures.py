@@ -44,8 +44,14 @@ def draw(figure: PublishedFigure, data_by_experiment: Mapping[str, SeriesData]) 
             else:
                 PANELS[panel.draw](axes, data)
             _outer_labels_only(axes, figure, number, columns, shared == "all")
-        columns_of = dict.fromkeys(column for panel in figure.panels for column in COLUMNS[panel.draw])
+        of_model = any(data.of_model for data in data_by_experiment.values())
+        columns_of = dict.fromkeys(column for panel in figure.panels for column in _columns(panel, of_model))
         return style.drawing(canvas, f"{figure.title} ({figure.source})", tuple(columns_of), panels=True)
+
+
+def _columns(panel: Panel, of_model: bool) -> tuple[Column, ...]:
+    """Runs of a model have no interval (decision 0043)."""
+    return (*COLUMNS[panel.draw], *(() if of_model else INTERVALS.get(panel.draw, ())))
 
 
 def _outer_labels_only(axes: Axes, figure: PublishedFigure, number: int, columns: int, shared: bool) -> None:
@@ -91,7 +97,7 @@ def _convergence(definition: str) -> Callable[[Axes, SeriesData], None]:
 
 
 def _ranking(axes: Axes, data: SeriesData) -> None:
-    """Gain over the own level before, best on top, with the mean's interval."""
+    """Gain over the own level before, best on top, with the mean's interval, if the runs were measured."""
     _rank_panel(axes, data, {variant: _gains(data, variant) for variant in data.variants}, GAIN)
     axes.axvline(0, color="#222222", lw=0.9)
 
@@ -106,7 +112,7 @@ def _rank_panel(axes: Axes, data: SeriesData, values: Mapping[str, list[RunValue
     colours = style.colours(data.variants)
     order = sorted(data.variants, key=lambda v: _middle(_gains(data, v)), reverse=True)
     for position, variant in enumerate(order):
-        _draw_spread(axes, position, variant, values[variant], colours[variant], of)
+        _draw_spread(axes, position, variant, values[variant], colours[variant], of, with_interval=not data.of_model)
     axes.set_yticks(range(len(order)), [style.display_name(variant) for variant in order])
     axes.set_ylim(len(order) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
@@ -123,14 +129,16 @@ def _middle(measured: list[RunValue]) -> float:
     return fmean(value for value, _ in measured) if measured else float("-inf")
 
 
-def _draw_spread(axes: Axes, position: int, variant: str, measured: list[RunValue], colour: str, of: Column) -> None:
+def _draw_spread(
+    axes: Axes, position: int, variant: str, measured: list[RunValue], colour: str, of: Column, *, with_interval: bool
+) -> None:
     if not measured:
         return
     values = [value for value, _ in measured]
     middle: dict[str, points.Value] = {of.name: fmean(values)}
     axes.plot(values, [position] * len(values), marker="o", ms=4.5, ls="", color=colour, alpha=0.7)
     axes.plot([fmean(values)] * 2, [position - 0.28, position + 0.28], color=colour, lw=2)
-    if (estimate := own_number(values)) is not None:
+    if with_interval and (estimate := own_number(values)) is not None:
         ends = estimate.interval()
         axes.plot(ends, [position, position], color=colour, lw=5, alpha=0.25, solid_capstyle="butt")
         middle |= {end.name: value for end, value in zip(_interval_columns(of), ends, strict=True)}
@@ -171,7 +179,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     "downtime": event_times.DOWNTIME_COLUMNS,
     "convergence_sp": event_times.CONVERGENCE_COLUMNS,
     "convergence_st": event_times.CONVERGENCE_COLUMNS,
-    "ranking": (GAIN, *_interval_columns(GAIN)),
-    "levels": (LEVEL, *_interval_columns(LEVEL)),
+    "ranking": (GAIN,),
+    "levels": (LEVEL,),
     **measured_panels.COLUMNS,
 }
+INTERVALS = {"ranking": _interval_columns(GAIN), "levels": _interval_columns(LEVEL)}

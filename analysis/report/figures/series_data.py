@@ -9,6 +9,7 @@ from analysis.metrics.steadiness import WINDOW_S
 from analysis.record import event_timeline
 from analysis.record.event_timeline import FIRST_EVENT, EventMark, event_id_of, event_order
 from analysis.record.files import SeriesPaths
+from analysis.record.simulated import is_simulated
 from analysis.record.small_tables import Row, by_run, cluster, rows
 
 
@@ -117,6 +118,7 @@ class SeriesData:
     experiment: str = ""
     numbers: Mapping[str, tuple[RunNumber, ...]] = field(default_factory=dict)  # by metric, of `DRAWN`
     traffic: tuple[Traffic, ...] = ()  # of one run of each variant
+    of_model: bool = False  # the runs were simulated: they scatter by the model's noise, which needs no interval
 
     def level_after(self, variant: str) -> float | None:
         """The median over the variant's runs."""
@@ -133,7 +135,8 @@ def collect(paths: SeriesPaths, topology: str | None = None) -> SeriesData:
     is drawn; None: the only one, or the cluster."""
     machines = cluster(paths)
     read = partial(rows, paths, topology=topology or machines)
-    complete = {row["run_id"]: row["variant"] for row in rows(paths, "runs") if row["status"] == "complete"}
+    runs = rows(paths, "runs")
+    complete = {row["run_id"]: row["variant"] for row in runs if row["status"] == "complete"}
     scaled = {row["run_id"] for row in read("zeros") if row["scaled"]}
     variants = {run_id: variant for run_id, variant in complete.items() if run_id in scaled}
     windows = [row for row in read("throughput") if row["complete"] and row["run_id"] in variants]
@@ -145,9 +148,10 @@ def collect(paths: SeriesPaths, topology: str | None = None) -> SeriesData:
         _levels(read("intervals"), variants), _downtimes(read("downtime"), variants),
         tuple(mark for run_id in sorted(variants) for mark in event_timeline.planned_marks(paths.run(run_id))),
         _axis_s(rows(paths, "throughput", topology=machines)) if machines else None,
-        experiment=next((row["experiment"] for row in rows(paths, "runs") if row["experiment"]), ""),
-        numbers=_numbers(read("measurements"), rows(paths, "runs")),
+        experiment=next((row["experiment"] for row in runs if row["experiment"]), ""),
+        numbers=_numbers(read("measurements"), runs),
         traffic=_traffic(paths, variants, topology or machines),
+        of_model=any(map(is_simulated, runs)),
     )  # fmt: skip
 
 

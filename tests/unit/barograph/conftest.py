@@ -6,7 +6,8 @@ import pytest
 from barograph.plan import checks
 from barograph.plan.experiment import Durations, Experiment, load
 from barograph.run.context import SeriesContext
-from barograph.run.fake_cluster import FakeClock, FakeStorm
+from barograph.run.fake_clock import FakeClock
+from barograph.run.fake_cluster import FakeStorm
 from barograph.run.monitor import steady_test
 from barograph.series.series import Series, open_series
 

@@ -2,9 +2,10 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -30,9 +31,9 @@ def with_certificate(folder: Path, address: str) -> Path:
 
 
 @contextmanager
-def serving(folder: Path, token: str) -> Iterator[int]:
+def serving(folder: Path, token: str, state: ServiceState | None = None) -> Iterator[int]:
     tls = tls_context(str(folder / "service.crt"), str(folder / "service.key"))
-    server = PolicyServer(("127.0.0.1", 0), token, ServiceState(folder), tls=tls)
+    server = PolicyServer(("127.0.0.1", 0), token, state or ServiceState(folder), tls=tls)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
@@ -82,12 +83,8 @@ def test_the_harness_hears_what_a_policy_asks_for_and_says_what_became_of_it(tmp
     """Over the wire, with the harness's own token, as in a run."""
     folder = with_certificate(tmp_path / "ours", "127.0.0.1")
     state = ServiceState(folder)
-    tls = tls_context(str(folder / "service.crt"), str(folder / "service.key"))
-    server = PolicyServer(("127.0.0.1", 0), cluster.token(folder), state, tls=tls)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        service = HttpService("127.0.0.1", folder / "token", port=server.server_address[1])
+    with serving(folder, cluster.token(folder), state) as port:
+        service = HttpService("127.0.0.1", folder / "token", port=port)
         service.configure("r1", "even", {}, 1, 60.0)
         service.decide_every(10.0, (1, 3))
         state.policy = lambda observation, memory: Decision(acquire=int(observation.may_act), memory=memory)
@@ -101,7 +98,35 @@ def test_the_harness_hears_what_a_policy_asks_for_and_says_what_became_of_it(tmp
         (over,) = service.state().machine_requests
         assert (over.outcome, over.why, over.ready) == ("failed", "no zone has one", False)
         assert service.state().open_request() is None
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+
+
+class LostAnswers(HttpService):
+    """A network that loses the answers of the next calls; the service has heard them."""
+
+    lost = 0
+
+    def _call(self, path: str, body: Mapping[str, Any] | None) -> Any:
+        answer = super()._call(path, body)
+        if self.lost:
+            self.lost -= 1
+            raise ServiceUnreachable(f"the answer of {path} is lost")
+        return answer
+
+
+def test_an_answer_that_was_lost_does_not_end_the_run(tmp_path: Path) -> None:
+    """Machines have booted for it: to say so again must be as to say it once."""
+    folder = with_certificate(tmp_path / "ours", "127.0.0.1")
+    state = ServiceState(folder)
+    with serving(folder, cluster.token(folder), state) as port:
+        service = LostAnswers("127.0.0.1", folder / "token", port=port)
+        service.configure("r1", "even", {}, 1, 60.0)
+        service.decide_every(10.0, (1, 4))
+        state.policy = lambda observation, memory: Decision(acquire=int(observation.may_act), memory=memory)
+        state.schedule(request(time.time(), PLACED, machines=3))
+        service.lost = 2
+        service.end_machine_request("q1", "done", ["m4"])
+        (over,) = service.state().machine_requests
+        assert (over.outcome, over.machines, over.times) == ("done", ("m4",), 1)
+        service.lost = 1
+        with pytest.raises(ServiceUnreachable, match="the answer of /scale is lost"):
+            service.scale("e1", "scale_out", ["m3"], 0)

@@ -45,7 +45,10 @@ def test_what_cannot_be_simulated_is_missing_with_a_reason(tmp_path: Path) -> No
     coded = Variant("branch", "stela", code=Code(commit="a" * 40))
     real = real_series(tmp_path / "real", replace(STAR, variants=(coded,)))
     found = simulate(real, {}, tmp_path / "sim", ["branch-r1"], lambda _: None)
-    assert "variants.branch.code: the simulator has the policies of the work tree only" in found.missing["branch-r1"]
+    assert (
+        "variants.branch.code: a run is simulated once more with the policies of the work tree only"
+        in found.missing["branch-r1"]
+    )
 
 
 def test_machines_come_in_the_order_of_the_recorded_supervisors(tmp_path: Path) -> None:

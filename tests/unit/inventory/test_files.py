@@ -1,5 +1,6 @@
 """Locks between processes: who waits hears for whom, and not for ever."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from inventory.errors import InfrastructureError
-from inventory.files import hold_lock
+from inventory.files import hold_lock, users_folder
 
 HOLDER = """
 import sys, time
@@ -53,3 +54,25 @@ def test_a_lock_that_is_free_is_taken_without_a_word(tmp_path: Path) -> None:
         with hold_lock(tmp_path / "folder" / ".lock", "looking", 0.2, said.append):
             pass
     assert said == []
+
+
+@pytest.mark.parametrize(
+    ("variables", "root", "writable", "expected"),
+    [
+        ({"BAROGRAPH_STATE": "/mine"}, True, True, "/mine"),
+        ({}, True, False, "/var/lib/barograph"),
+        ({}, False, True, "/var/lib/barograph"),
+        ({}, False, False, "/home/ada/.local/state/barograph"),
+        ({"XDG_STATE_HOME": "/data"}, False, False, "/data/barograph"),
+    ],
+)
+def test_without_root_what_is_kept_is_below_the_home(
+    variables: dict[str, str], root: bool, writable: bool, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("BAROGRAPH_STATE", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"HOME": "/home/ada", **variables}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(os, "geteuid", lambda: 0 if root else 1000)
+    monkeypatch.setattr(os, "access", lambda *_: writable)
+    assert users_folder("BAROGRAPH_STATE", Path("/var/lib/barograph"), "state") == Path(expected)

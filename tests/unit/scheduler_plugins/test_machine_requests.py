@@ -284,8 +284,31 @@ def test_an_answer_to_a_request_that_is_over_is_refused(state: ServiceState) -> 
         done(state, "m2")
     done(state, "m3")
     with pytest.raises(CallRefusal, match="request q1 is over; under way is none") as refused:
-        done(state, "m3")
+        state.end_machine_request({"request_id": "q1", "outcome": "failed", "message": "it does not leave"})
     assert refused.value.status == 409
+
+
+@pytest.mark.parametrize(
+    ("said", "second"),
+    [
+        ({"outcome": "done", "machines": ["m3"]}, Decision(acquire=1)),
+        ({"outcome": "failed", "machines": [], "message": "it does not leave"}, Decision(release=("m3",))),
+    ],
+)
+def test_the_same_answer_twice_is_as_once(state: ServiceState, said: dict[str, Any], second: Decision) -> None:
+    """The harness asks again where it has not heard: another request may be under way by then."""
+    policy = hold(state, Decision(release=("m3",)), second)
+    schedule(state)
+    body = {"request_id": "q1", **said}
+    assert state.end_machine_request(body)["request_id"] == "q1"
+    ended = requests(state)[0]["ended_t"]
+    schedule(state)
+    after = [("q1", said["outcome"], 1), ("q2", "under_way", 1)]
+    assert outcomes(state) == after
+    assert state.end_machine_request(body)["request_id"] == "q1"
+    assert outcomes(state) == after and requests(state)[0]["ended_t"] == ended
+    schedule(state)
+    assert not next(m.alive for m in policy.observed[-1].machines if m.name == "m3"), "it is released, by q1 or by q2"
 
 
 @pytest.mark.parametrize("machines", [{}, {"min": 2}, {"min": 3, "max": 2}, {"min": 0, "max": 2}, [2, 4], "6",

@@ -268,10 +268,14 @@ def test_files_that_say_the_same_are_the_same(kind: str, ours: str, theirs: str,
 def test_the_readme_of_simulated_runs_says_so_and_asks_for_no_machines() -> None:
     words = "**Simulated, not measured**: no machine and no Storm ran."
 
+    claim = {"id": "S03", "measured_text": "+50 %", "range_text": "+49 to +51", "verdict_text": "no verdict"}
+
     def text(testbed: str) -> str:
         series = {"series_id": "s", "experiment": "stela/star", "spec": {"testbed": {"name": testbed}}}
         facts = environment.Facts(series, {}, {}, {})
-        return readme.text(readme.ReadmeContent("Star", None, facts, [], [], {}, []))
+        return readme.text(readme.ReadmeContent("Star", None, facts, [claim], [], {}, []))
 
     assert words in text("simulated") and "To simulate again, take the code" in text("simulated")
     assert words not in text("local") and "To measure again, on machines of your own, take" in text("local")
+    assert "| S03 |  |  | +50 % | +49 to +51 |  |" in text("simulated") and "| no verdict |" not in text("simulated")
+    assert "no verdict |" in text("local")

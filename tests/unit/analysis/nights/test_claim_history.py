@@ -65,7 +65,7 @@ def test_simulated_nights_of_a_suite_have_no_part_in_the_history_of_those_on_mac
     assert [cell.verdict for cell in claim.cells] == ["met", "not run", "met"]
     assert verdict_changes([claim]) == ()
     (claim,) = claim_histories(parsed(both[:2]))
-    assert [cell.verdict for cell in claim.cells] == ["not run", "unmet"]
+    assert [cell.verdict for cell in claim.cells] == ["met", "not run"], "what a model gives is no verdict"
 
 
 def test_verdicts_by_another_rule_are_not_compared_and_the_reader_is_told() -> None:
@@ -107,3 +107,13 @@ def test_of_two_ledgers_of_a_night_the_one_that_tells_most_counts() -> None:
 def test_claims_come_in_the_order_of_the_newest_ledger_and_old_ones_stay() -> None:
     a, b, c = (row("reproduced", name=name) for name in ("A", "B", "C"))
     assert [claim.name for claim in claim_histories(nights([c, a], [b, a]))] == ["B", "A", "C"]
+
+
+def test_a_simulated_night_says_that_a_step_is_a_change_of_code() -> None:
+    both = [night(i, "quick", [experiment(STAR, {})], testbed=where) for i, where in enumerate(("simulated", "local"))]
+    assert any("a step is a change of code" in line for line in notes(both[:1]))
+    assert not any("simulated" in line for line in notes(both))
+
+
+def notes(records: list[Any]) -> tuple[str, ...]:
+    return evaluate(History("quick", parsed(records)), Settings()).notes

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from analysis.claims import publications
-from analysis.claims.ledger_rows import LedgerRow
+from analysis.claims.ledger_rows import NO_VERDICT, LedgerRow
 from analysis.claims.statements import load_claims
 from analysis.errors import ClaimFileError, SeriesError
 from analysis.record.files import SeriesPaths
@@ -19,7 +19,7 @@ from topologies import catalogue
 ONE_PANEL = "figures: [{source: a, title: b, caption: c, panels: [{experiment: e, title: t, draw: %s}]}]"
 
 
-def nothing_measured(folders: Sequence[Path]) -> list[LedgerRow]:
+def nothing_measured(folders: Sequence[Path], *, simulated: bool = False) -> list[LedgerRow]:
     claim = load_claims()[0]
     return [LedgerRow(claim, None, None, None, 0, "not run", f"{len(list(folders))} series looked at", ())]
 
@@ -72,10 +72,12 @@ def test_simulated_series_are_on_a_page_of_their_own(tmp_path: Path) -> None:
     newer = simulated(write_series(tmp_path / "b" / "20260102-000000-bb", "stela/star", levels))
     linear = simulated(write_series(tmp_path / "c" / "20260103-000000-cc", "stela/linear", levels))
     everything, asked = [measured, newer, linear], []
+    claim = next(claim for claim in load_claims() if claim.name == "S03")
 
-    def evaluate(folders: Sequence[Path]) -> list[LedgerRow]:
-        asked.append(list(folders))
-        return nothing_measured(folders)
+    def evaluate(folders: Sequence[Path], *, simulated: bool) -> list[LedgerRow]:
+        asked.append((simulated, list(folders)))
+        given = LedgerRow(claim, 50.0, 49.0, 51.0, 6, NO_VERDICT, "", ())
+        return [given] if simulated else nothing_measured(folders)
 
     text = family_page.write(everything, tmp_path / "report.html", evaluate, left_out=1).read_text()
     assert "This page is about series on machines: 3 simulated series are left out." in text
@@ -83,7 +85,11 @@ def test_simulated_series_are_on_a_page_of_their_own(tmp_path: Path) -> None:
     text = family_page.write(everything, tmp_path / "s.html", evaluate, simulated_only=True).read_text()
     assert newer.name in text and measured.name not in text and "left out" not in text
     assert "<h1>stela: all experiments, simulated</h1>" in text
-    assert asked == [[measured], [newer, linear]]
+    assert asked == [(False, [measured]), (True, [newer, linear])]
+    words = " ".join(text.replace("\u00a0", " ").split())
+    assert "Of 1 statements of the papers the model gives a number of 1." in words and "+49 to +51" in words
+    ledger = words[words.index("<h2>Ledger") :].split("<h2>")[1]
+    assert [each for each in ("reproduced", "differs", "95 %", "Holm") if each in ledger] == []
     assert (tmp_path / "figures").is_dir() and (tmp_path / "figures_simulated").is_dir()
     with pytest.raises(SeriesError, match="one series or more on machines; the 2 that are given are simulated"):
         family_page.write([newer, linear], tmp_path / "x.html", evaluate)

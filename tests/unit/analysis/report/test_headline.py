@@ -122,6 +122,19 @@ def test_the_claims_say_which_variant_is_the_baseline() -> None:
     assert "Even + rebalance's throughput after the scale-out was 33 % below Stela" in first
 
 
+def test_of_simulated_runs_it_has_the_range_over_seeds_and_no_interval() -> None:
+    def said(stela: Sequence[float], even: Sequence[float]) -> str:
+        measured = conditions({EVEN: even, STELA: stela})
+        return headline("stela/star", (EVEN, STELA), OUT, measured, of_model=True).replace("\u00a0", " ")
+
+    start = "Stela's throughput after the scale-out is "
+    assert said([149.0, 150.0, 151.0], [100.0] * 3) == (
+        f"{start}50 % above Storm's default (even + rebalance): +49 to +51 % over 3 seeds."
+    )
+    assert said([150.0], [100.0]) == f"{start}50 % above Storm's default (even + rebalance): 1 seed."
+    assert said([99.0, 101.0], [100.0] * 2).startswith(f"{start}as high as Storm's default (even + rebalance): −1.0 to")
+
+
 def test_of_several_events_it_is_the_last_one() -> None:
     events = {"e1": "scale_out", "e2": "rate", "e3": "scale_in"}
     said = sentence({EVEN: [100.0], STELA: [90.0]}, events=events, event="e3")

@@ -107,20 +107,26 @@ def test_what_was_simulated_is_no_verdict_and_is_counted(results: Path, capsys: 
     assert json.loads(capsys.readouterr().out)["simulated_left_out"] == 3
 
 
-def test_the_ledger_of_simulated_series_says_so_in_every_line(
+def test_the_ledger_of_simulated_series_says_what_the_model_gives_in_every_line(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    keep(results, "20261120-000000-a", id="S03", measured_text="+66 %", testbed="simulated")
-    keep(results, "20261121-000000-a", id="S03", measured_text="+10 %")
+    said = "the model gives +50 % (+49 to +51 over 6 seeds); stated about +65 %"
+    model = {"verdict_text": "no verdict", "verdict": "no verdict", "interval_text": "–", "range_text": "+49 to +51"}
+    keep(results, "20261120-000000-a", 3, "simulated", id="S03", model_text=said, reason="can be 0 to +50 %", **model)
+    keep(results, "20261121-000000-a", 2, "simulated", id="S05")
+    keep(results, "20261121-000000-b", id="S03", measured_text="+10 %")
     keep(results, "20261122-000000-a", id="S04", measured_text="+11 %", testbed="ec2")
     assert cli.main(["claims", "--testbed", "simulated"]) == 0
-    _, *lines = capsys.readouterr().out.splitlines()
-    numbers = {line.split()[0]: line for line in lines if not line.startswith(" ")}
-    assert "+66 %" in numbers["S03"] and numbers["S03"].endswith("reproduced, simulated")
-    assert numbers["S04"].endswith("not run, simulated")
+    lines = capsys.readouterr().out.splitlines()
+    sentences = {line.split()[0]: line for line in lines if not line.startswith(" ")}
+    assert sentences["S03"].split(maxsplit=1)[1] == said and "    can be 0 to +50 %" in lines
+    assert sentences["S04"].split(maxsplit=1)[1] == "not run; stated about +45\u00a0%"
+    assert "20261121-000000-a was judged by an older rule" in " ".join(" ".join(lines).split())
     computed = {claim.name for claim in load_claims() if claim.kind is Kind.EXACT}  # their names may have a space
-    unmarked = [line for line in lines if not line.startswith(" ") and not line.endswith(", simulated")]
-    assert len(unmarked) == len(computed) and all(line.startswith(tuple(computed)) for line in unmarked)
+    judged = [line for line in lines if "reproduced" in line or "differs" in line]
+    assert len(judged) == len(computed) and all(line.startswith(tuple(computed)) for line in judged)
+    assert cli.main(["claims", "--testbed", "simulated", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["v"] == 3
     rented = {row["id"]: row for row in ledger("ec2")}
     assert (rented["S03"]["verdict"], rented["S04"]["measured_text"]) == ("not run", "+11 %")
     with pytest.raises(SystemExit, match="2"):
@@ -158,7 +164,7 @@ def test_what_is_not_testable_here_is_not_shown_as_not_run(results: Path, monkey
     monkeypatch.setattr("analysis.claims.ledger.newest_complete", lambda *_: {claim.experiment: SeriesPaths(root)})
     rest = [LedgerRow(each, None, None, None, 0, NOT_RUN, "no complete run", ())
             for each in claims.values() if each != claim]  # fmt: skip
-    monkeypatch.setattr("analysis.claims.ledger.evaluate", lambda *_: [untestable, *rest])
+    monkeypatch.setattr("analysis.claims.ledger.evaluate", lambda *_, **__: [untestable, *rest])
     row = {row["id"]: row for row in ledger()}["S06/default"]
     assert (row["verdict"], row["reason"], row["series"]) == ("not testable here", "no executor is added", root.name)
     assert "    no executor is added" in claim_lines([row], 100)

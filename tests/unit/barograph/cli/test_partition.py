@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from barograph import cli
+from barograph.settings import ROOT
 
 # Communication graphs of the paper's authors, which are no part of this repository.
 PUBLISHED = Path(os.environ.get("BAROGRAPH_PAPER_DATA") or Path(__file__).parents[5] / "shared" / "data") / "metis"
@@ -84,6 +86,15 @@ def test_sizes_of_vertices_count_in_the_volume_and_a_note_says_that_metis_has_th
     shown = capsys.readouterr()
     assert json.loads(shown.out)["methods"][-1]["volume"] == 7 + 9
     assert "METIS is called without the vertices' sizes" in shown.err
+
+
+def test_what_metis_prints_by_itself_is_not_in_the_json(tmp_path: Path) -> None:
+    chain = tmp_path / "chain.graph"
+    chain.write_text("4 3 010\n90 2\n1 1 3\n1 2 4\n1 3\n")
+    argv = [sys.executable, "-m", "barograph", "partition", str(chain), "--parts", "4", "--json"]
+    ended = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    assert json.loads(ended.stdout)["parts"] == 4
+    assert "too many parts" in ended.stderr
 
 
 def test_where_greedy_gives_up_the_line_says_what_was_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,7 +41,7 @@ def analysed(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     monkeypatch.setattr(report, "analyse_again", analyse)
     monkeypatch.setattr(session, "is_alive", lambda: alive[0])
     monkeypatch.setattr(
-        report, "find_all_series", lambda name, _testbed: [Path("/results") / each for each in name.split(",")]
+        report, "find_all_series", lambda name, *_: [Path("/results") / each for each in name.split(",")]
     )
     return done
 

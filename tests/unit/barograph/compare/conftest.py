@@ -16,7 +16,8 @@ from barograph.errors import RunBroken
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.experiment import Code, Durations, Experiment, TopologyChoice, load, with_changes
 from barograph.run.context import SeriesContext
-from barograph.run.fake_cluster import FakeClock, FakeStorm
+from barograph.run.fake_clock import FakeClock
+from barograph.run.fake_cluster import FakeStorm
 from barograph.run.monitor import steady_test
 from barograph.series.progress import ProgressFile
 from barograph.series.series import Series, open_series

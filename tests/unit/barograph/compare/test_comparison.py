@@ -8,12 +8,20 @@ import pytest
 from barograph.cli import main
 from barograph.compare import record
 from barograph.compare.budget import Budget
-from barograph.compare.comparison import Comparison, Pair, Question, derive, remarks, require_topology
+from barograph.compare.comparison import (
+    Comparison,
+    Pair,
+    Question,
+    derive,
+    remarks,
+    require_answerable,
+    require_topology,
+)
 from barograph.compare.request import comparison_request, reopen_comparison
 from barograph.compare.sides import Side
 from barograph.errors import ExperimentError
 from barograph.plan.blocks import plan_runs
-from barograph.plan.experiment import Code, Experiment, load
+from barograph.plan.experiment import Code, Experiment, load, with_changes
 from barograph.series.series import Series, open_series
 
 MAIN, BRANCH = Side(Code("main", "a" * 40)), Side(Code("my-branch", "b" * 40))
@@ -115,20 +123,20 @@ def test_one_of_several_topologies_is_asked_about(both: Experiment, monkeypatch:
         require_topology(both, "three")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["compare", "main", "nowhere"],
-        ["bisect", "HEAD~1", "HEAD", "--variant", "stela", "--metric", "throughput_after"],
-    ],
-)
-def test_two_codes_are_not_simulated_and_what_is_possible_is_said(
-    command: list[str], capsys: pytest.CaptureFixture[str]
+def test_simulated_runs_are_compared_and_never_until_certain(
+    both: Experiment, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*command, "--experiment", "stela/star", "--testbed", "simulated"]) == 2
+    simulated = with_changes(both, {"testbed": "simulated"})
+    require_answerable(both, Question(until_certain=True))
+    require_answerable(simulated, Question())
+    (said,) = (each for each in remarks(derive(simulated, MAIN, BRANCH, 3, Question())) if "simulator" in each)
+    assert "its policies and its policy service decide" in said and "no verdict" in said
+    again = derive(simulated, MAIN, MAIN, 3, Question())
+    assert any("with one seed the model gives the same of both" in each for each in remarks(again))
+    asked = ["compare", "main", "nowhere", "--experiment", "stela/star", "--testbed", "simulated", "--until-certain"]
+    assert main(asked) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("configuration: testbed is simulated, and a comparison is of two codes: the simulator runs")
-    assert "`barograph run stela/star --testbed simulated` puts them side by side" in line
+    assert line.startswith("configuration: --until-certain is for runs on machines") and "say with --blocks" in line
 
 
 @pytest.mark.parametrize(

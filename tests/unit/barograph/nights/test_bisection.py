@@ -34,14 +34,16 @@ from barograph.series.series import open_series
 from tests.support.measured_nights import MakeCommit
 
 ABOUT = VariantMetric("stela", "throughput_after", "e1")
+CONVERGENCE = VariantMetric("stela", "convergence_sp_s", "e1")
 pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 class Ruler:
     """Compares by the subject: `slow` and later ones are `drop` percent below GOOD, `broken` ones do not build."""
 
-    def __init__(self, drop: float = -10.0, scatter: float = 0.0) -> None:
+    def __init__(self, drop: float = -10.0, scatter: float = 0.0, *, simulated: bool = False) -> None:
         self.asked: list[str] = []
+        self._simulated = simulated
         self._drop, self._rng, self._scatter = drop, Random(1), scatter
 
     def __call__(self, search: Bisection, commit: Commit, _console: Console) -> Bisection:
@@ -52,7 +54,8 @@ class Ruler:
         if commit.subject.startswith("broken") and search.reference is not None:
             return search.with_probe(Probe(commit.hash, "skip", None, "it does not build"))
         value = (self._drop if place >= slow else 0.0) + self._rng.gauss(0, self._scatter)
-        found = Difference(value, value - 2, value + 2, "%", 4, "worse" if value < -4 else "no difference")
+        found = Difference(value, value - 2, value + 2, "%", 4, "worse" if value < -4 else "no difference",
+                           self._simulated)  # fmt: skip
         if search.reference is None:
             return search.with_reference(found, "compare/stela_star/one")
         return search.with_difference(commit.hash, found, "compare/stela_star/two")
@@ -260,6 +263,45 @@ def test_of_several_topologies_the_variant_says_which() -> None:
     assert difference_of({"rows": rows}, replace(ABOUT, variant="stela:all")).low == -5.0
     with pytest.raises(ExperimentError, match="of stela; it has none"):
         difference_of({"rows": rows}, ABOUT)
+
+
+def test_of_simulated_runs_the_range_over_seeds_decides_and_an_order_that_is_always_the_same() -> None:
+    row = ROW | {"verdict": "no verdict", "effect": -1.0, "low": None, "high": None, "lowest": -8.0, "highest": -4.0}
+    found = difference_of({"simulated": True, "rows": [row]}, ABOUT)
+    assert found.words == "−6\u00a0% (−8 to −4 over 4 seeds)" and is_worse(found, "throughput_after")
+    ordered = ROW | {"metric": "convergence_sp_s", "difference": None, "low": None, "high": None, "unit": "s",
+                     "verdict": "no verdict"}  # fmt: skip
+    verdicts = [
+        difference_of({"simulated": simulated, "rows": [ordered | {"effect": effect}]}, CONVERGENCE).verdict
+        for simulated, effect in ((True, 1.0), (True, -1.0), (True, 0.0), (True, 0.5), (False, 1.0))
+    ]
+    assert verdicts == ["worse", "better", "no difference", "undecided", "no verdict"]
+
+
+def test_a_simulated_search_asks_no_commit_twice_and_says_what_its_ranges_are(
+    commit: MakeCommit, tmp_path: Path
+) -> None:
+    good = commit("good")
+    for subject in ("a", "b", "slow", "c", "d", "e"):
+        commit(subject)
+    ruler = Ruler(simulated=True)
+    _, _, search = run(tmp_path, ask(good, testbed="simulated"), ruler)
+    found = search.next()
+    assert isinstance(found, FirstBad) and search.commits[found.first].subject == "slow" and found.probability > 0.99
+    assert len(ruler.asked) == len(set(ruler.asked)) <= 1 + 3
+    page = (bisection.bisection_folder(search.id) / "index.html").read_text()
+    assert "with the range over seeds" in page and "95&nbsp;%" not in page
+
+
+def test_a_simulated_comparison_of_a_search_has_its_blocks_and_no_goal_to_reach(
+    commit: MakeCommit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad = commit("good"), commit("bad")
+    monkeypatch.setattr("barograph.code.refs.ROOT", tmp_path)
+    asked = command.check_request(ask(good, testbed="simulated", blocks=4), tmp_path)
+    search = bisection.new_bisection(asked, (commit_of(bad, tmp_path),), 0.0)
+    found = command._comparison(search, search.commits[0])
+    assert found.experiment.repetitions == 4 and not found.question.until_certain
 
 
 def test_a_search_is_the_same_after_it_was_written(commit: MakeCommit, tmp_path: Path) -> None:

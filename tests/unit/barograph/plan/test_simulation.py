@@ -78,12 +78,12 @@ def test_every_experiment_that_ships_can_be_simulated_or_is_refused_in_words(nam
     assert complaints(load(name)) == [] or is_simulated(load(name))
 
 
-def test_code_of_variants_is_refused() -> None:
+def test_a_scheduler_of_others_is_refused_and_code_of_ours_is_not() -> None:
     star = on_simulator("stela/star")
-    theirs = Variant("other", "even", code=Code(commit="main"))
-    with pytest.raises(
-        ExperimentError, match=r"variants\.other\.code: the simulator has the policies of the work tree"
-    ):
+    ours = Variant("other", "even", code=Code(commit="main"))
+    assert complaints(replace(star, variants=(ours,))) == []
+    theirs = replace(ours, code=Code(repository="https://example.org/x.git", jar="x.jar", scheduler="org.example.X"))
+    with pytest.raises(ExperimentError, match=r"variants.other.code: org.example.X is a scheduler of Storm's"):
         check(replace(star, variants=(theirs,)))
 
 

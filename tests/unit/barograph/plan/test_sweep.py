@@ -116,6 +116,12 @@ def test_points_on_machines_are_refused_with_the_reason() -> None:
     require_simulated(changed, changed.points())
 
 
+def test_code_of_commits_is_refused_with_what_to_do() -> None:
+    coded = star({"variants.stela.code": [{"ref": "main"}], "seed": [1, 2]})
+    with pytest.raises(ExperimentError, match=r"point 1 .*: variants\.stela\.code is set; .* barograph compare"):
+        require_simulated(coded, coded.points())
+
+
 def test_an_experiment_is_not_read_from_a_file_with_a_sweep() -> None:
     with pytest.raises(ExperimentError, match="run them with: barograph sweep"):
         parse("a/b", {"sweep": {"seed": [1]}}, source="a/b.yaml")

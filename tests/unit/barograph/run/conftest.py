@@ -8,7 +8,8 @@ import pytest
 from barograph.plan.events import PlannedEvent, machines_at_end
 from barograph.plan.experiment import Experiment, MachineCount, TopologyChoice
 from barograph.run.context import SeriesContext
-from barograph.run.fake_cluster import FakeClock, FakeStorm
+from barograph.run.fake_clock import FakeClock
+from barograph.run.fake_cluster import FakeStorm
 from barograph.run.monitor import steady_test
 from barograph.series.run_record import read_run
 from barograph.series.series import Series, open_series

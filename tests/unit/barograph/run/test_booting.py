@@ -14,7 +14,8 @@ from barograph.plan.experiment import Experiment
 from barograph.run import storm_cluster
 from barograph.run.clocks import ClockWrong
 from barograph.run.context import SeriesContext
-from barograph.run.fake_cluster import BOOT_S, FakeClock, FakeStorm
+from barograph.run.fake_clock import FakeClock
+from barograph.run.fake_cluster import BOOT_S, FakeStorm
 from barograph.run.monitor import steady_test
 from barograph.series.run_record import read_run
 from barograph.series.series import Series, open_series

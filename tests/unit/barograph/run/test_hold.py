@@ -35,7 +35,7 @@ def test_the_policy_is_told_when_it_begins_and_when_it_is_over(stage: SetUp) -> 
     here = stage(HOLD)
     here.go()
     assert here.storm.calls.count("decide_every") == 2
-    assert here.storm.arguments["decide_every"] == {"seconds": None}
+    assert here.storm.arguments["decide_every"] == {"decide_every_s": None}
 
 
 def test_it_is_over_once_the_last_decision_is_carried_out(stage: SetUp) -> None:
@@ -73,7 +73,7 @@ def test_without_an_end_it_lasts_while_other_events_happen(stage: SetUp) -> None
     here = stage(Hold("steady", decide_every_s=10.0), RateChange("steady", 1.5))
     here.storm.faults["acts"] = True
     told = here.go()
-    assert here.storm.arguments["decide_every"] == {"seconds": 10.0}
+    assert here.storm.arguments["decide_every"] == {"decide_every_s": 10.0}
     (changed,) = [event for event in told if event["kind"] == "rate_changed"]
     assert any(event["t"] > changed["t"] for event in told if event["kind"] == "decision")
 

@@ -17,7 +17,8 @@ from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import Experiment, MachineCount
 from barograph.run import clocks
 from barograph.run.clocks import ClockWrong
-from barograph.run.fake_cluster import APPLY_S, BOOT_S, FakeClock, FakeStorm
+from barograph.run.fake_clock import FakeClock
+from barograph.run.fake_cluster import APPLY_S, BOOT_S, FakeStorm
 from barograph.series.status import PHASE_WORDS
 from barograph.series_steps import attempt_next_run
 from inventory.errors import CapacityError, InfrastructureError
@@ -348,7 +349,7 @@ def test_data_of_an_experiment_without_limits_are_as_before(elastic: SetUp) -> N
     told = here.next()
     assert not of(told, "requests_closed")
     assert here.document()["spec"]["machines"] == {"before": 4, "after": 4}
-    assert here.storm.arguments["decide_every"] == {"seconds": 5.0}
+    assert here.storm.arguments["decide_every"] == {"decide_every_s": 5.0}
 
 
 def test_news_for_a_policy_are_no_bugs_of_ours() -> None:

@@ -145,6 +145,18 @@ def test_simulated_series_are_named_and_never_the_newest_of_an_experiment(faked:
     assert find_all_series("stela/*") == find_all_series("stela/star/*") == [measured.folder]
     assert find_series("stela/star", "simulated") == simulated.folder
     assert find_all_series("stela/*", "simulated") == [alone.folder, simulated.folder]
+    said: list[str] = []
+    for name, testbed in (
+        ("stela/*", None),
+        ("stela/star", None),
+        ("stela/*", "simulated"),
+        (simulated.series_id, None),
+    ):
+        find_all_series(name, testbed, said.append)
+    assert said == [
+        "stela/*: 2 simulated series are left out; --testbed simulated takes them",
+        "stela/star: 1 simulated series is left out; --testbed simulated takes it",
+    ]
     words = rf"no series of stela/linear on machines \(1 simulated: name one by its id, such as {alone.series_id}\)"
     with pytest.raises(ExperimentError, match=words):
         find_series("stela/linear")

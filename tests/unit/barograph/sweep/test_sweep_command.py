@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.record.files import SeriesPaths, read_json
+from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from barograph.child_processes import descendants
 from barograph.cli import main
 from barograph.series.series import read_series
@@ -76,12 +76,10 @@ def test_a_point_is_a_series_and_a_complete_one_is_not_run_again(
     before = {point: read_json(point / "series.json")["opened_s"] for point in points}
 
     (points[1] / "point.json").unlink()  # as one that was cut short
-    (points[1] / "runs" / "rest").mkdir()
     assert main(["sweep", file]) == 0
     assert "1 of 2 points to do, 1 complete" in capsys.readouterr().out
     after = {point: read_json(point / "series.json")["opened_s"] for point in points_of(folder_of())}
     assert after[points[0]] == before[points[0]] and after[points[1]] > before[points[1]]
-    assert not (points[1] / "runs" / "rest").exists()
 
     assert main(["sweep", file, "--new"]) == 0
     assert points_of(folder_of(2))[0].name == points[0].name
@@ -133,6 +131,35 @@ def test_a_run_that_fails_is_said_and_tried_again_and_stops_no_other(
     assert main(["sweep", file, "--variants", "stela"]) == 5
     assert "1 of 2 points to do, 1 complete" in capsys.readouterr().out
     assert failures_of(first)[0]["blame"] == "system_under_test"
+
+
+def change(file: Path, **facts: object) -> None:
+    write_json_atomic(file, {**read_json(file), **facts})
+
+
+def test_of_a_point_that_failed_the_good_runs_stay_and_nothing_is_lost(
+    sweep_file: Write, drawn: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(sweep_file({"seed": [1]}))
+    assert main(["sweep", file]) == 0
+    (point,) = points_of(folder_of())
+    good, bad = point / "runs" / "even_rebalance-r1", point / "runs" / "stela-r1"
+    change(bad / "run.json", status="failed")
+    failure = {"run_id": "stela-r1", "blame": "infrastructure", "message": "its process ended with -9"}
+    change(point / "point.json", failures=[failure])
+    kept = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in good.rglob("*") if path.is_file()}
+    was_measured = {path.name: path.read_bytes() for path in bad.glob("workers/*")}
+    assert main(["sweep", file]) == 0
+    assert "1 of 1 points to do, 0 complete" in capsys.readouterr().out and drawn == [2, 2]
+    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in kept} == kept
+    assert (state_of(point), read_json(bad / "run.json")["status"]) == ("complete", "complete")
+    (aside,) = [path for path in (point / "attempts").iterdir() if path.name.startswith("stela-r1")]
+    assert read_json(aside / "run.json")["status"] == "failed"
+    assert {path.name: path.read_bytes() for path in aside.glob("workers/*")} == was_measured
+    change(good / "run.json", git_commit="abc123")
+    (point / "point.json").unlink()
+    assert main(["sweep", file]) == 0
+    assert "note: complete runs are of abc123, the others will be of another commit" in capsys.readouterr().out
 
 
 def start(file: Path, *more: str) -> subprocess.Popen[str]:

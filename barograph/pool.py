@@ -9,13 +9,14 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, NoReturn, Self, TypeVar, cast
 
 from barograph.child_processes import die_with_parent, keep_exit_codes
 from barograph.settings import environment_of_children
@@ -123,3 +124,37 @@ def _work(connection: Connection, parent_pid: int, do: Callable[[Job], Answer]) 
     with suppress(EOFError, BrokenPipeError):
         while True:
             connection.send(do(connection.recv()))
+
+
+def in_own_process(work: Callable[[], Answer]) -> Answer | Death:
+    """What `work` returns, done in a copy of this process that ends with everything that it has begun, threads too.
+
+    For processes of a pool, which have no other threads: a copy has the one that makes it alone, and what another had
+    locked would stay locked in it.
+    """
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    parent_pid, pid = os.getpid(), os.fork()
+    if pid == 0:
+        _work_and_end(work, theirs, parent_pid)
+    theirs.close()
+    try:
+        answer: Answer | None = ours.recv()
+        has_answered = True
+    except EOFError:
+        answer, has_answered = None, False
+    finally:
+        ours.close()
+        exit_code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return cast("Answer", answer) if has_answered else Death(exit_code)
+
+
+def _work_and_end(work: Callable[[], object], connection: Connection, parent_pid: int) -> NoReturn:
+    """Nothing that this process would do at its end is the copy's to do."""
+    try:
+        die_with_parent(parent_pid, signal.SIGKILL)
+        connection.send(work())
+        os._exit(0)
+    except BaseException:  # noqa: BLE001 - what is left of it is said by the exit code
+        traceback.print_exc()
+    finally:
+        os._exit(1)

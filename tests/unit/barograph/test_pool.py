@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from barograph.child_processes import descendants
-from barograph.sweep.pool import Death, Pool
+from barograph.pool import Death, Pool, in_own_process
 
 
 def double(number: int) -> int:
@@ -67,8 +68,8 @@ def command_of(pid: int) -> str:
 
 
 PARENT = """
-from barograph.sweep.pool import Pool
-from tests.unit.barograph.sweep.test_pool import sleep_for_long
+from barograph.pool import Pool
+from tests.unit.barograph.test_pool import sleep_for_long
 
 if __name__ == "__main__":
     with Pool(sleep_for_long, 2) as pool:
@@ -90,3 +91,32 @@ def test_no_process_outlives_a_parent_that_is_killed(tmp_path: Path, repository:
     while left := [pid for pid in children if Path(f"/proc/{pid}").exists()]:
         assert time.monotonic() < deadline_s, [command_of(pid) for pid in left]
         time.sleep(0.1)
+
+
+def double_in_own_process(number: int) -> tuple[int, int | Death, int]:
+    """The process, its answer, and how many threads this process has afterwards."""
+
+    def work() -> int:
+        threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()  # never ends
+        return double(number)
+
+    return os.getpid(), in_own_process(work), threading.active_count()
+
+
+def test_what_a_job_leaves_running_ends_with_its_own_process() -> None:
+    """A thread that computes for ever, as of a policy that hangs, must not slow the jobs after it."""
+    with Pool(double_in_own_process, 1) as pool:
+        found = [answer[1] for answer in pool.answers([1, 13, 2]) if answer is not None]
+    pids, answers, threads = zip(*[each for each in found if not isinstance(each, Death)], strict=True)
+    assert answers == (2, Death(-signal.SIGKILL), 4), "one that dies costs its job alone"
+    assert len(set(pids)) == 1 and set(threads) == {1}
+    assert not [pid for pid in descendants(pids[0]) if Path(f"/proc/{pid}").exists()]
+
+
+def raising(_job: int) -> Death | None:
+    return in_own_process(lambda: 1 // 0)  # type: ignore[return-value]
+
+
+def test_work_that_raises_has_no_answer() -> None:
+    with Pool(raising, 1) as pool:
+        assert [answer[1] for answer in pool.answers([1]) if answer is not None] == [Death(1)]

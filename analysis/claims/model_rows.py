@@ -1,0 +1,93 @@
+"""What the simulator gives of each claim: its number, the range over seeds, and what can come out; no verdict (decision
+0043). Pure.
+
+Runs of one model differ by its own noise alone. An interval over them is as narrow as somebody has patience, and says
+nothing of how far the model is from Storm: that is for calibrations to say (docs/simulator.md).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from analysis.claims import feasibility, rules
+from analysis.claims.exact import judge_exact
+from analysis.claims.ledger_rows import NO_VERDICT, NOT_RUN, Conditions, LedgerRow, Value
+from analysis.claims.statements import RATIOS, Claim, Kind
+
+
+def model_rows(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:
+    """A row a claim, in their order. `low` and `high` are the smallest and the largest number of a seed; a computation
+    keeps its verdict, for it rests on no run."""
+    found = {claim.name: model_row(claim, measured) for claim in claims if claim.kind not in rules.DERIVED_KINDS}
+    for claim in claims:
+        if claim.kind in rules.DERIVED_KINDS:
+            found[claim.name] = _derived_row(claim, [found[name] for name in claim.of], measured)
+    return [found[claim.name] for claim in claims]
+
+
+def model_row(claim: Claim, measured: Conditions) -> LedgerRow:
+    """Of a claim that does not follow from others."""
+    if claim.kind is Kind.EXACT:
+        return judge_exact(claim)
+    row = rules.measured_row(claim, measured)
+    if row.verdict == NOT_RUN:
+        return row
+    numbers = numbers_of_seeds(claim, measured)
+    notes = [_without_number(claim, row, measured), _unsteady_note(row), _possible(claim, measured)]
+    return replace(
+        row,
+        low=min(numbers, default=None),
+        high=max(numbers, default=None),
+        verdict=NO_VERDICT,
+        reason="; ".join(filter(None, notes)),
+        estimate=None,
+        p=None,
+        direction=None,
+        checks=False,
+    )
+
+
+def numbers_of_seeds(claim: Claim, measured: Conditions) -> list[float]:
+    """One a seed, in the claim's unit: a block has one seed, which all of its variants share. None where a run of any
+    seed never got there: the rest would be those that were quick."""
+    own = measured.of(claim, claim.variant)
+    if claim.kind not in RATIOS:
+        return [] if any(value.censored for value in own) else [value.value for value in own]
+    pairs = rules.pairs_of_blocks(own, measured.of(claim, claim.baseline))
+    if any(one.censored or other.censored or other.value <= 0.0 for one, other in pairs):
+        return []
+    return [100.0 * (one.value / other.value - 1.0) for one, other in pairs]
+
+
+def _without_number(claim: Claim, row: LedgerRow, measured: Conditions) -> str:
+    """Why there is no range, where there is none."""
+    sides = {name: measured.of(claim, name) for name in (claim.variant, claim.baseline) if name}
+    if any(value.censored for values in sides.values() for value in values):
+        return "; ".join(f"{name}: {rules.times_text(values)}" for name, values in sides.items())
+    if claim.kind is Kind.ONLY:
+        return f"in order: {rules.ranking_text(_levels(claim, measured))}"
+    return row.reason if row.measured is None else ""
+
+
+def _levels(claim: Claim, measured: Conditions) -> dict[str, Sequence[Value]]:
+    return {name: measured.of(claim, name) for name in (claim.variant, *claim.others)}
+
+
+def _unsteady_note(row: LedgerRow) -> str:
+    return f"{row.unsteady} of {len(row.run_ids)} runs were not steady" if row.unsteady else ""
+
+
+def _possible(claim: Claim, measured: Conditions) -> str:
+    """Where the number can lie in this experiment, by what is known before a run."""
+    said = [feasibility.possible_words(claim, spec) for spec in measured.specs.get(claim.experiment, ())]
+    return "; ".join(dict.fromkeys(filter(None, said)))
+
+
+def _derived_row(claim: Claim, sources: Sequence[LedgerRow], measured: Conditions) -> LedgerRow:
+    """`low` and `high` are the smallest and the largest number of the claims that it is about."""
+    row = rules.derived_numbers(claim, sources)
+    if row.measured is None:
+        return row
+    why = feasibility.reason_derived(claim, [each.claim for each in sources], measured.specs)
+    missing = [each.claim.name for each in sources if each.measured is None]
+    notes = [row.reason, f"no number of {', '.join(missing)}" if missing else "", why or ""]
+    return replace(row, verdict=NO_VERDICT, reason="; ".join(filter(None, notes)))

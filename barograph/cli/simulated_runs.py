@@ -1,0 +1,100 @@
+"""The runs of a simulated series side by side in processes, where no DAG asks for one after the other.
+
+Simulated machines are nobody's and their time passes in each run by itself, so runs disturb nobody: none of what is
+done on machines between two runs is needed. Each is in a process of its own that ends with it: a policy that hangs
+slows no run after it.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from barograph.cli.dag_process import limited
+from barograph.errors import Interrupted, message_of
+from barograph.machines.series_lease import saved_lease
+from barograph.plan.durations import step_limit
+from barograph.pool import Death, Pool, cores, in_own_process
+from barograph.run.context import simulated_context
+from barograph.series.interruption import is_stopped, step
+from barograph.series.progress import ProgressFile
+from barograph.series.series import Series, read_series
+from barograph.series_steps import attempt_next_run, is_too_late, runs_of_execution
+from barograph.settings import cluster_dir
+
+log = logging.getLogger(__name__)
+LOOK_S = 0.5
+FOLLOWED = ("run_started", "run_ended", "run_failed", "message")
+
+
+@dataclass(frozen=True)
+class RunJob:
+    series_dir: Path
+    run_id: str
+
+
+class Milestones:
+    """Of several runs at once a terminal can follow when they begin and end, and no more."""
+
+    def __init__(self, series_dir: Path) -> None:
+        self._file = ProgressFile(series_dir)
+
+    def tell(self, kind: str, **facts: Any) -> None:
+        if kind in FOLLOWED:
+            self._file.tell(kind, **facts)
+
+
+def simulate_runs(series_dir: Path) -> bool:
+    """Do every run that this execution of the series has to do, but for those that a deadline leaves no time for.
+
+    Returns whether each is complete; the series' progress says why one is not. Raises Interrupted.
+    """
+    jobs = [RunJob(series_dir, run_id) for run_id in runs_of_execution(series_dir)]
+    with step(series_dir) as series, Pool(do, min(cores(), len(jobs))) as pool:
+        answers = []
+        for answer in pool.answers(jobs, LOOK_S):
+            if is_stopped(series):
+                raise Interrupted(f"series {series.series_id} was asked to stop")
+            if answer is not None:
+                job, is_done = answer
+                answers.append(_told(job, is_done) if isinstance(is_done, Death) else is_done)
+    return all(answers)
+
+
+def do(job: RunJob) -> bool:
+    """In a process of the pool: whether nothing failed."""
+    is_done = in_own_process(partial(_attempt, job))
+    shutil.rmtree(_cluster(read_series(job.series_dir), job.run_id), ignore_errors=True)
+    return _told(job, is_done) if isinstance(is_done, Death) else is_done
+
+
+def _told(job: RunJob, death: Death) -> bool:
+    why = f"its process ended with {death.exit_code}; the kernel kills the largest one where memory is short (`dmesg`)"
+    failure = {"run_id": job.run_id, "blame": "infrastructure", "message": why, "again": False}
+    ProgressFile(job.series_dir).tell("run_failed", **failure)
+    return False
+
+
+def _attempt(job: RunJob) -> bool:
+    series = read_series(job.series_dir)
+    if is_too_late(series):
+        return True
+    run = next(run for run in series.plan() if run.run_id == job.run_id)
+    context = simulated_context(series, _cluster(series, run.run_id), Milestones(series.folder))
+    try:
+        with limited("run", step_limit("run", series.experiment).seconds):
+            attempt_next_run(series, context, run)
+    except Exception as error:  # noqa: BLE001 - it is told whose failure it is, and the other runs go on
+        log.warning("%s: %s", run.run_id, message_of(error))
+        return False
+    return True
+
+
+def _cluster(series: Series, run_id: str) -> Path:
+    """What the run's machines have on their disks; goes with the lease."""
+    lease = saved_lease(series.folder)
+    return cluster_dir(lease.lease_id if lease else series.series_id) / run_id

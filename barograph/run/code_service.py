@@ -1,0 +1,147 @@
+"""The policy service of a commit for simulated runs: its own `scheduler_plugins` in a sandbox, asked over pipes, with
+simulated time. It stands in the place of the work tree's own, which runs in process.
+
+On machines a commit brings its bridge too; here bridge, Nimbus and all else are the simulator's, of the work tree.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from barograph.code.build import service_of
+from barograph.code.refs import code_label
+from barograph.code.sandbox import PATH, checkout_sandbox, give_to_sandbox, sandbox_command, write_accounts
+from barograph.errors import RunBroken
+from barograph.plan.experiment import Code
+from barograph.policy_service import ServiceRefused
+from barograph.settings import ROOT, process_environment
+from scheduler_plugins.driver.rounds import ServiceFailed
+from scheduler_plugins.emission_records import InputRates
+from scheduler_plugins.service_state import PostedLine
+
+SCRIPT = ROOT / "barograph" / "code" / "serve_checkout.py"
+PLACE = "/build/service"  # of its folder, in the sandbox
+ANSWER_S = 60.0  # the service has a limit of its own for policies; one from before it had that may hang
+CHUNK = 65_536
+
+
+class CodeService:
+    """`clock` is simulated. `folder` gets the commit's decision log, and what its service prints. `sample_s`: how often
+    workers write, in seconds."""
+
+    def __init__(self, code: Code, folder: Path, clock: Callable[[], float], sample_s: int = 1) -> None:
+        self._label, self._clock = code_label(code), clock
+        self.log_path = folder / "service" / "decisions.jsonl"
+        self._printed = folder / "service.log"
+        self._rates = InputRates(clock())  # what is due is the world's to know, and no call asks for it
+        self._left = b""
+        self._process = self._start(code, folder, sample_s)
+
+    def _start(self, code: Code, folder: Path, sample_s: int) -> subprocess.Popen[bytes]:
+        tree = service_of(code)
+        assert tree is not None, "schedulers that are not ours are refused before"
+        own, files = folder / "service", folder / "sandbox"
+        for each in (own, files):
+            each.mkdir(parents=True, exist_ok=True)
+        give_to_sandbox(own)
+        write_accounts(files)
+        argv = [sys.executable, "-P", "-s", str(SCRIPT), PLACE, str(sample_s)]
+        command = sandbox_command(argv, checkout_sandbox(tree, PLACE, {own: PLACE}, (SCRIPT,)), files)
+        environment = {"PATH": process_environment().get("PATH", PATH)}
+        with self._printed.open("ab") as printed:  # the sandbox ends with this process
+            return subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed, env=environment,
+                start_new_session=True,
+            )  # fmt: skip
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    # As the bridge asks
+
+    def schedule(self, request: Mapping[str, Any]) -> Any:
+        return self._ask_as_bridge("/schedule", request)
+
+    def applied(self, report: Mapping[str, Any]) -> object:
+        return self._ask_as_bridge("/applied", report)
+
+    def _ask_as_bridge(self, path: str, body: Mapping[str, Any]) -> Any:
+        try:
+            said = self._ask("POST", path, json.dumps(body))
+        except RunBroken as error:
+            raise ServiceFailed(f"{path.removeprefix('/')}: {error}") from error
+        if "answer" not in said:
+            shown = json.dumps({"error": said["error"]})[:200]
+            raise ServiceFailed(f"{path.removeprefix('/')}: HTTP {said['status']}: {shown}")
+        return said["answer"]
+
+    # As the harness asks
+
+    def call(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Raises ServiceRefused, and RunBroken where the service does not answer any more."""
+        said = self._ask("GET" if body is None else "POST", path, json.dumps(body))
+        if "answer" not in said:
+            raise ServiceRefused(
+                f"{path} of the policy service answered {said['status']}: {json.dumps({'error': said['error']})}"
+            )
+        if path == "/configure":
+            self._rates = InputRates(self._clock())
+        elif path == "/input_rate" and body is not None:
+            self._rates.take(body, self._clock())
+        return said["answer"]
+
+    # As the world asks
+
+    def due_seconds(self, topology: str, source: str, from_s: float, until_s: float) -> float:
+        return self._rates.due_seconds((topology, source), from_s, until_s)
+
+    def take_samples(self, lines: Iterable[PostedLine]) -> object:
+        return self._post("/samples", lines)
+
+    def take_machine_samples(self, lines: Iterable[PostedLine]) -> object:
+        return self._post("/machine_samples", lines)
+
+    def _post(self, path: str, lines: Iterable[PostedLine]) -> object:
+        text = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
+        return self._ask("POST", path, text) if text else None
+
+    def _ask(self, method: str, path: str, body: str) -> Any:
+        call = {"t": self._clock(), "method": method, "path": path, "body": body, "headers": {}}
+        assert self._process.stdin is not None, "it has a pipe"
+        try:
+            self._process.stdin.write(json.dumps(call).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise self._gone() from error
+        return json.loads(self._line(path))
+
+    def _line(self, path: str) -> bytes:
+        assert self._process.stdout is not None, "it has a pipe"
+        file, end_s = self._process.stdout.fileno(), time.monotonic() + ANSWER_S
+        parts = [self._left]
+        while b"\n" not in parts[-1]:
+            ready, _, _ = select.select([file], [], [], max(0.0, end_s - time.monotonic()))
+            if not ready:
+                raise RunBroken(f"the policy service of {self._label} has not answered {path} within {ANSWER_S:g} s")
+            parts.append(os.read(file, CHUNK))
+            if not parts[-1]:
+                raise self._gone()
+        line, _, self._left = b"".join(parts).partition(b"\n")
+        return line
+
+    def _gone(self) -> RunBroken:
+        code = self._process.wait(ANSWER_S)
+        last = self._printed.read_text(errors="replace").strip().splitlines()[-1:]
+        return RunBroken(f"the policy service of {self._label} ended with {code}; it said last: {''.join(last) or '–'}")

@@ -1,0 +1,94 @@
+"""Comparisons of simulated runs: what the model gives, the range over seeds, and no verdict."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from analysis import compare
+from analysis.compare import drawings, evaluation
+from analysis.compare.result import RESULT, RUNS_FAILED, Comparison, Verdict, result_data
+from analysis.record.simulated import SIMULATED
+from barograph.plan.experiment import load
+from tests.support import compared_series
+from tests.support.compared_series import HIGH, LATENCY, LOW, Failed, SideOf, same_code, write
+
+OF_TESTS = ("p", "p_holm", "floor", "floor_percent", "goal", "goal_low", "needed_blocks", "needed_for_seen")
+
+
+@pytest.fixture(autouse=True)
+def simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compared_series, "FACTS", json.dumps({SIMULATED: {"seed": 1, "costs": {}}}))
+    monkeypatch.setattr(compared_series, "SPEC", json.dumps(load("stela/star").as_data()))
+
+
+def one(tmp_path: Path, a: SideOf, b: SideOf, **asked: object) -> Comparison:
+    return evaluation.compare(write(tmp_path / "x" / "20260101-000000-aa", {"stela": (a, b)}, **asked))
+
+
+def test_a_difference_has_its_range_over_seeds_and_no_test(tmp_path: Path) -> None:
+    found = one(
+        tmp_path,
+        SideOf({"throughput_after": LOW, LATENCY: LOW, "downtime_s": [3.0] * 4}),
+        SideOf({"throughput_after": HIGH, LATENCY: LOW, "downtime_s": [3.0] * 4}),
+    )
+    data = result_data(found)
+    assert data["simulated"] is True and {row["verdict"] for row in data["rows"]} == {"no verdict"}
+    assert {row[name] for row in data["rows"] for name in OF_TESTS} == {None}
+    gain = next(row for row in data["rows"] if row["metric"] == "throughput_after")
+    ratios = [100 * (b / a - 1) for a, b in zip(LOW, HIGH, strict=True)]
+    assert gain["lowest"] == pytest.approx(min(ratios)) and gain["highest"] == pytest.approx(max(ratios))
+    assert gain["lowest"] < gain["difference"] < gain["highest"] and gain["low"] is gain["high"] is None
+    assert found.sentence == (
+        "The model gives of my-branch against main, over 4 seeds: throughput after scale-out +12.1\u00a0% (+11.8 to"
+        " +12.6); the same: downtime after scale-out and 95 % latency after scale-out."
+    )
+    assert found.certain and "more of them say no more about Storm" in found.why
+    assert "a different" not in found.sentence and found.notes[0].startswith("Of each commit its policies")
+
+
+def test_what_is_the_same_with_every_seed_is_said_in_one_sentence(tmp_path: Path) -> None:
+    side = SideOf({"throughput_after": LOW, "downtime_s": [0.0] * 4})
+    found = one(tmp_path, side, side, sides=same_code())
+    assert found.sentence.startswith(
+        "The model gives the same of main (B) as of main (A), with all 4 seeds: throughput after scale-out and "
+    )
+    assert any(note.startswith("Both sides are the same code") and "chance" not in note for note in found.notes)
+    assert next(row for row in found.rows if row.metric == "throughput_after").low == 0.0
+
+
+def test_one_seed_is_a_number_too(tmp_path: Path) -> None:
+    found = one(tmp_path, SideOf({"throughput_after": [100.0]}), SideOf({"throughput_after": [150.0]}))
+    assert found.certain and "over 1 seed: throughput after scale-out +50.0\u00a0%." in found.sentence
+
+
+def test_times_that_were_never_reached_are_ordered_and_no_side_is_called_better(tmp_path: Path) -> None:
+    metric = "convergence_sp_s"
+    found = one(tmp_path, SideOf({metric: [-120.0] * 8}, never=[metric]), SideOf({metric: [60.0] * 8}, never=[metric]))
+    (row,) = (row for row in found.rows if row.metric == metric)
+    assert row.verdict is Verdict.NONE and row.low is row.p is None and row.effect == -1.0
+    assert "by rank (converged in 0 of 8 runs of main and 8 of 8 of my-branch; my-branch first in 8" in found.sentence
+
+
+def test_failures_are_facts_and_say_no_more(tmp_path: Path) -> None:
+    failed = [Failed(number) for number in range(1, 5)]
+    found = one(tmp_path, SideOf({"throughput_after": LOW}), SideOf({}, failed, blocks=4))
+    assert found.sentence.startswith("my-branch cannot be compared with main: my-branch failed in every run (main in ")
+    (row,) = (row for row in found.rows if row.metric == RUNS_FAILED)
+    assert row.verdict is Verdict.NONE and row.b == 4.0
+    assert not found.certain and found.why == "no block is whole"
+
+
+def test_page_and_figure_have_nothing_of_tests(tmp_path: Path) -> None:
+    root = compared_series.one_pair(tmp_path / "20260101-000000-aa")
+    text = compare.write(root).read_text()
+    assert json.loads((root / RESULT).read_text())["simulated"] is True
+    body = text[text.index("<h1>") : text.index("<script>")]
+    for absent in ("95 % interval", "A/A floor", "p (Holm)", "no verdict:", "The level is", "same machines"):
+        assert absent not in body, absent
+    for there in ("over seeds", "no test, no interval and no verdict", "have the same seed", "Simulated, not measured"):
+        assert there in body, there
+    assert body.count("<dt>block</dt>") == 1
+    forest = drawings.forest(evaluation.compare(root))
+    assert forest is not None and {"low_percent", "high_percent"} <= {column.name for column in forest.columns}
+    assert not {"p_holm", "floor_percent", "verdict"} & {column.name for column in forest.columns}

@@ -1,0 +1,91 @@
+"""The runs of a simulated series on the command line: side by side, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis.record.files import read_json
+from barograph.child_processes import descendants
+from barograph.cli.simulated_runs import simulate_runs
+from barograph.errors import Interrupted
+from barograph.plan.experiment import Durations, Experiment, Variant, load
+from barograph.series import hold
+from barograph.series.interruption import request_stop
+from barograph.series.progress import failures_since, lines_since
+from barograph.series.series import Series, open_series, read_series, set_deadline
+from scheduler_plugins.policies import POLICIES
+from tests.support import endless_policy
+
+pytestmark = pytest.mark.usefixtures("own_folders")
+
+
+@pytest.fixture
+def star() -> Experiment:
+    """Short runs of star, simulated."""
+    loaded = load("stela/star")
+    short = Durations(warm_up_floor_s=40, warm_up_ceiling_s=60, after_floor_s=20, horizon_s=20)
+    return replace(loaded, testbed=replace(loaded.testbed, name="simulated"), durations=short, repetitions=2, claims=())
+
+
+def statuses(series: Series) -> dict[str, str]:
+    return {path.parent.name: read_json(path)["status"] for path in series.folder.glob("runs/*/run.json")}
+
+
+def workers_lines(series: Series) -> dict[str, bytes]:
+    return {f"{path.parts[-3]}/{path.name}": path.read_bytes() for path in series.folder.glob("runs/*/workers/*")}
+
+
+def test_every_run_is_done_and_told_and_is_the_same_whatever_ran_beside_it(
+    star: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    series = open_series(star, new=True)
+    assert simulate_runs(series.folder)
+    assert statuses(series) == dict.fromkeys(
+        ["even_rebalance-r1", "even_rebalance-r2", "stela-r1", "stela-r2"], "complete"
+    )
+    told = lines_since(series.folder, "run_ended", series.opened_s)
+    assert {line["run_id"]: line["status"] for line in told} == statuses(series)
+    assert not lines_since(series.folder, "throughput", series.opened_s), "nobody can follow several runs at once"
+    hold.drop(series.folder)
+    monkeypatch.setattr("barograph.cli.simulated_runs.cores", lambda: 1)
+    alone = open_series(star, new=True)
+    assert simulate_runs(alone.folder)
+    assert workers_lines(alone) == workers_lines(series) != {}
+
+
+def test_a_policy_that_hangs_fails_its_run_and_slows_no_other(
+    star: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: Path
+) -> None:
+    """Its thread computes for ever: it ends with the run's own process."""
+    (tmp_path / "sitecustomize.py").write_text("import tests.support.endless_policy as p\np.register()\n")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{repository}")
+    monkeypatch.setitem(POLICIES, "endless", endless_policy.ENTRY)
+    monkeypatch.setattr("barograph.cli.simulated_runs.cores", lambda: 1)
+    variants = (Variant("endless", "endless"), star.variants[0])
+    series = open_series(replace(star, variants=variants, repetitions=1, seed=2), new=True)
+    before = set(descendants(os.getpid()))
+    assert not simulate_runs(series.folder)
+    assert statuses(series) == {"endless-r1": "failed", "even_rebalance-r1": "complete"}
+    (failure,) = failures_since(series.folder, series.opened_s)
+    assert (failure["run_id"], failure["blame"]) == ("endless-r1", "system_under_test")
+    assert "its decide has not answered after" in failure["message"]
+    assert not [pid for pid in set(descendants(os.getpid())) - before if "resource_tracker" not in command_of(pid)]
+
+
+def command_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+
+
+def test_a_series_that_was_stopped_or_is_late_begins_no_run(star: Experiment) -> None:
+    series = open_series(star, new=True)
+    set_deadline(series, series.opened_s)
+    assert simulate_runs(series.folder), "what a deadline leaves out is no failure"
+    assert statuses(read_series(series.folder)) == {}
+    assert lines_since(series.folder, "deadline", series.opened_s)
+    request_stop(series.folder)
+    with pytest.raises(Interrupted):
+        simulate_runs(series.folder)

@@ -1,0 +1,157 @@
+"""Simulated runs in which the policies of another commit decide: the commit's own policy service, in its sandbox."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.child_processes import descendants
+from barograph.code.build import build_code
+from barograph.code.refs import resolve_ref
+from barograph.errors import RunBroken
+from barograph.plan.experiment import Code, Durations, Experiment, load
+from barograph.run import code_service
+from barograph.run.code_service import CodeService
+from barograph.run.context import SeriesContext
+from barograph.run.monitor import steady_test
+from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
+from barograph.series.series import open_series
+from barograph.series_steps import attempt_next_run
+from inventory.simulated import SimulatedTestbed
+from tests.support.repositories import Repository, with_plugins
+
+POLICIES = "scheduler_plugins/policies/__init__.py"
+SERVICE = "scheduler_plugins/service.py"
+# Whatever Stela's parameters say, nothing moves at the scale-out.
+STILL = """
+POLICIES = {**POLICIES, "stela": Entry(
+    lambda observation, memory, parameters: even.decide(observation, memory), stela.Parameters,
+    frozenset({"scale_out", "scale_in"}),
+)}
+"""
+BROKEN = """
+def broken(observation, memory, parameters):
+    if observation.event is None:
+        return even.decide(observation, memory)
+    raise RuntimeError("from the branch")
+
+
+POLICIES = {**POLICIES, "stela": Entry(broken, stela.Parameters, frozenset({"scale_out", "scale_in"}))}
+"""
+ENDING = "\nimport sys\n\nprint('not today', file=sys.stderr)\nsys.exit(3)\n"
+pytestmark = pytest.mark.usefixtures("own_folders")
+Run = Callable[[Code | None], Path]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    made = with_plugins(tmp_path / "here")
+    monkeypatch.setattr("barograph.code.refs.ROOT", made.folder)
+    return made
+
+
+@pytest.fixture
+def commit(here: Repository) -> Callable[..., Code]:
+    """A commit on `main` that has these lines at the end of a file, built."""
+
+    def make(lines: str = "", name: str = POLICIES) -> Code:
+        here.commit({name: (here.folder / name).read_text() + lines})
+        code = resolve_ref("main")
+        build_code(code, print)
+        return code
+
+    return make
+
+
+@pytest.fixture
+def stela() -> Experiment:
+    """Stela on star, simulated for long enough to see whether it scales out."""
+    star = load("stela/star")
+    short = Durations(warm_up_floor_s=40, warm_up_ceiling_s=60, after_floor_s=50, horizon_s=60)
+    testbed = replace(star.testbed, name="simulated")
+    variants = tuple(variant for variant in star.variants if variant.name == "stela")
+    return replace(star, testbed=testbed, durations=short, variants=variants, repetitions=1, claims=())
+
+
+@pytest.fixture
+def run(stela: Experiment, tmp_path: Path, heard: Any) -> Run:
+    def go(code: Code | None) -> Path:
+        experiment = replace(stela, variants=(replace(stela.variants[0], code=code),))
+        series, clock = open_series(experiment, new=True), SimulatedClock()
+        cluster = SimulatedCluster(experiment, SimulatedTestbed({}), clock, series.folder / ".cluster")
+        try:
+            run_id = attempt_next_run(series, SeriesContext(experiment, cluster, cluster, clock, heard, steady_test))
+        finally:
+            cluster.simulation.close()
+        assert run_id is not None
+        return series.run_folder(run_id)
+
+    return go
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """What does not name the code."""
+    files = [*folder.glob("workers/*"), folder / "decisions.jsonl", folder / "events.jsonl"]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def test_the_same_code_gives_the_same_record_to_the_byte_from_its_own_process(
+    run: Run, commit: Callable[..., Code]
+) -> None:
+    own, theirs = contents(run(None)), contents(run(commit()))
+    assert len(own) > 5 and own.keys() == theirs.keys()
+    assert [name for name in own if own[name] != theirs[name]] == []
+
+
+def test_the_policies_of_the_commit_decide(run: Run, commit: Callable[..., Code]) -> None:
+    assert b"settled" in (folder := run(commit())).joinpath("decisions.jsonl").read_bytes()
+    still = run(commit(STILL))
+    reason = b"storm left alone: nothing moves without a rebalance"
+    assert reason in (still / "decisions.jsonl").read_bytes()
+    assert reason not in (folder / "decisions.jsonl").read_bytes()
+
+
+def test_a_policy_of_the_commit_that_throws_fails_its_run_with_its_words(run: Run, commit: Callable[..., Code]) -> None:
+    before = set(descendants(os.getpid()))
+    with pytest.raises(RunBroken, match="the policy stela failed: RuntimeError: from the branch"):
+        run(commit(BROKEN))
+    assert set(descendants(os.getpid())) <= before, "its process has ended"
+
+
+def test_a_service_that_does_not_begin_says_its_last_words(run: Run, commit: Callable[..., Code]) -> None:
+    with pytest.raises(RunBroken, match=r"the policy service of main .* ended with 3; it said last: not today"):
+        run(commit(ENDING, SERVICE))
+
+
+def test_the_service_of_a_commit_is_told_how_long_lines_are(commit: Callable[..., Code], tmp_path: Path) -> None:
+    service = CodeService(commit("\n# as it is\n"), tmp_path / "run", lambda: 0.0, 10)
+    try:
+        assert service.call("/state")["sample_s"] == 10
+    finally:
+        service.close()
+
+
+def test_one_from_before_lines_of_several_seconds_ends_in_words(commit: Callable[..., Code], tmp_path: Path) -> None:
+    older = "\n\nclass Older(ServiceState):\n    def __init__(self, folder, clock):\n        super().__init__(folder, clock)\n"
+    older += "\n\nServiceState = Older\n"
+    service = CodeService(commit(older, "scheduler_plugins/service_state.py"), tmp_path / "run", lambda: 0.0, 10)
+    with pytest.raises(RunBroken, match=r"it said last: sample_s is 10; the policy service of this commit knows only"):
+        service.call("/state")
+    service.close()
+
+
+def test_a_service_that_hangs_breaks_its_run(
+    commit: Callable[..., Code], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(code_service, "ANSWER_S", 1.0)
+    service = CodeService(commit("\nimport time\n\ntime.sleep(600)\n", SERVICE), tmp_path / "run", lambda: 0.0)
+    try:
+        with pytest.raises(RunBroken, match=r"the policy service of main .* has not answered /state within 1 s"):
+            service.call("/state")
+    finally:
+        service.close()
