@@ -128,7 +128,7 @@ java: bootstrap  ## Java unit and contract tests
 	@$(declared) mvn -B -q -f topologies/pom.xml verify
 	@$(declared) mvn -B -q -f scheduler_plugins/nimbus_bridge/pom.xml verify
 
-bench: setup  ## ratios side by side on this machine: what measuring costs; raw lines to tables beside polars and DuckDB; how analyses, decisions (Stela, METIS, greedy) and the simulator grow; LONG=1: 10 GB, 10,000 runs, a million tasks
+bench: setup  ## ratios side by side on this machine: what measuring costs; raw lines to tables beside polars and DuckDB; how analyses, decisions (Stela, METIS, greedy) and the simulator grow; two days simulated; LONG=1: 10 GB, 10,000 runs, a million tasks
 	@mvn -B -q -f topologies/pom.xml test-compile org.codehaus.mojo:exec-maven-plugin:3.5.1:exec -Dexec.executable=java -Dexec.classpathScope=test \
 		-Dexec.args="-cp %classpath -Dlog4j2.level=error barograph.topologies.measure.MeasuringCost"
 	@$(BIN)/python -m tests.calibration.ingest_bench --mb 100,1000$(if $(LONG),$(comma)10000)
@@ -138,6 +138,7 @@ bench: setup  ## ratios side by side on this machine: what measuring costs; raw 
 	@$(BIN)/python -m tests.calibration.star_by_events
 	@$(BIN)/python -m tests.calibration.simulator_bench $(if $(LONG),,--most-tasks 64000)
 	@$(BIN)/python -m tests.calibration.partition_bench --tasks 10000,100000$(if $(LONG),$(comma)1000000)
+	@$(BIN)/python -m tests.calibration.long_runs $(if $(LONG),--analyse)
 
 ui: setup  ## Airflow on loopback, with a password that it prints
 	@$(SUDO) $(BIN)/barograph ui

@@ -83,13 +83,15 @@ class LostTasks:
 
 @dataclass(frozen=True)
 class TupleCounts:
-    """Whole seconds, oldest first; columns of equal length; None where nothing was measured."""
+    """Tuples a second, a row each `step_s` seconds, oldest first; columns of equal length; None where nothing was
+    measured."""
 
-    t: tuple[int, ...] = ()
+    t: tuple[int, ...] = ()  # ends of rows
     sinks: tuple[float | None, ...] = ()
     spouts: tuple[float | None, ...] = ()
     due: tuple[float | None, ...] = ()
     queues: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # waiting tuples by component
+    step_s: int = 1
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,7 @@ class ServiceState:
     window_fault: str = ""  # why rates are no ground for a decision; an older service does not say
     topologies: tuple[TopologyStatus, ...] = ()  # all that there were in the run, oldest first
     machine_requests: tuple[PolicyRequest, ...] = ()  # oldest first
+    sample_s: int = 1  # how often workers write; an older service does not say
 
     def open_request(self) -> PolicyRequest | None:
         """The machine request that is under way, whether or not it is ready."""
@@ -143,7 +146,7 @@ class ServiceState:
 
 def read_state(data: Mapping[str, Any]) -> ServiceState:
     """From the contract's JSON. Raises KeyError, TypeError or ValueError where it is not that."""
-    pending = data["pending_event"]
+    pending, sample_s = data["pending_event"], int(data.get("sample_s", 1))
     shown = _topologies(data)
     running = [topology for topology in shown if topology["running"]]
     return ServiceState(
@@ -172,8 +175,9 @@ def read_state(data: Mapping[str, Any]) -> ServiceState:
             for each in topology.get("lost_tasks", ())
         ),
         window_fault=next((fault for topology in running if (fault := topology.get("window_fault"))), ""),
-        topologies=tuple(_topology(each) for each in shown),
+        topologies=tuple(_topology(each, sample_s) for each in shown),
         machine_requests=tuple(policy_request(each) for each in data.get("machine_requests", ())),
+        sample_s=sample_s,
     )
 
 
@@ -187,10 +191,10 @@ def _topologies(data: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return [{**data, "running": True}] if shown is None else shown
 
 
-def _topology(shown: Mapping[str, Any]) -> TopologyStatus:
+def _topology(shown: Mapping[str, Any], sample_s: int) -> TopologyStatus:
     return TopologyStatus(
         name=shown.get("name", ""),
-        series=_series(shown["series"]),
+        series=_series(shown["series"], sample_s),
         running=bool(shown["running"]),
         rebalancing=bool(shown.get("rebalancing")),
         tasks_placed=int(shown["tasks_placed"]),
@@ -199,13 +203,14 @@ def _topology(shown: Mapping[str, Any]) -> TopologyStatus:
     )
 
 
-def _series(columns: Mapping[str, Any]) -> TupleCounts:
+def _series(columns: Mapping[str, Any], step_s: int) -> TupleCounts:
     return TupleCounts(
         t=tuple(columns["t"]),
         sinks=tuple(columns["sinks"]),
         spouts=tuple(columns["spouts"]),
         due=tuple(columns["due"]),
         queues={component: tuple(waiting) for component, waiting in columns["queues"].items()},
+        step_s=step_s,
     )
 
 
@@ -227,13 +232,13 @@ def _decision(data: Mapping[str, Any]) -> ServiceDecision:
 
 
 def first_tuple_s(series: TupleCounts) -> int | None:
-    """The first second in which a sink executed something."""
+    """The end of the first row in which a sink executed something."""
     return next((t for t, sinks in zip(series.t, series.sinks, strict=True) if sinks), None)
 
 
 def counts_since(series: TupleCounts, begin_s: float) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
-    """Seconds and sink counts from `begin_s` on; a second that began earlier is left out."""
-    pairs = [(t, n) for t, n in zip(series.t, series.sinks, strict=True) if t >= begin_s]
+    """Ends and sink rates of rows from `begin_s` on; one with a second that ended earlier is left out."""
+    pairs = [(t, n) for t, n in zip(series.t, series.sinks, strict=True) if t - series.step_s + 1 >= begin_s]
     return tuple(t for t, _ in pairs), tuple(n for _, n in pairs)
 
 
@@ -241,7 +246,8 @@ def throughput_now(state: ServiceState, seconds: int = 5) -> dict[str, float]:
     """Mean tuples/s at the sinks of each topology that runs, by name, over its newest seconds; none before these."""
     means = {}
     for topology in state.topologies:
-        newest = [n for n in topology.series.sinks[-seconds:] if n is not None]
+        rows = max(1, seconds // topology.series.step_s)
+        newest = [n for n in topology.series.sinks[-rows:] if n is not None]
         if newest and topology.running:
             means[topology.name] = sum(newest) / len(newest)
     return means

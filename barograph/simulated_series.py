@@ -114,7 +114,8 @@ def _context(series: Series, real: RunPaths, seed: int) -> SeriesContext:
     clock = SimulatedClock()
     folder = series.folder / CLUSTER
     cluster = SimulatedCluster(series.experiment, testbed, clock, folder, supervisor_ids=supervisor_ids(real))
-    return SeriesContext(series.experiment, cluster, cluster, clock, _Silence(), steady_test)
+    look_s = testbed.options.look_s
+    return SeriesContext(series.experiment, cluster, cluster, clock, _Silence(), steady_test, look_s=look_s)
 
 
 def supervisor_ids(real: RunPaths) -> dict[str, str]:

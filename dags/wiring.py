@@ -19,6 +19,7 @@ from airflow.sdk import RetryDecision as Decision
 
 from barograph.errors import ExperimentError, blame_of, message_of
 from barograph.plan.durations import step_limit
+from barograph.plan.events.kind import LONGEST_S
 from barograph.plan.experiment import CHANGEABLE, DURATION_NAMES, Experiment
 from barograph.web import RESULT_KEY
 from dags.waiting import waiting_task
@@ -163,7 +164,7 @@ DURATION_LABELS = {
 def _duration_param(name: str, default: float) -> Param:
     title, description = DURATION_LABELS[name]
     return Param(
-        default, type="number", exclusiveMinimum=0, maximum=86_400, title=title, description=description,
+        default, type="number", exclusiveMinimum=0, maximum=LONGEST_S, title=title, description=description,
         section=DURATIONS_SECTION,
     )  # fmt: skip
 

@@ -2,7 +2,7 @@
 many as are asked for, and nothing is installed on this box."""
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -17,7 +17,10 @@ class SimulatedOptions(Options):
 
     seed: Annotated[int, Field(ge=0, description="of what is random in a world, beside the run's own")] = 0
     step_s: Annotated[float, Field(gt=0, le=60, description="the longest step of simulated time")] = 1.0
-    sample_s: Annotated[int, Field(ge=1, le=5, description="how often workers and machines write, in seconds")] = 1
+    sample_s: Annotated[
+        Literal[1, 2, 5, 10],  # samples.SAMPLE_LENGTHS_S
+        Field(description="how often workers and machines write, in seconds; whole parts of the analysis' windows"),
+    ] = 1
     look_s: Annotated[float, Field(ge=1, le=60, description="how often the harness looks at the run")] = 1.0
     round_s: Annotated[float, Field(ge=1, le=30, description="between two scheduling rounds of Nimbus")] = 2.0
     boot_s: Annotated[float, Field(ge=0, le=3600, description="how long a machine boots that joins at its event")] = (

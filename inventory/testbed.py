@@ -3,7 +3,7 @@
 A testbed's options are the experiment's `testbed.options.<testbed>`, validated into a model of the testbed's own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar, runtime_checkable
 
@@ -221,12 +221,22 @@ def read_options(model: type[OptionsModel], testbed: str, options: Mapping[str, 
         raise ConfigurationError(wrong) from error
 
 
+ONLY_SIMULATED = {
+    "sample_s": "workers and probes on machines write once a second, only those of the simulated testbed more rarely"
+}
+
+
 def refuse_options(testbed: str, options: Mapping[str, object] | None) -> None:
     """For a testbed that has none."""
     if options:
         raise ConfigurationError(
-            f"testbed.options.{testbed} has {', '.join(options)}; {testbed} has no options; remove"
+            f"testbed.options.{testbed} has {', '.join(options)}; {testbed} has no options; remove{_why(options)}"
         )
+
+
+def _why(options: Iterable[str]) -> str:
+    """What there is to say of options that another testbed has."""
+    return "".join(f"; {ONLY_SIMULATED[name]}" for name in options if name in ONLY_SIMULATED)
 
 
 def _option_error(model: type[Options], testbed: str, detail: Mapping[str, object]) -> str:
@@ -235,7 +245,7 @@ def _option_error(model: type[Options], testbed: str, detail: Mapping[str, objec
     field = ".".join(str(part) for part in ("testbed.options", testbed, *place))
     known = ", ".join(model.model_fields)
     if detail["type"] == "extra_forbidden":
-        return f"{field} is not known; known are {known}"
+        return f"{field} is not known; known are {known}{_why([str(place[-1])])}"
     if detail["type"] == "missing":
         about = model.model_fields[str(place[0])].description if len(place) == 1 else None
         return f"{field} is missing" + (f": {about}" if about else "")

@@ -46,6 +46,10 @@ class DecisionStatus:
         """Nimbus carries it out after its wait at the earliest."""
         return EXPIRY_S + self.waits * self.decision.wait_s
 
+    def was_over(self, t: float) -> bool:
+        """Whether everything about it was said before that time."""
+        return not self.waiting and self.outcome_t is not None and self.outcome_t < t
+
     def json(self) -> dict[str, Any]:
         """As it stands in the service's state."""
         return {

@@ -4,6 +4,9 @@ Everything is counted in one window and divided by its one length, so that an ed
 The window ends where the lines of every worker have arrived, the slowest one's too. It begins `window_s` before that,
 or where the last worker began or spoke again after a silence: what a window measures is the work of all workers.
 Pure: time comes in with the lines. Lines are the contract's (docs/contracts.md, "The worker line").
+
+`sample_s` is how long a line is as a rule, in whole seconds: 1 on machines, more where a long run is simulated. What is
+late, or missing, follows from it (`limit_for`), and the series has a row for each `sample_s`.
 """
 
 from __future__ import annotations
@@ -20,17 +23,24 @@ from scheduler_plugins.line_sums import CountedLine, LineSums, counted
 
 LONGEST_LINE_S = 3600.0
 AHEAD_S = 60.0  # a line from further ahead is of a clock set wrong; it would stay, as old lines go by newer ones' time
-SERIES_LENGTH_S = 900  # of the throughput series
+SERIES_LENGTH_S = 900  # of the throughput series; nobody reads further back, however long a run is
 INCOMPLETE_S = 4  # workers post every other second, so the newest seconds are not whole yet
+SAMPLE_LENGTHS_S = (1, 2, 5, 10)  # whole parts of the analysis' windows, which are as long as the longest
 
 Line = Mapping[str, Any]
 _QUEUE = "queue of "
 
+# Of lines of a second; `limit_for` says what they are for longer ones.
 FRESH_S = 10.0  # a worker whose newest line is older is silent; the harness sends no scale request then
 SILENT_MACHINE_S = 15.0  # a probe posts every 5 s
 GAP_S = 5.0  # may be missing of a worker in a window, as one or two lost posts: more is a silence
 WINDOW_S = 60.0  # the longest window of rates, unless a policy's `window_s` says another
 FEWEST_SHARE = 0.5  # of that, or of a shorter one: rates of less work are no ground for a decision
+
+
+def limit_for(sample_s: float, of_a_second_s: float) -> float:
+    """What a limit on silence is where a line is `sample_s` long: a line comes as much later as it is longer."""
+    return of_a_second_s + max(0.0, sample_s - 1.0)
 
 
 @dataclass(frozen=True)
@@ -89,13 +99,15 @@ class WindowCounts:
 
 @dataclass
 class Samples:
-    """Worker lines of the last `window_s` seconds and whole-run series by second, of one topology."""
+    """Worker lines of the last `window_s` seconds and a series of the last `SERIES_LENGTH_S`, of one topology."""
 
     topology_id: str
     window_s: float = WINDOW_S
+    sample_s: int = 1
     _begin_s: float | None = None  # of the first line
     _lines: dict[str, deque[CountedLine]] = field(default_factory=lambda: defaultdict(deque))  # by slot
     _newest: dict[int, TaskState] = field(default_factory=dict)  # by task, wherever it is
+    # Per second, by the end of a row, a multiple of `sample_s`.
     _series: dict[int, dict[str, float]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(float)))
     _processes: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))  # by slot
     _spouts: dict[int, set[tuple[str, int]]] = field(default_factory=lambda: defaultdict(set))  # slots, processes of it
@@ -121,10 +133,14 @@ class Samples:
         self._count_gaps(line)
         self.emissions.add(line)
         self._begin_s = read.begin_s if self._begin_s is None else min(self._begin_s, read.begin_s)
-        lines, oldest_s = self._lines[slot], now - self.window_s - FRESH_S
+        lines, oldest_s = self._lines[slot], now - self.window_s - self._fresh_s
         lines.append(read)
         while lines and lines[0].t_s <= oldest_s:
             lines.popleft()
+
+    @property
+    def _fresh_s(self) -> float:
+        return limit_for(self.sample_s, FRESH_S)
 
     def _note_state(self, line: Line, t: float) -> None:
         tasks, spouts = line.get("tasks") or {}, line.get("spouts") or {}
@@ -156,13 +172,22 @@ class Samples:
             "due": sum(n or 0 for n in spouts.get("due", ())),
         }
         last, length, queues = int(line["t"]), max(1, round(line["dt_s"])), _waiting(tasks, spouts)
-        for second in range(last - length + 1, last + 1):
-            row = self._series[second]
+        for end, seconds in self._row_seconds(last, length):
+            row, share = self._series[end], seconds / self.sample_s
             for name, n in counts.items():
-                row[name] += n / length
+                row[name] += n / length * share
             for component, waiting in queues:
-                row[_QUEUE + component] += waiting
+                row[_QUEUE + component] += waiting * share
         self._shorten_series()
+
+    def _row_seconds(self, last: int, length: int) -> Iterator[tuple[int, int]]:
+        """Ends of the rows that hold these whole seconds, `length` of them up to `last`, and how many each holds."""
+        first = last - length + 1
+        end = -(-first // self.sample_s) * self.sample_s
+        while first <= last:
+            until = min(last, end)
+            yield end, until - first + 1
+            first, end = until + 1, end + self.sample_s
 
     def _count_gaps(self, line: Line) -> None:
         """What fell due while a spout had no process counts evenly in the seconds of that time."""
@@ -170,12 +195,12 @@ class Samples:
         for from_s, until_s, due in zip(*(gaps.get(k, ()) for k in ("from_s", "until_s", "due")), strict=True):
             if due is not None:
                 last, length = int(until_s), max(1, round(until_s - from_s))
-                for second in range(last - min(length, SERIES_LENGTH_S) + 1, last + 1):
-                    self._series[second]["due"] += due / length
+                for end, seconds in self._row_seconds(last, min(length, SERIES_LENGTH_S)):
+                    self._series[end]["due"] += due / length * seconds / self.sample_s
         self._shorten_series()
 
     def _shorten_series(self) -> None:
-        while len(self._series) > SERIES_LENGTH_S:
+        while len(self._series) > SERIES_LENGTH_S // self.sample_s:
             del self._series[min(self._series)]
 
     def join_slot(self, slot: str, now: float) -> None:
@@ -194,14 +219,14 @@ class Samples:
         return None if t is None or t < self._joined_s.get(slot, t) else t
 
     def reporting(self, now: float) -> int:
-        return sum(1 for lines in self._lines.values() if lines and now - lines[-1].t_s < FRESH_S)
+        return sum(1 for lines in self._lines.values() if lines and now - lines[-1].t_s < self._fresh_s)
 
     def series(self, now: float) -> dict[str, Any]:
-        """Whole seconds, oldest first, without the last ones: tuples at sinks, at spouts, due at spouts; and waiting
-        tuples by component."""
-        last = int(now) - INCOMPLETE_S
+        """Rows of `sample_s` by their ends, oldest first, without those that are not whole yet: tuples a second at
+        sinks, at spouts, due at spouts; and waiting tuples by component."""
+        last = (int(now) - INCOMPLETE_S) // self.sample_s * self.sample_s
         first = min(self._series, default=last + 1)
-        seconds = range(max(first, last - SERIES_LENGTH_S), last + 1)
+        seconds = range(max(first, last - SERIES_LENGTH_S), last + 1, self.sample_s)
         rows = [self._series.get(second, {}) for second in seconds]
         columns = {key: [row.get(key, 0.0) for row in rows] for key in ("sinks", "spouts", "due")}
         waiting = sorted({key for row in rows for key in row if key.startswith(_QUEUE)})
@@ -211,13 +236,14 @@ class Samples:
     def window(self, now: float, slots: Collection[str]) -> Window:
         """What rates are taken over while the topology is in these slots."""
         newest = {slot: max((line.t_s for line in self._lines.get(slot, ())), default=None) for slot in slots}
-        late = {slot: t for slot, t in newest.items() if t is None or t < now - FRESH_S}
+        late = {slot: t for slot, t in newest.items() if t is None or t < now - self._fresh_s}
         until = min([float(int(now) - INCOMPLETE_S), *(t for t in newest.values() if t and not late)])
         earliest = until - self.window_s if self._begin_s is None else max(until - self.window_s, self._begin_s)
         fault = "" if slots else "nothing is placed"
         for slot, t in late.items():
             fault = f"{slot} has not reported " + ("yet" if t is None else f"for {now - t:.0f} s")
-        begins = {slot: _last_begin(self._lines[slot], until) for slot in slots if slot not in late}
+        gap_s = limit_for(self.sample_s, GAP_S)
+        begins = {slot: _last_begin(self._lines[slot], until, gap_s) for slot in slots if slot not in late}
         latest = max(begins, key=begins.__getitem__, default="")
         since = max(earliest, begins.get(latest, earliest))
         needed = FEWEST_SHARE * min(self.window_s, WINDOW_S)
@@ -232,7 +258,7 @@ class Samples:
         by_group: dict[str, dict[Any, float]] = defaultdict(dict)
         for (group, *names), n in sums.items():
             by_group[group][tuple(names)] = n
-        oldest_s = max((state.t_s for state in self._newest.values()), default=0.0) - self.window_s - FRESH_S
+        oldest_s = max((state.t_s for state in self._newest.values()), default=0.0) - self.window_s - self._fresh_s
         tasks = {
             task: _task_sums(task, state, by_group) for task, state in self._newest.items() if state.t_s > oldest_s
         }
@@ -255,6 +281,7 @@ class MachineSamples:
 
     window_s: float = WINDOW_S
     cores: dict[str, float] = field(default_factory=dict)  # that a machine may use, as its newest line says
+    sample_s: int = 1
     _lines: dict[str, deque[Line]] = field(default_factory=lambda: defaultdict(deque))
 
     def add(self, line: Line) -> None:
@@ -268,7 +295,7 @@ class MachineSamples:
 
     def cpu_load(self, machine: str, now: float) -> float | None:
         """Cores in use, mean over the window; None of a machine that has been silent for a while."""
-        known, newest_s = self._lines.get(machine, ()), now - SILENT_MACHINE_S
+        known, newest_s = self._lines.get(machine, ()), now - limit_for(self.sample_s, SILENT_MACHINE_S)
         if not any(line["t"] >= newest_s for line in known):
             return None
         lines = [line for line in known if line.get("cpu_cores") is not None and line["t"] > now - self.window_s]
@@ -306,13 +333,13 @@ def _task_sums(task: int, state: TaskState, sums: Mapping[str, Mapping[Any, floa
     )
 
 
-def _last_begin(lines: Iterable[CountedLine], until: float) -> float:
-    """Since when one process has reported up to `until`, with at most GAP_S missing in all."""
+def _last_begin(lines: Iterable[CountedLine], until: float, gap_s: float) -> float:
+    """Since when one process has reported up to `until`, with at most `gap_s` missing in all."""
     begin, missing, pid = until, 0.0, None
     for line in sorted(lines, key=lambda line: line.begin_s, reverse=True):
         if line.begin_s < until:
             missing += max(0.0, begin - line.t_s)
-            if missing > GAP_S or pid not in (None, line.pid):
+            if missing > gap_s or pid not in (None, line.pid):
                 break
             begin, pid = line.begin_s, line.pid
     return begin

@@ -50,7 +50,7 @@ from scheduler_plugins.model import (
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
 from scheduler_plugins.refusal import refusal, restarting_slots
 from scheduler_plugins.samples import AHEAD_S, WINDOW_S, MachineSamples
-from scheduler_plugins.topology_state import TopologyState
+from scheduler_plugins.topology_state import SHOWN_S, TopologyState
 
 PostedLine = str | Mapping[str, Any]  # JSON, or what it says
 ANEW_S = 15.0  # no round for so long: Nimbus has ended, and one that takes over has its 60 s anew
@@ -190,10 +190,14 @@ def _moves(topology: Topology, decision: Decision) -> bool:
 
 @dataclass
 class ServiceState:
-    """Holds the run's policy, memory, topologies and pending event. Not thread-safe: the service serialises calls."""
+    """Holds the run's policy, memory, topologies and pending event. Not thread-safe: the service serialises calls.
+
+    `sample_s`: how often the cluster's workers and machines write, in whole seconds (samples.SAMPLE_LENGTHS_S).
+    """
 
     log_dir: Path
     clock: Callable[[], float] = time.time
+    sample_s: int = 1
     run_id: str = ""
     policy_name: str = "even"
     policy: Policy = field(default_factory=lambda: bind("even", {}))
@@ -238,7 +242,7 @@ class ServiceState:
         self.run_id, self.policy_name, self.policy = str(body["run_id"]), str(body["policy"]), policy
         self.memory, self.topologies, self._window_s = {}, {}, _window_s(body)
         known = {name: cores for name, cores in self.machine_samples.cores.items() if name in self._machines}
-        self.machine_samples = MachineSamples(self._window_s, known)
+        self.machine_samples = MachineSamples(self._window_s, known, self.sample_s)
         self.event, self.held, self.decisions = None, None, DecisionTracker()
         self.policy_error, self.damaged_lines, self._final_error = None, 0, None
         self._machines, self._released, self._events_seen = (), frozenset(), set()
@@ -414,7 +418,7 @@ class ServiceState:
         now, shown = self.clock(), {topology["id"]: topology for topology in request["topologies"]}
         for topology_id, topology in shown.items():
             if topology_id not in self.topologies:
-                first = TopologyState.first(topology, self._window_s, self._machines)
+                first = TopologyState.first(topology, self._window_s, self._machines, self.sample_s)
                 self.topologies[topology_id] = first
             self.topologies[topology_id].record(topology, now)
         for topology_id in self.topologies.keys() - shown.keys():
@@ -570,11 +574,12 @@ class ServiceState:
         return {
             "run_id": self.run_id,
             "t": now,
+            "sample_s": self.sample_s,
             "policy": self.policy_name,
             "machines": list(self._machines),
             "topologies": [topology.json(now) for topology in self.topologies.values()],
             "pending_event": self.event.event_id if self.event else None,
-            "decisions": [status.json() for status in self.decisions.statuses],
+            "decisions": [each.json() for each in self.decisions.statuses if not each.was_over(now - SHOWN_S)],
             "machine_requests": self.requests.json(self._is_ready),
             "held": self.held,
             "input_rate_factor": self.input_rate_factor,

@@ -8,6 +8,8 @@ from typing import Any
 
 from scheduler_plugins.samples import Samples
 
+SHOWN_S = 3600.0  # of what is over and grows with the run: the harness looks every minute, and has it on record then
+
 
 @dataclass
 class TopologyState:
@@ -27,9 +29,11 @@ class TopologyState:
     _placement: Mapping[str, str] = field(default_factory=dict)  # task → slot, in the round before
 
     @classmethod
-    def first(cls, topology: Mapping[str, Any], window_s: float, machines: tuple[str, ...]) -> TopologyState:
+    def first(
+        cls, topology: Mapping[str, Any], window_s: float, machines: tuple[str, ...], sample_s: int = 1
+    ) -> TopologyState:
         """Of a topology of a request that has not been seen before; `machines`: those alive."""
-        samples = Samples(topology["id"], window_s, sinks=_sink_names(topology))
+        samples = Samples(topology["id"], window_s, sample_s, sinks=_sink_names(topology))
         return cls(topology["id"], topology["name"], samples, machines)
 
     def record(self, topology: Mapping[str, Any], now: float) -> None:
@@ -56,7 +60,7 @@ class TopologyState:
 
     def json(self, now: float) -> dict[str, Any]:
         """As it stands in the service's state (docs/contracts.md, "State")."""
-        samples = self.samples
+        samples, since_s = self.samples, now - SHOWN_S
         return {
             "id": self.topology_id,
             "name": self.name,
@@ -69,8 +73,8 @@ class TopologyState:
             "samples_age_s": samples.age_s(now, self.slots),
             "window_fault": samples.window(now, self.slots).fault,
             "workers_reporting": samples.reporting(now),
-            "worker_restarts": samples.restarts,
-            "lost_tasks": self.lost,
+            "worker_restarts": [each for each in samples.restarts if each["t"] > since_s],
+            "lost_tasks": [each for each in self.lost if each["t"] > since_s],
             "series": samples.series(now),
         }
 

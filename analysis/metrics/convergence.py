@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from analysis.metrics.steadiness import DRAIN_SPAN_S, WINDOW_S, Steadiness, drain_reason, drain_windows, is_steady
 from analysis.record.event_timeline import WHOLE_RUN
@@ -21,6 +22,7 @@ from analysis.record.small_tables import by_run
 
 CROSSINGS = 2
 SP_DEVIATION = 0.05
+ROUNDING = 1e-11  # of sums of squares
 SCRIPT_WINDOWS = 6  # of the window that slides, and of the late one
 SCRIPT_DEVIATION = 0.05
 
@@ -68,17 +70,47 @@ def sp(windows: Windows, after: PostScale) -> Convergence:
     """SP IV-D: the throughput oscillates twice above and twice below the post-scale mean, within a deviation of 5 %.
 
     Read literally: the end of the first window at which some stretch of windows up to it has two excursions above and
-    two below the mean and a standard deviation of at most 5 % of the mean.
+    two below the mean and a standard deviation of at most 5 % of the mean. A run of neighbours on one side is one
+    excursion, so those two and two are three changes of side; no window of the stretch is at zero.
     """
-    rates = np.asarray(windows.rates, dtype=np.float64)
-    for end in range(2 * CROSSINGS, len(rates) + 1):
-        for start in range(end - 2 * CROSSINGS, -1, -1):
-            if rates[start] <= 0.0:
-                break
-            stretch = rates[start:end]
-            if _oscillates(stretch.tolist(), after.mean) and stretch.std() <= SP_DEVIATION * after.mean:
-                return Convergence(windows.starts_s[end - 1] + windows.width_s, windows.horizon_s)
+    rates, mean = np.asarray(windows.rates, dtype=np.float64), after.mean
+    sums = _PrefixSums.of(rates - mean)
+    first, before, changes = 0, -1, list[int]()  # of the stretch without a window at zero that goes on
+    for place, rate in enumerate(windows.rates):
+        if rate <= 0.0:
+            first, before, changes = place + 1, -1, []
+            continue
+        if rate != mean:
+            if before >= first and (rate > mean) != (windows.rates[before] > mean):
+                changes.append(before)
+            before = place
+        if len(changes) < 2 * CROSSINGS - 1:
+            continue
+        latest = changes[1 - 2 * CROSSINGS]  # a stretch that begins later has fewer excursions
+        if sums.is_narrow(rates, first, latest, place + 1, SP_DEVIATION * mean):
+            return Convergence(windows.starts_s[place] + windows.width_s, windows.horizon_s)
     return Convergence(None, windows.horizon_s)
+
+
+@dataclass(frozen=True)
+class _PrefixSums:
+    """Of a series and of its squares: a run of days has some ten thousand windows, and as many stretches for each."""
+
+    values: npt.NDArray[np.float64]
+    squares: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, series: npt.NDArray[np.float64]) -> "_PrefixSums":
+        return cls(*(np.concatenate([[0.0], np.cumsum(each)]) for each in (series, series**2)))
+
+    def is_narrow(self, series: npt.NDArray[np.float64], first: int, latest: int, end: int, deviation: float) -> bool:
+        """Whether a stretch up to `end` that begins from `first` to `latest` has that standard deviation at most."""
+        begins = np.arange(first, latest + 1)
+        number = end - begins
+        mean = (self.values[end] - self.values[begins]) / number
+        variance = (self.squares[end] - self.squares[begins]) / number - mean**2
+        near = begins[variance <= deviation**2 + ROUNDING * self.squares[end]]
+        return any(float(series[begin:end].std()) <= deviation for begin in near[::-1].tolist())
 
 
 def st(windows: Windows, after: PostScale) -> Convergence:
@@ -111,13 +143,6 @@ def script(windows: Windows, _after: PostScale) -> Convergence | None:
         if late > 0.0 and abs(mean - late) <= SCRIPT_DEVIATION * late:
             return Convergence(start_s, starts[-1])
     return Convergence(None, starts[-1])
-
-
-def _oscillates(rates: Sequence[float], mean: float) -> bool:
-    """Two excursions above and two below; a run of neighbours on one side is one excursion."""
-    sides = [rate > mean for rate in rates if rate != mean]
-    turns = [side for i, side in enumerate(sides) if i == 0 or side != sides[i - 1]]
-    return turns.count(True) >= CROSSINGS and turns.count(False) >= CROSSINGS
 
 
 DEFINITIONS: dict[str, Callable[[Windows, PostScale], Convergence | None]] = {"sp": sp, "st": st, "script": script}

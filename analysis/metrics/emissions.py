@@ -6,7 +6,7 @@ While a spout has no process nobody counts what falls due; the process that goes
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from analysis.metrics.line_seconds import in_phases
+from analysis.metrics.line_seconds import in_phases, usual_line_s
 from scheduler_plugins.samples import FRESH_S
 
 LONGEST_S = 86_400  # a longer gap is spread over so many slots
@@ -49,11 +49,12 @@ def gap_seconds(gaps: DataFrame, spouts: DataFrame, ends: DataFrame) -> DataFram
 
 
 def _never_again(lines: DataFrame, ends: DataFrame) -> DataFrame:
-    """A gap of unknown size, to the end of the run, of every task whose last line is long before that."""
-    last = lines.groupBy("run_id", "task").agg(f.max("t_s").alias("from_s"))
+    """A gap of unknown size, to the end of the run, of every task whose last line is long before that, for lines of
+    that length."""
+    last = lines.groupBy("run_id", "task").agg(f.max("t_s").alias("from_s"), usual_line_s().alias("line_s"))
     return (
         last.join(f.broadcast(ends.select("run_id", f.col("last_s").alias("until_s"))), "run_id", how="inner")
-        .where(f.col("until_s") - f.col("from_s") > FRESH_S)
+        .where(f.col("until_s") - f.col("from_s") > FRESH_S + f.col("line_s") - 1)
         .select("run_id", "task", f.col("until_s").alias("t_s"), "from_s", "until_s",
                 f.lit(None).cast("bigint").alias("due"))
     )  # fmt: skip

@@ -1,4 +1,5 @@
-"""A line of several seconds, of a sampler that was throttled, counts evenly in each of them: in windows and in phases.
+"""A line of several seconds counts evenly in each of them: in windows and in phases. A sampler that was throttled wrote
+it, or the run was simulated with such lines (`sample_s`).
 
 The live series has the same rule (scheduler_plugins.samples). A second belongs to the window, or to the side of a zero,
 that holds its middle; a line of at most a second and a half is one. Tuples stay whole and add up to those of the line.
@@ -12,10 +13,22 @@ from pyspark.sql import functions as f
 from analysis.metrics.steadiness import WINDOW_S
 
 WHOLE_TYPES = ("int", "bigint")
+SEVERAL_S = 1.5  # what is no line of a second
 
 
 def line_seconds(dt_s: Column) -> Column:
     return f.greatest(f.lit(1), f.round(dt_s).cast("int"))
+
+
+def first_second_s() -> Column:
+    """When the first of a line's seconds ends: of a process's first line, when it was there."""
+    return f.when(f.col("dt_s") >= SEVERAL_S, f.col("t_s") - f.col("dt_s") + 1.0).otherwise(f.col("t_s"))
+
+
+def usual_line_s() -> Column:
+    """Over lines: how many seconds half of them have at most; rows whose `dt_s` is null do not count. What is late, or
+    silent, follows from it."""
+    return f.median(f.when(f.col("dt_s").isNotNull(), line_seconds(f.col("dt_s"))))
 
 
 def seconds_before(instant: Column) -> Column:
@@ -47,7 +60,11 @@ def parts(samples: DataFrame, counts: Sequence[str]) -> Iterator[Column]:
 
 def in_windows(samples: DataFrame, axes: DataFrame, counts: Sequence[str] = ()) -> DataFrame:
     """Samples with `event_id` and `window_s`, a row an axis and window that the line has seconds in; runs without an
-    axis fall out. `dt_s` and the `counts` are those of its seconds there; every other column is the line's."""
+    axis fall out. `dt_s` and the `counts` are those of its seconds there; every other column is the line's.
+
+    Where `axes` say how far an axis was observed (`first_s`, `last_s`), it has the windows that hold any of that: those
+    of a run of days and of many events would else be there once for each event.
+    """
     half = f.col("dt_s") / line_seconds(f.col("dt_s")) / 2
     begins, ends = (f.col("t_s") - f.col("dt_s") + half - f.col("zero_s"), f.col("t_s") - half - f.col("zero_s"))
     earliest, latest = f.floor(begins / WINDOW_S), f.floor(ends / WINDOW_S)
@@ -56,14 +73,26 @@ def in_windows(samples: DataFrame, axes: DataFrame, counts: Sequence[str] = ()) 
     first = f.when(window == edges[0], 0).otherwise(seconds_before(opens))
     until = f.when(window == edges[1], line_seconds(f.col("dt_s"))).otherwise(seconds_before(opens + WINDOW_S))
     columns = [f.col(f"`{name}`") for name in samples.columns]
-    axis = f.broadcast(axes.select("run_id", "event_id", "zero_s"))
+    axis = f.broadcast(axes.select("run_id", "event_id", "zero_s", *_edges_of(axes)))
+    begin, end = f.greatest("earliest", "from_window"), f.least(f.greatest("earliest", "latest"), "to_window")
     spread = (
         samples.join(axis, "run_id", how="inner")
-        .select(*columns, "event_id", "zero_s", earliest.alias("earliest"), latest.alias("latest"))
-        .select("*", f.explode(f.sequence("earliest", f.greatest("earliest", "latest"))).alias("window"))
+        .select(*columns, "event_id", "zero_s", earliest.alias("earliest"), latest.alias("latest"), *AXIS_EDGES)
+        .select("*", f.explode(f.when(begin <= end, f.sequence(begin, end))).alias("window"))
     )
     bounded = spread.select(*columns, "event_id", "window", first.alias("first"), until.alias("until"))
     return bounded.select(*parts(samples, counts), "event_id", (window * WINDOW_S).cast("double").alias("window_s"))
+
+
+AXIS_EDGES = ("from_window", "to_window")
+
+
+def _edges_of(axes: DataFrame) -> list[Column]:
+    """The first and the last window of each axis; null, which bounds nothing, where nobody says."""
+    nobody = f.lit(None).cast("bigint")
+    since_zero = [f.floor((f.col(name) - f.col("zero_s")) / WINDOW_S) for name in ("first_s", "last_s")]
+    found = since_zero if {"first_s", "last_s"} <= set(axes.columns) else [nobody, nobody]
+    return [column.alias(name) for column, name in zip(found, AXIS_EDGES, strict=True)]
 
 
 def in_phases(samples: DataFrame, spans: DataFrame, counts: Sequence[str]) -> DataFrame:

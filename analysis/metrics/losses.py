@@ -13,14 +13,14 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from analysis.metrics.line_seconds import in_phases, line_seconds, seconds_before
+from analysis.metrics.line_seconds import SEVERAL_S, in_phases, line_seconds, seconds_before
 from analysis.metrics.scale_events import phase_of, within_span
 from analysis.record.small_tables import Row
 
-# A task that has been silent this long at a boundary had no process: what it had queued is gone, not waiting.
+# A task that has been silent this long at a boundary had no process: what it had queued is gone, not waiting. After a
+# line of several seconds the next one comes as much later.
 TASK_SILENCE_S = 5.0
-SEVERAL_S = 1.5  # what is no line of a second
-LINE_S = 1.0  # a count may belong to the line before or after the one that has it; a throttled sampler's are longer
+LINE_S = 1.0  # a count may belong to the line before or after the one that has it; some lines are longer
 Edge = tuple[str, str, str]
 Phase = tuple[str, str]
 EDGE = ("source", "stream", "target")
@@ -125,7 +125,8 @@ def _queue_at(name: str, end: Column) -> Column:
 
 def _queue_of_line(name: str, instant: Column) -> Column:
     whole = f.col(f"{name}_whole")
-    return f.when(whole["t_s"] >= instant - TASK_SILENCE_S, whole["queue"]).otherwise(0)
+    silence_s = TASK_SILENCE_S + f.when(whole["dt_s"] >= SEVERAL_S, whole["dt_s"] - LINE_S).otherwise(0.0)
+    return f.when(whole["t_s"] >= instant - silence_s, whole["queue"]).otherwise(0)
 
 
 def longest_lines(workers: DataFrame, tasks: DataFrame, components: DataFrame, spans: DataFrame) -> DataFrame:

@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
+from analysis.metrics.line_seconds import first_second_s
 from analysis.metrics.scale_events import event_spans, with_phase
 
 
@@ -105,11 +106,15 @@ def restarts(workers: DataFrame, spans: DataFrame) -> DataFrame:
 
 
 def process_starts(workers: DataFrame) -> DataFrame:
-    """Every worker line with `began_again`: whether it is the first of another process; null for a slot's first."""
+    """Every worker line, at the end of its first second (`t_s`), with `began_again`: whether it is the first of another
+    process; null for a slot's first."""
     lines = Window.partitionBy("run_id", "machine", "port").orderBy("t_s")
     again = (f.col("pid") != f.lag("pid").over(lines)) | (f.col("seq") < f.lag("seq").over(lines))
     return workers.select(
-        "run_id", f.concat_ws(":", "machine", "port").alias("slot"), "t_s", again.alias("began_again")
+        "run_id",
+        f.concat_ws(":", "machine", "port").alias("slot"),
+        first_second_s().alias("t_s"),
+        again.alias("began_again"),
     )
 
 
@@ -177,10 +182,10 @@ def new_processes(workers: DataFrame, spans: DataFrame) -> DataFrame:
 
 
 def first_samples(executors: DataFrame, processes: DataFrame, tasks: DataFrame) -> DataFrame:
-    """When each task first had a sample from its worker's new process."""
+    """When each task first had a sample from its worker's new process: the first second of it."""
     due = executors.join(processes, ["run_id", "event_id", "slot"], how="inner")
     return (
-        tasks.select("run_id", "t_s", f.concat_ws(":", "machine", "port").alias("slot"), "task")
+        tasks.select("run_id", first_second_s().alias("t_s"), f.concat_ws(":", "machine", "port").alias("slot"), "task")
         .join(f.broadcast(due), ["run_id", "slot", "task"], how="inner")
         .where(f.col("t_s") >= f.col("begun_s"))
         .groupBy("run_id", "event_id", "task")
@@ -190,8 +195,9 @@ def first_samples(executors: DataFrame, processes: DataFrame, tasks: DataFrame) 
 
 
 def first_sample_of_tasks(tasks: DataFrame) -> DataFrame:
-    """When each task first had a sample."""
-    return tasks.groupBy("run_id", "task").agg(f.min("t_s").alias("first_s")).select("run_id", "task", "first_s")
+    """When each task first had a sample: the first second of it."""
+    first = f.min(first_second_s()).alias("first_s")
+    return tasks.groupBy("run_id", "task").agg(first).select("run_id", "task", "first_s")
 
 
 def time_to_load(events: Sequence[Row], firsts: Iterable[Row], components: Iterable[Row]) -> list[dict[str, Any]]:

@@ -137,8 +137,8 @@ def drain_windows(queues: Mapping[str, Sequence[float]], windows: Sequence[float
     """Which windows, each a third of the span, are fed by a queue, and why: those in the middle of a span that is."""
     found = {}
     for end in range(3, len(windows) + 1):
-        until = {component: waiting[:end] for component, waiting in queues.items()}
-        why = drain_reason(until, windows[:end], DRAIN_SPAN_S / 3)
+        span = {component: waiting[end - 3 : end] for component, waiting in queues.items()}
+        why = drain_reason(span, windows[end - 3 : end], DRAIN_SPAN_S / 3)
         if why:
             found[end - 2] = why
     return found

@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
-from analysis.metrics.line_seconds import in_windows
+from analysis.metrics.line_seconds import in_windows, usual_line_s
 from analysis.metrics.scale_events import event_spans
 from analysis.record.event_timeline import WHOLE_RUN, ZEROS
 from analysis.record.small_tables import by_run
@@ -24,22 +24,26 @@ Row = Mapping[str, Any]
 WINDOW_S = 10
 # Workers' lines end up to a second apart: closer to the edges of a run a window may miss some workers' counts.
 EDGE_S = 1.0
-# Machines that go on reporting this long after the last worker line show that the workers really were silent.
+# Machines that go on reporting this long after the last worker line show that the workers really were silent. Of lines
+# of a second; a longer one comes as much later.
 SILENCE_S = 5.0
 OVERLAP_S = 0.25
 
 
 def observation_times(workers: DataFrame, machines: DataFrame) -> DataFrame:
-    """Per run: the first sample of a worker, the last one, and the last one of a machine's probe."""
-    begun, ended, probed = f.col("t_s") - f.col("dt_s"), f.col("t_s"), f.lit(None).cast("double")
-    both = workers.select("run_id", begun.alias("begun_s"), ended.alias("worker_s"), probed.alias("machine_s"))
-    probes = machines.select("run_id", probed.alias("begun_s"), probed.alias("worker_s"), ended.alias("machine_s"))
+    """Per run: the first sample of a worker, the last one, the last one of a machine's probe, and how long workers'
+    lines are."""
+    begun, ended, none = f.col("t_s") - f.col("dt_s"), f.col("t_s"), f.lit(None).cast("double")
+    both = workers.select("run_id", "dt_s", begun.alias("begun_s"), ended.alias("worker_s"), none.alias("machine_s"))
+    probes = machines.select(
+        "run_id", none.alias("dt_s"), none.alias("begun_s"), none.alias("worker_s"), ended.alias("machine_s")
+    )
     return (
         both.unionByName(probes)
         .groupBy("run_id")
         .agg(f.min("begun_s").alias("first_s"), f.max("worker_s").alias("worker_last_s"),
-             f.max("machine_s").alias("machine_last_s"))
-        .select("run_id", "first_s", "worker_last_s", "machine_last_s")
+             f.max("machine_s").alias("machine_last_s"), usual_line_s().alias("line_s"))
+        .select("run_id", "first_s", "worker_last_s", "machine_last_s", "line_s")
     )  # fmt: skip
 
 
@@ -61,7 +65,7 @@ def _zero(run: Row, events: Sequence[Row], from_s: float, until_s: float) -> dic
     ends += [until_s] if isfinite(until_s) else []
     worker_s, known = run["worker_last_s"], [t for t in (min(ends, default=None), run["machine_last_s"]) if t]
     bound = min(known, default=None)
-    silent = bound is not None and worker_s < bound - SILENCE_S
+    silent = bound is not None and worker_s < bound - SILENCE_S - max(0.0, (run.get("line_s") or 1) - 1)
     return {
         "run_id": run["run_id"],
         "zero_s": min(requests, default=run["first_s"]),

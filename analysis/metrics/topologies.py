@@ -178,9 +178,9 @@ def with_clusters(bounds: Sequence[Row], units: Units) -> list[Row]:
     found = list(bounds)
     for cluster, members in units.clusters.items():
         parts = [of[unit] for unit in members if unit in of]
-        ends = {"first_s": min, "worker_last_s": max, "machine_last_s": max}
+        ends = {"first_s": min, "worker_last_s": max, "machine_last_s": max, "line_s": max}
         found.append({"run_id": cluster} | {
-            name: end((part[name] for part in parts if part[name] is not None), default=None)
+            name: end((part[name] for part in parts if part.get(name) is not None), default=None)
             for name, end in ends.items()
         })  # fmt: skip
     return found

@@ -54,7 +54,8 @@ DT_S = Column(
     "dt_s",
     "double",
     "s",
-    "length of the sampled interval; 1 but for a worker's first and last lines and a throttled sampler's",
+    "length of the sampled interval: 1, but for a worker's first and last lines, a throttled sampler's, and where a "
+    "run was simulated with longer ones",
 )
 WINDOW_S = Column(
     "window_s", "double", "s", "start of a window of 10 s, relative to the event's zero; negative before it"
@@ -190,7 +191,7 @@ _DECLARED = (
                "not measured; older records, whose only offset may be of the collection"),
     )),
     Table("worker_samples",
-          "one row a line of a worker, which is one a second",
+          "one row a line of a worker, one a second unless it was simulated otherwise",
           ("run_id", "machine", "port", "pid", "seq"), (
         RUN_ID, T_S, DT_S, MACHINE, PORT,
         Column("pid", "bigint", "", "process of the worker; another one after a restart"),
@@ -276,7 +277,7 @@ _DECLARED = (
         Column("to", "int", "", "task that was sent to"),
         Column("n", "bigint", "tuples", "sent in the interval"),
     ), "traffic"),
-    Table("machine_samples", "CPU and memory of a machine, one row a second", ("run_id", "machine", "t_s"), (
+    Table("machine_samples", "CPU and memory of a machine, one row a line of its probe", ("run_id", "machine", "t_s"), (
         RUN_ID, T_S, DT_S, MACHINE,
         Column("cpu_cores", "double", "cores", "CPU seconds used per second", "not measured"),
         Column("cpu_quota_cores", "double", "cores", "CPU that it may use", "not known"),
@@ -289,7 +290,7 @@ _DECLARED = (
         Column("memory_limit_bytes", "bigint", "bytes", "memory that it may use", "no limit is known"),
     )),
     Table("network_samples",
-          "bytes of each interface of a machine, one row a second",
+          "bytes of each interface of a machine, one row a line of its probe",
           ("run_id", "machine", "interface", "t_s"), (
         RUN_ID, T_S, DT_S, MACHINE, INTERFACE,
         Column("rx_bytes", "bigint", "bytes", "received in the interval", "not measured"),
@@ -454,7 +455,9 @@ _DECLARED = (
     )),
     Table("downtime", "time at zero throughput after an event", ("run_id", "topology", "event_id"), (
         RUN_ID, TOPOLOGY_NAME, EVENT_ID,
-        Column("downtime_s", "double", "s", "seconds in which no sink executed a tuple, all together"),
+        Column("downtime_s", "double", "s",
+               "seconds in which no sink executed a tuple, all together; of lines of several seconds, those of silent "
+               "lines and between lines"),
         Column("longest_s", "double", "s", "the longest stretch of them"),
         Column("windows_at_zero_s", "double", "s", "the same counted in whole windows of 10 s"),
         Column("lasts", "boolean", "", "whether 10 s or more of them reach the end of the watch: bounds, then"),
@@ -472,8 +475,8 @@ _DECLARED = (
                "what of the difference neither the target's other edges nor the other side of a zero explain; 0 within "
                "the uncertainty"),
         Column("uncertainty", "double", "tuples",
-               "what one line, of a second or of a throttled sampler, moves at the edge's rate: by so much `lost` may "
-               "be wrong", "as difference"),
+               "what one line, of a second or longer, moves at the edge's rate: by so much `lost` may be wrong",
+               "as difference"),
     )),
     Table("juice",
           "share of its input that a topology with a service level in it processed, in the part of each side of an "

@@ -1,11 +1,12 @@
 """A commit's policy service over pipes, on a clock that is told with each call. `barograph.run.code_service` runs it,
 with that commit on PYTHONPATH.
 
-    serve_checkout.py FOLDER
+    serve_checkout.py FOLDER [SAMPLE_S]
 
-The decision log is in FOLDER. Each line of the input is a call, {"t", "method", "path", "body": text, "headers"}, and
-gets a line: {"answer"}, or {"status", "error"} as over HTTP. The commit may be an old one: names that have changed are
-tried in both forms, and what it has not is done without.
+The decision log is in FOLDER; workers write every SAMPLE_S seconds, 1 without it. Each line of the input is a call,
+{"t", "method", "path", "body": text, "headers"}, and gets a line: {"answer"}, or {"status", "error"} as over HTTP. The
+commit may be an old one: names that have changed are tried in both forms, and what it has not is done without, but for
+lines of several seconds, which it would take for late ones.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ AGAIN_S = 0.1
 
 
 class Checkout:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, sample_s: int = 1) -> None:
         from scheduler_plugins import service
 
         try:
@@ -33,7 +34,11 @@ class Checkout:
             ServiceState = importlib.import_module("scheduler_plugins.desk").Desk  # type: ignore[misc]  # a class
         self.now_s = 0.0
         self._calls = service.CALLS
-        self._state = ServiceState(folder, clock=lambda: self.now_s)
+        knows = "sample_s" in inspect.signature(ServiceState).parameters
+        lines: dict[str, Any] = {"sample_s": sample_s} if knows else {}
+        if sample_s != 1 and not knows:
+            sys.exit(f"sample_s is {sample_s}; the policy service of this commit knows only lines of a second, give 1")
+        self._state = ServiceState(folder, clock=lambda: self.now_s, **lines)
         timed = getattr(service, "TimedDecisions", None)
         self._decisions: Any = None if timed is None else timed()
 
@@ -65,13 +70,13 @@ class Checkout:
         return self._state.end_round(round, outcome)
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, sample_s: int = 1) -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a policy prints is no answer
-    checkout = Checkout(folder)
+    checkout = Checkout(folder, sample_s)
     for line in sys.stdin:
         print(json.dumps(checkout.answer(json.loads(line))), file=answers, flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:]))

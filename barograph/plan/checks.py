@@ -20,13 +20,15 @@ from inventory import TESTBEDS, machines
 from inventory.leases import registry
 from inventory.machines import MachineRequest
 from inventory.testbed import Place, SupportsDisturbances, SupportsFaults, SupportsGiveBack, SupportsGrow, Testbed
+from scheduler_plugins.samples import FRESH_S
 
 if TYPE_CHECKING:
     from topologies.catalogue import Topology
 
 log = logging.getLogger(__name__)
 WINDOW_SETTING = "barograph.window.s"  # of a topology: how often its workers post
-MOST_WINDOW_S = 2.0
+MOST_WINDOW_S = 2.0  # with a course of rates: workers hear of it as they post
+MOST_AGE_WINDOW_S = FRESH_S / 2  # with a decision: one post may be late before its samples are too old
 
 
 def testbed_of(choice: TestbedChoice) -> Testbed:
@@ -59,7 +61,7 @@ def check(experiment: Experiment) -> None:
     """Raises ExperimentError with every complaint, or the testbed's own error where machines do not fit."""
     complaints = [
         complaint
-        for test in (_topology, _policies, _isolation, _claims, _slots, _faults, _booting, _courses, _simulated)
+        for test in (_topology, _policies, _isolation, _claims, _slots, _faults, _booting, _courses, _posts, _simulated)
         for complaint in test(experiment)
     ]
     if complaints:
@@ -257,13 +259,29 @@ def _courses(experiment: Experiment) -> Sequence[str]:
         if event.source is not None and event.source not in spouts:
             known = ", ".join(sorted(spouts))
             said.append(f"events.{place}.source is {event.source!r}; the topology has the spouts {known}")
-    for variant, topology in chosen:
-        window_s = topology.overrides.get("config", {}).get(WINDOW_SETTING, 0)
-        if isinstance(window_s, int | float) and window_s > MOST_WINDOW_S:
-            said.append(
-                f"variants.{variant.name}: {WINDOW_SETTING} is {window_s:g}; allowed with a course of rates: at most"
-                f" {MOST_WINDOW_S:g}, for workers hear of it as they post"
-            )
+    why = "with a course of rates", "workers hear of it as they post"
+    return [*said, *_seldom_posts(experiment, MOST_WINDOW_S, *why)]
+
+
+def _posts(experiment: Experiment) -> Sequence[str]:
+    """Of workers that post too seldom the newest samples are too old for any decision."""
+    from barograph.plan.simulation import is_simulated
+
+    asks = any(event.asks_policy or event.is_hold for event in experiment.events)
+    if not asks or is_simulated(experiment) or _topology(experiment):  # simulated lines arrive as they are written
+        return []
+    why = "where a policy decides", f"samples of more than {FRESH_S:g} s are no ground for that"
+    return _seldom_posts(experiment, MOST_AGE_WINDOW_S, *why)
+
+
+def _seldom_posts(experiment: Experiment, most_s: float, when: str, why: str) -> Sequence[str]:
+    said = []
+    for variant in experiment.variants:
+        for topology in experiment.topologies_of(variant):
+            window_s = topology.overrides.get("config", {}).get(WINDOW_SETTING, 0)
+            if isinstance(window_s, int | float) and window_s > most_s:
+                allowed = f"allowed {when}: at most {most_s:g}, for {why}"
+                said.append(f"variants.{variant.name}: {WINDOW_SETTING} is {window_s:g}; {allowed}")
     return said
 
 

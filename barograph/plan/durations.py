@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from analysis.record.simulated import SIMULATED
-from barograph.plan.events.kind import DRAIN_S, GIVE_BACK_S, REGISTER_S, SCALE_ATTEMPTS
+from barograph.plan.events.kind import DRAIN_S, GIVE_BACK_S, LONGEST_S, REGISTER_S, SCALE_ATTEMPTS
 from barograph.plan.experiment import Experiment
 from playbooks.runner import LIMITS_S as PLAYS_S
 
@@ -23,7 +23,7 @@ LONGEST_OPENING_S = 600.0 + PLAYS_S["deploy"]  # machines, packages and Storm on
 LONGEST_CLOSING_S = GIVE_BACK_S  # the machines are paid for until then, and not while it is analysed
 LONGEST_ANALYSIS_S = 900.0  # of one between blocks
 REPLACING_S = 3600.0 + LONGEST_OPENING_S
-ANY_RUN_S = 7 * 86_400.0  # no lease is longer
+ANY_RUN_S = float(LONGEST_S)
 RUN_ATTEMPTS = 2  # of a run whose machines or network failed, or that was invalid
 
 

@@ -23,6 +23,7 @@ from barograph.plan.events import (
     machines_at_end,
     names_after,
     order_errors,
+    rest_s,
     starting_workers,
     topologies_at_start,
 )
@@ -351,7 +352,8 @@ def _with_traces(experiment: Experiment, folder: Path | None) -> tuple[Experimen
     events, wrong = list(experiment.events), []
     for place, event in enumerate(events):
         if isinstance(event, Trace) and (folder is not None or not event.sha256):
-            events[place], errors = event.read(place, folder or ROOT)
+            left_s = rest_s(events, place, experiment.durations.horizon_s)
+            events[place], errors = event.read(place, folder or ROOT, left_s)
             wrong += errors
     return replace(experiment, events=tuple(events)), wrong
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from analysis.record import simulated
+from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import Experiment, Variant
 from scheduler_plugins.driver.cluster import PLACING_HERE
-from scheduler_plugins.model import Component, Edge, Executor, Topology, executor_ranges
+from scheduler_plugins.model import SHORTEST_ROUND_S, Component, Edge, Executor, Topology, executor_ranges
 from scheduler_plugins.simulator.work import (
     Acking,
     ComponentWork,
@@ -35,7 +36,7 @@ def is_simulated(experiment: Experiment) -> bool:
 
 def complaints(experiment: Experiment) -> Sequence[str]:
     """What the simulator does not have, of an experiment that is to be simulated."""
-    return [*_events(experiment), *_variants(experiment)] if is_simulated(experiment) else []
+    return [*_events(experiment), *_rounds(experiment), *_variants(experiment)] if is_simulated(experiment) else []
 
 
 def _events(experiment: Experiment) -> Iterator[str]:
@@ -44,6 +45,18 @@ def _events(experiment: Experiment) -> Iterator[str]:
             yield (
                 f"events.{place} is a {event.kind}, and the simulator knows nothing of memory; leave the event out, or"
                 " take the local testbed"
+            )
+
+
+def _rounds(experiment: Experiment) -> Iterator[str]:
+    """A policy is asked in a round of Nimbus, and no more often."""
+    given = experiment.testbed.options.get(simulated.SIMULATED, {}).get("round_s", SHORTEST_ROUND_S)
+    round_s = given if isinstance(given, int | float) else SHORTEST_ROUND_S
+    for place, event in enumerate(experiment.events):
+        if isinstance(event, Hold) and event.decide_every_s < round_s:
+            yield (
+                f"events.{place}.decide_every_s is {event.decide_every_s:g}; allowed: at least {round_s:g}, the"
+                f" testbed's round_s, for a policy is asked in a round of Nimbus"
             )
 
 

@@ -34,17 +34,18 @@ CHUNK = 65_536
 
 
 class CodeService:
-    """`clock` is simulated. `folder` gets the commit's decision log, and what its service prints."""
+    """`clock` is simulated. `folder` gets the commit's decision log, and what its service prints. `sample_s`: how often
+    workers write, in seconds."""
 
-    def __init__(self, code: Code, folder: Path, clock: Callable[[], float]) -> None:
+    def __init__(self, code: Code, folder: Path, clock: Callable[[], float], sample_s: int = 1) -> None:
         self._label, self._clock = code_label(code), clock
         self.log_path = folder / "service" / "decisions.jsonl"
         self._printed = folder / "service.log"
         self._rates = InputRates(clock())  # what is due is the world's to know, and no call asks for it
         self._left = b""
-        self._process = self._start(code, folder)
+        self._process = self._start(code, folder, sample_s)
 
-    def _start(self, code: Code, folder: Path) -> subprocess.Popen[bytes]:
+    def _start(self, code: Code, folder: Path, sample_s: int) -> subprocess.Popen[bytes]:
         tree = service_of(code)
         assert tree is not None, "schedulers that are not ours are refused before"
         own, files = folder / "service", folder / "sandbox"
@@ -52,7 +53,7 @@ class CodeService:
             each.mkdir(parents=True, exist_ok=True)
         give_to_sandbox(own)
         write_accounts(files)
-        argv = [sys.executable, "-P", "-s", str(SCRIPT), PLACE]
+        argv = [sys.executable, "-P", "-s", str(SCRIPT), PLACE, str(sample_s)]
         command = sandbox_command(argv, checkout_sandbox(tree, PLACE, {own: PLACE}, (SCRIPT,)), files)
         environment = {"PATH": process_environment().get("PATH", PATH)}
         with self._printed.open("ab") as printed:  # the sandbox ends with this process

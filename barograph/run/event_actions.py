@@ -39,6 +39,7 @@ from barograph.run.context import RunContext
 from barograph.run.machine_changes import wait_in_time, wait_until_registered
 from barograph.run.monitor import FAILOVER_PATIENCE, RESTART_PATIENCE, stale_samples
 from inventory.testbed import Disturbance
+from scheduler_plugins.samples import limit_for
 
 
 @dataclass(frozen=True)
@@ -331,4 +332,5 @@ def _wait_for_fresh_samples(run: RunContext, *, again: bool) -> None:
 
     is_late = again or run.decide_every_s is not None  # in a hold a worker may just have begun
     limit_s, patience = (FAILOVER_S, FAILOVER_PATIENCE) if is_late else (FRESH_SAMPLES_S, RESTART_PATIENCE)
-    wait_in_time(run, fresh, limit_s, patience, late)
+    sample_s = run.monitor.state.sample_s if run.monitor.state else 1
+    wait_in_time(run, fresh, limit_for(sample_s, limit_s), patience, late)

@@ -21,10 +21,10 @@ from barograph.policy_service import (
     throughput_now,
 )
 from barograph.series.run_record import Clock, Listener
-from scheduler_plugins.samples import FRESH_S
+from scheduler_plugins.samples import FRESH_S, limit_for
 
 SteadyTest = Callable[[Sequence[int], Sequence[float | None]], tuple[bool, str]]
-"""Whole seconds and tuples in each → whether the series is steady, and why or why not."""
+"""Ends of the series' rows and tuples a second in each → whether the series is steady, and why or why not."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ class PhaseEnd:
         """None: go on. At the ceiling the phase ends, steady or not, and says which."""
         if now_s - self.zero_s < self.floor_s:
             return None
-        seconds, counts = counts_since(series, self.begin_s)
-        whole = len(seconds) - _seconds_of_window(seconds, self.zero_s)
-        steady, reason = is_steady(seconds[:whole], counts[:whole])
-        drain = drain_reason(series.queues, series.sinks) if steady else None
+        ends, rates = counts_since(series, self.begin_s)
+        whole = len(ends) - _rows_of_window(ends, self.zero_s, series.step_s)
+        steady, reason = is_steady(ends[:whole], rates[:whole])
+        drain = drain_reason(series.queues, series.sinks, series.step_s) if steady else None
         if steady and drain is None:
             return PhaseOutcome(True, reason)
         reason = drain or reason
@@ -76,9 +76,10 @@ def together(found: Mapping[str, PhaseOutcome]) -> PhaseOutcome:
     return PhaseOutcome(not late, "; ".join(late) or "every topology is")
 
 
-def _seconds_of_window(seconds: Sequence[int], zero_s: float) -> int:
-    """How many of these belong to a window that is not over; a second is named by its end."""
-    return min(len(seconds), round(seconds[-1] - zero_s) % round(WINDOW_S)) if seconds else 0
+def _rows_of_window(ends: Sequence[int], zero_s: float, step_s: int) -> int:
+    """How many of these rows belong to a window that is not over; a row of several seconds that began before the
+    window does not."""
+    return min(len(ends), round(ends[-1] - zero_s) % round(WINDOW_S) // step_s) if ends else 0
 
 
 def planned_s(actual_s: float, floor_s: float, ceiling_s: float) -> float:
@@ -120,7 +121,7 @@ def find_trouble(
     missing = absent_machines(state, expected)
     if missing and absent_for_s >= patience.absence_s:
         return Trouble("absent", f"Nimbus has not seen {', '.join(missing)} for {absent_for_s:.0f} s")
-    if state.samples_age_s is not None and state.samples_age_s > patience.silence_s:
+    if state.samples_age_s is not None and state.samples_age_s > limit_for(state.sample_s, patience.silence_s):
         return Trouble("silent", f"a worker has been silent for {state.samples_age_s:.0f} s")
     return None
 
@@ -132,17 +133,19 @@ def stale_samples(state: ServiceState) -> str | None:
     """
     if state.samples_age_s is None:
         return "no worker has sent a sample yet"
-    if state.samples_age_s > FRESH_S:
-        return f"the oldest worker's newest sample is {state.samples_age_s:.1f} s old; allowed: {FRESH_S:g} s"
+    allowed_s = limit_for(state.sample_s, FRESH_S)
+    if state.samples_age_s > allowed_s:
+        return f"the oldest worker's newest sample is {state.samples_age_s:.1f} s old; allowed: {allowed_s:g} s"
     return state.window_fault or None
 
 
-def steady_test(_seconds: Sequence[int], counts: Sequence[float | None]) -> tuple[bool, str]:
+def steady_test(ends: Sequence[int], rates: Sequence[float | None]) -> tuple[bool, str]:
     """The analysis' own."""
     from analysis.metrics.steadiness import is_steady
 
+    step_s = ends[1] - ends[0] if len(ends) > 1 else 1
     # A second nobody reported is no second at zero; it is left out.
-    verdict = is_steady([count for count in counts if count is not None])
+    verdict = is_steady([rate for rate in rates if rate is not None], step_s)
     return verdict.steady, verdict.reason
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from barograph.errors import ExperimentError
 from barograph.plan.events.course import Course, Step
 from barograph.policy_service import ServiceClient, ServiceUnreachable
 from barograph.series.run_record import Clock, RunRecord
@@ -18,6 +19,7 @@ from scheduler_plugins.emission_records import EVERYWHERE, InputRates, RateKey, 
 
 AHEAD_S = 30.0  # so much is sent
 REFILL_S = 20.0  # as soon as no more than that is ahead
+MOST_STEPS_PER_S = 10.0  # of a course: ours have one
 LEAD_S = 3.0  # workers post every other second; what is sent later than that is followed late
 
 
@@ -33,6 +35,7 @@ class RunningCourse:
     end_s: float | None = None  # of its last step; None: not reached yet
     waiting: list[Step] = field(default_factory=list)
     _next: Step | None = None
+    _taken: int = 0  # steps
     _factor: float | None = None  # of the newest change
 
     @property
@@ -41,19 +44,29 @@ class RunningCourse:
         return self.zero_s - width(self.key) / 1000
 
     def advance(self, until_s: float) -> None:
-        """Take its steps before that time to what waits; those that change nothing are left out."""
+        """Take its steps before that time to what waits; those that change nothing are left out. Raises ExperimentError
+        for steps in which no time passes."""
         while self.end_s is None:
             step = self._next or next(self.steps)
             t = self.zero_s + step[0]
             if t >= until_s:
                 self._next = step
                 return
+            self._require_end(step[0])
             self._next = next(self.steps, None)
             if step[1] != self._factor:
                 self.waiting.append((t, step[1]))
                 self._factor = step[1]
             if self._next is None:
                 self.end_s = t
+
+    def _require_end(self, t: float) -> None:
+        self._taken += 1
+        if not self._taken <= MOST_STEPS_PER_S * (t + 1):  # also where t is no number
+            raise ExperimentError(
+                f"the course of {self.event_id} has {self._taken} steps within {t:g} s and may never end; allowed:"
+                f" times that ascend, at most {MOST_STEPS_PER_S:g} of them a second"
+            )
 
     def catch_up(self, now: float) -> tuple[float, float] | None:
         """Where its changes are not sent in time, `LEAD_S` before: from when until when its rate is the one before."""

@@ -22,6 +22,7 @@ from barograph.plan.experiment import Code, Experiment, TopologyChoice
 from barograph.plan.simulation import simulated_topology
 from barograph.run.cluster import ClusterFacts, Collection, MachineSupply
 from barograph.run.fake_clock import FakeClock
+from barograph.run.rate_courses import REFILL_S
 from barograph.run.service_in_process import InProcessService
 from barograph.run.simulation import Simulation
 from barograph.run.storm_cluster import give_back_quietly, machine_facts, render_topology
@@ -38,7 +39,7 @@ SUPERVISOR_S = 4.0  # from the start of a supervisor until Nimbus hears of it
 RESTART_S = 8.0  # of a machine that crashed
 FORGET_S = 2.0  # so often it is looked whether Nimbus has forgotten a machine
 KILL_S = 1.0  # Storm waits before it ends a topology's workers
-MOST_TICK_S = 8.0  # courses of rates are sent 30 s ahead, and again once no more than 20 s are
+MOST_TICK_S = REFILL_S  # however rarely the harness looks: of courses of rates no less than that is sent ahead
 SETTLE_S = 3.0  # until the last lines of workers are written
 
 

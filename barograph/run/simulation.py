@@ -48,10 +48,10 @@ class Simulation:
         self.nimbus = Nimbus(NimbusSettings(monitor_s=options.round_s), start_s=now)
         self.state: ServiceState | CodeService
         if code is None:
-            self.state = ServiceState(folder, clock=self.nimbus.clock)
+            self.state = ServiceState(folder, clock=self.nimbus.clock, sample_s=options.sample_s)
             self.bridge = bridge_in(self.nimbus, ServiceInProcess(self.state, PatientDecisions().decide))
         else:
-            self.state = CodeService(code, folder, self.nimbus.clock)
+            self.state = CodeService(code, folder, self.nimbus.clock, options.sample_s)
             self.bridge = bridge_in(self.nimbus, self.state)
         self.world = World(
             list(machines), costs, now, seed + SEEDS * options.seed, options.step_s, float(options.sample_s), self._due
@@ -166,6 +166,7 @@ class SampleFiles:
         for name in ("workers", "machines"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         self._names: dict[tuple[str, int, int], str] = {}  # machine, port and process → file
+        self._taken: set[str] = set()  # these files
         self._unwritten: dict[str, list[bytes]] = {}  # by path in a record
         self._lines = 0  # in it
 
@@ -180,9 +181,10 @@ class SampleFiles:
 
     def _new_name(self, line: Line) -> str:
         """By when the process began; a millisecond later where there is such a file."""
-        since_ms, taken = round((line["t"] - line["dt_s"]) * 1000), set(self._names.values())
-        while (name := f"{line['machine']}-{line['port']}-{since_ms}{worker_files.SUFFIX}") in taken:
+        since_ms = round((line["t"] - line["dt_s"]) * 1000)
+        while (name := f"{line['machine']}-{line['port']}-{since_ms}{worker_files.SUFFIX}") in self._taken:
             since_ms += 1
+        self._taken.add(name)
         return name
 
     def add_machines(self, lines: Iterable[Mapping[str, Any]]) -> None:

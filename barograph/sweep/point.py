@@ -169,7 +169,8 @@ def simulated_context(series: Series, start: RecordedStart | None = None) -> Ser
         cluster = SimulatedCluster(series.experiment, testbed, clock, folder)
     else:
         cluster = StartedCluster(series.experiment, testbed, clock, folder, start)
-    return SeriesContext(series.experiment, cluster, cluster, clock, _Silence(), steady_test)
+    look_s = testbed.options.look_s
+    return SeriesContext(series.experiment, cluster, cluster, clock, _Silence(), steady_test, look_s=look_s)
 
 
 def write_point_file(folder: Path, failures: Sequence[Failure]) -> None:

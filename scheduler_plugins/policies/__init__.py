@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from scheduler_plugins.model import Decision, Policy
-from scheduler_plugins.policies import even, foreign, greedy, metis, round_robin, stela, storm, topology_aware
+from scheduler_plugins.policies import ds2, even, foreign, greedy, metis, round_robin, stela, storm, topology_aware
 
 
 class PolicyError(Exception):
@@ -31,6 +31,7 @@ class Entry:
 
 
 POLICIES: Mapping[str, Entry] = {
+    "ds2": Entry(ds2.decide, ds2.Parameters, frozenset({"reschedule"})),
     "even": Entry(even.decide, even.Parameters, frozenset({"scale_out", "reschedule"})),
     "foreign": Entry(foreign.decide, foreign.Parameters, frozenset({"scale_out", "reschedule"})),
     "greedy": Entry(greedy.decide, greedy.Parameters, frozenset({"reschedule"})),

@@ -1,6 +1,9 @@
-"""A simulated star through the whole analysis: what it says is what the closed form says, and that it was simulated."""
+"""A simulated star through the whole analysis: what it says is what the closed form says, and that it was simulated;
+and that it is the same where workers write every ten seconds.
+"""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,17 +35,26 @@ class Nobody:
 
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> GoldenSeries:
+    return analysed(tmp_path_factory.mktemp("simulated"), spark)
+
+
+@pytest.fixture(scope="module")
+def in_long_lines(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> GoldenSeries:
+    return analysed(tmp_path_factory.mktemp("long_lines"), spark, sample_s=10)
+
+
+def analysed(root: Path, spark: "SparkSession", **options: object) -> GoldenSeries:
     from analysis.ingest import tables
     from analysis.metrics import build
     from analysis.report import series_page
 
-    root, star = tmp_path_factory.mktemp("simulated"), load("stela/star")
+    star = load("stela/star")
     experiment = replace(star, testbed=replace(star.testbed, name="simulated"), repetitions=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BAROGRAPH_RESULTS", str(root / "results"))
         series = open_series(experiment, new=True)
     clock = SimulatedClock()
-    cluster = SimulatedCluster(experiment, SimulatedTestbed(), clock, root / "cluster")
+    cluster = SimulatedCluster(experiment, SimulatedTestbed(options), clock, root / "cluster")
     context = SeriesContext(experiment, cluster, cluster, clock, Nobody(), steady_test)
     while attempt_next_run(series, context):
         continue
@@ -73,3 +85,32 @@ def test_the_report_says_that_it_was_simulated(simulated: GoldenSeries) -> None:
     top = page[: page.index('<p class="answer">')]
     assert "Simulated, not measured" in top and "receive_ms 0.02" in top and "docs/simulator.md" in top
     assert '<p class="answer">Simulated. ' in page
+
+
+def test_lines_of_ten_seconds_say_the_same(simulated: GoldenSeries, in_long_lines: GoldenSeries) -> None:
+    """When it is steady is found at another second, so the two have their events at other times."""
+    lengths = [row["dt_s"] for row in in_long_lines.rows("worker_samples", "run_id = 'stela-r1'")]
+    assert sorted(lengths)[len(lengths) // 2] == 10
+    for run in ("even_rebalance-r1", "stela-r1"):
+        second, long = (series.measured(run, "e1") for series in (simulated, in_long_lines))
+        assert second.keys() == long.keys()
+        for metric in (
+            "throughput_before",
+            "throughput_after",
+            "spouts_before",
+            "cpu_percent_after",
+            "cpu_cores_before",
+        ):
+            assert long[metric] == pytest.approx(second[metric], rel=0.02), metric
+        for metric in ("tasks_moved", "executors_moved", "workers_restarted", "unaffected_workers_restarted"):
+            assert long[metric] == second[metric], metric
+        assert long["due_before"] == long["due_after"] == pytest.approx(720, rel=0.001)
+        assert long["request_to_running_s"] == pytest.approx(second["request_to_running_s"], abs=3)
+        assert long["lost_after"] == pytest.approx(second["lost_after"], abs=long["lost_after_uncertainty"])
+        assert long["downtime_s"] == pytest.approx(second["downtime_s"], abs=10)
+
+
+def test_lines_of_ten_seconds_add_up(in_long_lines: GoldenSeries) -> None:
+    assert in_long_lines.rows("damaged", "damaged > 0 or missing > 0") == []
+    before = in_long_lines.rows("losses", "phase = 'before' and run_id = 'stela-r1'")
+    assert before and all(not row["lost"] and row["uncertainty"] > 0 for row in before)

@@ -5,6 +5,7 @@ A kind is a frozen dataclass in this folder whose fields are the keys of the exp
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -17,7 +18,8 @@ from pydantic import Field
 from barograph.plan.events.course import Course
 from inventory.testbed import Disturbance
 
-Seconds = Annotated[float, Field(strict=True, gt=0, le=86_400)]
+LONGEST_S = 7 * 86_400  # of anything that an experiment asks for: no lease is longer
+Seconds = Annotated[float, Field(strict=True, gt=0, le=LONGEST_S)]
 MachineNumber = Annotated[int, Field(strict=True, ge=1, le=250)]
 EventTime = Literal["steady"] | Seconds
 """`steady`, or seconds: after the first tuple for the first event, after the zero of the one before for the others."""
@@ -72,6 +74,7 @@ class PlanSoFar:
     topologies: tuple[str, ...] = ()  # of the experiment, by their names in Storm
     running: tuple[str, ...] = ()  # of these, the ones that are there
     is_held: bool = False  # by a hold that lasts until the run ends
+    rest_s: float = math.inf  # from the event's zero until the run ends, at most
 
 
 class RunActions(Protocol):

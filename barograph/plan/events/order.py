@@ -99,6 +99,13 @@ def names_after(names: Sequence[str], number: int) -> tuple[str, ...]:
     return _names(last + 1, last + number)
 
 
+def rest_s(events: Sequence[PlannedEvent], place: int, horizon_s: float) -> float:
+    """From the zero of `events[place]` until the run ends, at most."""
+    following = [float(event.at) for event in events[place + 1 :] if event.at != "steady"]
+    watched_s = sum(following) + horizon_s * (len(events) - place - len(following))
+    return watched_s + sum(event.longest_s for event in events[place + 1 :])
+
+
 def _so_far(
     before: int, events: Sequence[PlannedEvent], place: int, horizon_s: float, topologies: Sequence[str]
 ) -> PlanSoFar:
@@ -119,8 +126,9 @@ def _so_far(
     running = (topologies_at_start(topologies, events), *topologies_after(topologies, events))[place]
     is_held = any(event.is_hold and not event.planned_s for event in earlier)
     return PlanSoFar(
-        place, _working(before, earlier), names, limit_s, field, lasting, tuple(topologies), running, is_held
-    )
+        place, _working(before, earlier), names, limit_s, field, lasting, tuple(topologies), running, is_held,
+        rest_s(events, place, horizon_s),
+    )  # fmt: skip
 
 
 def _working(before: int, events: Sequence[PlannedEvent]) -> int:

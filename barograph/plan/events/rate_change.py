@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from pydantic import Field
 from barograph.plan.events import course
 from barograph.plan.events.kind import (
     HORIZON_FIELD,
+    LONGEST_S,
     EventTime,
     EventTimes,
     PlannedEvent,
@@ -25,6 +27,7 @@ from barograph.yaml_files import Text, Word
 from scheduler_plugins.emission_records import LEAST_FACTOR, MOST_FACTOR
 
 Factor = Annotated[float, Field(strict=True, ge=LEAST_FACTOR, le=MOST_FACTOR)]
+Period = Annotated[float, Field(strict=True, ge=2 * course.STEP_S, le=LONGEST_S)]
 COURSES = frozenset({"POST /input_rate", "POST /input_rate changes"})
 BEGIN_S = 10.0  # until the zero of a course has come, at the longest: workers hear of it before
 
@@ -35,6 +38,13 @@ def whose_errors(topology: str | None, source: str | None, plan: PlanSoFar) -> I
         yield f"{field}.topology is {topology!r}; the experiment has {', '.join(known)}"
     if source is not None and topology is None and len(known) > 1:
         yield f"{field}.source is {source!r} without topology; say which of {', '.join(known)} it is of"
+
+
+def end_errors(for_s: float | None, plan: PlanSoFar) -> Iterator[str]:
+    """A course that states its end has it in the run."""
+    if for_s is not None and for_s > plan.rest_s:
+        said = f"events.{plan.place}.for_s is {for_s:g}; allowed: at most {plan.rest_s:g}"
+        yield f"{said}: it would not be over when the run is"
 
 
 def rate_of(topology: str | None, source: str | None) -> str:
@@ -121,7 +131,7 @@ class Sine(CourseEvent):
     at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
     mean: Factor  # times the rate that the topology was submitted with
     amplitude: Annotated[float, Field(strict=True, gt=0, le=MOST_FACTOR)]  # of it, at most the mean
-    period_s: Annotated[float, Field(strict=True, ge=2 * course.STEP_S, le=86_400)]  # from one highest rate to the next
+    period_s: Period  # from one highest rate to the next
     for_s: Seconds | None = None  # then the rate is the mean; without it: until the run ends, or another course begins
     phase: Annotated[float, Field(strict=True, ge=0, lt=1)] = 0.0  # part of a period that is over at the zero
     topology: Word | None = None  # its name in Storm; without it: every one
@@ -136,6 +146,7 @@ class Sine(CourseEvent):
 
     def errors(self, plan: PlanSoFar) -> Iterator[str]:
         yield from whose_errors(self.topology, self.source, plan)
+        yield from end_errors(self.for_s, plan)
         field = f"events.{plan.place}"
         if self.amplitude > self.mean:
             yield f"{field}.amplitude is {self.amplitude:g}; allowed: at most mean ({self.mean:g}), no rate is below 0"
@@ -176,9 +187,11 @@ class Trace(CourseEvent):
 
     def errors(self, plan: PlanSoFar) -> Iterator[str]:
         yield from whose_errors(self.topology, self.source, plan)
+        yield from end_errors(self.for_s, plan)
 
-    def read(self, place: int, folder: Path) -> tuple[Trace, list[str]]:
-        """With its digest, and its path from the repository on if it is in there; and what is wrong with the file."""
+    def read(self, place: int, folder: Path, rest_s: float = math.inf) -> tuple[Trace, list[str]]:
+        """With its digest, and its path from the repository on if it is in there; and what is wrong with the file.
+        `rest_s`: from the event's zero until the run ends, at most."""
         path = (folder / Path(self.file).expanduser()).resolve()
         inside = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
         field = f"events.{place}"
@@ -189,6 +202,11 @@ class Trace(CourseEvent):
         length_s, wrong = facts.length_s / self.compression, []
         if self.for_s is not None and self.for_s > length_s:
             wrong = [f"{field}.for_s is {self.for_s:g}; allowed: at most {length_s:g}, the length of {self.file}"]
+        if self.for_s is None and length_s > rest_s:
+            wrong = [
+                f"{field}.file is {self.file!r}, which lasts {length_s:g} s with compression {self.compression:g};"
+                f" allowed: at most {rest_s:g}: it would not be over when the run is; give for_s, or compress it more"
+            ]
         if self.sha256 and self.sha256 != facts.sha256:
             wrong.append(f"{field}.sha256 is {self.sha256}, but {self.file} is {facts.sha256}; it has changed")
         return replace(self, file=inside, sha256=facts.sha256), wrong

@@ -2,8 +2,11 @@
 
 import pytest
 
+from analysis.metrics.steadiness import WINDOW_S
+from inventory import TESTBEDS
 from inventory.errors import ConfigurationError
 from inventory.simulated import SimulatedTestbed
+from scheduler_plugins.samples import SAMPLE_LENGTHS_S
 from scheduler_plugins.simulator.work import Costs
 
 
@@ -29,7 +32,8 @@ def test_costs_are_laid_over_those_that_were_fitted() -> None:
             "testbed.options.simulated.costs.hop_ms is 'much': Input should be a valid number",
         ),
         ({"seed": -1}, "testbed.options.simulated.seed is -1: Input should be greater than or equal to 0"),
-        ({"sample_s": 30}, "testbed.options.simulated.sample_s is 30: Input should be less than or equal to 5"),
+        ({"sample_s": 30}, "testbed.options.simulated.sample_s is 30: Input should be 1, 2, 5 or 10"),
+        ({"sample_s": 3}, "testbed.options.simulated.sample_s is 3: Input should be 1, 2, 5 or 10"),
         (
             {"step": 1},
             "testbed.options.simulated.step is not known; known are seed, step_s, sample_s, look_s, round_s, boot_s",
@@ -40,3 +44,14 @@ def test_what_is_wrong_is_named(options: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         SimulatedTestbed(options)
     assert str(refused.value).startswith(said)
+
+
+def test_a_line_is_a_whole_part_of_a_window() -> None:
+    assert [SimulatedTestbed({"sample_s": each}).options.sample_s for each in SAMPLE_LENGTHS_S] == [*SAMPLE_LENGTHS_S]
+    assert all(WINDOW_S % each == 0 for each in SAMPLE_LENGTHS_S)
+
+
+@pytest.mark.parametrize("name", ["local", "ec2"])
+def test_machines_write_once_a_second_whatever_is_asked_for(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"{name}.* workers and probes on machines write"):
+        TESTBEDS[name](options={"sample_s": 10})

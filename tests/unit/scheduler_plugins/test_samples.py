@@ -8,7 +8,7 @@ import pytest
 from scheduler_plugins.messages import observation_from_request
 from scheduler_plugins.model import Observation, ScaleEvent
 from scheduler_plugins.policies.scaling import rates_problem
-from scheduler_plugins.samples import INCOMPLETE_S, MachineSamples, Samples
+from scheduler_plugins.samples import INCOMPLETE_S, SERIES_LENGTH_S, MachineSamples, Samples, limit_for
 
 SPOUT, BOLT, SINK = "m1:6700", "m2:6700", "m3:6700"
 TASKS = {SPOUT: 1, BOLT: 2, SINK: 3}
@@ -238,3 +238,83 @@ def test_the_load_of_a_machine_that_is_silent_is_not_known() -> None:
 def test_a_quota_that_no_machine_has_is_refused(cores: float) -> None:
     with pytest.raises(ValueError, match="cpu_quota_cores"):
         MachineSamples().add({"t": 1.0, "dt_s": 1.0, "machine": "m1", "cpu_cores": 0.2, "cpu_quota_cores": cores})
+
+
+def long_lines(slot: str, until: int, **values: Any) -> list[dict[str, Any]]:
+    """100 tuples/s in lines of ten seconds, from 1000 on."""
+    return [line(slot, t, 1000, dt_s=10.0, **values) for t in range(1010, until + 1, 10)]
+
+
+def long_samples(until: int = 1100, without: Iterable[int] = ()) -> Samples:
+    samples = Samples("t-1", sample_s=10, sinks=frozenset({"sink"}))
+    for each in (each for slot in TASKS for each in long_lines(slot, until)):
+        if not (each["machine"] == "m1" and each["t"] in without):
+            samples.add_worker(each)
+    return samples
+
+
+def test_a_limit_grows_by_what_a_line_is_longer_than_a_second() -> None:
+    assert [limit_for(sample_s, 10.0) for sample_s in (1, 2, 5, 10)] == [10, 11, 14, 19]
+    assert limit_for(0.5, 10.0) == 10
+
+
+def test_rates_of_long_lines_are_of_one_window_and_no_worker_is_silent_between_two() -> None:
+    for now in (1100.0, 1104.0, 1109.9):
+        window = long_samples().window(now, [*TASKS])
+        assert (window.fault, window.seconds) == ("", 60.0)
+        assert long_samples().counts(window).tasks[2].executed / window.seconds == pytest.approx(100)
+
+
+@pytest.mark.parametrize(("now", "fault"), [(1118.9, ""), (1119.5, "m3:6700 has not reported for 20 s")])
+def test_a_worker_with_long_lines_is_silent_after_a_longer_time(now: float, fault: str) -> None:
+    samples = long_samples()
+    assert samples.window(now, [*TASKS]).fault == fault
+    assert samples.reporting(now) == (0 if fault else 3)
+
+
+def test_one_long_line_may_be_missing_and_two_are_a_silence() -> None:
+    assert long_samples(1110, without=[1070]).window(1110, [*TASKS]).seconds == 60
+    assert long_samples(1110, without=[1060, 1070]).window(1110, [*TASKS]).since_s == 1070
+
+
+def test_the_series_of_long_lines_has_a_row_each_in_tuples_a_second() -> None:
+    samples = long_samples(1100)
+    series = samples.series(1103.9)
+    assert series["t"] == [float(t) for t in range(1010, 1091, 10)], "1100 is not whole before 1104"
+    assert series["sinks"] == series["spouts"] == series["due"] == [100.0] * 9
+    assert samples.series(1104)["t"][-1] == 1100
+
+
+def test_the_last_line_of_a_worker_and_the_first_of_the_next_make_one_row() -> None:
+    """The one ends at 1003.4, the other begins at 1006: of ten seconds three and four were reported."""
+    samples = Samples("t-1", sample_s=10, sinks=frozenset({"sink"}))
+    for each in (line(SINK, 1003.4, 300, dt_s=3.4, queue=50), line(SINK, 1010, 400, dt_s=4.0, pid=8, queue=10)):
+        samples.add_worker(each)
+    series = samples.series(1020)
+    assert (series["t"], series["sinks"]) == ([1010.0], [pytest.approx(70.0)])
+    assert series["queues"]["sink"] == [pytest.approx((3 * 50 + 4 * 10) / 10)]
+
+
+def test_what_fell_due_in_a_gap_lies_in_the_rows_of_that_time() -> None:
+    samples = Samples("t-1", sample_s=10)
+    back = line(SPOUT, 1030, 0, dt_s=5.0) | {
+        "gaps": {"task": [1], "from_s": [1005.0], "until_s": [1025.0], "due": [40]}
+    }
+    samples.add_worker(back)
+    series = samples.series(1034)
+    assert dict(zip(series["t"], series["due"], strict=True)) == {1010: 1.0, 1020: 2.0, 1030: 1.0}
+
+
+def test_the_series_of_long_lines_goes_as_far_back_in_as_many_rows_fewer() -> None:
+    samples = Samples("t-1", sample_s=10, sinks=frozenset({"sink"}))
+    for each in long_lines(SINK, 1000 + 2 * SERIES_LENGTH_S):
+        samples.add_worker(each)
+    times = samples.series(1004 + 2 * SERIES_LENGTH_S)["t"]
+    assert len(times) == SERIES_LENGTH_S // 10 and times[0] == 1010 + SERIES_LENGTH_S
+
+
+def test_a_machine_with_long_lines_is_silent_after_a_longer_time() -> None:
+    machines = MachineSamples(60.0, sample_s=10)
+    machines.add({"t": 1000.0, "dt_s": 10.0, "machine": "m1", "cpu_cores": 0.2})
+    assert machines.cpu_load("m1", 1024.0) == pytest.approx(0.2)
+    assert machines.cpu_load("m1", 1024.5) is None

@@ -11,6 +11,7 @@ from scheduler_plugins.messages import observation_from_log
 from scheduler_plugins.model import Decision
 from scheduler_plugins.replay import ReplayError, replay
 from scheduler_plugins.service_state import CallRefusal, ServiceState
+from scheduler_plugins.topology_state import SHOWN_S
 from tests.support.rounds import PLACED, TOPOLOGY, line, only_topology, request
 
 
@@ -380,3 +381,41 @@ def test_tasks_that_lose_their_slots_are_said_unless_they_are_rebalanced(service
     assert only_topology(service_state.state())["lost_tasks"] == [{"t": 1000.0, "tasks": 2, "machines": ["m2"]}]
     service_state.schedule({**request(1010.0), "topologies": []})
     assert len(only_topology(service_state.state())["lost_tasks"]) == 1, "a topology that is killed loses nothing"
+
+
+def test_how_long_lines_are_is_the_clusters_and_in_the_state(tmp_path: Path) -> None:
+    state = ServiceState(tmp_path, Clock(), sample_s=10)
+    state.configure({"run_id": "r", "policy": "even"})
+    state.schedule(request(1000.0, PLACED))
+    assert state.state()["sample_s"] == 10
+    assert (state.topologies[TOPOLOGY].samples.sample_s, state.machine_samples.sample_s) == (10, 10)
+
+
+def test_what_is_over_is_in_the_state_for_an_hour(tmp_path: Path) -> None:
+    """Two days of restarts and decisions would be in every look."""
+    clock = Clock()
+    state = ServiceState(tmp_path, clock)
+    state.configure({"run_id": "r", "policy": "even"})
+    decision_id = state.schedule(request(1000.0))["decision_id"]
+    state.applied({"decision_id": decision_id, "topology": TOPOLOGY, "t": 1001.0, "ok": True})
+    state.schedule(request(1002.0, {**PLACED, "7": "m1:6700"}))
+    for t, pid in ((1001.0, 1), (1002.0, 2)):
+        state.take_samples([json.dumps(json.loads(line(t, "m1", {"centre": (50, 50)})) | {"pid": pid})])
+    clock.now = 1003.0
+    state.schedule(request(1003.0, PLACED))
+    for now, number in ((1000.0 + SHOWN_S, 1), (1100.0 + SHOWN_S, 0)):
+        clock.now = now
+        shown = state.state()
+        (topology,) = shown["topologies"]
+        lists = (shown["decisions"], topology["worker_restarts"], topology["lost_tasks"])
+        assert [len(each) for each in lists] == [number] * 3
+
+
+def test_a_decision_of_which_nothing_is_known_stays_in_the_state(tmp_path: Path) -> None:
+    clock = Clock()
+    state = ServiceState(tmp_path, clock)
+    state.configure({"run_id": "r", "policy": "even"})
+    state.schedule(request(1000.0))
+    (status,) = state.decisions.statuses
+    assert not status.was_over(math.inf)
+    assert len(state.state()["decisions"]) == 1

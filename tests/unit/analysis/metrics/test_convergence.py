@@ -1,3 +1,6 @@
+import time
+from random import Random
+
 from hypothesis import given
 from hypothesis import strategies as strategies
 
@@ -106,3 +109,35 @@ def test_before_the_next_event_it_is_over_too() -> None:
     spans = convergence.unmeasured_spans(reversed(events))
     found = convergence.interval_rows(convergence.phase_windows(rows, (), spans), {})
     assert {row["phase"]: row["mean"] for row in found} == {"before": 100.0, "after": 120.0}
+
+
+def literal_sp(series: Windows, after: PostScale) -> Convergence:
+    """SP's definition as it reads, one stretch after the other."""
+    for end in range(4, len(series.rates) + 1):
+        for start in range(end - 3):
+            stretch = series.rates[start:end]
+            sides = [rate > after.mean for rate in stretch if rate != after.mean]
+            turns = [side for place, side in enumerate(sides) if place == 0 or side != sides[place - 1]]
+            spread = (sum((rate - sum(stretch) / len(stretch)) ** 2 for rate in stretch) / len(stretch)) ** 0.5
+            both = turns.count(True) >= 2 and turns.count(False) >= 2
+            if min(stretch) > 0 and both and spread <= 0.05 * after.mean:
+                return Convergence(series.starts_s[end - 1] + series.width_s, series.horizon_s)
+    return Convergence(None, series.horizon_s)
+
+
+@given(
+    strategies.lists(strategies.sampled_from([0.0, 60.0, 95.0, 97.0, 99.0, 100.0, 101.0, 104.0, 140.0]), max_size=30),
+    strategies.sampled_from([98.0, 100.0, 100.5]),
+)
+def test_sp_is_its_definition_whatever_the_series(rates: list[float], mean: float) -> None:
+    series = windows(*rates)
+    assert sp(series, PostScale(mean, 1.0)) == literal_sp(series, PostScale(mean, 1.0))
+
+
+def test_two_days_that_never_converge_are_found_so_in_seconds() -> None:
+    """17,280 windows of rates that go up and down by the day cross the mean all the time, in stretches too wide."""
+    random = Random(1)
+    rates = [100.0 + 60.0 * random.choice((-1, 1)) + random.random() for _ in range(17_280)]
+    begun_s = time.process_time()
+    assert sp(windows(*rates), post_scale(rates)).censored
+    assert time.process_time() - begun_s < 30

@@ -116,6 +116,13 @@ def test_a_spout_that_never_comes_back_leaves_no_sum(spark: SparkSession) -> Non
     assert sums == {"before": (None, 1100, None, 0), "after": (None, None, None, None)}
 
 
+@pytest.mark.parametrize(("last_s", "gaps"), [(149.0, False), (149.5, True)])
+def test_a_spout_with_long_lines_is_gone_after_a_longer_time(spark: SparkSession, last_s: float, gaps: bool) -> None:
+    ends = frame_of_rows(spark, [("r", "e1", 112.0, None, None, 100.0, last_s)], SPANS)
+    spouts = table(spark, "spout_samples", *(second(100.0 + 10 * n, dt_s=10.0) for n in range(1, 4)))
+    assert bool(gap_seconds(empty(spark, "gap_samples"), spouts, ends).collect()) == gaps
+
+
 def test_a_run_that_ends_with_its_spouts_leaves_no_gap(spark: SparkSession) -> None:
     """Lines of throttled samplers end up to 8 s before the run does."""
     assert found(spark, [*LINES[:11], second(111.4)], []) == {"before": (1140, 1200, 0, 0)}

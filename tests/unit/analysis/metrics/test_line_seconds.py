@@ -7,6 +7,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from analysis.metrics.line_seconds import in_phases, in_windows
 from analysis.metrics.machine_load import cpu, cpu_windows, network
+from analysis.metrics.placement import first_sample_of_tasks, process_starts
+from analysis.metrics.throughput import observation_times
 
 pytestmark = pytest.mark.spark
 SAMPLE = "run_id string, t_s double, dt_s double, executed bigint, queue double"
@@ -123,3 +125,43 @@ def test_a_machines_line_across_the_end_of_a_part_counts_by_its_seconds_there(sp
     )
     rates = {row.phase: (row.rx_bytes_per_s, row.tx_bytes_per_s) for row in network(sent, intervals, axes).collect()}
     assert rates == {"before": (100.0, 10.0), "after": (100.25, 10.0)}
+
+
+def test_an_axis_has_windows_as_far_as_it_was_observed(spark: SparkSession) -> None:
+    """e1 from 995 to 1010, e2 from there to 1060: else a run has all of its windows for each of its events."""
+    axes = spark.createDataFrame(
+        [("r", "e1", ZERO, 995.0, 1010.0), ("r", "e2", 1030.4, 1000.4, 1060.0)],
+        "run_id string, event_id string, zero_s double, first_s double, last_s double",
+    )
+    lines = samples(spark, (990.0, 1.0, 5), (1013.0, 7.0, 100), (1090.0, 10.0, 9))
+    found = in_windows(lines, axes, ["executed"]).orderBy("event_id", "window_s").collect()
+    assert [(row.event_id, row.window_s, row.executed) for row in found] == [
+        ("e1", 0.0, 57), ("e2", -30.0, 57), ("e2", -20.0, 43),
+    ]  # fmt: skip
+
+
+WORKERS = "run_id string, machine string, port int, pid int, seq int, t_s double, dt_s double, task int"
+
+
+def workers(spark: SparkSession, *lines: tuple[int, int, float, float]) -> DataFrame:
+    """pid, number of the line, its end and length."""
+    return spark.createDataFrame([("r", "m1", 6700, *line, 3) for line in lines], WORKERS)
+
+
+def test_a_process_was_there_in_the_first_second_of_its_first_line(spark: SparkSession) -> None:
+    lines = workers(spark, (1, 0, 1010.0, 10.0), (1, 1, 1013.4, 3.4), (2, 0, 1030.0, 8.0), (2, 1, 1031.0, 1.0))
+    found = process_starts(lines).orderBy("t_s").collect()
+    assert [(row.t_s, row.began_again) for row in found] == [
+        (1001.0, None), (1011.0, False), (1023.0, True), (1031.0, False),
+    ]  # fmt: skip
+    (first,) = first_sample_of_tasks(lines).collect()
+    assert first.first_s == 1001.0
+
+
+def test_how_long_lines_are_is_what_most_of_them_are(spark: SparkSession) -> None:
+    lines = workers(spark, (1, 0, 1003.0, 3.0), (1, 1, 1010.0, 10.0), (1, 2, 1020.0, 10.0), (1, 3, 1021.2, 1.2))
+    machines = spark.createDataFrame([("r", 1025.0, 5.0)], "run_id string, t_s double, dt_s double")
+    (row,) = observation_times(lines, machines).collect()
+    assert (row.first_s, row.worker_last_s, row.machine_last_s, row.line_s) == (1000.0, 1021.2, 1025.0, 6.5)
+    (alone,) = observation_times(lines.where("seq in (1, 2)"), machines).collect()
+    assert alone.line_s == 10

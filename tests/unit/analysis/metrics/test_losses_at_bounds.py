@@ -40,6 +40,12 @@ def test_the_first_line_of_a_process_begins_with_an_empty_queue(spark: SparkSess
     assert waiting(spark, (80.0, 1.0, 5000), (104.0, 8.0, 400), (300.0, 1.0, 0))["e1"] == (0, 200, 0)
 
 
+@pytest.mark.parametrize(("length_s", "waits"), [(1.0, 0), (10.0, 700)])
+def test_after_a_long_line_a_task_is_gone_after_a_longer_time(spark: SparkSession, length_s: float, waits: int) -> None:
+    """Its last line ends 12 s before the zero, the next one begins there."""
+    assert waiting(spark, (88.0, length_s, 700), (104.0, 4.0, 20), (300.0, 1.0, 0))["e1"] == (0, waits, 0)
+
+
 def longest(spark: SparkSession, *lines: tuple[float, float, int]) -> dict[tuple[str, str], float]:
     """`lines`: end, length, pid; of a source on its own machine all lines have a second."""
     tasks: list[tuple[Any, ...]] = [("r", t_s, dt_s, "m1", 6700, 1, 0) for t_s, dt_s, _ in lines]

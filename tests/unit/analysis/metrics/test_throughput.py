@@ -76,6 +76,12 @@ def test_the_axis_of_a_run_begins_at_its_first_event_and_ends_with_what_was_seen
     assert zeros([asked], [seen | {"first_s": None}]) == []
 
 
+@pytest.mark.parametrize(("machine_last_s", "last_s"), [(144.0, 130.0), (144.1, 144.1)])
+def test_workers_with_long_lines_are_silent_after_a_longer_time(machine_last_s: float, last_s: float) -> None:
+    seen = {"run_id": "r", "first_s": 75.0, "worker_last_s": 130.0, "machine_last_s": machine_last_s, "line_s": 10.0}
+    assert zeros([], [seen])[0]["last_s"] == last_s
+
+
 def test_downtime_is_the_sum_of_silences_and_counts_whole_windows_apart() -> None:
     quiet = [
         {"run_id": "r", "event_id": "e1", "from_second": a, "until_second": b} for a, b in ((0, 4), (9, 30), (31, 41))

@@ -40,7 +40,8 @@ def test_the_three_micro_benchmarks_ship() -> None:
 def test_every_shipped_experiment_is_whole(name: str) -> None:
     """A dry run: it parses, its topology renders, its policies bind, its claims exist, local machines fit two cores."""
     experiment = load(name)
-    check(with_changes(experiment, {"testbed": "fake"}))
+    is_simulated = experiment.testbed.name == "simulated"  # of more machines than the fake testbed has
+    check(experiment if is_simulated else with_changes(experiment, {"testbed": "fake"}))
     assert from_data(experiment.as_data()) == experiment
     if experiment.testbed.name == "local":
         check_cores(machine_requests(experiment), 2.0)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from barograph.errors import ExperimentError
 from barograph.plan import checks
 from barograph.plan.blocks import digest
-from barograph.plan.events import RateChange, Trace, course
+from barograph.plan.events import RateChange, Trace, course, rest_s
 from barograph.plan.events.course import Step
 from barograph.plan.events.kind import PlanSoFar
 from barograph.plan.events.trace_file import rows_of
@@ -95,6 +95,8 @@ SINE = {"kind": "sine", "mean": 1.0, "amplitude": 0.5, "period_s": 20.0}
         ({"kind": "rate", "factor": 0.0}, r"events.0.factor is 0.0"),
         ({"kind": "rate", "factor": 2.0, "over_s": 0.0}, r"events.0.over_s is 0.0"),
         ({"kind": "rate", "factor": 2.0, "over_s": 900.0}, r"over_s is 900; .* durations.horizon_s \(170"),
+        (SINE | {"for_s": 171.0}, r"events.0.for_s is 171; allowed: at most 170: it would not be over when the run is"),
+        (SINE | {"period_s": 700_000.0}, r"events.0.period_s is 700000.0; allowed: .*less than or equal to 604800"),
         ({"kind": "trace", "file": "none.csv"}, r"events.0.file is 'none.csv': there is no .*none.csv .*give a path"),
         ({"kind": "trace", "file": "."}, r"it cannot be read \(Is a directory\); give a CSV file"),
     ],
@@ -118,6 +120,9 @@ def test_a_course_that_cannot_be_is_refused(event: dict[str, Any], said: str, tm
         ("0,1\n1,nan\n", {}, "line 2 is '1,nan'; allowed: two finite numbers"),
         ("0,1\n1,2,3\n", {}, "line 2 is '1,2,3'"),
         ("0,1\n1,2\n", {"for_s": 2.0}, r"for_s is 2; allowed: at most 1, the length of day.csv"),
+        ("0,1\n200,2\n", {"for_s": 180.0}, r"for_s is 180; allowed: at most 170: it would not be over when the run is"),
+        ("0,1\n200,2\n", {}, r"'day.csv', which lasts 200 s with compression 1; allowed: at most 170: .*give for_s"),
+        ("0,1\n1,2\n", {"compression": 0.001}, r"which lasts 1000 s with compression 0.001; allowed: at most 170"),
         ("0,1\n1,2\n", {"sha256": "0" * 64}, "sha256 is 0{64}, but day.csv is .*; it has changed"),
     ],
 )  # fmt: skip
@@ -170,3 +175,44 @@ def test_workers_that_post_too_seldom_are_refused_with_a_course_only() -> None:
     checks.check(experiment(EXPERIMENTS, {"kind": "rate", "factor": 2.0}, topology=slow))
     with pytest.raises(ExperimentError, match=r"barograph.window.s is 10; allowed with a course of rates: at most 2"):
         checks.check(experiment(EXPERIMENTS, SINE, topology=slow))
+
+
+def test_a_course_may_go_on_while_other_events_happen(tmp_path: Path) -> None:
+    """It has the time until the run ends, not only until the next event."""
+    (tmp_path / "day.csv").write_text("0,1\n200,2\n")
+    trace = {"kind": "trace", "at": "steady", "file": "day.csv"}
+    later = {"kind": "rate", "at": 40.0, "factor": 2.0, "source": "spout_1"}
+    given = experiment(tmp_path, {}, events=[trace, later])
+    assert rest_s(given.events, 0, 170.0) == 40 + 170 + given.events[1].longest_s
+    assert rest_s(given.events, 1, 170.0) == 170
+    with pytest.raises(ExperimentError, match=r"which lasts 2000 s with compression 0.1; allowed: at most 220"):
+        experiment(tmp_path, {}, events=[trace | {"compression": 0.1}, later])
+
+
+def test_what_is_on_record_is_read_without_its_file_however_long_it_was(tmp_path: Path) -> None:
+    (tmp_path / "day.csv").write_text("0,1\n100,2\n")
+    given = experiment(tmp_path, {"kind": "trace", "file": "day.csv"})
+    shorter = replace(given, durations=replace(given.durations, after_floor_s=60.0, horizon_s=60.0))
+    assert from_data(shorter.as_data()) == shorter
+
+
+def test_workers_that_post_too_seldom_are_refused_where_a_policy_decides() -> None:
+    hold = {"kind": "hold", "decide_every_s": 20.0}
+    for window_s, fits in ((5, True), (6, False)):
+        slow = {"name": "star", "overrides": {"config": {"barograph.window.s": window_s}}}
+        given = experiment(EXPERIMENTS, hold, topology=slow, claims=[])
+        if fits:
+            checks.check(given)
+        else:
+            said = r"barograph.window.s is 6; allowed where a policy decides: at most 5, for samples of more than 10 s"
+            with pytest.raises(ExperimentError, match=said):
+                checks.check(given)
+        checks.check(replace(given, testbed=replace(given.testbed, name="simulated")))
+
+
+def test_a_length_may_be_a_week_and_no_longer() -> None:
+    durations = read_yaml(EXPERIMENTS / "stela" / "star.yaml")["durations"]
+    week = durations | {"after_floor_s": 604_800.0, "horizon_s": 604_800.0}
+    assert experiment(EXPERIMENTS, SINE | {"for_s": 604_800.0}, durations=week).durations.horizon_s == 604_800
+    with pytest.raises(ExperimentError, match=r"durations.horizon_s is 604801.0; allowed: .*604800"):
+        experiment(EXPERIMENTS, SINE, durations=week | {"horizon_s": 604_801.0})

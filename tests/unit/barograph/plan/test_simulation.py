@@ -7,7 +7,8 @@ import yaml
 
 from barograph.errors import ExperimentError
 from barograph.plan.checks import check
-from barograph.plan.experiment import Code, Experiment, Variant, load, names
+from barograph.plan.events.hold import Hold
+from barograph.plan.experiment import Code, Experiment, MachineCount, Variant, load, names
 from barograph.plan.simulation import complaints, is_simulated, simulated_topology
 from scheduler_plugins.simulator.work import Acking, SimulationError, Waits
 from topologies import catalogue, work
@@ -148,3 +149,13 @@ def test_a_topology_in_lines_is_simulated_in_lines() -> None:
 def test_every_shipped_topology_can_be_simulated(name: str) -> None:
     topology, simulated = simulated_topology(catalogue.render(name), "x-1")
     assert {component.name for component in topology.components} == set(simulated.levels())
+
+
+def test_a_policy_decides_no_more_often_than_nimbus_makes_a_round() -> None:
+    star = on_simulator("stela/star")
+    held = replace(star, events=(Hold("steady", decide_every_s=5.0),), machines=MachineCount(4, 4), claims=())
+    rare = replace(held, testbed=replace(held.testbed, options={"simulated": {"round_s": 10.0}}))
+    check(held)
+    said = r"events\.0\.decide_every_s is 5; allowed: at least 10, the testbed's round_s"
+    with pytest.raises(ExperimentError, match=said):
+        check(rare)

@@ -246,3 +246,54 @@ def test_a_second_that_nobody_reported_is_not_a_second_at_zero() -> None:
 
 def test_an_expected_machine_may_come_late() -> None:
     assert find_trouble(replace(state(), machines=("m1",)), ("m1",), 99.0, Patience()) is None
+
+
+def in_long_rows(rate: Callable[[int], float], number: int = 12, step_s: int = 10) -> TupleCounts:
+    ends = range(step_s, step_s * number + 1, step_s)
+    return TupleCounts(tuple(ends), tuple(rate(t) for t in ends), step_s=step_s)
+
+
+def test_rows_of_ten_seconds_are_windows_of_the_test() -> None:
+    watch = PhaseEnd(zero_s=3.0, begin_s=3.0, floor_s=45, ceiling_s=200)
+    level = in_long_rows(lambda t: 100.0 + t % 20 / 10)
+    assert watch.outcome(level, 120.0, steady_test) == PhaseOutcome(True, "level at 100.5/s over 110 s")
+    assert watch.outcome(in_long_rows(lambda t: 10.0 * t), 120.0, steady_test) is None, "a ramp"
+
+
+def test_only_whole_rows_since_the_beginning_count() -> None:
+    series = in_long_rows(lambda _: 1.0, number=4)
+    assert counts_since(series, 11.0)[0] == (20, 30, 40)
+    assert counts_since(series, 11.1)[0] == (30, 40), "a second of the row to 20 ended before"
+
+
+@pytest.mark.parametrize(("zero_s", "last"), [(0.0, 50), (4.0, 55), (6.0, 50)])
+def test_rows_of_a_window_that_is_not_over_are_not_looked_at(zero_s: float, last: int) -> None:
+    seen: list[Sequence[int]] = []
+
+    def test(ends: Sequence[int], rates: Sequence[float | None]) -> tuple[bool, str]:
+        seen.append(ends)
+        return True, ""
+
+    PhaseEnd(zero_s, 0, 0, 100).outcome(in_long_rows(lambda _: 1.0, 11, 5), 60, test)
+    assert seen[0][-1] == last
+
+
+def test_a_queue_that_drains_is_seen_in_long_rows() -> None:
+    watch, rows = PhaseEnd(0, 0, 45, 100), in_long_rows(lambda _: 100.0, number=6)
+    draining = replace(rows, queues={"aggregate": tuple(900.0 - 10.0 * t for t in rows.t)})
+    ended = watch.outcome(draining, 100.0, always(True))
+    assert ended is not None and "the queue of aggregate shrinks by 10.0 tuples/s; allowed: 5.0" in ended.reason
+
+
+def test_throughput_now_is_that_of_the_newest_row_where_rows_are_long() -> None:
+    star = TopologyStatus("star", in_long_rows(float))
+    assert throughput_now(replace(state(), topologies=(star,))) == {"star": 120.0}
+
+
+@pytest.mark.parametrize(("age", "old"), [(19.0, False), (19.1, True)])
+def test_what_is_late_follows_from_how_long_lines_are(age: float, old: bool) -> None:
+    shown = state(samples_age_s=age, sample_s=10)
+    assert (stale_samples(shown) is not None) == old
+    assert find_trouble(state(samples_age_s=34.0, sample_s=10), ("m1", "m2"), 0.0, Patience()) is None
+    assert find_trouble(state(samples_age_s=34.1, sample_s=10), ("m1", "m2"), 0.0, Patience()) is not None
+    assert shown.topologies[0].series.step_s == 10 and state().topologies[0].series.step_s == 1

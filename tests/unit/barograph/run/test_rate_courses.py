@@ -288,3 +288,16 @@ def test_a_trace_that_has_changed_since_is_refused(stage: SetUp, tmp_path: Path)
     next((here.series.folder / "traces").iterdir()).write_text("0,9\n1,9\n")
     with pytest.raises(ExperimentError, match=r"csv has changed; it is the trace of this series"):
         Stage.go(here)
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan")])
+def test_a_course_in_which_no_time_passes_ends_in_words(seconds: float, tmp_path: Path) -> None:
+    here, steps = courses(tmp_path, Service()), ((seconds * n, 1.0 + n % 2) for n in count())
+    with pytest.raises(ExperimentError, match=r"the course of e1 has \d+ steps within .* s and may never end; allowed"):
+        here.begin("e1", lambda _before: steps, EVERYWHERE)
+
+
+def test_one_whose_steps_come_closer_and_closer_ends_in_words_too(tmp_path: Path) -> None:
+    here, steps = courses(tmp_path, Service()), ((1 - 0.5**n, 1.0 + n % 2) for n in range(10**6))
+    with pytest.raises(ExperimentError, match=r"the course of e1 has 20 steps within 0.999998 s and may never end"):
+        here.begin("e1", lambda _before: steps, EVERYWHERE)

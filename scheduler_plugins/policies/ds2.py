@@ -1,0 +1,200 @@
+"""DS2: as many executors as what is offered needs (Kalavri et al., "Three steps is all you need", OSDI 2018).
+
+From the sources on, in the order of the stream: what a component has to take in is what those before it put out when
+they keep up with what is due at the sources, and it needs as many executors as that takes of an executor's time. Rates
+of a component that waits, or is held back, tell as much as those of one that keeps up: what counts is the time that a
+tuple takes (`execute_ms`), and how many tuples come of one. It acts by itself, in a hold, and answers a reschedule.
+
+What the paper leaves open, or Storm does otherwise, is decided here:
+
+- an executor has whole tasks, and a shuffle goes by tasks: an executor must keep up with the most tasks that one has
+- it is not to be busy for more than `utilisation` of its time (1 is the paper's), so that a backlog goes away
+- more executors come at once, fewer when `activation` decisions in a row want no more (the paper's activation time)
+- sources stay as they are, and so does what has executed nothing, or is on a cycle
+- an executor stays where its first task was; one that is new goes to the worker with the fewest of its topology
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from scheduler_plugins.model import (
+    TOPOLOGIES,
+    Component,
+    Decision,
+    Memory,
+    Observation,
+    Slot,
+    Topology,
+    executor_ranges,
+)
+from scheduler_plugins.policies import initial_placement
+from scheduler_plugins.policies.parameters import check_parameters, check_whole_number
+
+Needs = Mapping[str, int]  # component → executors
+
+
+@dataclass(frozen=True)
+class Parameters:
+    utilisation: float = 0.8
+    activation: int = 6
+    initial: initial_placement.InitialRule = "round_robin"
+    max_samples_age_s: float = 10.0  # no decision on older samples
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+        check_whole_number("activation", self.activation, 1, 100)
+        if self.utilisation > 1:
+            raise ValueError(f"utilisation is {self.utilisation!r}; allowed is a number above 0, at most 1")
+
+
+def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
+    first = initial_placement.initial_decision(observation, memory, parameters.initial)
+    is_asked = observation.event is not None and observation.event.kind == "reschedule"
+    if first is not None or not (is_asked or observation.may_act):
+        return first or Decision(memory=memory)
+    offered = {Slot(machine.name, port) for machine in observation.machines if machine.alive for port in machine.ports}
+    problems = {
+        each.topology_id: _problem(each, offered, parameters.max_samples_age_s) for each in observation.topologies
+    }
+    if is_asked and (why := next(filter(None, problems.values()), "")):
+        return Decision(memory=memory, reason=f"held: {why}")
+    recent: dict[str, list[Needs]] = {}
+    executors: dict[str, Needs] = {}
+    said = []
+    for topology in observation.topologies:
+        before = [] if is_asked else list(memory.get(TOPOLOGIES, {}).get(topology.topology_id, ()))
+        if why := problems[topology.topology_id]:
+            recent[topology.topology_id] = before
+            said.append(f"{topology.name}: {why}")
+            continue
+        needs = [*before, needed_executors(topology, parameters.utilisation)][-parameters.activation :]
+        changes = _changes(topology, needs, at_once=is_asked or len(needs) == parameters.activation)
+        recent[topology.topology_id] = [] if changes else needs
+        if changes:
+            executors[topology.topology_id] = changes
+            said.append(_reason(topology, changes))
+    placement = _placements(observation, executors)
+    known = {**memory, TOPOLOGIES: recent}
+    return Decision(executors, placement, memory=known, settled=is_asked, reason="; ".join(said) or "as is needed")
+
+
+def _problem(topology: Topology, offered: Collection[Slot], max_samples_age_s: float) -> str:
+    """Why nothing can be said of what it needs; empty if something can. `offered`: slots of living machines."""
+    if topology.rebalancing:
+        return "a change is under way"
+    if lost := sorted({str(slot) for slot in topology.placement.values() if slot not in offered}):
+        return f"what is in {lost[0]} is to be placed elsewhere first"
+    if topology.samples_age_s is None:
+        return "no samples yet"
+    if topology.samples_age_s > max_samples_age_s:
+        return f"samples are {topology.samples_age_s:.1f} s old, allowed are {max_samples_age_s:g} s"
+    return topology.window_fault or ""
+
+
+def needed_executors(topology: Topology, utilisation: float) -> dict[str, int]:
+    """Of each bolt of which something is known."""
+    needs: dict[str, int] = {}
+    inputs = dict.fromkeys((component.name for component in topology.components), 0.0)
+    for component in _in_order(topology):
+        if component.kind == "spout":
+            offered = component.due_per_s if component.due_per_s is not None else component.emitted_per_s
+            target, measured = offered or 0.0, component.emitted_per_s
+        else:
+            target, measured = inputs[component.name], component.executed_per_s
+            if component.kind == "bolt" and component.execute_ms is not None:
+                needs[component.name] = _executors(component, target * component.execute_ms / 1000, utilisation)
+        for edge in topology.edges:
+            if edge.source == component.name and measured:
+                inputs[edge.target] += target * (edge.tuples_per_s or 0.0) / measured
+    return needs
+
+
+def _executors(component: Component, busy: float, utilisation: float) -> int:
+    """The fewest of which none is busy for longer; `busy`: seconds a second, of all tasks together."""
+    tasks = len(component.tasks)
+    for executors in range(1, tasks):
+        if busy * -(-tasks // executors) / tasks <= utilisation:
+            return executors
+    return tasks
+
+
+def _in_order(topology: Topology) -> Iterator[Component]:
+    """Components after all that feed them; none that is on a cycle, or behind one."""
+    waiting = Counter(edge.target for edge in topology.edges)
+    ready = [component for component in topology.components if not waiting[component.name]]
+    while ready:
+        component = ready.pop(0)
+        yield component
+        for edge in topology.edges:
+            if edge.source == component.name:
+                waiting[edge.target] -= 1
+                if not waiting[edge.target]:
+                    ready.append(topology.component(edge.target))
+
+
+def _changes(topology: Topology, needs: Sequence[Needs], *, at_once: bool) -> dict[str, int]:
+    """Components whose executors change: to the most that any of these decisions wants, and to fewer `at_once` only."""
+    now = {component.name: len(component.executors) for component in topology.components}
+    wanted = {name: max(each.get(name, now[name]) for each in needs) for name in needs[-1]}
+    return {name: number for name, number in wanted.items() if number > now[name] or (at_once and number < now[name])}
+
+
+def _reason(topology: Topology, changes: Needs) -> str:
+    now = {component.name: len(component.executors) for component in topology.components}
+    return f"{topology.name}: {', '.join(f'{name} {now[name]}→{number}' for name, number in changes.items())}"
+
+
+def _placements(observation: Observation, executors: Mapping[str, Needs]) -> dict[str, Mapping[int, Slot]]:
+    """Task → slot where it changes, by topology id. A topology with fewer workers than it asked for may open one."""
+    free = initial_placement.sort_slots(
+        initial_placement.free_slots(observation.machines, initial_placement.taken_slots(observation.topologies))
+    )
+    placement: dict[str, Mapping[int, Slot]] = {}
+    for topology in observation.topologies:
+        if changes := executors.get(topology.topology_id):
+            mine = sorted(set(topology.placement.values()))
+            opened = [free.pop(0) for _ in range(min(len(free), max(0, topology.workers - len(mine))))]
+            found = _placed(topology, changes, [*mine, *opened])
+            placement[topology.topology_id] = initial_placement.changed_slots(topology, found)
+    return placement
+
+
+def _placed(topology: Topology, changes: Needs, slots: Sequence[Slot]) -> dict[int, Slot]:
+    """Task → slot of the components that change."""
+    numbers = Counter(
+        topology.placement[executor.first_task]
+        for component in topology.components
+        if component.name not in changes
+        for executor in component.executors
+    )
+    found: dict[int, Slot] = {}
+    for component in topology.components:
+        if component.name in changes:
+            ranges = executor_ranges(component.tasks, changes[component.name])
+            for (first, last), slot in zip(ranges, _slots(component, ranges, topology, slots, numbers), strict=True):
+                found.update(dict.fromkeys(range(first, last + 1), slot))
+    return found
+
+
+def _slots(
+    component: Component, ranges: Sequence[tuple[int, int]], topology: Topology, slots: Sequence[Slot],
+    numbers: Counter[Slot],
+) -> list[Slot]:  # fmt: skip
+    """Of each executor after the change; `numbers` of executors by slot grow with them."""
+    heirs: dict[int, int] = {}  # first task of an executor of now → the first range that begins in it
+    for place, (first, _) in enumerate(ranges):
+        parent = next(e for e in component.executors if e.first_task <= first <= e.last_task)
+        heirs.setdefault(parent.first_task, place)
+    stays = {place: topology.placement[ranges[place][0]] for place in heirs.values()}
+    numbers.update(stays.values())
+    found = []
+    for place in range(len(ranges)):
+        slot = stays.get(place)
+        if slot is None:
+            slot = min(slots, key=lambda each: numbers[each])
+            numbers[slot] += 1
+        found.append(slot)
+    return found

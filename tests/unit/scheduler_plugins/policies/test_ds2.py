@@ -1,0 +1,192 @@
+"""DS2: executors for what is offered, at once where more are needed, and later where fewer are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler_plugins.model import (
+    Component,
+    Decision,
+    Edge,
+    Executor,
+    Machine,
+    Observation,
+    ScaleEvent,
+    Slot,
+    Topology,
+    executor_ranges,
+)
+from scheduler_plugins.policies import PolicyError, bind
+from scheduler_plugins.policies.ds2 import needed_executors
+from scheduler_plugins.refusal import refusal
+from tests.unit.scheduler_plugins.policies.test_every_policy import check_executors, observations
+
+MACHINES = tuple(Machine(f"m{n}", f"id-{n}", (6700, 6701)) for n in range(1, 4))
+SLOTS = tuple(Slot(f"m{n}", 6700) for n in range(1, 4))
+
+
+def component(name: str, kind: Any, tasks: range, executors: int, **rates: float | None) -> Component:
+    cut = tuple(Executor(first, last) for first, last in executor_ranges(tuple(tasks), executors))
+    return Component(name, kind, tuple(tasks), cut, **rates)
+
+
+def chain(due: float = 100.0, executors: int = 2, **changes: Any) -> Topology:
+    """Source → filter, which passes 80 % and takes 8 ms → sink, 4 ms. It keeps up with 60/s only, and is held back."""
+    parts = (
+        component("source", "spout", range(1, 3), 1, emitted_per_s=60.0, due_per_s=due),
+        component("filter", "bolt", range(3, 11), executors, emitted_per_s=48.0, executed_per_s=60.0, execute_ms=8.0),
+        component("sink", "bolt", range(11, 15), 1, executed_per_s=48.0, execute_ms=4.0),
+    )
+    edges = (
+        Edge("source", "default", "filter", "shuffle", tuples_per_s=60.0),
+        Edge("filter", "default", "sink", "shuffle", tuples_per_s=48.0),
+    )
+    placement = {
+        task: SLOTS[number % 3]
+        for number, (first, last) in enumerate((e.first_task, e.last_task) for c in parts for e in c.executors)
+        for task in range(first, last + 1)
+    }
+    topology = Topology("t-1", "chain", 3, parts, edges, placement, samples_age_s=1.0, window_s=60.0)
+    return replace(topology, **changes)
+
+
+def asked(topology: Topology, memory: Mapping[str, Any] | None = None, **parameters: Any) -> Decision:
+    return bind("ds2", parameters)(Observation(0.0, MACHINES, (topology,), may_act=True), memory or {})
+
+
+def test_it_needs_what_the_offered_rate_takes_of_an_executors_time() -> None:
+    """100/s x 8 ms = 0.8 of a second, 80/s x 4 ms = 0.32: by what is due, not by what came."""
+    assert needed_executors(chain(100.0), 0.8) == {"filter": 1, "sink": 1}
+    assert needed_executors(chain(200.0), 0.8) == {"filter": 2, "sink": 1}
+    assert needed_executors(chain(100.0), 0.5) == {"filter": 2, "sink": 1}
+
+
+def test_an_executor_has_whole_tasks() -> None:
+    """1.75 s a second over 8 tasks: three executors would be enough, but one of them has three tasks, 0.66 s."""
+    assert needed_executors(chain(218.75), 0.66) == {"filter": 3, "sink": 2}
+    assert needed_executors(chain(218.75), 0.6) == {"filter": 4, "sink": 2}
+    assert needed_executors(chain(1e6), 0.8) == {"filter": 8, "sink": 4}, "no more than there are tasks"
+
+
+def test_a_source_without_a_schedule_offers_what_it_emits_and_nothing_is_made_up() -> None:
+    topology = chain()
+    source, filter_, sink = topology.components
+    greedy = replace(topology, components=(replace(source, due_per_s=None), filter_, sink))
+    assert needed_executors(greedy, 0.5) == {"filter": 1, "sink": 1}
+    untimed = replace(topology, components=(source, replace(filter_, execute_ms=None, executed_per_s=None), sink))
+    assert needed_executors(untimed, 0.8) == {"sink": 1}, "behind what executed nothing, nothing comes"
+    cycle = replace(topology, edges=(*topology.edges, Edge("sink", "back", "filter", "shuffle", tuples_per_s=1.0)))
+    assert needed_executors(cycle, 0.8) == {}
+
+
+def test_more_come_at_once_and_stay_where_their_first_tasks_were() -> None:
+    topology = chain(400.0)
+    decision = asked(topology)
+    assert decision.executors == {"t-1": {"filter": 4, "sink": 2}}
+    assert decision.reason == "chain: filter 2→4, sink 1→2"
+    after = {**topology.placement, **decision.placement["t-1"]}
+    ranges = executor_ranges(tuple(range(3, 11)), 4)
+    assert [after[first] for first, _ in ranges][::2] == [topology.placement[3], topology.placement[7]]
+    assert all(len({after[task] for task in range(first, last + 1)}) == 1 for first, last in ranges)
+    everywhere = [after[e.first_task] for c in topology.components[:1] for e in c.executors]
+    everywhere += [after[first] for first, _ in (*ranges, *executor_ranges(tuple(range(11, 15)), 2))]
+    assert sorted(everywhere.count(slot) for slot in SLOTS) == [2, 2, 3]
+
+
+def test_fewer_come_once_so_many_decisions_want_no_more() -> None:
+    topology, memory = chain(60.0, executors=4), dict[str, Any]()
+    for turn in range(1, 4):
+        decision = asked(topology, memory, activation=3)
+        memory = dict(decision.memory)
+        assert decision.executors == ({"t-1": {"filter": 1}} if turn == 3 else {}), turn
+    assert memory["topologies"]["t-1"] == [], "what was wanted before a change is forgotten"
+    busier = asked(chain(250.0, executors=4), {}, activation=3)
+    assert asked(topology, asked(topology, busier.memory, activation=3).memory, activation=3).executors == {
+        "t-1": {"filter": 3}
+    }, "the most that any of the three wanted"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"rebalancing": True}, "a change is under way"),
+        ({"samples_age_s": None}, "no samples yet"),
+        ({"samples_age_s": 10.1}, "samples are 10.1 s old, allowed are 10 s"),
+        ({"window_fault": "m1:6700 began 3 s ago"}, "m1:6700 began 3 s ago"),
+    ],
+)
+def test_one_topology_without_rates_keeps_no_other_waiting(changes: dict[str, Any], said: str) -> None:
+    other = replace(chain(400.0), topology_id="t-2", name="other", placement=_elsewhere(chain()))
+    both = Observation(0.0, MACHINES, (chain(400.0, **changes), other), may_act=True)
+    decision = bind("ds2", {})(both, {"topologies": {"t-1": [{"filter": 7}]}})
+    assert [*decision.executors] == ["t-2"] and decision.reason.startswith(f"chain: {said}; other: filter 2→4")
+    assert decision.memory["topologies"]["t-1"] == [{"filter": 7}]
+
+
+def _elsewhere(topology: Topology) -> dict[int, Slot]:
+    return {task: Slot(slot.machine, 6701) for task, slot in topology.placement.items()}
+
+
+def test_what_is_on_a_dead_machine_is_placed_first() -> None:
+    dead = tuple(replace(machine, alive=machine.name != "m2") for machine in MACHINES)
+    decision = bind("ds2", {})(Observation(0.0, dead, (chain(400.0),), may_act=True), {})
+    assert not decision.changes() and decision.reason == "chain: what is in m2:6700 is to be placed elsewhere first"
+
+
+def test_nothing_changes_unless_it_may_or_is_asked_for() -> None:
+    observation = Observation(0.0, MACHINES, (chain(400.0),))
+    assert bind("ds2", {})(observation, {"a": 1}) == Decision(memory={"a": 1})
+    event = replace(observation, event=ScaleEvent("e1", "reschedule"))
+    answered = bind("ds2", {})(event, {})
+    assert answered.settled and answered.executors == {"t-1": {"filter": 4, "sink": 2}}
+    fewer = bind("ds2", {})(replace(event, topologies=(chain(60.0, executors=4),)), {})
+    assert fewer.settled and fewer.executors == {"t-1": {"filter": 1}}, "who is asked answers at once"
+    silent = replace(event, topologies=(chain(400.0, samples_age_s=None),))
+    held = bind("ds2", {})(silent, {})
+    assert not held.settled and held.reason == "held: no samples yet"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"utilisation": 1.1}, "utilisation is 1.1; allowed is a number above 0, at most 1"),
+        ({"utilisation": 0}, "utilisation is 0; allowed is a number above 0"),
+        ({"activation": 0}, "activation is 0; allowed is a whole number from 1 to 100"),
+    ],
+)
+def test_what_is_wrong_is_named(parameters: dict[str, Any], said: str) -> None:
+    with pytest.raises(PolicyError, match=said):
+        bind("ds2", parameters)
+
+
+@given(
+    observation=observations("none"),
+    times=st.lists(st.sampled_from([None, 0.5, 5.0, 40.0]), min_size=6, max_size=6),
+    activation=st.integers(1, 2),
+)
+def test_a_driver_can_carry_out_whatever_it_decides_by_itself(
+    observation: Observation, times: list[float | None], activation: int
+) -> None:
+    timed = tuple(
+        replace(
+            topology,
+            samples_age_s=1.0,
+            components=tuple(
+                replace(each, execute_ms=ms) for each, ms in zip(topology.components, times * 2, strict=False)
+            ),
+        )
+        for topology in observation.topologies
+    )
+    acting = replace(observation, topologies=timed, may_act=True)
+    decision = bind("ds2", {"activation": activation})(acting, {})
+    assert refusal(acting, decision) is None
+    for topology in timed if decision.executors else ():
+        after = {**topology.placement, **decision.placement.get(topology.topology_id, {})}
+        if not topology.rebalancing:
+            check_executors(topology, decision, after)
