@@ -18,9 +18,6 @@ class Deliveries:
     remote: float = 0.0
     kilobytes: float = 0.0
 
-    def times(self, factor: float) -> Deliveries:
-        return Deliveries(self.remote * factor, self.kilobytes * factor)
-
     def __add__(self, other: Deliveries) -> Deliveries:
         return Deliveries(self.remote + other.remote, self.kilobytes + other.kilobytes)
 

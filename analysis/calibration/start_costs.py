@@ -113,6 +113,7 @@ def _rest_s(run: RunSums, span: Span, costs: Costs) -> tuple[float, float] | Non
     sent_ms = costs.remote_emit_ms * used.sent.remote + costs.remote_kb_ms * kilobytes(used.sent, costs)
     threads_s = used.threads_s + sent_ms / 1000
     at_rest_s = costs.machine_idle_cores * length_s + costs.idle_cores * used.worker_s
+    at_rest_s += costs.warm_up_cores * used.young_s
     others = min(cores * 0.9, (threads_s + at_rest_s) / length_s)
     return used_s - threads_s - at_rest_s, cores - others
 

@@ -80,8 +80,7 @@ class Conditions:
     `cores` of each machine, `bandwidth` in bytes a second (infinity: no limit). `reaches`: whether
     what a machine (row) sends arrives at another (column); None: everything does.
     `others`: cores that threads which are no executors want, `others_machine`: where they run.
-    `speed`: of each executor, 1 as it should be. `dear`: what Storm's own work on a tuple costs each executor, as a
-    multiple of what it costs otherwise; None: that.
+    `speed`: of each executor, 1 as it should be.
     """
 
     begin: float
@@ -95,7 +94,6 @@ class Conditions:
     others: Floats
     others_machine: Ints
     speed: Floats
-    dear: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -138,7 +136,7 @@ class Flow:
         return cls(layout, queues, counters, machines, arrivals, ones, ones.copy(), level, service, trees)
 
     def step(self, now: Conditions) -> None:
-        costs = self._costs(now)
+        costs = self._costs()
         capacity = self._capacity(now, costs)
         if self.trees is not None and self.trees.has_limit:
             through = self._room(capacity, np.where(self.layout.is_spout, 0.0, -self.queues.waiting))
@@ -152,13 +150,10 @@ class Flow:
             step.execute(arrivals, number)
         step.finish()
 
-    def _costs(self, now: Conditions) -> _Costs:
+    def _costs(self) -> _Costs:
         thread_s, transfer_s = self.layout.thread_s, self.layout.transfer_s
         if self.trees is not None:
             thread_s, transfer_s = thread_s + self.trees.thread_s, transfer_s + self.trees.transfer_s
-        if now.dear is not None:
-            work_s = self.layout.work_s
-            thread_s, transfer_s = work_s + (thread_s - work_s) * now.dear, transfer_s * now.dear
         return _Costs(thread_s, transfer_s)
 
     def _capacity(self, now: Conditions, costs: _Costs) -> Floats:

@@ -177,8 +177,9 @@ class Costs:
     `machine_idle_cores`: of a machine without workers. `hop_ms`: from emit to the receive queue inside a worker,
     `remote_hop_ms` to that of another one; how long a tuple waits there until it is noticed follows from the topology's
     own settings (`Waits`).
-    `sleep_slack_ms`: what a sleep takes longer than it was told. `warm_up_share`: by how much a JVM's own work on a
-    tuple is dearer in its first `warm_up_s`. `frame_bytes`: what Storm adds to a tuple that leaves its worker. `noise`:
+    `sleep_slack_ms`: what a sleep takes longer than it was told. `warm_up_cores`: what a worker uses more than at rest
+    when it has just started, whatever comes to it, for its JVM compiles; after `warm_up_s` 1/e of it is left.
+    `frame_bytes`: what Storm adds to a tuple that leaves its worker. `noise`:
     standard deviation of an executor's speed, step by step, as a share of it, beside that of what its tuples cost
     (`cost_cv2`).
     """
@@ -198,8 +199,8 @@ class Costs:
     idle_cores: float = 0.025
     machine_idle_cores: float = 0.02
     sleep_slack_ms: float = 0.2
-    warm_up_share: float = 0.33
-    warm_up_s: float = 60.0
+    warm_up_cores: float = 0.015
+    warm_up_s: float = 30.0
     noise: float = 0.0
 
     @classmethod
@@ -212,6 +213,14 @@ class Costs:
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
                 raise SimulationError(f"costs: {name} is {value!r}; allowed is a number, 0 or above")
         return cls(**values)
+
+
+def young_share(age_s: float, length_s: float, warm_up_s: float) -> float:
+    """Of `warm_up_cores`, what a worker of that age uses over the time that follows, on average."""
+    if warm_up_s <= 0 or length_s <= 0:
+        return 0.0
+    spent = math.exp(-max(age_s, 0.0) / warm_up_s) - math.exp(-(max(age_s, 0.0) + length_s) / warm_up_s)
+    return spent * warm_up_s / length_s
 
 
 @dataclass

@@ -24,7 +24,7 @@ from scheduler_plugins.simulator.layout import (
     PlacedTopology,
     layout_of,
 )
-from scheduler_plugins.simulator.work import Costs, Load, MachineSize, SimulationError, TopologyWork
+from scheduler_plugins.simulator.work import Costs, Load, MachineSize, SimulationError, TopologyWork, young_share
 
 SHORT_STEP_S = 1.0  # while workers start or end
 SHORTEST_STEP_S = 0.1  # so exactly it is known when a start ends
@@ -281,7 +281,6 @@ class World:
                 others=others,
                 others_machine=others_machine,
                 speed=self._speed(layout, step_s),
-                dear=self._dear(layout),
             )
         )
 
@@ -305,14 +304,6 @@ class World:
         service_s = layout.sleep_s + layout.thread_s
         is_busy = self._flow.queues.waiting * service_s > step_s
         return np.sqrt(self.costs.noise**2 + np.where(is_busy, layout.cv2 * service_s / step_s, 0.0))
-
-    def _dear(self, layout: Layout) -> Floats | None:
-        """Of each executor: what Storm's own work costs in a JVM that has just started, as a multiple."""
-        starts = np.array([self.workers[key].ready_s for key in self._keys] + [math.inf])
-        is_young = (self.now >= starts) & (self.now < starts + self.costs.warm_up_s)
-        if not (is_young.any() and self.costs.warm_up_share):
-            return None
-        return np.asarray((1.0 + self.costs.warm_up_share * is_young)[layout.worker])
 
     def _reaches(self, loads: list[Load]) -> Flags | None:
         if not any(load.is_cut or load.unreached for load in loads):
@@ -366,7 +357,8 @@ class World:
             if self._begins(worker):
                 rows.append((self._row[key[1].machine], min(1.0, worker.cpu_s / step_s)))
             elif worker.is_ready(self.now):
-                rows.append((self._row[key[1].machine], self.costs.idle_cores))
+                young = self.costs.warm_up_cores * young_share(self.now - worker.ready_s, step_s, self.costs.warm_up_s)
+                rows.append((self._row[key[1].machine], self.costs.idle_cores + young))
         rows += [(self._row[name], min(1.0, cpu_s / step_s)) for name, cpu_s in self._supervisors.items()]
         for row, machine in enumerate(self.machines):
             load = self.loads.get(machine.name, Load())

@@ -16,7 +16,7 @@ from analysis.calibration.linear import Linear, jackknife, solve
 from analysis.calibration.start_costs import StartRow, start_cpu, start_times
 from analysis.calibration.starts import Join, StartGroup, joins, merged, orders, start_groups
 from analysis.calibration.thread_costs import tuple_estimates
-from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, TopologyWork, Waits
+from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, TopologyWork, Waits, young_share
 
 NAMES = ("a", "b", "c")
 
@@ -255,16 +255,33 @@ def tuple_rows(pid: int, cpu_ms: float, over_ms: float = 0.0) -> list[dict[str, 
     return found
 
 
-def test_a_young_process_is_dearer_and_a_sleep_takes_longer_than_it_was_told() -> None:
-    begun = {("x-1", "m1", 6700, 1): 500.0, ("x-1", "m1", 6700, 2): 990.0}
-    activity = (*tuple_rows(1, 0.2, 0.3), *tuple_rows(2, 0.25, 0.3))
-    run = replace(NOTHING, works={"x-1": SLEEPERS}, activity=activity, begun_s=begun)
+def test_a_sleep_takes_longer_than_it_was_told() -> None:
+    run = replace(NOTHING, works={"x-1": SLEEPERS}, activity=tuple(tuple_rows(1, 0.2, 0.3)))
     found = {each.name: each.value for each in tuple_estimates([run], Costs())}
-    assert found["receive_ms"] == pytest.approx(0.2) and found["warm_up_share"] == pytest.approx(0.25)
-    assert found["sleep_slack_ms"] == pytest.approx(0.3)
+    assert found["receive_ms"] == pytest.approx(0.2) and found["sleep_slack_ms"] == pytest.approx(0.3)
 
 
-def test_without_young_processes_nothing_is_known_of_them() -> None:
-    run = replace(NOTHING, works={"x-1": SLEEPERS}, activity=tuple(tuple_rows(1, 0.2)))
-    found = {each.name: each for each in tuple_estimates([run], Costs())}
-    assert found["warm_up_share"].value is None and "young" in found["warm_up_share"].why
+def machine_run(begun_s: float, ends_s: float) -> RunSums:
+    """A worker without work on a machine that uses 0.02 cores and, for it, 0.03 and at first 0.05 more."""
+    costs = Costs(machine_idle_cores=0.02, idle_cores=0.03, warm_up_cores=0.05, warm_up_s=30.0)
+    of = {"topology": "x-1", "component": "bolt_0", "machine": "m1", "port": 6700, "pid": 1, "tasks": 1}
+    nothing = {"executed": 0, "emitted": 0, "transferred": 0, "execute_ms": 0.0, "timed_s": None}
+    activity, machine_cpu = [], []
+    for begin in np.arange(begun_s - 100.0, ends_s, 10.0).tolist():
+        young_s = 10.0 * young_share(begin - begun_s, 10.0, 30.0) if begin >= begun_s else 0.0
+        worker_s = 10.0 * (begin >= begun_s)
+        cpu_s = 0.2 + costs.idle_cores * worker_s + costs.warm_up_cores * young_s
+        machine_cpu.append({"machine": "m1", "window_s": begin, "machine_s": 10.0, "cpu_s": cpu_s})
+        if worker_s:
+            activity.append({**of, **nothing, "window_s": begin, "worker_s": worker_s})
+    begun = {("x-1", "m1", 6700, 1): begun_s}
+    return replace(
+        NOTHING, works={"x-1": SLEEPERS}, activity=tuple(activity), machine_cpu=tuple(machine_cpu), begun_s=begun,
+        cores={"m1": 1.0},
+    )  # fmt: skip
+
+
+def test_what_a_worker_uses_more_when_it_has_just_started_is_told_from_rest() -> None:
+    found = {each.name: each.value for each in tuple_estimates([machine_run(1000.0, 1300.0)], Costs())}
+    assert found["machine_idle_cores"] == pytest.approx(0.02) and found["idle_cores"] == pytest.approx(0.03)
+    assert found["warm_up_cores"] == pytest.approx(0.05)

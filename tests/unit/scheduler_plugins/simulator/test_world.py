@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from dataclasses import replace
 
@@ -70,17 +71,19 @@ def test_a_supervisor_that_starts_uses_cpu_and_slows_workers_that_start_beside_i
     assert world.workers["x-1", M2].ready_s == pytest.approx(1010.0, abs=0.1)
 
 
-def test_a_young_process_makes_storm_s_own_work_dearer_and_not_the_component_s() -> None:
-    costs = replace(FREE, receive_ms=1.0, local_emit_ms=0.5, warm_up_share=0.4, warm_up_s=20.0)
-    world, totals = world_of(chain(100.0, [0.0], 2, cpu_ms=2.0), machines=1, costs=costs), Totals()
-    world.advance(1060, totals.take)
-    used = [sum(float(s.machines.cpu_s[0]) for s in totals.samples if begin <= s.begin < begin + 10) / 1000
-            for begin in (1005, 1030)]  # fmt: skip
-    assert used == pytest.approx([0.002 + 1.4 * 0.0015, 0.002 + 0.0015]), "a tuple, at the spout and the bolt"
-    world.kill_worker("x-1", M1)
-    world.advance(1080, totals.take)
-    again = sum(float(s.machines.cpu_s[0]) for s in totals.samples if s.begin >= 1070) / 1000
-    assert again == pytest.approx(0.002 + 1.4 * 0.0015), "each process anew"
+def test_a_worker_that_has_just_started_uses_more_whatever_comes_to_it() -> None:
+    """A tenth of a core and 1/e of it after 20 s, beside a twentieth at rest: 2 CPU seconds more in all."""
+    costs, used = replace(FREE, idle_cores=0.05, warm_up_cores=0.1, warm_up_s=20.0), []
+    for rate in (100.0, 1.0):
+        world, totals = world_of(chain(rate, [0.0], 2), machines=1, costs=costs), Totals()
+        world.advance(1200, totals.take)
+        of_seconds = [float(sample.machines.cpu_s[0]) for sample in totals.samples]
+        used.append((sum(of_seconds[:20]), sum(of_seconds), of_seconds[-1]))
+        world.kill_worker("x-1", M1)
+        world.advance(1205, totals.take)
+        assert float(totals.samples[-1].machines.cpu_s[0]) > 0.13, "each process anew"
+    assert used[0] == used[1]
+    assert used[0] == pytest.approx((1.0 + 2.0 * (1 - math.exp(-1)), 10.0 + 2.0, 0.05), rel=0.01)
 
 
 @pytest.mark.parametrize("epoch_s", [0.0, 1_767_225_600.0])
