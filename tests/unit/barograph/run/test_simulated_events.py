@@ -12,7 +12,7 @@ from analysis.record.event_timeline import event_outcomes
 from analysis.record.files import RunPaths
 from barograph.errors import ExperimentError
 from barograph.plan.checks import check
-from barograph.plan.events import KINDS, PlannedEvent, machines_at_end
+from barograph.plan.events import KINDS, PlannedEvent, ScaleOut, machines_at_end
 from barograph.plan.events.disturbances import CpuLoad, MemoryLimit, SlowCpu
 from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import Durations, Experiment, MachineCount, TopologyChoice, Variant, load
@@ -106,6 +106,22 @@ def test_it_is_performed_and_stands_in_the_record(kind: str, simulate: SetUp) ->
 
 def zero(events: Sequence[dict[str, Any]]) -> float:
     return next(float(event["t"]) for event in events if event.get("event_id") == "e1")
+
+
+def test_a_topology_with_ackers_runs_and_scales_and_its_spouts_wait_for_their_trees(simulate: SetUp) -> None:
+    """20 trees a task, of which a spout component has four: so many wait at most, where a queue grew before."""
+    config = {"topology.acker.executors": 2, "topology.max.spout.pending": 20}
+    star = TopologyChoice("star", {}, {"workers": 4, "config": config})
+    here = simulate(
+        ScaleOut("steady", 1), topologies=[star, replace(star, name="plain", flux="star", overrides={"workers": 4})]
+    )
+    t = zero(here.go())
+    lines = [line for line in worker_lines.of_run(here.folder) if line["t"] == t - 1]
+    waiting = {name: sum(sum(line["tasks"]["queue"]) for line in lines if line["topology"].startswith(name))
+               for name in ("star", "plain")}  # fmt: skip
+    assert waiting["star"] <= 2 * 4 * 20 < 10 * waiting["star"] and waiting["plain"] > 5000
+    found = [line["tasks"] for line in worker_lines.of_run(here.folder)]
+    assert not any(name.startswith("__") for tasks in found for name in tasks["component"])
 
 
 BUSY = {"cost_model": "busy", "ms_per_character": 0.2}  # 8 ms of a core a tuple, at two executors

@@ -121,10 +121,12 @@ def used_and_had(totals: Totals, cores: float) -> list[tuple[float, float]]:
     return [(float(sample.machines.cpu_s.max()), cores * (sample.end - sample.begin)) for sample in totals.samples]
 
 
-@pytest.mark.parametrize("depth", [1, 3])
-def test_a_machine_never_uses_more_than_its_cores(depth: int) -> None:
-    """Not in the first second of its tuples either, nor when more fall due, or a machine is faster again."""
+@pytest.mark.parametrize(("depth", "cv2"), [(1, 0.0), (3, 0.0), (3, 1.0)])
+def test_a_machine_never_uses_more_than_its_cores(depth: int, cv2: float) -> None:
+    """Not in the first second of its tuples either, nor when more fall due, a machine is faster again, or more come by
+    chance than were expected."""
     work = chain(40.0, [0.0] * depth, 4, cpu_ms=10.0)
+    work = replace(work, components=tuple(replace(each, cost_cv2=cv2) for each in work.components))
     world, totals = world_of(work, cores=0.5), Totals()
     world.due = lambda _id, _name, begin, end: (end - begin) * (1.0 if begin < 1010 else 25.0)
     world.advance(1020, totals.take)
