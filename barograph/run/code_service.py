@@ -30,6 +30,7 @@ from scheduler_plugins.service_state import PostedLine
 SCRIPT = ROOT / "barograph" / "code" / "serve_checkout.py"
 PLACE = "/build/service"  # of its folder, in the sandbox
 ANSWER_S = 60.0  # the service has a limit of its own for policies; one from before it had that may hang
+END_S = 30.0  # of a process that was killed
 CHUNK = 65_536
 
 
@@ -64,7 +65,7 @@ class CodeService:
 
     def close(self) -> None:
         self._process.kill()
-        self._process.wait()
+        self._process.wait(timeout=END_S)
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()

@@ -27,6 +27,7 @@ ALLOWED = {
     "analysis/storage/maven.py: FileLock": "acquired with a limit",
     "barograph/child_processes.py: subprocess.Popen": "ChildProcess: whoever starts one waits by `wait`, and ends it",
     "barograph/code/store.py: FileLock": "acquired without waiting",
+    "barograph/counterfactual/simulation.py: FileLock": "in a folder that this process has just made, or without waiting",
     "barograph/machines/provision.py: FileLock": "acquired without waiting",
     "barograph/machines/provision.py: file.acquire": "without waiting, as the lock is made",
     "inventory/files.py: FileLock": "hold_lock: acquired with a limit",
@@ -36,6 +37,8 @@ ALLOWED = {
     "playbooks/clock.py: subprocess.Popen": "killed by its timer",
     "playbooks/storm_home/files/training/train.py: subprocess.Popen": "daemons in a namespace that has a limit",
     "barograph/cli/ui.py: airflow.wait": "a server: until somebody ends it",
+    "barograph/pool.py: os.waitpid": "of a process that has answered, or whose pipe has ended: it does nothing more",
+    "barograph/run/code_service.py: subprocess.Popen": "each answer has a limit, and `close` kills it",
     "barograph/supervisor.py: os.waitpid": "as long as its programs run, which are servers; a signal ends it",
     "barograph/supervisor.py: subprocess.Popen": "ended by `_end_all`, which has limits",
 }
