@@ -27,7 +27,7 @@ ALLOWED = {
     "analysis/storage/maven.py: FileLock": "acquired with a limit",
     "barograph/child_processes.py: subprocess.Popen": "ChildProcess: whoever starts one waits by `wait`, and ends it",
     "barograph/code/store.py: FileLock": "acquired without waiting",
-    "barograph/counterfactual/simulation.py: FileLock": "in a folder that this process has just made, or without waiting",
+    "barograph/counterfactual/simulation.py: FileLock": "in a folder of its own, or without waiting",
     "barograph/machines/provision.py: FileLock": "acquired without waiting",
     "barograph/machines/provision.py: file.acquire": "without waiting, as the lock is made",
     "inventory/files.py: FileLock": "hold_lock: acquired with a limit",
