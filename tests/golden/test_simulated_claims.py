@@ -43,6 +43,9 @@ STELA_GAINS = {
 }
 with_spark = pytest.mark.spark
 POINTS = 3.0  # a saturated executor's tuples cost differently: over a minute its rate scatters by a percent or two
+# What Storm costs beside the shortest service, star's 8.05 ms, and what the closed form has not: a sleep takes 0.2 ms
+# longer (Costs.sleep_slack_ms), a tuple is received (0.02) and sent to two others (0.04 each).
+STORMS_SHARE = 4.0
 
 
 @pytest.mark.parametrize("name", STELA_GAINS)
@@ -123,7 +126,7 @@ def test_throughput_before_the_event_is_the_closed_forms(name: str, simulated: S
     expected = capacity.throughput(closed, closed.initial)
     for variant in experiment.variants:
         before = simulated.number(name, variant.name, "throughput_before")
-        assert before == pytest.approx(expected, rel=POINTS / 100), variant.name
+        assert 1 - (POINTS + STORMS_SHARE) / 100 < before / expected < 1 + POINTS / 100, variant.name
 
 
 @with_spark
