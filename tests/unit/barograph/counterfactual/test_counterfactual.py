@@ -19,13 +19,14 @@ from barograph.plan.experiment import Durations, Experiment, load, only
 from barograph.plan.sweep import Point
 from barograph.run.recorded_start import REASON, RecordedStart
 from barograph.sweep.point import PointOutcome, RunJob, do
+from scheduler_plugins.simulator.work import Costs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SHORT = Durations(warm_up_floor_s=45, warm_up_ceiling_s=60, after_floor_s=80, horizon_s=80)
 # Of the star: what one executor of the centre can do, and each of two sinks gets every tuple of it.
-OF_AN_EXECUTOR = 2 * 1000 / (40.25 * 0.2)
+OF_AN_EXECUTOR = 2 * 1000 / (40.25 * 0.2 + Costs().sleep_slack_ms)  # a sleep takes a little longer
 
 
 @pytest.fixture(autouse=True)
