@@ -68,16 +68,16 @@ def tuple_rates(
     axes: DataFrame,
 ) -> DataFrame:  # fmt: skip
     """Per part that counts: what passed between tasks, workers and machines (`traffic`: of `task_traffic`), and what
-    bolts and Storm's ackers executed."""
-    acked = placements.where(f.col("component") == ACKER).select("run_id").distinct()
+    bolts and Storm's ackers executed; the latter is unknown of a run that recorded no placement."""
+    acked = placements.groupBy("run_id").agg(f.max(f.col("component") == ACKER).alias("acked"))
     return (
         _lengths(intervals)
         .join(_passed(traffic), list(PART), how="left")
         .join(_executed(tasks, components, intervals, axes), list(PART), how="left")
-        .join(f.broadcast(acked.select("run_id", f.lit(True).alias("acked"))), "run_id", how="left")
+        .join(f.broadcast(acked), "run_id", how="left")
         .select(*PART, "traffic_per_s", "between_workers_per_s", "between_machines_per_s", "unplaced_per_s",
                 (f.col("executed") / f.col("seconds")).alias("executed_per_s"),
-                f.when(f.col("ackers").isNull() & f.col("acked").isNull(), 0.0)
+                f.when(f.col("ackers").isNull() & ~f.col("acked"), 0.0)
                 .otherwise(f.col("ackers") / f.col("seconds")).alias("ackers_executed_per_s"))
     )  # fmt: skip
 

@@ -590,7 +590,7 @@ _DECLARED = (
         Column("executed_per_s", "double", "tuples/s", "executed by the topology's bolts", "not measured"),
         Column("ackers_executed_per_s", "double", "tuples/s",
                "executed by Storm's ackers; 0 where the topology has none",
-               "it has some, and no line counts what they execute (older records)"),
+               "it has some, and no line counts what they execute (older records); no placement was recorded"),
     )),
     Table("settled",
           "where every task was before and after an event: the last scheduling round on that side in which all were "

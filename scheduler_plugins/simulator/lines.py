@@ -24,9 +24,9 @@ FIRST_PID = 1001
 CLOSE_S = 1e-6
 OF_TASKS = (
     "transferred", "busy_ms", "cpu_ms", "blocked_ms", "due", "gap_due", "missed", "late", "latencies",
-    "latency_s", "square_s2", "written_s",
+    "latency_s", "square_s2", "written_s", "executed_by_storm",
 )  # fmt: skip
-SPREAD = ("transferred", "due")
+SPREAD = ("transferred", "due", "executed_by_storm")
 
 
 @dataclass
@@ -126,7 +126,7 @@ class WorkerLines:
         self._layout, self._keys = layout, sample.worker_keys
 
     def _begin(self, sample: Sample) -> None:
-        """A process is there once its tasks are; one that has none but Storm's own writes nothing."""
+        """A process is there once its tasks are; one without any writes nothing."""
         assert self._counts is not None
         has_tasks = np.diff(self._counts.rows.tasks.begins) > 0
         for row, (key, worker) in enumerate(zip(sample.worker_keys, sample.workers, strict=True)):
@@ -232,6 +232,7 @@ class _Count:
         self._add("missed", counters.missed)
         self._add("late", counters.late)
         self._add("latencies", counters.executed)
+        self._add("executed_by_storm", np.where(layout.is_system, counters.executed, 0.0))
         self._add("latency_s", counters.latency_s)
         self._add("square_s2", counters.square_s2)
         rows = self._counts.rows.tasks
@@ -279,6 +280,7 @@ class _Groups:
         streams = counts.streams.whole(_of_rows(rows.streams, now))
         sources = counts.sources.whole(_of_rows(rows.sources.rows, now))
         executed = sums(rows.sources.rows.of_task, sources.astype(float), rows.tasks.size).astype(np.int64)
+        executed += tasks["executed_by_storm"].whole(mine & rows.is_system)
         emitted = sums(rows.streams.of_task, streams.astype(float), rows.tasks.size).astype(np.int64)
         busy_ms = tasks["busy_ms"].all(mine)
         queue = np.where(rows.is_spout, 0, waiting)

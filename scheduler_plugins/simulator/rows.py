@@ -72,6 +72,7 @@ class LayoutRows:
     is_spout: Flags  # of each task row
     is_sink: Flags
     is_acked: Flags  # a bolt in a topology with ackers
+    is_system: Flags  # an acker: of Storm's own components the only one that is counted, and only what it executes
     streams: Rows
     selectivity: Floats  # of each stream row
     sources: SourceRows
@@ -85,9 +86,8 @@ class RowBuilder:
     def __init__(self, layout: Layout, workers: int, numbers: Mapping[str, int], traced: frozenset[str]) -> None:
         self._layout, self._workers, self._traced = layout, workers, traced
         self._numbered = np.array([numbers[each.topology_id] for each in layout.topologies], dtype=np.int64)
-        tasks = np.where(layout.is_system, 0, layout.tasks)  # nobody counts Storm's own
-        self._executor = np.repeat(np.arange(layout.size, dtype=np.int64), tasks)
-        begins = np.cumsum(tasks) - tasks
+        self._executor = np.repeat(np.arange(layout.size, dtype=np.int64), layout.tasks)
+        begins = np.cumsum(layout.tasks) - layout.tasks
         self._place = np.arange(len(self._executor), dtype=np.int64) - begins[self._executor]
         self._task = layout.first[self._executor] + self._place
         self._share = 1.0 / layout.tasks[self._executor]
@@ -112,6 +112,7 @@ class RowBuilder:
             is_spout=layout.is_spout[tasks.executor],
             is_sink=layout.sinks[tasks.executor],
             is_acked=self._is_acked(tasks),
+            is_system=layout.is_system[tasks.executor],
             streams=streams,
             selectivity=selectivity,
             sources=self._sources(),
@@ -120,8 +121,10 @@ class RowBuilder:
         )
 
     def _is_acked(self, tasks: Rows) -> Flags:
-        known = np.array([each.work.acking is not None for each in self._layout.topologies] + [False])
-        return np.asarray(known[self._layout.topology[tasks.executor]] & ~self._layout.is_spout[tasks.executor])
+        layout = self._layout
+        known = np.array([each.work.acking is not None for each in layout.topologies] + [False])
+        is_bolt = ~layout.is_spout & ~layout.is_system
+        return np.asarray(known[layout.topology[tasks.executor]] & is_bolt[tasks.executor])
 
     def _rows(self, at: Ints, number: Ints) -> tuple[Rows, Ints]:
         """Rows of the tasks `at`, and their order; `number` tells rows of one task apart."""

@@ -124,6 +124,7 @@ def worker_lines(name: str, variant: str, start: float) -> list[dict[str, Any]]:
                         "executed": [done, done], "execute_ms": [1.0 * done, 0.1 * done]},
             "spouts": {"task": [1], "due": [sent], "emitted": [sent], "behind": [0], "behind_ms": [0.0], "missed": [0],
                        "late": [2 if second == E1 + 20 else 0]},
+            "traffic": {"from": [1, 2], "to": [2, 3], "n": [sent, done]},
         }  # fmt: skip
         if done:
             line["sinks"] = {

@@ -69,6 +69,7 @@ def starve(workers: Path, name: str) -> None:
                                 "sources": ("executed",)}.items():  # fmt: skip
                 line[rows] |= {name: [0] * len(line[rows]["task"]) for name in names}
             line.pop("sinks", None)
+            line.pop("traffic", None)
         path.unlink()
         worker_files.write(path, lines)
 
@@ -102,7 +103,7 @@ def shifted(found: list[Row], by_s: float) -> list[Row]:
 
 
 def test_each_topology_has_the_numbers_that_it_has_alone(three: SeriesPaths) -> None:
-    of_machines = ("cpu", "cpu_windows", "network")
+    of_machines = ("cpu", "cpu_windows", "network", "network_windows")
     metrics = [name for name in STORED if TABLES[name].names_topology and name not in (*of_machines, "measurements")]
     assert len(metrics) > 15
     for name in metrics:
@@ -113,7 +114,7 @@ def test_each_topology_has_the_numbers_that_it_has_alone(three: SeriesPaths) -> 
         whole = [row | {"topology": "star"} for row in rows(three, name, "all") if row.get("event_id", "e1") == "e1"]
         own = [row for row in rows(three, name, "star", "alone") if row.get("event_id", "e1") == "e1"]
         assert whole and shifted(whole, 0.0) == shifted(own, 0.0), name
-    shared = ("cpu_", "memory_", "machines_", "attempts")
+    shared = ("cpu_", "memory_", "network_", "machines_", "attempts")
     beside, alone_by_event = numbers(three), numbers(three, "alone")
     for event in ("e0", "e1", "e2", "e3"):
         of = alone_by_event["star", event]

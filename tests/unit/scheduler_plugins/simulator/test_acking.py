@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -234,25 +235,31 @@ def test_topologies_without_ackers_are_not_touched_by_others_that_have_some() ->
     assert last.counters.acked[last.layout.topology == 1].sum() == 0.0
 
 
-def test_lines_have_nothing_of_ackers_and_the_time_until_an_ack() -> None:
-    """A worker in which an acker is alone writes nothing."""
+def test_lines_have_what_ackers_execute_and_the_time_until_an_ack() -> None:
+    """As real workers write them: an acker has a row in `tasks` and is in no other group, also where it is alone."""
     work = acked(chain(100.0, [5.0], 2))
     world, writer = world_of(work, machines=3, costs=Costs()), WorkerLines(1.0, {"x-1"})
     world.assign(
         "x-1", replace(dealt(work, [M1, M2]), placement={**dealt(work, [M1, M2]).placement, 6: Slot("m3", 6700)})
     )
-    found: list[dict[str, object]] = []
+    found: list[dict[str, Any]] = []
     world.advance(1030, lambda sample: found.extend(writer.take(sample)))
-    assert {line["machine"] for line in found} == {"m1", "m2"}
-    for line in found[-2:]:
-        tasks, traffic = line["tasks"], line["traffic"]
-        assert isinstance(tasks, dict) and isinstance(traffic, dict)
-        assert set(tasks["component"]) == {"spout", "bolt_1"} and max(tasks["task"]) <= 4
-        for name, execute_ms, process_ms in zip(
-            tasks["component"], tasks["execute_ms"], tasks["process_ms"], strict=True
-        ):
-            assert process_ms == (None if name == "spout" else execute_ms)
-        assert set(line["streams"]["stream"]) == {"default"}  # type: ignore[index]
-        assert set(line["sources"]["stream"]) == {"default"}  # type: ignore[index]
-        assert max(traffic["to"]) <= 4
-        assert "sinks" in line and math.isclose(sum(tasks["transferred"]), 50, abs_tol=2)
+    for line in found[-3:]:
+        tasks = line["tasks"]
+        rows = zip(tasks["component"], tasks["execute_ms"], tasks["process_ms"], tasks["emitted"], strict=True)
+        for name, execute_ms, process_ms, emitted in rows:
+            assert process_ms == (execute_ms if name == "bolt_1" else None)
+            assert emitted == 0 or name != "__acker"
+        assert set(line.get("streams", {"stream": []})["stream"]) <= {"default"}
+        assert set(line.get("sources", {"stream": []})["stream"]) <= {"default"}
+        assert max(line.get("traffic", {"to": [0]})["to"]) <= 4
+    assert {line["machine"]: set(line["tasks"]["component"]) for line in found[-3:]} == {
+        "m1": {"spout", "bolt_1", "__acker"}, "m2": {"spout", "bolt_1"}, "m3": {"__acker"},
+    }  # fmt: skip
+    for line in [line for line in found[-3:] if line["machine"] != "m3"]:
+        assert "sinks" in line and math.isclose(sum(line["tasks"]["transferred"]), 50, abs_tol=2)
+    late = [line["tasks"] for line in found if line["t"] > 1010]
+    executed = sum(
+        n for tasks in late for name, n in zip(tasks["component"], tasks["executed"], strict=True) if name == "__acker"
+    )
+    assert executed / 20 == pytest.approx(200.0, rel=0.02), "one a tree and one a tuple of the bolt"
