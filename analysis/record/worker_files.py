@@ -32,6 +32,7 @@ ALWAYS_KNOWN = {
 }  # fmt: skip
 HEAD = (("v", "int"), ("t", "double"), ("dt_s", "double"), ("machine", "string"), ("port", "int"), ("pid", "long"),
         ("topology", "string"), ("seq", "long"))  # fmt: skip
+COLUMNS = {group: tuple(group_fields(TABLES[view])) for group, view in GROUPS.items()}
 TYPES = {"int": "int", "bigint": "long", "double": "double", "string": "string"}
 Schema = dict[str, Any]
 METADATA: Schema = {"type": "map", "values": "bytes"}
@@ -46,8 +47,7 @@ def _column(group: str, column: Column) -> Schema:
 
 
 def _group(group: str) -> Schema:
-    view = TABLES[GROUPS[group]]
-    columns = [_column(group, column) for column in view.columns if column.name in group_fields(view)]
+    columns = [_column(group, column) for column in TABLES[GROUPS[group]].columns if column.name in COLUMNS[group]]
     return {"name": group, "type": ["null", {"type": "record", "name": group, "fields": columns}], "default": None}
 
 
@@ -133,8 +133,7 @@ def block(line: Mapping[str, Any]) -> bytes:
         columns = line.get(group)
         if columns is not None:
             length = len(next(iter(columns.values())))
-            names = group_fields(TABLES[GROUPS[group]])
-            record[group] = {name: columns.get(name, [None] * length) for name in names}
+            record[group] = {name: columns.get(name, [None] * length) for name in COLUMNS[group]}
     return block_of(_encoded(_parsed(), record), header())
 
 

@@ -215,9 +215,9 @@ class SimulatedCluster(InProcessService):
 
     def collect(self, folder: Path, machines: Sequence[str]) -> Collection:
         for name in machines:
-            for path, content in self.simulation.files_of(name).items():
+            for path in self.simulation.files_of(name):
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
-                (folder / path).write_bytes(content)
+                shutil.copyfile(self._folder / path, folder / path)
         if "master" in machines:
             self._collect_master(folder)
         return Collection(() if (folder / "workers").exists() else (NO_SAMPLES,))
@@ -225,8 +225,11 @@ class SimulatedCluster(InProcessService):
     def _collect_master(self, folder: Path) -> None:
         for flux in self._folder.glob("topology*.yaml"):
             shutil.copy(flux, folder)
-        decisions = self.simulation.state.log_path
-        (folder / "decisions.jsonl").write_bytes(decisions.read_bytes() if decisions.exists() else b"")
+        log, copy = self.simulation.state.log_path, folder / "decisions.jsonl"
+        if log.exists():
+            shutil.copyfile(log, copy)
+        else:
+            copy.touch()
         logs = folder / "logs" / "master"
         logs.mkdir(parents=True, exist_ok=True)
         lines = (json.dumps(event) + "\n" for event in self.simulation.bridge.events)

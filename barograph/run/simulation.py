@@ -116,8 +116,8 @@ class Simulation:
         if not self.world.topologies:
             self._note(self._workers.end())
 
-    def files_of(self, machine: str) -> Mapping[str, bytes]:
-        """What is on a machine's disk, by path in a record."""
+    def files_of(self, machine: str) -> Sequence[Path]:
+        """What is on a machine's disk: paths in a record, which are those in `folder`."""
         return self._files.of(machine)
 
     # Machines and topologies
@@ -204,11 +204,8 @@ class SampleFiles:
                 file.write(b"".join(parts))
         self._unwritten, self._lines = {}, 0
 
-    def of(self, machine: str) -> Mapping[str, bytes]:
+    def of(self, machine: str) -> Sequence[Path]:
         self._write()
-        mine = [f"workers/{name}" for (owner, *_), name in self._names.items() if owner == machine]
-        own = self._folder / "machines" / f"{machine}.jsonl"
-        return {
-            **{path: (self._folder / path).read_bytes() for path in mine},
-            **({f"machines/{machine}.jsonl": own.read_bytes()} if own.exists() else {}),
-        }
+        mine = [Path("workers", name) for (owner, *_), name in self._names.items() if owner == machine]
+        own = Path("machines", f"{machine}.jsonl")
+        return [*mine, own] if (self._folder / own).exists() else mine
