@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from scheduler_plugins.model import (
     Component,
@@ -24,8 +22,6 @@ from scheduler_plugins.model import (
 )
 from scheduler_plugins.policies import PolicyError, bind
 from scheduler_plugins.policies.ds2 import needed_executors
-from scheduler_plugins.refusal import refusal
-from tests.unit.scheduler_plugins.policies.test_every_policy import check_executors, observations
 
 MACHINES = tuple(Machine(f"m{n}", f"id-{n}", (6700, 6701)) for n in range(1, 4))
 SLOTS = tuple(Slot(f"m{n}", 6700) for n in range(1, 4))
@@ -163,30 +159,3 @@ def test_nothing_changes_unless_it_may_or_is_asked_for() -> None:
 def test_what_is_wrong_is_named(parameters: dict[str, Any], said: str) -> None:
     with pytest.raises(PolicyError, match=said):
         bind("ds2", parameters)
-
-
-@given(
-    observation=observations("none"),
-    times=st.lists(st.sampled_from([None, 0.5, 5.0, 40.0]), min_size=6, max_size=6),
-    activation=st.integers(1, 2),
-)
-def test_a_driver_can_carry_out_whatever_it_decides_by_itself(
-    observation: Observation, times: list[float | None], activation: int
-) -> None:
-    timed = tuple(
-        replace(
-            topology,
-            samples_age_s=1.0,
-            components=tuple(
-                replace(each, execute_ms=ms) for each, ms in zip(topology.components, times * 2, strict=False)
-            ),
-        )
-        for topology in observation.topologies
-    )
-    acting = replace(observation, topologies=timed, may_act=True)
-    decision = bind("ds2", {"activation": activation})(acting, {})
-    assert refusal(acting, decision) is None
-    for topology in timed if decision.executors else ():
-        after = {**topology.placement, **decision.placement.get(topology.topology_id, {})}
-        if not topology.rebalancing:
-            check_executors(topology, decision, after)

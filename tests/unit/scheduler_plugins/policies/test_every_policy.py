@@ -29,6 +29,7 @@ from scheduler_plugins.refusal import refusal
 OURS = sorted(set(POLICIES) - {"storm", "foreign"})
 # Parameters that are no choice and no flag, and take other values than their default in these tests.
 FURTHER: dict[str, dict[str, st.SearchStrategy[object]]] = {
+    "ds2": {"activation": st.integers(1, 2)},
     "round_robin": {
         "machines": st.just("random") | st.permutations([f"m{i}" for i in range(1, 8)]),
         "seed": st.integers(0, 9),
@@ -60,6 +61,7 @@ def topologies(draw: st.DrawFn, topology_id: str) -> Topology:
     edges = draw(st.lists(st.sampled_from(pairs), unique=True, min_size=1))
     fed = {target for _, target in edges}
     rate = st.sampled_from([0.0, 50.0, 100.0, 400.0])
+    times = st.sampled_from([None, 0.5, 5.0, 40.0])
     components: list[Component] = []
     first = 1
     for name in [*names, *(["__acker"] if draw(st.booleans()) else [])]:
@@ -69,11 +71,22 @@ def topologies(draw: st.DrawFn, topology_id: str) -> Topology:
         kind = "system" if name.startswith("__") else "bolt" if name in fed else "spout"
         loads = st.sampled_from([0.0, 0.1, 0.1, 0.4])
         mine = tuple(Executor(a, b, cpu_load=draw(loads)) for a, b in executors)
-        components.append(Component(name, kind, tasks, mine, draw(rate), draw(rate), queue=draw(rate)))  # type: ignore[arg-type]
+        due = draw(st.none() | rate) if kind == "spout" else None
+        components.append(
+            Component(name, kind, tasks, mine, draw(rate), draw(rate), draw(times), queue=draw(rate), due_per_s=due)  # type: ignore[arg-type]
+        )
     declared = tuple(Edge(s, "default", t, "shuffle", draw(st.none() | rate)) for s, t in edges)
     tasks = st.integers(1, first - 1)
     traffic = draw(st.dictionaries(st.tuples(tasks, tasks), rate, max_size=12))
-    return Topology(topology_id, topology_id, draw(st.integers(1, 8)), tuple(components), declared, traffic=traffic)
+    return Topology(
+        topology_id,
+        topology_id,
+        draw(st.integers(1, 8)),
+        tuple(components),
+        declared,
+        samples_age_s=draw(st.sampled_from([1.0, 1.0, None])),
+        traffic=traffic,
+    )
 
 
 @st.composite
