@@ -7,7 +7,7 @@ measurement is `None`, never 0, and units are in the names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Literal
@@ -55,6 +55,11 @@ class Machine:
     alive: bool = True
     cores: float | None = None  # that it may use: its quota if it has one; None until its probe has said so
     cpu_load: float | None = None  # cores in use, mean over the rate window
+
+
+def living_slots(machines: Iterable[Machine]) -> set[Slot]:
+    """All slots of those that are alive, taken or free."""
+    return {Slot(machine.name, port) for machine in machines if machine.alive for port in machine.ports}
 
 
 @dataclass(frozen=True)

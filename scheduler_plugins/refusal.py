@@ -19,6 +19,7 @@ from scheduler_plugins.model import (
     Slot,
     Topology,
     executor_ranges,
+    living_slots,
 )
 
 RefusalReason = Literal[
@@ -52,7 +53,7 @@ def refusal(observation: Observation, decision: Decision) -> Refusal | None:
 
 def _refusals(observation: Observation, decision: Decision) -> Iterator[Refusal]:
     topologies = {topology.topology_id: topology for topology in observation.topologies}
-    offered = {Slot(m.name, port) for m in observation.machines if m.alive for port in m.ports}
+    offered = living_slots(observation.machines)
     for topology_id in sorted({*decision.executors, *decision.placement, *decision.rebalance}):
         if topology_id not in topologies:
             yield Refusal("unknown_topology", f"topology {topology_id} was not observed")

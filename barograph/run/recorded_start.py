@@ -17,6 +17,7 @@ from scheduler_plugins.model import (
     Policy,
     Slot,
     Topology,
+    living_slots,
     topologies_to_place,
     unplaced_tasks,
 )
@@ -80,8 +81,7 @@ def _recorded(topology: Topology, start: RecordedStart) -> dict[int, Slot]:
 
 def _free_slots(observation: Observation) -> set[Slot]:
     taken = {slot for topology in observation.topologies for slot in topology.placement.values()}
-    there = {Slot(machine.name, port) for machine in observation.machines if machine.alive for port in machine.ports}
-    return there - taken
+    return living_slots(observation.machines) - taken
 
 
 def start_of(rounds: Sequence[Mapping[str, Any]]) -> RecordedStart:

@@ -24,6 +24,7 @@ from scheduler_plugins.model import (
     Slot,
     Topology,
     executor_ranges,
+    living_slots,
 )
 
 Kind = Literal[
@@ -247,7 +248,7 @@ def _check_executors(topology: Topology, change: Change) -> None:
 
 def _check_placement(request: Request, topology: Topology, change: Change) -> None:
     tasks = {task for component in topology.components for task in component.tasks}
-    offered = {Slot(machine.name, port) for machine in request.machines if machine.alive for port in machine.ports}
+    offered = living_slots(request.machines)
     for task, slot in change.placement.items():
         if task not in tasks:
             raise InvalidAnswer("unknown_task", f"{topology.name} has no task {task}")

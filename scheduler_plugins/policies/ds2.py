@@ -29,6 +29,7 @@ from scheduler_plugins.model import (
     Slot,
     Topology,
     executor_ranges,
+    living_slots,
 )
 from scheduler_plugins.policies import initial_placement
 from scheduler_plugins.policies.parameters import check_parameters, check_whole_number
@@ -55,7 +56,7 @@ def decide(observation: Observation, memory: Memory, parameters: Parameters = Pa
     is_asked = observation.event is not None and observation.event.kind == "reschedule"
     if first is not None or not (is_asked or observation.may_act):
         return first or Decision(memory=memory)
-    offered = {Slot(machine.name, port) for machine in observation.machines if machine.alive for port in machine.ports}
+    offered = living_slots(observation.machines)
     problems = {
         each.topology_id: _problem(each, offered, parameters.max_samples_age_s) for each in observation.topologies
     }

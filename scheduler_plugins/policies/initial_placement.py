@@ -24,6 +24,7 @@ from scheduler_plugins.model import (
     Observation,
     Slot,
     Topology,
+    living_slots,
     topologies_to_place,
     unplaced_tasks,
 )
@@ -62,14 +63,12 @@ def place_all(topologies: Sequence[Topology], machines: Iterable[Machine]) -> di
     return dealt
 
 
-def place_missing(topology: Topology, machines: Iterable[Machine], taken: Iterable[Slot]) -> dict[int, Slot]:
+def place_missing(topology: Topology, machines: Sequence[Machine], taken: Iterable[Slot]) -> dict[int, Slot]:
     """Executors without a slot over free slots up to `workers`, or else over the slots the topology already has."""
     missing = set(unplaced_tasks(topology))
     ranges = [(e.first_task, e.last_task) for c in topology.components for e in c.executors if e.first_task in missing]
-    alive = [machine for machine in machines if machine.alive]
-    offered = {Slot(machine.name, port) for machine in alive for port in machine.ports}
-    own = sorted(set(topology.placement.values()) & offered)  # a slot on a lost machine is none
-    fresh = sort_slots(free_slots(alive, taken))[: max(topology.workers - len(own), 0)]
+    own = sorted(set(topology.placement.values()) & living_slots(machines))  # a slot on a lost machine is none
+    fresh = sort_slots(free_slots(machines, taken))[: max(topology.workers - len(own), 0)]
     return round_robin(ranges, fresh or own)
 
 
