@@ -17,8 +17,9 @@ What the paper leaves open, or Storm does otherwise, is decided here:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from scheduler_plugins.model import (
     TOPOLOGIES,
@@ -31,7 +32,7 @@ from scheduler_plugins.model import (
     executor_ranges,
     living_slots,
 )
-from scheduler_plugins.policies import initial_placement
+from scheduler_plugins.policies import initial_placement, scaling
 from scheduler_plugins.policies.parameters import check_parameters, check_whole_number
 
 Needs = Mapping[str, int]  # component → executors
@@ -53,53 +54,58 @@ class Parameters:
 
 def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
     first = initial_placement.initial_decision(observation, memory, parameters.initial)
-    is_asked = observation.event is not None and observation.event.kind == "reschedule"
+    is_asked = scaling.is_asked(observation)
     if first is not None or not (is_asked or observation.may_act):
         return first or Decision(memory=memory)
     offered = living_slots(observation.machines)
-    problems = {
-        each.topology_id: _problem(each, offered, parameters.max_samples_age_s) for each in observation.topologies
+    before = {} if is_asked else memory.get(TOPOLOGIES, {})
+    proposals = {
+        each.topology_id: _proposal_for(each, before.get(each.topology_id, ()), offered, parameters, at_once=is_asked)
+        for each in observation.topologies
     }
-    if is_asked and (why := next(filter(None, problems.values()), "")):
+    if is_asked and (why := next((each.problem for each in proposals.values() if each.problem), "")):
         return Decision(memory=memory, reason=f"held: {why}")
-    recent: dict[str, list[Needs]] = {}
-    executors: dict[str, Needs] = {}
-    said = []
-    for topology in observation.topologies:
-        before = [] if is_asked else list(memory.get(TOPOLOGIES, {}).get(topology.topology_id, ()))
-        if why := problems[topology.topology_id]:
-            recent[topology.topology_id] = before
-            said.append(f"{topology.name}: {why}")
-            continue
-        needs = [*before, needed_executors(topology, parameters.utilisation)][-parameters.activation :]
-        changes = _changes(topology, needs, at_once=is_asked or len(needs) == parameters.activation)
-        recent[topology.topology_id] = [] if changes else needs
-        if changes:
-            executors[topology.topology_id] = changes
-            said.append(_reason(topology, changes))
+    executors = {topology_id: each.executors for topology_id, each in proposals.items() if each.executors}
     placement = _placements(observation, executors)
-    known = {**memory, TOPOLOGIES: recent}
-    return Decision(executors, placement, memory=known, settled=is_asked, reason="; ".join(said) or "as is needed")
+    known = {**memory, TOPOLOGIES: {topology_id: each.recent for topology_id, each in proposals.items()}}
+    reason = "; ".join(each.words for each in proposals.values() if each.words) or "as is needed"
+    return Decision(executors, placement, memory=known, settled=is_asked, reason=reason)
+
+
+class Proposal(NamedTuple):
+    """What is made of one topology."""
+
+    executors: Needs  # of components that change
+    recent: list[Needs]  # of the latest decisions since a change
+    words: str  # empty where nothing changes
+    problem: str = ""  # why nothing can be said of what it needs
+
+
+def _proposal_for(
+    topology: Topology, before: Iterable[Needs], offered: Collection[Slot], parameters: Parameters, *, at_once: bool
+) -> Proposal:
+    """`before`: what recent decisions needed; `offered`: slots of living machines."""
+    if why := _problem(topology, offered, parameters.max_samples_age_s):
+        return Proposal({}, list(before), f"{topology.name}: {why}", why)
+    needs = [*before, needed_executors(topology, parameters.utilisation)][-parameters.activation :]
+    changes = _changes(topology, needs, at_once=at_once or len(needs) == parameters.activation)
+    return Proposal(changes, [], _reason(topology, changes)) if changes else Proposal({}, needs, "")
 
 
 def _problem(topology: Topology, offered: Collection[Slot], max_samples_age_s: float) -> str:
-    """Why nothing can be said of what it needs; empty if something can. `offered`: slots of living machines."""
+    """Why nothing can be said of what it needs; empty if something can."""
     if topology.rebalancing:
         return "a change is under way"
     if lost := sorted({str(slot) for slot in topology.placement.values() if slot not in offered}):
         return f"what is in {lost[0]} is to be placed elsewhere first"
-    if topology.samples_age_s is None:
-        return "no samples yet"
-    if topology.samples_age_s > max_samples_age_s:
-        return f"samples are {topology.samples_age_s:.1f} s old, allowed are {max_samples_age_s:g} s"
-    return topology.window_fault or ""
+    return scaling.samples_problem(topology.samples_age_s, max_samples_age_s) or topology.window_fault or ""
 
 
 def needed_executors(topology: Topology, utilisation: float) -> dict[str, int]:
     """Of each bolt of which something is known."""
     needs: dict[str, int] = {}
     inputs = dict.fromkeys((component.name for component in topology.components), 0.0)
-    for component in _in_order(topology):
+    for component in _components_from_sources(topology):
         if component.kind == "spout":
             offered = component.due_per_s if component.due_per_s is not None else component.emitted_per_s
             target, measured = offered or 0.0, component.emitted_per_s
@@ -122,7 +128,7 @@ def _executors(component: Component, busy: float, utilisation: float) -> int:
     return tasks
 
 
-def _in_order(topology: Topology) -> Iterator[Component]:
+def _components_from_sources(topology: Topology) -> Iterator[Component]:
     """Components after all that feed them; none that is on a cycle, or behind one."""
     waiting = Counter(edge.target for edge in topology.edges)
     ready = [component for component in topology.components if not waiting[component.name]]

@@ -1,5 +1,5 @@
-"""What policies share at scale events: whether rates are fresh enough, which machines joined or may leave, the
-executors due to new machines and their free slots per topology.
+"""What policies share at scale events: whether a reschedule is asked for and rates are fresh enough, which machines
+joined or may leave, the executors due to new machines and their free slots per topology.
 """
 
 from __future__ import annotations
@@ -11,15 +11,25 @@ from scheduler_plugins.model import Decision, Machine, Memory, Observation, Slot
 from scheduler_plugins.policies import initial_placement
 
 
+def is_asked(observation: Observation) -> bool:
+    """Whether a reschedule is pending."""
+    return observation.event is not None and observation.event.kind == "reschedule"
+
+
+def samples_problem(age_s: float | None, most_s: float) -> str:
+    """Why samples of this age are no ground for a decision; empty if they are."""
+    if age_s is None:
+        return "no samples yet"
+    return f"samples are {age_s:.1f} s old, allowed are {most_s:g} s" if age_s > most_s else ""
+
+
 def rates_problem(observation: Observation, max_samples_age_s: float) -> str:
     """Why no decision can be based on the rates; empty if it can.
 
     A bolt without a rate has not been seen at all. An edge without one may just have been silent: it counts as 0.
     """
-    if observation.samples_age_s is None:
-        return "no samples yet"
-    if observation.samples_age_s > max_samples_age_s:
-        return f"samples are {observation.samples_age_s:.1f} s old, allowed are {max_samples_age_s:g} s"
+    if problem := samples_problem(observation.samples_age_s, max_samples_age_s):
+        return problem
     faults = [topology.window_fault for topology in observation.topologies if topology.window_fault]
     if faults:
         return faults[0]

@@ -290,7 +290,7 @@ def decide_by_traffic(
 ) -> Decision:
     """At a `reschedule`, or by itself where it may; after that it rests. Nothing is decided without fresh rates."""
     first = initial_placement.initial_decision(observation, memory, parameters.initial)
-    is_asked = observation.event is not None and observation.event.kind == "reschedule"
+    is_asked = scaling.is_asked(observation)
     if first is not None or not (is_asked or observation.may_act):
         return first or Decision(memory=memory)
     if stale := scaling.rates_problem(observation, parameters.max_samples_age_s):
