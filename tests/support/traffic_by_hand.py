@@ -6,12 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from scheduler_plugins.model import Component, Edge, Executor, Machine, Observation, ScaleEvent, Slot, Topology
-from scheduler_plugins.policies import initial_placement
+from scheduler_plugins.model import (
+    Component,
+    Decision,
+    Edge,
+    Executor,
+    Machine,
+    Observation,
+    ScaleEvent,
+    Slot,
+    Topology,
+)
+from scheduler_plugins.policies import bind, initial_placement
+from scheduler_plugins.refusal import refusal
 from tests.support.topologies_by_hand import machines
 
 RESCHEDULE = ScaleEvent("e1", "reschedule")
 RATE = 100.0  # tuples/s from task to task
+MEMORY = {"kept": 1}
 
 
 def task(stage: int, chain: int, width: int) -> int:
@@ -56,14 +68,34 @@ def dealt_out(topology: Topology, hosts: Sequence[Machine]) -> Topology:
     return replace(topology, placement=initial_placement.place_topology(topology, slots))
 
 
-def asked(*topologies: Topology, hosts: Sequence[Machine], event: ScaleEvent | None = RESCHEDULE) -> Observation:
+def ten_chains(quiet: int = 0) -> tuple[Topology, tuple[Machine, ...]]:
+    """As MP's Parallel topology: ten chains of eight tasks, dealt out over ten machines with one slot each."""
+    hosts = machines(10, ports=1)
+    return dealt_out(chains(10, 8, workers=10, quiet=quiet), hosts), hosts
+
+
+def with_cpu_loads(topology: Topology, loads: Mapping[int, float]) -> Topology:
+    """`loads`: of executors, by their first task; the others keep theirs."""
+    components = tuple(
+        replace(c, executors=tuple(replace(e, cpu_load=loads.get(e.first_task, e.cpu_load)) for e in c.executors))
+        for c in topology.components
+    )
+    return replace(topology, components=components)
+
+
+def rescheduling(*topologies: Topology, hosts: Sequence[Machine], event: ScaleEvent | None = RESCHEDULE) -> Observation:
     return Observation(0.0, tuple(hosts), topologies, 1.0, event)
 
 
-def ten_chains(hosts: Sequence[Machine] | None = None, quiet: int = 0) -> tuple[Topology, tuple[Machine, ...]]:
-    """As MP's Parallel topology: ten chains of eight tasks, dealt out over ten machines with one slot each."""
-    known = machines(10, ports=1) if hosts is None else tuple(hosts)
-    return dealt_out(chains(10, 8, workers=10, quiet=quiet), known), known
+def decision_of(policy: str, observation: Observation, **parameters: object) -> Decision:
+    """One that a driver can carry out, with the memory as it was."""
+    decision = bind(policy, parameters)(observation, MEMORY)
+    assert refusal(observation, decision) is None and decision.memory == MEMORY
+    return decision
+
+
+def slots_after(topology: Topology, decision: Decision) -> dict[int, Slot]:
+    return {**topology.placement, **decision.placement.get(topology.topology_id, {})}
 
 
 def crossing(topology: Topology, placement: Mapping[int, Slot]) -> float:

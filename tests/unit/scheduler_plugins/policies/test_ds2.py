@@ -52,7 +52,7 @@ def chain(due: float = 100.0, executors: int = 2, **changes: Any) -> Topology:
     return replace(topology, **changes)
 
 
-def asked(topology: Topology, memory: Mapping[str, Any] | None = None, **parameters: Any) -> Decision:
+def decision_for(topology: Topology, memory: Mapping[str, Any] | None = None, **parameters: Any) -> Decision:
     return bind("ds2", parameters)(Observation(0.0, MACHINES, (topology,), may_act=True), memory or {})
 
 
@@ -83,7 +83,7 @@ def test_a_source_without_a_schedule_offers_what_it_emits_and_nothing_is_made_up
 
 def test_more_come_at_once_and_stay_where_their_first_tasks_were() -> None:
     topology = chain(400.0)
-    decision = asked(topology)
+    decision = decision_for(topology)
     assert decision.executors == {"t-1": {"filter": 4, "sink": 2}}
     assert decision.reason == "chain: filter 2→4, sink 1→2"
     after = {**topology.placement, **decision.placement["t-1"]}
@@ -98,14 +98,14 @@ def test_more_come_at_once_and_stay_where_their_first_tasks_were() -> None:
 def test_fewer_come_once_so_many_decisions_want_no_more() -> None:
     topology, memory = chain(60.0, executors=4), dict[str, Any]()
     for turn in range(1, 4):
-        decision = asked(topology, memory, activation=3)
+        decision = decision_for(topology, memory, activation=3)
         memory = dict(decision.memory)
         assert decision.executors == ({"t-1": {"filter": 1}} if turn == 3 else {}), turn
     assert memory["topologies"]["t-1"] == [], "what was wanted before a change is forgotten"
-    busier = asked(chain(250.0, executors=4), {}, activation=3)
-    assert asked(topology, asked(topology, busier.memory, activation=3).memory, activation=3).executors == {
-        "t-1": {"filter": 3}
-    }, "the most that any of the three wanted"
+    busier = decision_for(chain(250.0, executors=4), {}, activation=3)
+    second = decision_for(topology, busier.memory, activation=3)
+    third = decision_for(topology, second.memory, activation=3)
+    assert third.executors == {"t-1": {"filter": 3}}, "the most that any of the three wanted"
 
 
 @pytest.mark.parametrize(

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
-from scheduler_plugins.model import Decision, Executor, Machine, Observation, Slot, Topology
+from scheduler_plugins.model import Machine, Slot, Topology
 from scheduler_plugins.policies import PolicyError, bind
 from scheduler_plugins.policies.greedy import machines_to_use
-from scheduler_plugins.refusal import refusal
 from tests.support.topologies_by_hand import machines
-from tests.support.traffic_by_hand import RATE, asked, chains, crossing, dealt_out, task, ten_chains
+from tests.support.traffic_by_hand import (
+    RATE,
+    chains,
+    crossing,
+    dealt_out,
+    decision_of,
+    rescheduling,
+    slots_after,
+    task,
+    ten_chains,
+    with_cpu_loads,
+)
 
-MEMORY = {"kept": 1}
-
-
-def decide(observation: Observation, **parameters: object) -> Decision:
-    decision = bind("greedy", parameters)(observation, MEMORY)
-    assert refusal(observation, decision) is None and decision.memory == MEMORY
-    return decision
-
-
-def after(topology: Topology, decision: Decision) -> dict[int, Slot]:
-    return {**topology.placement, **decision.placement.get(topology.topology_id, {})}
+decide = partial(decision_of, "greedy")
 
 
 def pairs_of_two(hosts: tuple[Machine, ...]) -> Topology:
@@ -36,10 +37,11 @@ def pairs_of_two(hosts: tuple[Machine, ...]) -> Topology:
 def test_pairs_that_were_cut_are_together_afterwards() -> None:
     hosts = machines(4, ports=1)
     topology = pairs_of_two(hosts)
-    decision = decide(asked(topology, hosts=hosts))
+    decision = decide(rescheduling(topology, hosts=hosts))
     assert decision.settled and crossing(topology, decision.placement["t-1"]) == 0
     assert f"tuples between machines {8 * RATE:.0f} → 0/s (100.0 % → 0.0 % of all)" in decision.reason
-    assert Counter(slot.machine for slot in after(topology, decision).values()) == {f"m{n}": 4 for n in range(1, 5)}
+    slots = slots_after(topology, decision).values()
+    assert Counter(slot.machine for slot in slots) == {f"m{n}": 4 for n in range(1, 5)}
 
 
 def test_a_worker_has_no_more_executors_than_alpha_allows() -> None:
@@ -49,21 +51,11 @@ def test_a_worker_has_no_more_executors_than_alpha_allows() -> None:
     topology = replace(pairs_of_two(hosts), traffic=star)
 
     def beside(**parameters: object) -> int:
-        placed = after(topology, decide(asked(topology, hosts=hosts), gamma=100, **parameters))
+        placed = slots_after(topology, decide(rescheduling(topology, hosts=hosts), gamma=100, **parameters))
         return sum(slot == placed[1] for slot in placed.values())
 
     assert beside(alpha=0) == 4
     assert beside(alpha=1) == 16 - 3  # one is left for each other worker
-
-
-def heavier(topology: Topology, loads: dict[int, float]) -> Topology:
-    return replace(
-        topology,
-        components=tuple(
-            replace(c, executors=tuple(replace(e, cpu_load=loads.get(e.first_task, e.cpu_load)) for e in c.executors))
-            for c in topology.components
-        ),
-    )
 
 
 def test_a_worker_has_no_more_load_than_gamma_allows() -> None:
@@ -72,11 +64,11 @@ def test_a_worker_has_no_more_load_than_gamma_allows() -> None:
     pair = (task(0, 0, 8), task(1, 1, 8))
     topology = pairs_of_two(hosts)
     topology = replace(topology, traffic={**topology.traffic, pair: 10 * RATE})
-    topology = heavier(topology, dict.fromkeys(pair, 0.35))
+    topology = with_cpu_loads(topology, dict.fromkeys(pair, 0.35))
 
     def together(gamma: float) -> bool:
-        decision = decide(asked(topology, hosts=hosts), gamma=gamma, no_room="least_loaded")
-        placed = after(topology, decision)
+        decision = decide(rescheduling(topology, hosts=hosts), gamma=gamma, no_room="least_loaded")
+        placed = slots_after(topology, decision)
         return placed[pair[0]] == placed[pair[1]]
 
     assert not together(1.1) and together(2.0)
@@ -84,38 +76,39 @@ def test_a_worker_has_no_more_load_than_gamma_allows() -> None:
 
 def test_as_published_it_gives_up_where_an_executor_fits_nowhere() -> None:
     hosts = machines(4, ports=1)
-    topology = heavier(pairs_of_two(hosts), {1: 5.0})
-    kept = decide(asked(topology, hosts=hosts))
+    topology = with_cpu_loads(pairs_of_two(hosts), {1: 5.0})
+    kept = decide(rescheduling(topology, hosts=hosts))
     assert kept.settled and not kept.changes()
     assert "declined: greedy finds no place: no worker takes one more executor with a load of 5.000" in kept.reason
-    placed = decide(asked(topology, hosts=hosts), no_room="least_loaded")
+    placed = decide(rescheduling(topology, hosts=hosts), no_room="least_loaded")
     assert crossing(topology, placed.placement["t-1"]) < crossing(topology, {})
 
 
 def test_nothing_moves_for_less_than_the_threshold() -> None:
     hosts = machines(4, ports=1)
     topology = pairs_of_two(hosts)
-    better = replace(topology, placement=after(topology, decide(asked(topology, hosts=hosts))))
-    kept = decide(asked(better, hosts=hosts), labels="in_order")
+    better = replace(topology, placement=slots_after(topology, decide(rescheduling(topology, hosts=hosts))))
+    kept = decide(rescheduling(better, hosts=hosts), labels="in_order")
     assert kept.settled and not kept.changes()
     assert "t: kept: not 1 % fewer tuples, and no overloaded machine would have less to do" in kept.reason
     # Seven of eight pairs are together already: an eighth of what crossed at first is what can be saved.
     apart = {**better.placement, 1: better.placement[task(1, 2, 8)], task(1, 2, 8): better.placement[1]}
     nearly = replace(better, placement=apart)
-    assert decide(asked(nearly, hosts=hosts), threshold_percent=100).placement
+    assert decide(rescheduling(nearly, hosts=hosts), threshold_percent=100).placement
     half = replace(nearly, traffic={**nearly.traffic, (1, 3): 5 * RATE, (3, 9): 5 * RATE, (9, 11): 5 * RATE})
-    assert decide(asked(half, hosts=hosts)).changes()
+    assert decide(rescheduling(half, hosts=hosts)).changes()
 
 
 def test_a_part_of_the_traffic_that_is_saved_is_compared_with_the_threshold() -> None:
     """Chains of eight tasks in workers that take six: something goes on crossing."""
     hosts = machines(4, ports=1)
     topology = dealt_out(chains(3, 8, workers=4), hosts)
-    decision = decide(asked(topology, hosts=hosts), no_room="least_loaded")
+    observation = rescheduling(topology, hosts=hosts)
+    decision = decide(observation, no_room="least_loaded")
     saved = 100 * (1 - crossing(topology, decision.placement["t-1"]) / crossing(topology, {}))
     assert 10 < saved < 90
-    assert decide(asked(topology, hosts=hosts), no_room="least_loaded", threshold_percent=saved - 1).changes()
-    assert not decide(asked(topology, hosts=hosts), no_room="least_loaded", threshold_percent=saved + 1).changes()
+    assert decide(observation, no_room="least_loaded", threshold_percent=saved - 1).changes()
+    assert not decide(observation, no_room="least_loaded", threshold_percent=saved + 1).changes()
 
 
 def test_a_machine_that_is_overloaded_is_relieved_even_for_more_traffic() -> None:
@@ -124,11 +117,11 @@ def test_a_machine_that_is_overloaded_is_relieved_even_for_more_traffic() -> Non
     crowded = {t: Slot("m1" if (t - 1 - (t > 8)) % 8 < 4 else "m2", 6700) for t in range(1, 17)}
     topology = replace(pairs_of_two(hosts), placement=crowded)
     assert crossing(topology, {}) == 0
-    assert not decide(asked(topology, hosts=hosts)).changes()
+    assert not decide(rescheduling(topology, hosts=hosts)).changes()
     busy = tuple(replace(h, cores=1.0, cpu_load={"m1": 0.95, "m2": 0.5}.get(h.name, 0.1)) for h in hosts)
-    decision = decide(asked(topology, hosts=busy))
+    decision = decide(rescheduling(topology, hosts=busy))
     assert decision.changes() and "greedy: m1 relieved; " in decision.reason
-    assert not decide(asked(topology, hosts=busy), overload_percent=96).changes()
+    assert not decide(rescheduling(topology, hosts=busy), overload_percent=96).changes()
 
 
 def test_workers_that_exchange_most_go_to_one_machine_as_far_as_beta_lets_them() -> None:
@@ -138,7 +131,8 @@ def test_workers_that_exchange_most_go_to_one_machine_as_far_as_beta_lets_them()
     topology = replace(pairs_of_two(hosts), traffic=ring)
 
     def used(beta: float) -> int:
-        return len({slot.machine for slot in after(topology, decide(asked(topology, hosts=hosts), beta=beta)).values()})
+        slots = slots_after(topology, decide(rescheduling(topology, hosts=hosts), beta=beta)).values()
+        return len({slot.machine for slot in slots})
 
     assert (used(0.0), used(1.0)) == (1, 4)
 
@@ -157,43 +151,20 @@ def test_beta_lies_between_as_few_machines_as_have_the_slots_and_one_a_worker(
 def test_machines_with_few_slots_do_not_keep_the_others_from_taking_more() -> None:
     hosts = (*machines(1, ports=4), *machines(3, ports=1, first=2))
     topology = dealt_out(chains(7, 2, workers=7), hosts)
-    decision = decide(asked(topology, hosts=hosts), gamma=100)
+    decision = decide(rescheduling(topology, hosts=hosts), gamma=100)
     assert "declined" not in decision.reason
 
 
 def test_executors_without_traffic_are_dealt_evenly_and_need_no_cpu_time() -> None:
     topology, hosts = ten_chains(quiet=10)
-    decision = decide(asked(topology, hosts=hosts), no_room="least_loaded")
+    decision = decide(rescheduling(topology, hosts=hosts), no_room="least_loaded")
     ackers = topology.component("__acker").tasks
-    assert max(Counter(after(topology, decision)[t].machine for t in ackers).values()) == 1
-
-
-def test_cpu_time_that_nobody_measured_is_named() -> None:
-    topology, hosts = ten_chains()
-    silent = replace(topology.components[2], executors=tuple(Executor(t, t) for t in topology.components[2].tasks))
-    unknown = replace(topology, components=(*topology.components[:2], silent, *topology.components[3:]))
-    decision = decide(asked(unknown, hosts=hosts))
-    assert decision.settled and "no CPU time is on record of executors of stage_2" in decision.reason
-
-
-@pytest.mark.parametrize(
-    ("traffic", "alive", "said"),
-    [({}, 10, "no tuple from task to task is on record"), (None, 1, "1 living machine has a slot"),
-     ({(1, 11): 0.0}, 10, "no tuple from task to task")],
-)  # fmt: skip
-def test_what_metis_refuses_greedy_refuses_too(
-    traffic: dict[tuple[int, int], float] | None, alive: int, said: str
-) -> None:
-    topology, hosts = ten_chains()
-    mine = tuple(replace(host, alive=number < alive) for number, host in enumerate(hosts))
-    changed = topology if traffic is None else replace(topology, traffic=traffic)
-    decision = decide(asked(changed, hosts=mine))
-    assert decision.settled and not decision.changes() and said in decision.reason
+    assert max(Counter(slots_after(topology, decision)[t].machine for t in ackers).values()) == 1
 
 
 def test_in_a_hold_it_acts_by_itself_and_rests() -> None:
     hosts = machines(4, ports=1)
-    alone = replace(asked(pairs_of_two(hosts), hosts=hosts, event=None), may_act=True)
+    alone = replace(rescheduling(pairs_of_two(hosts), hosts=hosts, event=None), may_act=True)
     decision = decide(alone)
     assert decision.placement and not decision.settled and decision.rest_s == 60
 

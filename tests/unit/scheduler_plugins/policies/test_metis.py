@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
-from scheduler_plugins.model import Component, Decision, Executor, Observation, ScaleEvent, Slot, Topology
+from scheduler_plugins.model import Component, Executor, Machine, ScaleEvent, Slot, Topology
 from scheduler_plugins.policies import PolicyError, bind
-from scheduler_plugins.refusal import refusal
 from tests.support.topologies_by_hand import machines
-from tests.support.traffic_by_hand import asked, chains, crossing, dealt_out, ten_chains
+from tests.support.traffic_by_hand import (
+    chains,
+    crossing,
+    dealt_out,
+    decision_of,
+    rescheduling,
+    slots_after,
+    ten_chains,
+    with_cpu_loads,
+)
 
-MEMORY = {"kept": 1}
-
-
-def decide(observation: Observation, **parameters: object) -> Decision:
-    decision = bind("metis", parameters)(observation, MEMORY)
-    assert refusal(observation, decision) is None and decision.memory == MEMORY
-    return decision
-
-
-def after(topology: Topology, decision: Decision) -> dict[int, Slot]:
-    return {**topology.placement, **decision.placement.get(topology.topology_id, {})}
+decide = partial(decision_of, "metis")
 
 
 @pytest.mark.parametrize("objective", ["vol", "cut"])
 def test_chains_that_were_cut_at_every_edge_are_mostly_whole_afterwards(objective: str) -> None:
     topology, hosts = ten_chains()
-    decision = decide(asked(topology, hosts=hosts), objective=objective)
+    decision = decide(rescheduling(topology, hosts=hosts), objective=objective)
     assert decision.settled
     before, then = crossing(topology, {}), crossing(topology, decision.placement["t-1"])
     assert before == sum(topology.traffic.values()) and then < 0.2 * before
@@ -41,7 +40,7 @@ def test_chains_that_were_cut_at_every_edge_are_mostly_whole_afterwards(objectiv
 def test_there_are_as_many_parts_as_machines_with_one_worker_each() -> None:
     hosts = machines(4, ports=4)
     topology = dealt_out(chains(8, 3, workers=12), hosts)
-    slots = set(after(topology, decide(asked(topology, hosts=hosts), objective="cut")).values())
+    slots = set(slots_after(topology, decide(rescheduling(topology, hosts=hosts), objective="cut")).values())
     assert Counter(slot.machine for slot in slots) == {"m1": 1, "m2": 1, "m3": 1, "m4": 1}
 
 
@@ -50,27 +49,27 @@ def test_there_are_at_most_as_many_parts_as_workers_and_as_executors(workers: in
     """Two stages of two tasks are four executors: more machines than that stay without one."""
     hosts = machines(9, ports=1)
     topology = dealt_out(chains(width, 2, workers=workers), hosts)
-    decision = decide(asked(topology, hosts=hosts), objective="cut")
+    decision = decide(rescheduling(topology, hosts=hosts), objective="cut")
     assert f"in {parts} parts" in decision.reason
-    assert len(set(after(topology, decision).values())) <= parts
+    assert len(set(slots_after(topology, decision).values())) <= parts
 
 
 def test_matched_labels_move_fewer_tasks_and_a_second_time_none() -> None:
     topology, hosts = ten_chains()
     moved = {
-        labels: len(decide(asked(topology, hosts=hosts), labels=labels).placement["t-1"])
+        labels: len(decide(rescheduling(topology, hosts=hosts), labels=labels).placement["t-1"])
         for labels in ("matched", "in_order")
     }
     assert moved["matched"] < moved["in_order"]
-    first = decide(asked(topology, hosts=hosts))
-    again = replace(topology, placement=after(topology, first))
-    second = decide(asked(again, hosts=hosts))
+    first = decide(rescheduling(topology, hosts=hosts))
+    again = replace(topology, placement=slots_after(topology, first))
+    second = decide(rescheduling(again, hosts=hosts))
     assert second.settled and not second.changes() and "0 of 80 tasks move" in second.reason
 
 
 def test_executors_without_traffic_are_dealt_evenly() -> None:
     topology, hosts = ten_chains(quiet=10)
-    placed = after(topology, decide(asked(topology, hosts=hosts), objective="cut"))
+    placed = slots_after(topology, decide(rescheduling(topology, hosts=hosts), objective="cut"))
     ackers = topology.component("__acker").tasks
     assert Counter(placed[task].machine for task in ackers) == dict.fromkeys((host.name for host in hosts), 1)
 
@@ -83,7 +82,7 @@ def test_an_executor_moves_with_all_its_tasks() -> None:
         for c in single.components
     )
     topology = dealt_out(replace(single, components=pairs), hosts)
-    placed = after(topology, decide(asked(topology, hosts=hosts), objective="cut"))
+    placed = slots_after(topology, decide(rescheduling(topology, hosts=hosts), objective="cut"))
     for component in topology.components:
         for executor in component.executors:
             assert placed[executor.first_task] == placed[executor.last_task]
@@ -92,18 +91,11 @@ def test_an_executor_moves_with_all_its_tasks() -> None:
 def test_a_heavy_executor_has_less_beside_it_by_what_it_weighs() -> None:
     """Two chains, one of which burns nine times the CPU of the other: by tuples and by one it is no different."""
     hosts = machines(2, ports=1)
-    topology = dealt_out(chains(8, 2, workers=2, shift=0), hosts)
-    loads = {1: 8.0, 9: 8.0}
-    heavy = replace(
-        topology,
-        components=tuple(
-            replace(c, executors=tuple(replace(e, cpu_load=loads.get(e.first_task, 1.0)) for e in c.executors))
-            for c in topology.components
-        ),
-    )
+    heavy = with_cpu_loads(dealt_out(chains(8, 2, workers=2, shift=0, cpu_load=1.0), hosts), {1: 8.0, 9: 8.0})
 
     def beside(vertex_weight: str) -> int:
-        placed = after(heavy, decide(asked(heavy, hosts=hosts), objective="cut", vertex_weight=vertex_weight))
+        decision = decide(rescheduling(heavy, hosts=hosts), objective="cut", vertex_weight=vertex_weight)
+        placed = slots_after(heavy, decision)
         return sum(slot == placed[1] for slot in placed.values())
 
     assert beside("tuples") == beside("one") == 8
@@ -112,18 +104,18 @@ def test_a_heavy_executor_has_less_beside_it_by_what_it_weighs() -> None:
 
 def test_a_saving_that_is_too_small_is_declined_with_what_it_would_have_been() -> None:
     topology, hosts = ten_chains()
-    first = decide(asked(topology, hosts=hosts), least_saving_percent=50)
+    first = decide(rescheduling(topology, hosts=hosts), least_saving_percent=50)
     assert first.placement and "a saving of" in first.reason
-    again = replace(topology, placement=after(topology, first))
-    second = decide(asked(again, hosts=hosts), least_saving_percent=50, labels="in_order")
+    again = replace(topology, placement=slots_after(topology, first))
+    second = decide(rescheduling(again, hosts=hosts), least_saving_percent=50, labels="in_order")
     assert second.settled and not second.changes()
     assert "t: declined, less than 50 % are saved: " in second.reason and "a saving of 0.0 %" in second.reason
-    assert decide(asked(again, hosts=hosts), labels="in_order").changes()
+    assert decide(rescheduling(again, hosts=hosts), labels="in_order").changes()
 
 
 def test_in_a_hold_it_acts_by_itself_and_rests() -> None:
     topology, hosts = ten_chains()
-    alone = replace(asked(topology, hosts=hosts, event=None), may_act=True)
+    alone = replace(rescheduling(topology, hosts=hosts, event=None), may_act=True)
     decision = decide(alone, rest_s=30)
     assert decision.placement and not decision.settled and decision.rest_s == 30
     assert not decide(replace(alone, may_act=False)).changes()
@@ -131,13 +123,13 @@ def test_in_a_hold_it_acts_by_itself_and_rests() -> None:
 
 def test_without_fresh_rates_it_waits() -> None:
     topology, hosts = ten_chains()
-    decision = decide(replace(asked(topology, hosts=hosts), samples_age_s=11.0))
+    decision = decide(replace(rescheduling(topology, hosts=hosts), samples_age_s=11.0))
     assert (decision.settled, decision.reason) == (False, "held: samples are 11.0 s old, allowed are 10 s")
 
 
 def test_another_events_round_is_not_its_own() -> None:
     topology, hosts = ten_chains()
-    decision = decide(asked(topology, hosts=hosts, event=ScaleEvent("e1", "scale_out", ("m10",))))
+    decision = decide(rescheduling(topology, hosts=hosts, event=ScaleEvent("e1", "scale_out", ("m10",))))
     assert not decision.changes() and not decision.settled
 
 
@@ -146,10 +138,10 @@ def test_two_topologies_get_slots_of_their_own_and_one_that_changes_is_left_alon
     first = dealt_out(chains(4, 3, workers=4), hosts)
     taken = {task: Slot(slot.machine, 6701) for task, slot in first.placement.items()}
     second = replace(first, topology_id="t-2", name="u", placement=taken)
-    both = decide(asked(first, second, hosts=hosts), objective="cut")
+    both = decide(rescheduling(first, second, hosts=hosts), objective="cut")
     assert {slot.port for slot in both.placement["t-1"].values()} == {6700}
     assert {slot.port for slot in both.placement["t-2"].values()} == {6701}
-    one = decide(asked(first, replace(second, rebalancing=True, planned=taken), hosts=hosts), objective="cut")
+    one = decide(rescheduling(first, replace(second, rebalancing=True, planned=taken), hosts=hosts), objective="cut")
     assert set(one.placement) == {"t-1"} and "u: kept: an earlier change is under way" in one.reason
 
 
@@ -164,45 +156,27 @@ def test_a_machine_whose_slots_others_have_and_a_dead_one_get_nothing() -> None:
         topology, placement={t: Slot("m1", 6700) if s.machine == "m3" else s for t, s in topology.placement.items()}
     )
     dead = tuple(replace(host, alive=host.name != "m4") for host in hosts)
-    decision = decide(asked(topology, other, hosts=dead), objective="cut")
-    assert {slot.machine for slot in after(topology, decision).values()} == {"m1", "m2"}
+    decision = decide(rescheduling(topology, other, hosts=dead), objective="cut")
+    assert {slot.machine for slot in slots_after(topology, decision).values()} == {"m1", "m2"}
     assert "t-2" not in decision.placement
 
 
-def refused(topology: Topology, hosts: tuple[object, ...], **parameters: object) -> str:
-    decision = decide(asked(topology, hosts=hosts), **parameters)  # type: ignore[arg-type]
+def refused(topology: Topology, hosts: Sequence[Machine], **parameters: object) -> str:
+    decision = decide(rescheduling(topology, hosts=hosts), **parameters)
     assert decision.settled and not decision.changes()
     return decision.reason
 
 
-def test_no_traffic_on_record_is_refused_with_what_to_set() -> None:
-    topology, hosts = ten_chains()
-    said = refused(replace(topology, traffic={}), hosts)
-    assert said.startswith("t: refused: no tuple from task to task is on record; set barograph.traffic: true")
-
-
 def test_rates_that_are_none_are_no_traffic() -> None:
     topology, hosts = ten_chains()
-    nothing = {(1, 11): 0.0, (2, 12): float("nan"), (3, 13): float("inf"), (4, 14): -5.0}
+    nothing = {(2, 12): float("nan"), (3, 13): float("inf"), (4, 14): -5.0}
     assert "no tuple from task to task" in refused(replace(topology, traffic=nothing), hosts)
-    assert "no tuple from task to task" in refused(replace(topology, traffic={(9999, -3): 5.0}), hosts)
 
 
-def test_tuples_within_executors_alone_are_no_ground() -> None:
+def test_where_every_machine_is_dead_there_is_nothing_to_choose_among() -> None:
     topology, hosts = ten_chains()
-    assert "no tuple passes from one of its executors" in refused(replace(topology, traffic={(1, 1): 5.0}), hosts)
-
-
-@pytest.mark.parametrize(("count", "said"), [(1, "1 living machine has a slot for it"), (0, "no living machine has")])
-def test_one_machine_is_nothing_to_choose_among(count: int, said: str) -> None:
-    topology, hosts = ten_chains()
-    mine = tuple(replace(host, alive=number < count) for number, host in enumerate(hosts))
-    assert said in refused(topology, mine)
-
-
-def test_one_worker_is_nothing_to_cut() -> None:
-    topology, hosts = ten_chains()
-    assert "it runs in one worker" in refused(replace(topology, workers=1), hosts)
+    dead = [replace(host, alive=False) for host in hosts]
+    assert "no living machine has a slot for it" in refused(topology, dead)
 
 
 def test_cpu_time_that_nobody_measured_is_named() -> None:
@@ -210,12 +184,6 @@ def test_cpu_time_that_nobody_measured_is_named() -> None:
     silent = replace(topology.components[2], executors=tuple(Executor(t, t) for t in topology.components[2].tasks))
     unknown = replace(topology, components=(*topology.components[:2], silent, *topology.components[3:]))
     assert "no CPU time is on record of executors of stage_2" in refused(unknown, hosts, vertex_weight="cpu")
-
-
-def test_a_master_without_pymetis_refuses_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pymetis", None)
-    topology, hosts = ten_chains()
-    assert "refused: the Python that decides has no pymetis" in refused(topology, hosts)
 
 
 @pytest.mark.parametrize(
