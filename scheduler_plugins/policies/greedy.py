@@ -18,7 +18,7 @@ With these values executors that are a little heavier than others soon find no w
 program throws then, and everything stays (MP V-A: it often did not reschedule from 20 machines on); so does ours with
 `no_room` `decline`. With `least_loaded` the least loaded worker takes such an executor.
 
-MP's greedy deals executors that nobody registered evenly; ours those without traffic. `labels`: traffic_placement.py.
+MP's greedy deals executors that nobody registered evenly; ours those without traffic. `labels`: relocation.py.
 """
 
 from __future__ import annotations
@@ -33,17 +33,11 @@ import numpy as np
 from scheduler_plugins.model import LONGEST_ROUND_S, Decision, Memory, Observation
 from scheduler_plugins.policies import initial_placement, scaling
 from scheduler_plugins.policies.communication import CommunicationGraph, Integers, Numbers, Pairs, graph_of_pairs
-from scheduler_plugins.policies.pairwise import Names, NoRoom, PairwisePlacement
+from scheduler_plugins.policies.executor_graph import ExecutorGraph, cpu_loads
+from scheduler_plugins.policies.pairwise import Names, NoRoom, pairwise_bins
 from scheduler_plugins.policies.parameters import check_parameters, check_whole_number
-from scheduler_plugins.policies.traffic_placement import (
-    Labels,
-    PlacedTopology,
-    Proposal,
-    Relocation,
-    cpu_loads,
-    decide_by_traffic,
-    relocation,
-)
+from scheduler_plugins.policies.relocation import Labels, Relocation, relocation
+from scheduler_plugins.policies.traffic_placement import Proposal, decide_by_traffic
 
 BOUNDS = {
     "alpha": (0.0, 1.0),
@@ -78,22 +72,22 @@ def decide(observation: Observation, memory: Memory, parameters: Parameters = Pa
     return decide_by_traffic(observation, memory, parameters, partial(_propose, parameters=parameters))
 
 
-def _propose(placed: PlacedTopology, observation: Observation, parameters: Parameters) -> Proposal:
-    loads, unknown = cpu_loads(placed)
+def _propose(graph: ExecutorGraph, observation: Observation, parameters: Parameters) -> Proposal:
+    loads, unknown = cpu_loads(graph)
     if unknown:
         return Proposal(f"refused: no CPU time is on record of executors of {', '.join(unknown)}")
-    count = min(placed.topology.workers, sum(map(len, placed.slots)), len(placed.executors))
+    count = min(graph.topology.workers, sum(map(len, graph.slots)), len(graph.executors))
     cores = {machine.name: machine.cores for machine in observation.machines}
-    capacity = np.array([cores.get(name) or inf for name in placed.machines[: len(placed.slots)]])
-    busy = placed.busy()
+    capacity = np.array([cores.get(name) or inf for name in graph.machines[: len(graph.slots)]])
+    busy = graph.busy()
     try:
-        parts = greedy_parts(placed.graph(busy, loads[busy]), count, len(placed.executors), parameters)
-        nodes = _machines_of_workers(placed, busy, parts, count, loads, capacity, parameters)
+        parts = greedy_parts(graph.subgraph(busy, loads[busy]), count, len(graph.executors), parameters)
+        nodes = _machines_of_workers(graph, busy, parts, count, loads, capacity, parameters)
     except NoRoom as error:
         return Proposal(f"declined: greedy finds no place: {error}")
-    workers = np.full(len(placed.executors), -1)
+    workers = np.full(len(graph.executors), -1)
     workers[busy] = parts
-    return _judged(placed, relocation(placed, workers, nodes, parameters.labels), loads, observation, parameters)
+    return _judged(graph, relocation(graph, workers, nodes, parameters.labels), loads, observation, parameters)
 
 
 def greedy_parts(graph: CommunicationGraph, count: int, executors: int, parameters: Parameters) -> Integers:
@@ -103,15 +97,12 @@ def greedy_parts(graph: CommunicationGraph, count: int, executors: int, paramete
     most_items = np.full(count, fewest + ceil(parameters.alpha * (most - fewest)))
     most_load = np.full(count, parameters.gamma * graph.vertex_weights.sum() / count)
     strict = parameters.no_room == "decline"
-    placement = PairwisePlacement(graph, most_items, most_load, Names("executor", "worker"), strict=strict)
-    placement.put_pairs()
-    placement.put_rest()
-    placement.use_at_least(count)
-    return np.array(placement.bins)
+    names = Names("executor", "worker")
+    return pairwise_bins(graph, most_items, most_load, names, strict=strict, least_used=count)
 
 
 def _machines_of_workers(
-    placed: PlacedTopology,
+    graph: ExecutorGraph,
     busy: Integers,
     parts: Integers,
     count: int,
@@ -120,19 +111,16 @@ def _machines_of_workers(
     parameters: Parameters,
 ) -> Integers:
     """The number of each worker's machine; `capacity`: their cores."""
-    slots = np.array(list(map(len, placed.slots)))
-    worker_of = np.full(len(placed.executors), -1)
+    slots = np.array(list(map(len, graph.slots)))
+    worker_of = np.full(len(graph.executors), -1)
     worker_of[busy] = parts
-    pairs = Pairs(worker_of[placed.pairs.sources], worker_of[placed.pairs.targets], placed.pairs.rates)
-    graph = graph_of_pairs(pairs, np.bincount(parts, loads[busy], count).astype(np.float64))
+    pairs = Pairs(worker_of[graph.pairs.sources], worker_of[graph.pairs.targets], graph.pairs.rates)
+    worker_graph = graph_of_pairs(pairs, np.bincount(parts, loads[busy], count).astype(np.float64))
     used = machines_to_use(count, slots, parameters.beta)
     most_items = np.minimum(slots, _workers_a_machine(count, used, slots))
     strict = parameters.no_room == "decline"
-    placement = PairwisePlacement(graph, most_items, capacity, Names("worker", "machine"), strict=strict)
-    placement.put_pairs()
-    placement.put_rest()
-    placement.use_at_least(used)
-    return np.array(placement.bins)
+    names = Names("worker", "machine")
+    return pairwise_bins(worker_graph, most_items, capacity, names, strict=strict, least_used=used)
 
 
 def machines_to_use(workers: int, slots: Integers, beta: float) -> int:
@@ -150,9 +138,9 @@ def _workers_a_machine(workers: int, used: int, slots: Integers) -> int:
 
 
 def _judged(
-    placed: PlacedTopology, found: Relocation, loads: Numbers, observation: Observation, parameters: Parameters
+    graph: ExecutorGraph, found: Relocation, loads: Numbers, observation: Observation, parameters: Parameters
 ) -> Proposal:
-    relieved = _relieved_machines(placed, found, loads, observation, parameters)
+    relieved = _relieved_machines(graph, found, loads, observation, parameters)
     is_less = found.after <= found.before * (1 - parameters.threshold_percent / 100) and found.after < found.before
     if is_less or relieved:
         why = f"{', '.join(relieved)} relieved; " if relieved else ""
@@ -162,7 +150,7 @@ def _judged(
 
 
 def _relieved_machines(
-    placed: PlacedTopology, found: Relocation, loads: Numbers, observation: Observation, parameters: Parameters
+    graph: ExecutorGraph, found: Relocation, loads: Numbers, observation: Observation, parameters: Parameters
 ) -> list[str]:
     """Machines that are overloaded, and whose executors of this topology would use less."""
     share = parameters.overload_percent / 100
@@ -171,6 +159,6 @@ def _relieved_machines(
         for machine in observation.machines
         if machine.cores and machine.cpu_load is not None and machine.cpu_load > share * machine.cores
     }
-    now, then = (np.bincount(where, loads, len(placed.machines)) for where in (placed.here, found.there))
+    now, then = (np.bincount(where, loads, len(graph.machines)) for where in (graph.here, found.there))
     lighter = np.flatnonzero(then < now * (1 - 1e-9))
-    return [name for number in lighter.tolist() if (name := placed.machines[number]) in overloaded]
+    return [name for number in lighter.tolist() if (name := graph.machines[number]) in overloaded]

@@ -8,7 +8,7 @@ asked for, the others end: MP has one worker a machine.
 
 `objective: vol` is how the paper ran METIS (`-objtype=vol`): total communication volume, in which edge weights do not
 count. `cut` minimises MP's own cost function, the tuples between parts. `imbalance` is METIS' bound (1.03), `seed` its
-seed. `labels`: traffic_placement.py.
+seed. `labels`: relocation.py.
 
 A partition is carried out whatever it saves, as MP did, unless `least_saving_percent` says how much of the tuples
 between machines it has to save: less is declined, and the reason says what it would have been. In a hold the policy
@@ -26,16 +26,11 @@ import numpy as np
 from scheduler_plugins.model import LONGEST_ROUND_S, Decision, Memory, Observation
 from scheduler_plugins.policies import initial_placement, scaling
 from scheduler_plugins.policies.communication import Numbers, load_imbalance
+from scheduler_plugins.policies.executor_graph import ExecutorGraph, cpu_loads
 from scheduler_plugins.policies.parameters import check_parameters, check_whole_number
 from scheduler_plugins.policies.partition import MetisOptions, Objective, PymetisMissing, metis_parts
-from scheduler_plugins.policies.traffic_placement import (
-    Labels,
-    PlacedTopology,
-    Proposal,
-    cpu_loads,
-    decide_by_traffic,
-    relocation,
-)
+from scheduler_plugins.policies.relocation import Labels, relocation
+from scheduler_plugins.policies.traffic_placement import Proposal, decide_by_traffic
 
 BOUNDS = {"imbalance": (1.001, 100.0), "least_saving_percent": (0.0, 100.0), "rest_s": (1.0, LONGEST_ROUND_S)}
 SEEDS = (0, 2**31 - 1)  # METIS has 32 bits
@@ -64,20 +59,20 @@ def decide(observation: Observation, memory: Memory, parameters: Parameters = Pa
     return decide_by_traffic(observation, memory, parameters, partial(_propose, parameters=parameters))
 
 
-def _propose(placed: PlacedTopology, _observation: Observation, parameters: Parameters) -> Proposal:
-    weights = _vertex_weights(placed, parameters)
+def _propose(graph: ExecutorGraph, _observation: Observation, parameters: Parameters) -> Proposal:
+    weights = _vertex_weights(graph, parameters)
     if isinstance(weights, str):
         return Proposal(f"refused: {weights}")
-    busy = placed.busy()
-    count = min(len(placed.slots), placed.topology.workers, len(busy))
+    busy = graph.busy()
+    count = min(len(graph.slots), graph.topology.workers, len(busy))
     options = MetisOptions(parameters.objective, parameters.imbalance, parameters.seed)
     try:
-        parts = metis_parts(placed.graph(busy, weights[busy]), count, options)
+        parts = metis_parts(graph.subgraph(busy, weights[busy]), count, options)
     except PymetisMissing as error:
         return Proposal(f"refused: {error}; install it on the master, or choose another policy")
-    workers = np.full(len(placed.executors), -1)
+    workers = np.full(len(graph.executors), -1)
     workers[busy] = parts
-    found = relocation(placed, workers, np.arange(count), parameters.labels)
+    found = relocation(graph, workers, np.arange(count), parameters.labels)
     balance = load_imbalance(weights[busy], parts, count)
     how = f"{len(busy)} executors in {count} parts (METIS {parameters.objective}, imbalance {balance:.2f})"
     said = f"{how}; {found.words()}"
@@ -87,11 +82,11 @@ def _propose(placed: PlacedTopology, _observation: Observation, parameters: Para
     return Proposal(said, found.placement)
 
 
-def _vertex_weights(placed: PlacedTopology, parameters: Parameters) -> Numbers | str:
+def _vertex_weights(graph: ExecutorGraph, parameters: Parameters) -> Numbers | str:
     """Of each executor; or why there are none."""
     if parameters.vertex_weight == "tuples":
-        return placed.processed
+        return graph.processed
     if parameters.vertex_weight == "one":
-        return np.ones(len(placed.executors))
-    loads, unknown = cpu_loads(placed)
+        return np.ones(len(graph.executors))
+    loads, unknown = cpu_loads(graph)
     return f"no CPU time is on record of executors of {', '.join(unknown)}" if unknown else loads

@@ -32,16 +32,26 @@ class Names(NamedTuple):
     bin: str
 
 
-class PairwisePlacement:
-    """`graph`: traffic between items; its vertex weights are their loads, in cores. `most_items`, `most_load`: of each
-    bin; there is room for all items, if not for their loads.
-    """
+def pairwise_bins(
+    graph: CommunicationGraph, most_items: Integers, most_load: Numbers, names: Names, *, strict: bool, least_used: int
+) -> Integers:
+    """The bin of each item; at least `least_used` bins get one, as far as that is possible.
 
+    `graph`: traffic between items; its vertex weights are their loads, in cores. `most_items`, `most_load`: of each
+    bin; there is room for all items, if not for their loads. With `strict` NoRoom is raised where the load of an item
+    is too much for each bin that has room; else the least loaded of these takes it all the same.
+    """
+    placement = _PairwisePlacement(graph, most_items, most_load, names, strict=strict)
+    placement.put_pairs()
+    placement.put_rest()
+    placement.use_at_least(least_used)
+    return np.array(placement.bins)
+
+
+class _PairwisePlacement:
     def __init__(
         self, graph: CommunicationGraph, most_items: Integers, most_load: Numbers, names: Names, *, strict: bool
     ) -> None:
-        """With `strict` NoRoom is raised where the load of an item is too much for each bin that has room; else the
-        least loaded of these takes it all the same."""
         self._names = names
         self._graph, self._loads, self._strict = graph, graph.vertex_weights.tolist(), strict
         self._starts = graph.starts.tolist()

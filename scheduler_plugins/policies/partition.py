@@ -1,4 +1,4 @@
-"""A graph cut into parts by METIS, and which place each part gets.
+"""A graph cut into parts by METIS.
 
 METIS 5 by pymetis, k-way as MP IV-B ran it (`gpmetis`). Its objective `vol` looks at the number of neighbours in other
 parts and ignores edge weights; `cut` adds up edge weights. pymetis cannot hand over sizes of vertices (METIS' `vsize`).
@@ -67,70 +67,3 @@ def whole_weights(weights: Numbers) -> Rows:
         return weights.astype(np.int32)
     scaled = weights * (LARGEST_SUM / total) if total > 0 else weights
     return np.maximum(np.rint(scaled), 1).astype(np.int32)
-
-
-def best_places(gains: Numbers) -> Integers:
-    """The column of each row, no column twice, with the largest sum of `gains`; at least as many columns as rows.
-
-    Of equal sums the one that it finds first. The Hungarian method with potentials and shortest augmenting paths (Kuhn;
-    Munkres): rows × rows × columns steps. scipy has it too, and no master has scipy.
-    """
-    rows, columns = gains.shape
-    costs = gains.max(initial=0.0) - gains
-    row_prices, column_prices = np.zeros(rows), np.zeros(columns)
-    owners = np.full(columns, -1)  # the row of a column
-    for row in range(rows):
-        path = _cheapest_path(row, costs, row_prices, column_prices, owners)
-        for column, before in path:
-            owners[column] = row if before < 0 else owners[before]
-    places = np.empty(rows, np.int64)
-    taken = np.flatnonzero(owners >= 0)
-    places[owners[taken]] = taken
-    return places
-
-
-def _cheapest_path(
-    row: int, costs: Numbers, row_prices: Numbers, column_prices: Numbers, owners: Integers
-) -> list[tuple[int, int]]:
-    """From a free column back to `row`: (column, the column before it, -1 at the end). Changes prices."""
-    columns = len(owners)
-    reach, before = np.full(columns, np.inf), np.full(columns, -1)
-    seen = np.zeros(columns, bool)
-    visited_rows, at, here = [row], -1, row
-    while True:
-        costs_here = costs[here] - row_prices[here] - column_prices
-        nearer = ~seen & (costs_here < reach)
-        reach[nearer], before[nearer] = costs_here[nearer], at
-        at = int(np.argmin(np.where(seen, np.inf, reach)))
-        step = reach[at]
-        row_prices[visited_rows] += step
-        column_prices[seen] -= step
-        reach[~seen] -= step
-        seen[at] = True
-        if owners[at] < 0:
-            break
-        here = int(owners[at])
-        visited_rows.append(here)
-    path = []
-    while at >= 0:
-        path.append((at, int(before[at])))
-        at = int(before[at])
-    return path
-
-
-def spread_evenly(present: Integers, count: int) -> Integers:
-    """A place, 0 to count - 1, for each: no place has two more than another, and as many as possible stay where they
-    are. `present`: where each is, -1 elsewhere."""
-    there = np.bincount(present[present >= 0], minlength=count)
-    room = np.full(count, len(present) // count)
-    room[np.argsort(-there, kind="stable")[: len(present) % count]] += 1
-    order = np.argsort(present, kind="stable")
-    begins = np.searchsorted(present[order], np.arange(count))
-    rank = np.empty(len(present), np.int64)  # among those at its place
-    here = present[order]
-    rank[order] = np.arange(len(present)) - np.where(here >= 0, begins[here], 0)
-    stays = (present >= 0) & (rank < room[present])
-    left = room - np.bincount(present[stays], minlength=count)
-    places = present.copy()
-    places[~stays] = np.repeat(np.arange(count), left)
-    return places

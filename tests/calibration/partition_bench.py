@@ -27,8 +27,8 @@ from scheduler_plugins.traffic import Pair, Traffic
 from tests.calibration.comparisons import markdown_table
 
 if TYPE_CHECKING:
+    from scheduler_plugins.policies.executor_graph import ExecutorGraph
     from scheduler_plugins.policies.partition import Objective
-    from scheduler_plugins.policies.traffic_placement import PlacedTopology
 
 STAGES, RECEIVERS = 8, 5
 WINDOW_S = 60.0
@@ -67,8 +67,8 @@ def bare_metis(objective: Objective, tasks: int, parts: int) -> Measured:
 
     from scheduler_plugins.policies.partition import OBJECTIVES, whole_weights
 
-    placed = _placed(observation_of(tasks, parts))
-    graph = placed.graph(placed.busy(), placed.processed)
+    executors = _graph_of(observation_of(tasks, parts))
+    graph = executors.subgraph(executors.busy(), executors.processed)
     weights, edges = (
         whole_weights(graph.vertex_weights),
         None if objective == "vol" else whole_weights(graph.edge_weights),
@@ -86,8 +86,8 @@ def graph_alone(tasks: int, parts: int) -> Measured:
     observation = observation_of(tasks, parts)
 
     def build() -> None:
-        placed = _placed(observation)
-        placed.graph(placed.busy(), placed.processed)
+        graph = _graph_of(observation)
+        graph.subgraph(graph.busy(), graph.processed)
 
     return _measured(build)
 
@@ -98,8 +98,8 @@ def graph_and_partition(tasks: int, parts: int) -> Measured:
     observation = observation_of(tasks, parts)
 
     def build_and_cut() -> None:
-        placed = _placed(observation)
-        metis_parts(placed.graph(placed.busy(), placed.processed), parts, MetisOptions("cut"))
+        graph = _graph_of(observation)
+        metis_parts(graph.subgraph(graph.busy(), graph.processed), parts, MetisOptions("cut"))
 
     return _measured(build_and_cut)
 
@@ -123,10 +123,10 @@ def _decision(policy: str, parameters: Mapping[str, str], tasks: int, parts: int
     return found
 
 
-def _placed(observation: Observation) -> PlacedTopology:
-    from scheduler_plugins.policies.traffic_placement import placed_topology
+def _graph_of(observation: Observation) -> ExecutorGraph:
+    from scheduler_plugins.policies.executor_graph import executor_graph
 
-    return placed_topology(observation.topologies[0], observation.machines, ())
+    return executor_graph(observation.topologies[0], observation.machines, ())
 
 
 def _measured(work: Callable[[], object]) -> Measured:

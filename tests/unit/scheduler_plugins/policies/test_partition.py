@@ -1,4 +1,4 @@
-"""METIS by pymetis, labels against scipy's assignment, and dealing evenly."""
+"""METIS by pymetis."""
 
 from __future__ import annotations
 
@@ -7,21 +7,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
-from scipy.optimize import linear_sum_assignment
 
 from scheduler_plugins.policies.communication import CommunicationGraph, Pairs, graph_of_pairs, load_imbalance
-from scheduler_plugins.policies.partition import (
-    LARGEST_SUM,
-    MetisOptions,
-    PymetisMissing,
-    best_places,
-    metis_parts,
-    spread_evenly,
-    whole_weights,
-)
+from scheduler_plugins.policies.partition import LARGEST_SUM, MetisOptions, PymetisMissing, metis_parts, whole_weights
 
 
 def grid(side: int, heavy: float = 1.0) -> tuple[CommunicationGraph, Pairs]:
@@ -86,27 +74,3 @@ def test_weights_become_whole_numbers_that_metis_can_add_up(weights: list[float]
 def test_small_whole_weights_stay_as_they_are() -> None:
     assert whole_weights(np.array([1.0, 7.0, 30.0])).tolist() == [1, 7, 30]
     assert whole_weights(np.zeros(3)).tolist() == [1, 1, 1]
-
-
-@given(
-    gains=st.tuples(st.integers(1, 6), st.integers(0, 3)).flatmap(
-        lambda shape: arrays(np.float64, (shape[0], sum(shape)), elements=st.integers(-20, 20).map(float))
-    )
-)
-def test_places_have_the_largest_sum_that_an_assignment_can_have(gains: np.ndarray) -> None:
-    places = best_places(gains)
-    assert len(set(places.tolist())) == len(places) == len(gains)
-    rows, columns = linear_sum_assignment(gains, maximize=True)
-    assert gains[np.arange(len(gains)), places].sum() == gains[rows, columns].sum()
-
-
-@given(present=st.lists(st.integers(-1, 3), max_size=20).map(lambda each: np.array(each, np.int64)))
-def test_what_is_dealt_evenly_stays_where_that_is_even(present: np.ndarray) -> None:
-    places = spread_evenly(present, 4)
-    counts = np.bincount(places, minlength=4)
-    assert counts.sum() == len(present) and counts.max() - counts.min() <= 1
-    there = np.bincount(present[present >= 0], minlength=4)
-    fewest = -(-len(present) // 4), len(present) // 4
-    larger = len(present) % 4
-    kept = sum(sorted(np.minimum(there, fewest[1]))) + sum(sorted(there > fewest[1], reverse=True)[:larger])
-    assert (places == present).sum() == kept

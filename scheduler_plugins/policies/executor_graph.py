@@ -1,0 +1,143 @@
+"""A running topology for policies that place by traffic (MP III-C): its executors, the tuples between them, and the
+slots that it may use, as arrays.
+
+What the paper leaves open is decided here:
+
+- an executor is what moves: it has the traffic of all its tasks (MP has one task an executor)
+- a machine is offered with the slots that no other topology has or is to get: first the topology's own, those with most
+  of its tasks first, then the free ones by port. Machines are in the order of their supervisors' ids
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from scheduler_plugins.model import Executor, Machine, Slot, Topology
+from scheduler_plugins.policies.communication import CommunicationGraph, Integers, Numbers, Pairs, graph_of_pairs
+
+PORTS = 2**16
+NOWHERE = Slot("", 0)
+NO_TRAFFIC = (
+    "no tuple from task to task is on record; set barograph.traffic: true in the topology's configuration, and wait"
+    " until some have passed"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ExecutorGraph:
+    """Of a topology where it runs. Vertices are its executors, ascending by their tasks; machines have numbers, those
+    with a slot for it first."""
+
+    topology: Topology
+    executors: tuple[Executor, ...]
+    tasks: Integers  # of each executor, how many
+    pairs: Pairs  # between executors, also from one to itself
+    processed: Numbers  # tuples/s that each sends and receives
+    machines: tuple[str, ...]  # by number
+    slots: tuple[tuple[Slot, ...], ...]  # that it may use, by number of the machine
+    here: Integers  # the machine of each executor
+    codes: Integers  # machine and port of each executor
+
+    def code(self, slot: Slot) -> int:
+        return self.machines.index(slot.machine) * PORTS + slot.port
+
+    def busy(self) -> Integers:
+        """Vertices that sent or received something."""
+        return np.flatnonzero(self.processed > 0)
+
+    def crossing(self) -> float:
+        """Tuples/s between machines."""
+        return self.pairs.crossing(self.here)
+
+    def subgraph(self, vertices: Integers, weights: Numbers) -> CommunicationGraph:
+        """Of these vertices alone, numbered anew; `weights` are theirs. Nothing passes to any other."""
+        numbers = np.full(len(self.executors), -1)
+        numbers[vertices] = np.arange(len(vertices))
+        pairs = Pairs(numbers[self.pairs.sources], numbers[self.pairs.targets], self.pairs.rates)
+        return graph_of_pairs(pairs, weights)
+
+    def problem(self) -> str:
+        """Why there is nothing to place by; empty if there is."""
+        if not len(self.pairs.rates):
+            return NO_TRAFFIC
+        if len(self.slots) < 2:
+            return f"{len(self.slots) or 'no'} living machine has a slot for it; placing by traffic needs two"
+        if self.topology.workers < 2:
+            return "it runs in one worker"
+        if not np.any(self.pairs.sources != self.pairs.targets):
+            return "no tuple passes from one of its executors to another"
+        return ""
+
+
+def executor_graph(topology: Topology, machines: Sequence[Machine], taken: Collection[Slot]) -> ExecutorGraph:
+    """`taken`: slots that other topologies have, or are to get."""
+    listed = chain.from_iterable(component.executors for component in topology.components)
+    executors = tuple(sorted(listed, key=lambda executor: executor.first_task))
+    firsts = np.array([executor.first_task for executor in executors], dtype=np.int64)
+    lasts = np.array([executor.last_task for executor in executors], dtype=np.int64)
+    pairs = _executor_pairs(topology, firsts, lasts)
+    offered = _offered_slots(machines, taken)
+    numbers = {name: number for number, name in enumerate(offered)}
+    slots = [topology.placement.get(executor.first_task, NOWHERE) for executor in executors]
+    here = np.array([numbers.setdefault(slot.machine, len(numbers)) for slot in slots], dtype=np.int64)
+    codes = here * PORTS + np.array([slot.port for slot in slots], dtype=np.int64)
+    return ExecutorGraph(
+        topology=topology,
+        executors=executors,
+        tasks=lasts - firsts + 1,
+        pairs=pairs,
+        processed=pairs.processed(len(executors)),
+        machines=tuple(numbers),
+        slots=_ordered_slots(offered, codes),
+        here=here,
+        codes=codes,
+    )
+
+
+def _executor_pairs(topology: Topology, firsts: Integers, lasts: Integers) -> Pairs:
+    """Traffic of executors. Tasks that the topology does not have, and rates that are none, count as silent."""
+    count = len(topology.traffic)
+    tasks = np.fromiter(chain.from_iterable(topology.traffic), np.int64, 2 * count)
+    rates = np.fromiter(topology.traffic.values(), np.float64, count)
+    sizes = lasts - firsts + 1
+    unknown = int(lasts.max(initial=-1)) + 1
+    vertex_of = np.full(unknown + 1, -1)
+    own = np.repeat(firsts - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
+    vertex_of[own] = np.repeat(np.arange(len(firsts)), sizes)
+    vertices = vertex_of[np.where((tasks >= 0) & (tasks < unknown), tasks, unknown)]
+    sources, targets = vertices[0::2], vertices[1::2]
+    counts = (sources >= 0) & (targets >= 0) & (rates > 0) & np.isfinite(rates)
+    return Pairs(sources[counts], targets[counts], rates[counts])
+
+
+def _offered_slots(machines: Sequence[Machine], taken: Collection[Slot]) -> Mapping[str, tuple[Slot, ...]]:
+    """By machine, in the order of supervisors' ids, ports ascending; machines that have one."""
+    alive = sorted((machine for machine in machines if machine.alive), key=lambda machine: machine.supervisor_id)
+    slots = {m.name: tuple(s for port in sorted(m.ports) if (s := Slot(m.name, port)) not in taken) for m in alive}
+    return {name: mine for name, mine in slots.items() if mine}
+
+
+def _ordered_slots(offered: Mapping[str, tuple[Slot, ...]], codes: Integers) -> tuple[tuple[Slot, ...], ...]:
+    """Slots in which most executors are come first."""
+    known, counts = np.unique(codes, return_counts=True)
+    executors = dict(zip(known.tolist(), counts.tolist(), strict=True))
+    return tuple(
+        tuple(sorted(slots, key=lambda slot: -executors.get(number * PORTS + slot.port, 0)))
+        for number, slots in enumerate(offered.values())
+    )
+
+
+def cpu_loads(graph: ExecutorGraph) -> tuple[Numbers, tuple[str, ...]]:
+    """Cores in use by each executor, and the components of those that are busy and have no time on record."""
+    loads = [executor.cpu_load for executor in graph.executors]
+    unknown = {
+        executor.first_task
+        for executor, load, processed in zip(graph.executors, loads, graph.processed.tolist(), strict=True)
+        if load is None and processed > 0
+    }
+    names = (c.name for c in graph.topology.components if unknown and not unknown.isdisjoint(c.tasks))
+    return np.array([load or 0.0 for load in loads]), tuple(names)

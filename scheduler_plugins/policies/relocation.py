@@ -1,0 +1,192 @@
+"""Executors put into workers, and workers on machines: which tasks move for it, and what it saves (MP III-C, IV-B).
+
+What the paper leaves open is decided here:
+
+- executors between which and any other no tuple passed (ackers: their streams are not counted; silent ones) have no
+  place in the graph. They are dealt evenly over the slots that the others use, and stay where that is even already
+- `labels`: a partition's parts have numbers only. `matched` gives each part the machine that has most of its tasks, so
+  that as few tasks as possible move; `in_order` is the papers' way: the first part to the first machine, and so on
+- traffic between machines is what counts, before and after: a worker more on the same machine changes nothing
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from scheduler_plugins.model import Slot
+from scheduler_plugins.policies.communication import Flags, Integers, Numbers
+from scheduler_plugins.policies.executor_graph import NOWHERE, PORTS, ExecutorGraph
+
+Labels = Literal["matched", "in_order"]
+
+
+@dataclass(frozen=True, eq=False)
+class Relocation:
+    """What changes if it is carried out. `before`, `after`: tuples/s between machines; `total`: between executors."""
+
+    placement: Mapping[int, Slot]  # of tasks that move
+    before: float
+    after: float
+    total: float
+    tasks: int  # in all
+    there: Integers  # the machine of each executor once it is carried out
+
+    def saving_percent(self) -> float:
+        """Of what passes between machines now; below 0 if that grows, from nothing by 100."""
+        grown = -100.0 if self.after > 0 else 0.0
+        return 100 * (self.before - self.after) / self.before if self.before > 0 else grown
+
+    def words(self) -> str:
+        now, then = (f"{100 * rate / self.total:.1f} %" for rate in (self.before, self.after))
+        rates = f"tuples between machines {self.before:.0f} → {self.after:.0f}/s ({now} → {then} of all)"
+        moved = f"{len(self.placement)} of {self.tasks} tasks move"
+        return f"{rates}, a saving of {self.saving_percent():.1f} %; {moved}"
+
+
+def relocation(graph: ExecutorGraph, workers: Integers, nodes: Integers, labels: Labels) -> Relocation:
+    """Executors put into workers, and these on machines.
+
+    `workers`: the number of each executor's worker; -1 for one that is to be dealt evenly. `nodes`: the number of each
+    worker's machine, with at least as many slots as workers; with `labels` `matched` machines may be exchanged.
+    """
+    slots = _worker_slots(graph, workers, nodes, labels)
+    codes = np.array([graph.code(slot) for slot in slots])
+    dealt = np.flatnonzero(workers < 0)
+    chosen = workers.copy()
+    chosen[dealt] = spread_evenly(_index_in(codes, graph.codes[dealt]), len(slots))
+    after = codes[chosen]
+    placement: dict[int, Slot] = {}
+    for vertex in np.flatnonzero(after != graph.codes).tolist():
+        executor, slot = graph.executors[vertex], slots[chosen[vertex]]
+        for task in range(executor.first_task, executor.last_task + 1):
+            placement[task] = slot
+    there = after // PORTS
+    rates = (graph.crossing(), graph.pairs.crossing(there), graph.pairs.total())
+    return Relocation(placement, *rates, int(graph.tasks.sum()), there)
+
+
+def _index_in(values: Integers, wanted: Integers) -> Integers:
+    """Where each of `wanted` is in `values`, which are all different; -1 where it is not."""
+    order = np.argsort(values)
+    at = np.minimum(np.searchsorted(values[order], wanted), len(values) - 1)
+    return np.where(values[order][at] == wanted, order[at], -1)
+
+
+def _worker_slots(graph: ExecutorGraph, workers: Integers, nodes: Integers, labels: Labels) -> list[Slot]:
+    """Of each worker."""
+    used, node_of = np.unique(nodes, return_inverse=True)
+    sizes = np.bincount(node_of)
+    placeable = workers >= 0
+    tasks = _tasks_by_node_and_slot(graph, placeable, node_of[workers[placeable]], len(used))
+    machines = used if labels == "in_order" else best_places(_kept_tasks(graph, tasks, sizes))
+    slots: list[Slot] = [NOWHERE] * len(nodes)
+    for node, machine in enumerate(machines.tolist()):
+        mine = np.flatnonzero(node_of == node)
+        offered = graph.slots[machine][: len(mine)]
+        for worker, slot in zip(mine.tolist(), _slots_in_machine(graph, workers, mine, offered, labels), strict=True):
+            slots[worker] = slot
+    return slots
+
+
+def _tasks_by_node_and_slot(graph: ExecutorGraph, placeable: Flags, nodes: Integers, count: int) -> Numbers:
+    """[node, machine, place of the slot among the machine's]: tasks of the node that are there now."""
+    most = max(map(len, graph.slots))
+    codes = np.array([graph.code(slot) for slots in graph.slots for slot in slots])
+    places = np.array([number * most + at for number, slots in enumerate(graph.slots) for at in range(len(slots))])
+    there = _index_in(codes, graph.codes[placeable])
+    known = there >= 0
+    keys = nodes[known] * (len(graph.slots) * most) + places[there[known]]
+    counts = np.bincount(keys, graph.tasks[placeable][known], count * len(graph.slots) * most)
+    return counts.astype(np.float64).reshape(count, len(graph.slots), most)
+
+
+def _kept_tasks(graph: ExecutorGraph, tasks: Numbers, sizes: Integers) -> Numbers:
+    """[node, machine]: tasks that could stay; less than any sum where the machine has too few slots."""
+    upto = np.cumsum(tasks, axis=2)
+    slots = np.array(list(map(len, graph.slots)))
+    kept = np.stack([upto[node, :, min(size, upto.shape[2]) - 1] for node, size in enumerate(sizes.tolist())])
+    return np.where(slots[None, :] >= sizes[:, None], kept, -1.0 - tasks.sum())
+
+
+def _slots_in_machine(
+    graph: ExecutorGraph, workers: Integers, mine: Integers, offered: Sequence[Slot], labels: Labels
+) -> list[Slot]:
+    """Of these workers, on one machine that offers as many slots."""
+    if labels == "in_order" or len(mine) == 1:
+        return sorted(offered)
+    gains = np.array(
+        [[graph.tasks[(workers == worker) & (graph.codes == graph.code(slot))].sum() for slot in offered]
+         for worker in mine.tolist()], dtype=np.float64,
+    )  # fmt: skip
+    return [offered[place] for place in best_places(gains).tolist()]
+
+
+def best_places(gains: Numbers) -> Integers:
+    """The column of each row, no column twice, with the largest sum of `gains`; at least as many columns as rows.
+
+    Of equal sums the one that it finds first. The Hungarian method with potentials and shortest augmenting paths (Kuhn;
+    Munkres): rows × rows × columns steps. scipy has it too, and no master has scipy.
+    """
+    rows, columns = gains.shape
+    costs = gains.max(initial=0.0) - gains
+    row_prices, column_prices = np.zeros(rows), np.zeros(columns)
+    owners = np.full(columns, -1)  # the row of a column
+    for row in range(rows):
+        path = _cheapest_path(row, costs, row_prices, column_prices, owners)
+        for column, before in path:
+            owners[column] = row if before < 0 else owners[before]
+    places = np.empty(rows, np.int64)
+    taken = np.flatnonzero(owners >= 0)
+    places[owners[taken]] = taken
+    return places
+
+
+def _cheapest_path(
+    row: int, costs: Numbers, row_prices: Numbers, column_prices: Numbers, owners: Integers
+) -> list[tuple[int, int]]:
+    """From a free column back to `row`: (column, the column before it, -1 at the end). Changes prices."""
+    columns = len(owners)
+    reach, before = np.full(columns, np.inf), np.full(columns, -1)
+    seen = np.zeros(columns, bool)
+    visited_rows, at, here = [row], -1, row
+    while True:
+        costs_here = costs[here] - row_prices[here] - column_prices
+        nearer = ~seen & (costs_here < reach)
+        reach[nearer], before[nearer] = costs_here[nearer], at
+        at = int(np.argmin(np.where(seen, np.inf, reach)))
+        step = reach[at]
+        row_prices[visited_rows] += step
+        column_prices[seen] -= step
+        reach[~seen] -= step
+        seen[at] = True
+        if owners[at] < 0:
+            break
+        here = int(owners[at])
+        visited_rows.append(here)
+    path = []
+    while at >= 0:
+        path.append((at, int(before[at])))
+        at = int(before[at])
+    return path
+
+
+def spread_evenly(present: Integers, count: int) -> Integers:
+    """A place, 0 to count - 1, for each: no place has two more than another, and as many as possible stay where they
+    are. `present`: where each is, -1 elsewhere."""
+    there = np.bincount(present[present >= 0], minlength=count)
+    room = np.full(count, len(present) // count)
+    room[np.argsort(-there, kind="stable")[: len(present) % count]] += 1
+    order = np.argsort(present, kind="stable")
+    begins = np.searchsorted(present[order], np.arange(count))
+    rank = np.empty(len(present), np.int64)  # among those at its place
+    here = present[order]
+    rank[order] = np.arange(len(present)) - np.where(here >= 0, begins[here], 0)
+    stays = (present >= 0) & (rank < room[present])
+    left = room - np.bincount(present[stays], minlength=count)
+    places = present.copy()
+    places[~stays] = np.repeat(np.arange(count), left)
+    return places
