@@ -33,15 +33,9 @@ from typing import Any
 
 from scheduler_plugins.messages import MessageError
 from scheduler_plugins.model import Decision
-from scheduler_plugins.service_state import (
-    CallRefusal,
-    Outcome,
-    PolicyFailure,
-    Postponement,
-    Round,
-    ServiceState,
-    decide,
-)
+from scheduler_plugins.policy_call import Outcome, PolicyFailure, Postponement, Round, decide
+from scheduler_plugins.scale_requests import CallRefusal
+from scheduler_plugins.service_state import ServiceState
 
 log = logging.getLogger(__name__)
 LARGEST_BODY = 16 * 1024 * 1024

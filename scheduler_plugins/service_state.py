@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -41,151 +41,20 @@ from scheduler_plugins.model import (
     Policy,
     ScaleEvent,
     ServiceLevel,
-    Topology,
     is_all_under_way,
     topologies_to_place,
     unplaced_tasks,
     with_topology_as_before,
 )
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
-from scheduler_plugins.refusal import refusal, restarting_slots
+from scheduler_plugins.policy_call import Outcome, PolicyFailure, Postponement, Round, decide
+from scheduler_plugins.refusal import restarting_slots
 from scheduler_plugins.samples import AHEAD_S, WINDOW_S, MachineSamples
+from scheduler_plugins.scale_requests import CallRefusal, limits_from, scale_event_from
 from scheduler_plugins.topology_state import SHOWN_S, TopologyState
 
 PostedLine = str | Mapping[str, Any]  # JSON, or what it says
 ANEW_S = 15.0  # no round for so long: Nimbus has ended, and one that takes over has its 60 s anew
-
-
-class CallRefusal(Exception):
-    """A call that cannot be served now or with these values; `status` is the HTTP status."""
-
-    blame = "configuration"
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-def scale_event_from(
-    body: Mapping[str, Any], kinds: Collection[str], policy: str, machines: Sequence[str]
-) -> ScaleEvent:
-    """The event of a body; `kinds`: what `policy` answers, `machines`: those alive that have not been released."""
-    kind, joined = body.get("kind"), tuple(map(str, body.get("joined") or ()))
-    if kind not in kinds:
-        raise CallRefusal(400, f"scale: kind is {kind!r}; {policy} answers {', '.join(sorted(kinds))}")
-    leave = body.get("leave", 0)
-    if kind == "scale_in":
-        _check_scale_in(joined, leave, machines)
-        return ScaleEvent(str(body["event_id"]), "scale_in", leave=leave)
-    if kind == "reschedule":
-        if joined or leave:
-            changes = f"joined is {', '.join(joined) or 'none'} and leave is {leave!r} with a reschedule"
-            raise CallRefusal(400, f"scale: {changes}; allowed are none and 0: the machines stay the same")
-        return ScaleEvent(str(body["event_id"]), "reschedule")
-    _check_scale_out(joined, leave, machines)
-    return ScaleEvent(str(body["event_id"]), "scale_out", joined)
-
-
-def _check_scale_out(joined: tuple[str, ...], leave: Any, machines: Sequence[str]) -> None:
-    if not joined:
-        raise CallRefusal(400, "scale: a scale_out without machines that joined; name them in `joined`")
-    if leave:
-        raise CallRefusal(400, f"scale: leave is {leave!r} with a scale_out; allowed is 0, or a scale_in of its own")
-    unknown = sorted(set(joined) - set(machines))
-    if unknown:
-        known = ", ".join(machines) or "none"
-        raise CallRefusal(409, f"scale: machine {unknown[0]} is not known to Nimbus yet; known are {known}")
-
-
-def _check_scale_in(joined: tuple[str, ...], leave: Any, machines: Sequence[str]) -> None:
-    if joined:
-        raise CallRefusal(400, f"scale: joined is {', '.join(joined)} with a scale_in; allowed is none")
-    if not machines:
-        raise CallRefusal(409, "scale: Nimbus has not said yet which machines there are; wait for a scheduling round")
-    most = len(machines) - 1
-    if not isinstance(leave, int) or isinstance(leave, bool) or not 1 <= leave <= most:
-        allowed = f"allowed are 1 to {most}" if most else "nothing is allowed"
-        alive = f"{', '.join(machines)} {'are' if most else 'is'} alive"
-        raise CallRefusal(400, f"scale: leave is {leave!r}; {allowed}: at least one machine must stay, and {alive}")
-
-
-@dataclass(frozen=True)
-class Round:
-    """A scheduling round that has begun. `decision`: without asking the policy, where that is known already."""
-
-    started: float
-    configured: int
-    request: Mapping[str, Any]
-    observation: Observation
-    policy: Policy
-    memory: Memory
-    decision: Decision | None = None
-    withdrawn: str | None = None  # the decision whose answer did not reach Nimbus
-
-
-@dataclass(frozen=True)
-class PolicyFailure:
-    """What a policy did instead of deciding. `final`: it is not asked again in this run."""
-
-    why: str
-    final: bool = False
-
-
-@dataclass(frozen=True)
-class Postponement:
-    """Why a round counts for nobody: the policy was not heard, and that is not its fault."""
-
-    why: str
-
-
-Outcome = Decision | PolicyFailure | Postponement
-
-
-def decide(round: Round) -> Decision | PolicyFailure:
-    """Ask the policy; touches nothing else, so that it may take place beside other calls."""
-    if round.decision is not None:
-        return round.decision
-    try:
-        decision = round.policy(round.observation, round.memory)
-    except Exception as error:  # noqa: BLE001 - whatever a policy raises is a result about the policy
-        return PolicyFailure(f"{type(error).__name__}: {error}")
-    refused = refusal(round.observation, decision)
-    why = refused.message if refused else _unasked_change(round.observation, decision)
-    if why:
-        return PolicyFailure(f"its decision is refused: {why}")
-    try:
-        json.dumps(decision.memory)
-    except (TypeError, ValueError) as error:
-        return PolicyFailure(f"its memory is no JSON data: {error}")
-    return decision
-
-
-def _unasked_change(observation: Observation, decision: Decision) -> str:
-    """What the policy changes though nobody asked for it and it may not act by itself; empty if nothing. Else one
-    variant would be changed before the first event, and its baseline not."""
-    rest_s: Any = decision.rest_s  # whatever a policy put there
-    is_number = isinstance(rest_s, int | float) and not isinstance(rest_s, bool)
-    if not (is_number and 0 <= rest_s <= LONGEST_ROUND_S):
-        return f"rest_s is {decision.rest_s!r}; allowed are 0 to {LONGEST_ROUND_S:g}"
-    if decision.release and observation.event is None and not observation.may_act:
-        return f"it releases {', '.join(decision.release)} and nobody asked for that"
-    if decision.acquire and not observation.may_act:
-        return f"it acquires {decision.acquire} machines and may not act by itself"
-    if observation.event is not None or observation.may_act:
-        return ""
-    changed = [
-        topology.name for topology in observation.topologies if topology.placement and _moves(topology, decision)
-    ]
-    if changed:
-        return f"it changes {', '.join(changed)} and nobody asked for that"
-    return ""
-
-
-def _moves(topology: Topology, decision: Decision) -> bool:
-    """Whether the decision changes what runs of the topology, beyond giving a slot to what has none."""
-    slots = decision.placement.get(topology.topology_id, {})
-    moved = any(topology.placement.get(task, slot) != slot for task, slot in slots.items())
-    return moved or bool(decision.executors.get(topology.topology_id)) or topology.topology_id in decision.rebalance
 
 
 @dataclass
@@ -276,7 +145,7 @@ class ServiceState:
         if every is not None and not (known and SHORTEST_ROUND_S <= every <= LONGEST_ROUND_S):
             allowed = f"null, or {SHORTEST_ROUND_S:g} to {LONGEST_ROUND_S:g} seconds"
             raise CallRefusal(400, f"rounds: decide_every_s is {every!r}; allowed is {allowed}")
-        self._limits = _limits(body.get("machines"))
+        self._limits = limits_from(body.get("machines"))
         self._decide_every_s, self._acts_next_s = every, self.clock()
         return {"decide_every_s": every, "t": self._acts_next_s}
 
@@ -596,17 +465,6 @@ class ServiceState:
             line["withdrawn"] = round.withdrawn
         with self.log_path.open("a", encoding="utf-8") as log:
             log.write(json.dumps(line, separators=(",", ":")) + "\n")
-
-
-def _limits(machines: Any) -> tuple[int, int] | None:
-    """The fewest and the most machines that a policy may have; None: it may ask for none. Raises CallRefusal."""
-    if machines is None:
-        return None
-    least, most = (machines.get("min"), machines.get("max")) if isinstance(machines, Mapping) else (None, None)
-    if type(least) is int and type(most) is int and 1 <= least <= most:
-        return least, most
-    allowed = "null, or min and max, whole numbers from 1 and min at most max"
-    raise CallRefusal(400, f"rounds: machines is {machines!r}; allowed is {allowed}")
 
 
 def _window_s(body: Mapping[str, Any]) -> float:

@@ -13,8 +13,10 @@ from typing import Any
 from barograph.policy_service import ServiceClient, ServiceRefused
 from barograph.run.code_service import CodeService
 from scheduler_plugins.messages import MessageError
+from scheduler_plugins.policy_call import Outcome, Postponement, Round
+from scheduler_plugins.scale_requests import CallRefusal
 from scheduler_plugins.service import CALLS, TimedDecisions
-from scheduler_plugins.service_state import CallRefusal, Outcome, Postponement, Round, ServiceState
+from scheduler_plugins.service_state import ServiceState
 
 
 class InProcessService(ServiceClient):

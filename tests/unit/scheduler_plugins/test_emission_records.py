@@ -20,7 +20,8 @@ from scheduler_plugins.emission_records import (
     is_factor,
     rates_since,
 )
-from scheduler_plugins.service_state import CallRefusal, ServiceState
+from scheduler_plugins.scale_requests import CallRefusal
+from scheduler_plugins.service_state import ServiceState
 from tests.support.rounds import PLACED, TOPOLOGY, request
 
 

@@ -11,8 +11,10 @@ import pytest
 
 from scheduler_plugins.model import Decision, Memory, Observation, Slot
 from scheduler_plugins.policies import POLICIES, Entry, PolicyError, bind
+from scheduler_plugins.policy_call import decide
 from scheduler_plugins.replay import replay
-from scheduler_plugins.service_state import CallRefusal, ServiceState, decide
+from scheduler_plugins.scale_requests import CallRefusal
+from scheduler_plugins.service_state import ServiceState
 from tests.support.rounds import PLACED, TOPOLOGY, line, only_topology, request
 from tests.unit.scheduler_plugins.test_service_state import Clock, feed
 
