@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Literal
 
+ACKER = "__acker"  # Storm's component, of which lines count what it executes and nothing else
+SYSTEM_PREFIX = "__"  # of the names of Storm's own components and streams
 STORM_SCHEDULERS = ("default", "even", "resource_aware", "isolation")
 FOREIGN = "foreign"  # a scheduler that is neither Storm's nor ours, by its class
 LONGEST_WAIT_S = 600  # of a rebalance

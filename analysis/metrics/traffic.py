@@ -8,9 +8,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from analysis.metrics.machine_load import in_intervals
+from scheduler_plugins.model import ACKER, SYSTEM_PREFIX
 
-ACKER = "__acker"  # Storm's component, of which lines count what it executes and nothing else
-SYSTEM_PREFIX = "__"
 PART = ("run_id", "event_id", "phase")
 
 

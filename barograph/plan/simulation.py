@@ -12,7 +12,7 @@ from analysis.record import simulated
 from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import Experiment, Variant
 from scheduler_plugins.driver.cluster import PLACING_HERE
-from scheduler_plugins.model import SHORTEST_ROUND_S, Component, Edge, Executor, Topology, executor_ranges
+from scheduler_plugins.model import ACKER, SHORTEST_ROUND_S, Component, Edge, Executor, Topology, executor_ranges
 from scheduler_plugins.simulator.work import (
     Acking,
     ComponentWork,
@@ -26,7 +26,6 @@ from scheduler_plugins.simulator.work import (
 from topologies import catalogue, work
 from topologies.errors import UnknownWork
 
-ACKER = "__acker"
 INSTEAD = "leave it out, or take machines"
 
 

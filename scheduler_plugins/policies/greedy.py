@@ -87,7 +87,7 @@ def _propose(graph: ExecutorGraph, observation: Observation, parameters: Paramet
         return Proposal(f"declined: greedy finds no place: {error}")
     workers = np.full(len(graph.executors), -1)
     workers[busy] = parts
-    return _judged(graph, relocation(graph, workers, nodes, parameters.labels), loads, observation, parameters)
+    return _proposal(graph, relocation(graph, workers, nodes, parameters.labels), loads, observation, parameters)
 
 
 def greedy_parts(graph: CommunicationGraph, count: int, executors: int, parameters: Parameters) -> Integers:
@@ -137,7 +137,7 @@ def _workers_a_machine(workers: int, used: int, slots: Integers) -> int:
     return share
 
 
-def _judged(
+def _proposal(
     graph: ExecutorGraph, found: Relocation, loads: Numbers, observation: Observation, parameters: Parameters
 ) -> Proposal:
     relieved = _relieved_machines(graph, found, loads, observation, parameters)

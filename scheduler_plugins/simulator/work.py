@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
+from scheduler_plugins.model import SYSTEM_PREFIX
+
 OnRestart = Literal["catch_up", "skip"]
 GROUPINGS = ("shuffle", "local_or_shuffle", "fields", "global", "none", "all", "ring")
-SYSTEM = "__"  # what names of Storm's own components and streams begin with
 
 
 class SimulationError(Exception):
@@ -59,7 +60,7 @@ class EdgeWork:
     @property
     def is_system(self) -> bool:
         """Whether it is Storm's own: an acker's."""
-        return self.stream.startswith(SYSTEM)
+        return self.stream.startswith(SYSTEM_PREFIX)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from analysis.errors import ForeignLogError
 from analysis.ingest.readers.contract import Options, Reader, RunFacts, Source
 from analysis.ingest.readers.series_folder import SAMPLE_COLUMNS
 from analysis.record import small_tables
+from scheduler_plugins.model import SYSTEM_PREFIX
 
 GROUPS = ("t_s", "machine", "port", "task", "component", "metric", "value")
 PATTERN = r"(?:^|\s)(\d{9,11})\t\s*([^\s:]+):(\d+)\s*\t\s*(-?\d+):([^\t]*?)\s*\t([^\t]+?)\s*\t(.*)$"
@@ -104,9 +105,8 @@ def _tuple_counts(parsed: DataFrame) -> DataFrame:
     rest = f.regexp_replace("metric", "^__[a-z]+-count-?", "")
     is_map = f.col("value").startswith("{")
     whole = f.col("value").try_cast("bigint")
-    ours = parsed.where(
-        f.col("damaged").isNull() & kind.isNotNull() & ~f.col("component").startswith("__") & ~rest.startswith("__")
-    )
+    is_system = f.col("component").startswith(SYSTEM_PREFIX) | rest.startswith(SYSTEM_PREFIX)
+    ours = parsed.where(f.col("damaged").isNull() & kind.isNotNull() & ~is_system)
     return ours.where(is_map | (whole.isNotNull() & (rest != ""))).select(
         "file", f.col("t_s").cast("double").alias("t_s"), "machine", f.col("port").cast("int").alias("port"),
         f.col("task").cast("int").alias("task"), "component", kind.alias("kind"),

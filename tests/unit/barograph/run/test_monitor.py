@@ -58,9 +58,9 @@ def decision(**changes: Any) -> dict[str, Any]:
 
 
 def test_what_the_service_itself_says_can_be_read(tmp_path: Any) -> None:
-    from scheduler_plugins.service_state import ServiceState as Desk
+    from scheduler_plugins.service_state import ServiceState as Service
 
-    said = read_state(Desk(tmp_path).state())
+    said = read_state(Service(tmp_path).state())
     assert said.window_fault == "" and not said.all_placed(), "there is no topology yet"
     assert said.pending_event is None and said.decisions == () and said.topologies == ()
 
