@@ -111,12 +111,7 @@ def _attempt(series: Series, context: SeriesContext, run: PlannedRun) -> Failure
 
 
 def death_failure(death: Death, run_id: str = "") -> Failure:
-    return Failure(
-        "infrastructure",
-        f"its process ended with {death.exit_code}; the kernel kills the largest one where memory is short (`dmesg`"
-        " says so): give a smaller --jobs",
-        run_id,
-    )
+    return Failure("infrastructure", f"{death.words()}: give a smaller --jobs", run_id)
 
 
 def _open(job: RunJob) -> Series:
