@@ -14,13 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from barograph.cli.dag_process import limited
 from barograph.errors import Interrupted, message_of
 from barograph.machines.series_lease import saved_lease
 from barograph.plan.durations import step_limit
 from barograph.pool import Death, Pool, cores, in_own_process
 from barograph.run.context import simulated_context
-from barograph.series.interruption import is_stopped, step
+from barograph.series.interruption import is_stopped, limited, step
 from barograph.series.progress import ProgressFile
 from barograph.series.series import Series, read_series
 from barograph.series_steps import attempt_next_run, is_too_late, runs_of_execution
