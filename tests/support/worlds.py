@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-import numpy as np
-
 from scheduler_plugins.model import Slot, executor_ranges
-from scheduler_plugins.simulator.layout import Floats, Layout
+from scheduler_plugins.simulator.layout import Floats, Layout, sums
 from scheduler_plugins.simulator.work import Acking, ComponentWork, Costs, EdgeWork, MachineSize, TopologyWork
 from scheduler_plugins.simulator.world import Assignment, Sample, World
 
@@ -84,8 +82,7 @@ class Totals:
         for name in ("executed", "lost", "due", "missed"):
             add(getattr(self, name), sample.layout, getattr(sample.counters, name))
         for groups, arrived in zip(sample.layout.groups, sample.counters.arrived, strict=True):
-            at = np.bincount(groups.target, arrived, minlength=sample.layout.size)
-            add(self.arrived, sample.layout, at)
+            add(self.arrived, sample.layout, sums(groups.target, arrived, sample.layout.size))
         self.waiting = {}
         add(self.waiting, sample.layout, sample.queues.waiting)
 
