@@ -39,6 +39,10 @@ class Death:
 
     exit_code: int | None
 
+    def words(self) -> str:
+        memory = "the kernel kills the largest one where memory is short (`dmesg` says so)"
+        return f"its process ended with {self.exit_code}; {memory}"
+
 
 @dataclass
 class _Worker(Generic[Job]):

@@ -6,26 +6,22 @@ analysis are those of every other run.
 
 from __future__ import annotations
 
-import logging
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from analysis.record.files import RunPaths, SeriesPaths, json_lines, write_json_atomic
 from barograph.errors import Say, message_of
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.experiment import Experiment, Variant
 from barograph.plan.simulation import complaints
-from barograph.run.context import SeriesContext
-from barograph.run.monitor import steady_test
+from barograph.run.context import SeriesContext, context_in_memory
 from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
 from barograph.series.series import Series, read_series, series_document
 from barograph.series_steps import attempt_next_run
 from inventory.simulated import SimulatedTestbed
 
-log = logging.getLogger(__name__)
 CLUSTER = ".cluster"  # what the simulated machines have on their disks; nothing of it is needed afterwards
 
 
@@ -35,13 +31,6 @@ class SimulatedSeries:
 
     folder: Path
     missing: Mapping[str, str]
-
-
-class _Silence:
-    """Nobody watches."""
-
-    def tell(self, kind: str, **facts: Any) -> None:
-        log.debug("%s %s", kind, facts)
 
 
 def as_simulated(experiment: Experiment, costs: Mapping[str, float]) -> Experiment:
@@ -114,8 +103,7 @@ def _context(series: Series, real: RunPaths, seed: int) -> SeriesContext:
     clock = SimulatedClock()
     folder = series.folder / CLUSTER
     cluster = SimulatedCluster(series.experiment, testbed, clock, folder, supervisor_ids=supervisor_ids(real))
-    look_s = testbed.options.look_s
-    return SeriesContext(series.experiment, cluster, cluster, clock, _Silence(), steady_test, look_s=look_s)
+    return context_in_memory(series.experiment, cluster, clock, testbed.options.look_s)
 
 
 def supervisor_ids(real: RunPaths) -> dict[str, str]:

@@ -1,8 +1,16 @@
-"""The software that machines need, built before an experiment: jars and the Storm home, each cached by a hash of its
-sources."""
+"""The software that machines need, built or fetched before an experiment and cached: jars and the Storm home by a hash
+of their sources, Python packages for masters by their versions.
+
+Policies on a master use pymetis beside the standard library and numpy: wheels of the versions that requirements.txt
+pins, in one folder for every Python that a master may have. Set-up fetches them with the uv that made this environment,
+deploy delivers the folder, and the policy service has it on its path. Compiled parts have the Python's version in their
+names, so that they do not meet. Machines need no package index for it. Where they cannot be fetched set-up goes on with
+a note: the policy `metis` refuses then.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -17,6 +25,11 @@ TOPOLOGIES = ROOT / "topologies"
 HOMES = "homes"
 BUILD_LIMIT_S = 900
 LOCK = ".build.lock"
+LIBRARIES = ("pymetis", "typing-extensions")  # numpy is on every master
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+UV = ROOT / ".barograph" / "uv" / "bin" / "uv"
+REQUIREMENTS = ROOT / "requirements.txt"
+FETCH_LIMIT_S = 120  # of one Python: some 500 kB
 
 
 class SoftwareBuildFailed(BarographError):
@@ -31,6 +44,10 @@ class SoftwareBuildHung(SoftwareBuildFailed):
 
 class ToolMissing(BarographError):
     blame = "configuration"
+
+
+class FetchFailed(Exception):
+    """uv did not bring a wheel."""
 
 
 def storm_home(say: Say) -> Path:
@@ -102,15 +119,87 @@ def _maven(folder: Path, say: Say) -> None:
         raise ToolMissing("mvn is not installed; it builds the Java parts. Install it with: apt-get install maven")
     say(f"{folder.name}: building with Maven")
     argv = ["mvn", "-B", "-q", "-f", str(folder / "pom.xml"), "-DskipTests", "package"]
-    with tempfile.TemporaryFile() as output:
-        # It ends with this process, however that ends: the next one builds in the same folder.
-        with ChildProcess(argv, folder=folder, output=output) as maven:
-            code = maven.wait(BUILD_LIMIT_S)
-        output.seek(0)
-        last = " ".join(output.read().decode(errors="replace").split())[-600:]
+    code, said = _run(argv, folder, BUILD_LIMIT_S)
     if code is None:
         raise SoftwareBuildHung(
             f"mvn -f {folder / 'pom.xml'} package did not end within {BUILD_LIMIT_S} s; is Maven Central reachable?"
         )
     if code != 0 or not _jar(folder).is_file():
-        raise SoftwareBuildFailed(f"mvn -f {folder / 'pom.xml'} package ended with {code}: {last}")
+        raise SoftwareBuildFailed(f"mvn -f {folder / 'pom.xml'} package ended with {code}: {said[-600:]}")
+
+
+def _run(argv: list[str], folder: Path, limit_s: float) -> tuple[int | None, str]:
+    """Its exit code, None where it took longer; and what it said, in one line."""
+    with tempfile.TemporaryFile() as output:
+        # It ends with this process, however that ends: the next one builds in the same folder.
+        with ChildProcess(argv, folder=folder, output=output) as process:
+            code = process.wait(limit_s)
+        output.seek(0)
+        return code, " ".join(output.read().decode(errors="replace").split())
+
+
+def libraries_folder() -> Path | None:
+    """The folder of Python packages for masters; None where set-up has not fetched them."""
+    folder = _libraries_path()
+    return folder if folder.is_dir() else None
+
+
+def fetch_libraries(say: Say) -> Path | None:
+    """The folder, fetched if it is not there; None, and a note, where it cannot be."""
+    from playbooks.storm_home.assemble import atomic_folder
+
+    folder = _libraries_path()
+    if folder.is_dir():
+        return folder
+    try:
+        with atomic_folder(folder) as unfinished:
+            for python in PYTHONS:
+                _fetch(python, unfinished)
+    except FetchFailed as error:
+        say(f"note: {error}; the policy metis will refuse on machines until set-up has fetched pymetis")
+        return None
+    return folder
+
+
+def _libraries_path() -> Path:
+    """By what is pinned, for this kind of processor."""
+    from inventory.local.rootfs import cache_dir
+
+    versions = "-".join(
+        line.partition(" ")[0].replace("==", "-")
+        for line in pinned_lines(LIBRARIES, REQUIREMENTS).splitlines()
+        if "==" in line
+    )
+    return cache_dir() / f"libraries-{versions}-{os.uname().machine}"
+
+
+def pinned_lines(packages: tuple[str, ...], requirements: Path) -> str:
+    """The lines of these packages in a file of pinned requirements, with their hashes."""
+    lines: list[str] = []
+    is_wanted = False
+    for line in requirements.read_text(encoding="utf-8").splitlines():
+        if not line.startswith((" ", "#")):
+            is_wanted = line.partition("==")[0] in packages
+        if is_wanted and not line.lstrip().startswith("#"):
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def _fetch(python: str, into: Path) -> None:
+    what = f"pymetis for Python {python} could not be fetched"
+    if shutil.which(UV) is None:
+        raise FetchFailed(f"{what}: {UV} is not there (make setup)")
+    with tempfile.TemporaryDirectory(prefix="barograph-libraries-") as scratch:
+        requirements, target = Path(scratch, "requirements.txt"), Path(scratch, "target")
+        requirements.write_text(pinned_lines(LIBRARIES, REQUIREMENTS), encoding="utf-8")
+        argv = [
+            str(UV), "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:",
+            "--python-version", python, "--python-platform", f"{os.uname().machine}-manylinux_2_28",
+            "--target", str(target), "--requirements", str(requirements),
+        ]  # fmt: skip
+        code, said = _run(argv, ROOT, FETCH_LIMIT_S)
+        if code is None:
+            raise FetchFailed(f"{what}: uv did not end within {FETCH_LIMIT_S} s")
+        if code != 0:
+            raise FetchFailed(f"{what}: {said[-300:] or f'uv ended with {code}'}")
+        shutil.copytree(target, into, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", ".lock", "bin"))

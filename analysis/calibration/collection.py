@@ -21,9 +21,9 @@ Works = Mapping[tuple[str, str], TopologyWork]
 
 @dataclass(frozen=True)
 class RunSums:
-    """Everything of one run; topologies by their ids. `works` of those whose components' costs are stated, and which
-    have no ackers: nothing counts what these do. `window_s`: length of the windows of `activity` and `machine_cpu`;
-    `begun_s`: of processes, by topology, machine, port and id. `*_of_spans`: of starts and joins."""
+    """Everything of one run; topologies by their ids. `works` of those whose components' costs are stated, but for ones
+    with ackers: the fit leaves them out. `window_s`: length of the windows of `activity` and `machine_cpu`; `begun_s`:
+    of processes, by topology, machine, port and id. `*_of_spans`: of starts and joins."""
 
     run_id: str  # with its series, so that it is the only one of that name
     works: Mapping[str, TopologyWork]

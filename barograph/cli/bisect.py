@@ -16,7 +16,6 @@ from analysis.errors import RecordError
 from analysis.record.files import read_json
 from barograph.cli.arguments import add_renamed, add_testbed, testbed_options
 from barograph.cli.compare import open_comparison_on_terminal
-from barograph.cli.dag_process import limited
 from barograph.cli.execution import Ending, carry_out
 from barograph.cli.terminal import line_printer, stdout_console
 from barograph.code.errors import BuildFailed, Unfit
@@ -40,6 +39,7 @@ from barograph.nights.search import LEAST_ERROR, Certainty, FirstBad, Query
 from barograph.plan.checks import testbed_of
 from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.plan.simulation import is_simulated
+from barograph.series.interruption import limited
 from barograph.series.results import analyse_again, results
 from barograph.series.series import Series, read_series
 from barograph.settings import ROOT, results_root

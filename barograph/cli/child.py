@@ -22,11 +22,10 @@ from typing import Any
 
 from analysis.errors import SeriesInUse
 from barograph.child_processes import die_with_parent
-from barograph.cli.dag_process import limited
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, Interrupted, NotReleased, RunsFailed, blame_of, message_of
 from barograph.plan.simulation import is_simulated
 from barograph.series import hold
-from barograph.series.interruption import interruptible
+from barograph.series.interruption import interruptible, limited
 from barograph.series.progress import ProgressFile, failures_since, lines_since, worst_of
 from barograph.series.series import Series, read_series
 from barograph.settings import hold_by_this_process
@@ -130,9 +129,9 @@ def _run_here(series_dir: Path) -> None:
 
     `main` releases what is left after a failure.
     """
-    from barograph.cli.simulated_runs import simulate_runs
     from barograph.machines.provision import provision, release
     from barograph.series_steps import NothingInTime, NotNeeded, analyse, announce, require_runs
+    from barograph.simulated_runs import simulate_runs
 
     series, failed = read_series(series_dir), False
     with suppress(NotNeeded):

@@ -1,5 +1,5 @@
 """The child process that executes a series' DAG: start it, follow its progress, and end it step by step on request; and
-how a command ends that does a step itself.
+how a signal ends a command that does a step itself.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from types import FrameType
 from barograph.airflow_environment import command_line_environment
 from barograph.child_processes import AT_ONCE, ChildProcess
 from barograph.cli.view import View
-from barograph.errors import BarographError
-from barograph.plan.durations import step_limit
 from barograph.series.progress import PROGRESS_FILE, ProgressReader
 from barograph.settings import ROOT, airflow_home
 
@@ -78,36 +76,6 @@ class DagProcess:
         if number := self._reader.damaged:
             lines = "1 line" if number == 1 else f"{number} lines"
             view.say(f"note: {lines} of {PROGRESS_FILE} could not be read: was the disk full?")
-
-
-class StepHung(BarographError):
-    """A step took longer than it may, and none of the limits inside it has said why."""
-
-
-@contextmanager
-def limited(step: str, limit_s: float | None = None) -> Iterator[None]:
-    """Raise StepHung where the block takes longer than this step of a series may (`barograph.plan.durations`)."""
-    seconds = step_limit(step).seconds if limit_s is None else limit_s
-    over: list[StepHung] = []
-
-    def hung(_number: int, _frame: FrameType | None) -> None:
-        over.append(StepHung(f"{step} took more than {seconds:g} s, its limit, and was ended; what is on record stays"))
-        raise over[0]
-
-    before = signal.signal(signal.SIGALRM, hung)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    except Exception as error:
-        if over and error is not over[0]:  # Spark's bridge makes an error of its own of whatever ends its waiting
-            raise over[0] from error
-        raise
-    else:
-        if over:  # somebody took it for an error of his own, and went on
-            raise over[0]
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -20,7 +20,6 @@ from barograph.code.refs import resolve_experiment, uncommitted_remark
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, BarographError, NotReleased, RunsFailed, Say, message_of
 from barograph.machines import holdings
 from barograph.machines.series_lease import saved_lease
-from barograph.master_libraries import fetch_libraries
 from barograph.plan.checks import check, place_of, remarks
 from barograph.plan.costs import Cost, cost_lines, usd
 from barograph.plan.durations import series_s
@@ -32,7 +31,7 @@ from barograph.series.series import Series, open_series, series_document
 from barograph.series.status import SeriesStatus, hours, initial_status
 from barograph.series.variant_code import prepare_code
 from barograph.settings import airflow_home, process_environment
-from barograph.software import BRIDGE, TOPOLOGIES, build_jar, storm_home
+from barograph.software import BRIDGE, TOPOLOGIES, build_jar, fetch_libraries, storm_home
 from inventory.leases import registry
 
 SIMULATED_INSTEAD = "a model of Storm needs none of that: `make simulated`, or `barograph run NAME --testbed simulated`"

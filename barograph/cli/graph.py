@@ -6,9 +6,10 @@ import argparse
 import re
 from pathlib import Path
 
-from barograph.cli.dag_process import limited, signals_as_interrupt
+from barograph.cli.dag_process import signals_as_interrupt
 from barograph.cli.terminal import say
 from barograph.errors import ExperimentError
+from barograph.series.interruption import limited
 from barograph.series.results import avro_jars, results_of
 from barograph.series.series import find_series
 from barograph.settings import spark_master

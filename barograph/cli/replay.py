@@ -109,11 +109,12 @@ def _run_document(run: Path) -> Mapping[str, Any]:
 
 
 def _simulate(options: argparse.Namespace, parameters: Mapping[str, Any]) -> int:
-    from barograph.cli.dag_process import limited, signals_as_interrupt
+    from barograph.cli.dag_process import signals_as_interrupt
     from barograph.counterfactual.outcomes import compare
     from barograph.counterfactual.recording import recording_of
     from barograph.counterfactual.simulation import simulated, variants_for
     from barograph.pool import cores
+    from barograph.series.interruption import limited
 
     if options.jobs is not None and options.jobs < 1:
         raise ExperimentError(f"--jobs is {options.jobs}; allowed: at least 1")

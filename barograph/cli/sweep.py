@@ -15,13 +15,14 @@ from rich.live import Live
 from rich.text import Text
 
 from barograph.cli.arguments import add_testbed, comma_separated, testbed_options
-from barograph.cli.dag_process import limited, signals_as_interrupt
+from barograph.cli.dag_process import signals_as_interrupt
 from barograph.cli.run import report_of_sweeps
 from barograph.cli.terminal import line_printer, stdout_console
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, BarographError, ExperimentError, Say, worst_exit
 from barograph.plan.sweep import Point, Sweep, load, point_words, require_simulated
 from barograph.pool import Death, Pool, cores
 from barograph.series import hold
+from barograph.series.interruption import limited
 from barograph.series.results import results
 from barograph.series.status import minutes
 from barograph.sweep import report

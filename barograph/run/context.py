@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from barograph.errors import MachineLost, MachineRecalled, RunBroken, ServiceRestarted
 from barograph.machines import holdings, series_lease
@@ -27,6 +28,9 @@ from barograph.series.run_record import Clock, Listener, MonotonicClock, RunReco
 from barograph.series.series import Series
 from barograph.settings import cluster_dir, fake_pace
 from inventory.testbed import Disturbance
+
+if TYPE_CHECKING:
+    from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
 
 TOPOLOGY_PATIENCE_S = 10.0
 
@@ -376,8 +380,26 @@ def simulated_context(
     assert isinstance(testbed, SimulatedTestbed), "else it is not simulated"
     clock = SimulatedClock(fake_pace())
     cluster = SimulatedCluster(series.experiment, testbed, clock, folder, supply)
-    look_s = testbed.options.look_s
-    return SeriesContext(series.experiment, cluster, cluster, clock, listener, steady_test, look_s=look_s)
+    return context_in_memory(series.experiment, cluster, clock, testbed.options.look_s, listener)
+
+
+@dataclass(frozen=True)
+class Silence:
+    """A listener for runs that nobody follows."""
+
+    def tell(self, kind: str, **facts: Any) -> None:
+        pass
+
+
+def context_in_memory(
+    experiment: Experiment,
+    cluster: SimulatedCluster,
+    clock: SimulatedClock,
+    look_s: float,
+    listener: Listener = Silence(),
+) -> SeriesContext:
+    """Of runs on a simulated cluster, which is its own policy service."""
+    return SeriesContext(experiment, cluster, cluster, clock, listener, steady_test, look_s=look_s)
 
 
 def _fake_context(series: Series) -> SeriesContext:

@@ -19,7 +19,6 @@ from barograph.code.refs import code_label
 from barograph.errors import ExperimentError, RunBroken
 from barograph.machines import series_lease
 from barograph.machines import series_lease as machines_of
-from barograph.master_libraries import libraries_folder
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.checks import machine_requests, place_of, testbed_of
 from barograph.plan.events.kind import RunningWorker
@@ -28,7 +27,7 @@ from barograph.run.cluster import Cluster, ClusterFacts, Collection
 from barograph.series.provenance import box_facts, versions
 from barograph.series.series import Series
 from barograph.settings import cluster_dir
-from barograph.software import storm_home
+from barograph.software import libraries_folder, storm_home
 from inventory.errors import InventoryError
 from inventory.machines import Machine, MachineType
 from inventory.remote.ansible_inventory import write_ansible_inventory

@@ -1,5 +1,5 @@
 """How an execution of a series is interrupted: SIGTERM as an exception, so that a step that is ended still writes down
-what it has, the mark that asks for no further run, and `step`, which every step of a series runs in.
+what it has, the mark that asks for no further run, `step`, which every step of a series runs in, and its time limit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from pathlib import Path
 from types import FrameType
 
 from analysis.errors import SeriesInUse
-from barograph.errors import Interrupted, InUse, blame_of, message_of
+from barograph.errors import BarographError, Interrupted, InUse, blame_of, message_of
+from barograph.plan.durations import step_limit
 from barograph.series import hold
 from barograph.series.progress import ProgressFile
 from barograph.series.series import STOP_FILE, Series, read_series
@@ -76,3 +77,33 @@ def request_stop(series_dir: Path) -> None:
 
 def is_stopped(series: Series) -> bool:
     return (series.folder / STOP_FILE).exists()
+
+
+class StepHung(BarographError):
+    """A step took longer than it may, and none of the limits inside it has said why."""
+
+
+@contextmanager
+def limited(name: str, limit_s: float | None = None) -> Iterator[None]:
+    """Raise StepHung where the block takes longer than this step of a series may (`barograph.plan.durations`)."""
+    seconds = step_limit(name).seconds if limit_s is None else limit_s
+    over: list[StepHung] = []
+
+    def hung(_number: int, _frame: FrameType | None) -> None:
+        over.append(StepHung(f"{name} took more than {seconds:g} s, its limit, and was ended; what is on record stays"))
+        raise over[0]
+
+    before = signal.signal(signal.SIGALRM, hung)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    except Exception as error:
+        if over and error is not over[0]:  # Spark's bridge makes an error of its own of whatever ends its waiting
+            raise over[0] from error
+        raise
+    else:
+        if over:  # somebody took it for an error of his own, and went on
+            raise over[0]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

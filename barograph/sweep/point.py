@@ -24,8 +24,7 @@ from barograph.plan.checks import check, testbed_of
 from barograph.plan.experiment import Experiment
 from barograph.plan.sweep import Point
 from barograph.pool import Death, in_own_process
-from barograph.run.context import SeriesContext
-from barograph.run.monitor import steady_test
+from barograph.run.context import SeriesContext, context_in_memory
 from barograph.run.recorded_start import RecordedStart, StartedCluster
 from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
 from barograph.series.series import Series, trace_contents
@@ -72,13 +71,6 @@ class PointOutcome:
     failures: tuple[Failure, ...] = ()
 
 
-class _Silence:
-    """Nobody follows a point while it runs."""
-
-    def tell(self, kind: str, **facts: Any) -> None:
-        del kind, facts
-
-
 def do(job: CheckJob | RunJob) -> PointOutcome:
     """Never raises: what fails one point must not end the process that does the next."""
     begin_s = time.monotonic()
@@ -96,7 +88,7 @@ def _check(experiment: Experiment) -> tuple[Failure, ...]:
 
 def _simulate(job: RunJob) -> tuple[Failure, ...]:
     series = _open(job)
-    context = simulated_context(series, job.start)
+    context = _context(series, job.start)
     missing = [run for run in series.plan() if run.run_id not in series.complete()]
     failures = [each for run in missing if (each := _attempt(series, context, run)) is not None]
     shutil.rmtree(series.folder / CLUSTER, ignore_errors=True)
@@ -119,12 +111,7 @@ def _attempt(series: Series, context: SeriesContext, run: PlannedRun) -> Failure
 
 
 def death_failure(death: Death, run_id: str = "") -> Failure:
-    return Failure(
-        "infrastructure",
-        f"its process ended with {death.exit_code}; the kernel kills the largest one where memory is short (`dmesg`"
-        " says so): give a smaller --jobs",
-        run_id,
-    )
+    return Failure("infrastructure", f"{death.words()}: give a smaller --jobs", run_id)
 
 
 def _open(job: RunJob) -> Series:
@@ -160,7 +147,7 @@ def _is_of_same_experiment(job: RunJob) -> bool:
     return bool(before == json.loads(json.dumps(job.point.experiment.as_data())))
 
 
-def simulated_context(series: Series, start: RecordedStart | None = None) -> SeriesContext:
+def _context(series: Series, start: RecordedStart | None) -> SeriesContext:
     """What a run of this series needs, with everything that is written on the way in the series' own folder."""
     testbed = testbed_of(series.experiment.testbed)
     assert isinstance(testbed, SimulatedTestbed), "only simulated points get here"
@@ -169,8 +156,7 @@ def simulated_context(series: Series, start: RecordedStart | None = None) -> Ser
         cluster = SimulatedCluster(series.experiment, testbed, clock, folder)
     else:
         cluster = StartedCluster(series.experiment, testbed, clock, folder, start)
-    look_s = testbed.options.look_s
-    return SeriesContext(series.experiment, cluster, cluster, clock, _Silence(), steady_test, look_s=look_s)
+    return context_in_memory(series.experiment, cluster, clock, testbed.options.look_s)
 
 
 def write_point_file(folder: Path, failures: Sequence[Failure]) -> None:

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, TopologyWork
+from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, TopologyWork, Waits
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -128,6 +128,10 @@ class EdgeRow:
     target: int
 
 
+ComponentRows = Sequence[tuple[int, int, PlacedComponent]]
+"""Level, topology's row, component."""
+
+
 @dataclass(frozen=True)
 class Layout:
     """Rows of executors; `begins[c]` to `begins[c + 1]` are component c's, `levels[l]` to `levels[l + 1]` level l's."""
@@ -212,24 +216,14 @@ class Layout:
 
 def layout_of(topologies: Sequence[PlacedTopology], worker_machine: Ints, machines: int, costs: Costs) -> Layout:
     """`worker_machine`: the machine's row of each worker's row."""
-    rows = [
-        (placed.work.levels()[name], number, placed.components[name])
-        for number, placed in enumerate(topologies)
-        for name in placed.components
-    ]
-    rows.sort(key=lambda row: row[0])
+    rows = _rows(topologies)
     sizes = np.array([len(component.first) for _, _, component in rows], dtype=np.int64)
     begins = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     depth = 1 + max((level for level, *_ in rows), default=-1)
     levels = np.array([begins[sum(level < n for level, *_ in rows)] for n in range(depth + 1)], dtype=np.int64)
     worker = _joined([component.worker for *_, component in rows])
     machine = np.where(worker >= 0, worker_machine[worker] if len(worker_machine) else UNPLACED, UNPLACED)
-    place = {(number, component.work.name): row for row, (_, number, component) in enumerate(rows)}
-    edges = tuple(
-        EdgeRow(number, edge, place[number, edge.source], place[number, edge.target])
-        for number, placed in enumerate(topologies)
-        for edge in placed.work.edges
-    )
+    edges = _edges(rows, topologies)
     component = np.repeat(np.arange(len(rows), dtype=np.int64), sizes)
     level_of = np.array([level for level, *_ in rows], dtype=np.int64)
     first, last = _joined([c.first for *_, c in rows]), _joined([c.last for *_, c in rows])
@@ -238,15 +232,12 @@ def layout_of(topologies: Sequence[PlacedTopology], worker_machine: Ints, machin
         builders[level_of[edge.source]].add(row, edge, rows[edge.target][2].work, costs)
     groups = tuple(builder.groups() for builder in builders)
     works = [component.work for *_, component in rows]
-    of = [topologies[number].work for _, number, _ in rows]
-    waits = [
-        whole.spout_waits if own.kind == "spout" else whole.bolt_waits for whole, own in zip(of, works, strict=True)
-    ]
+    waits = _waits(rows, topologies)
     slack_s = costs.sleep_slack_ms / 1000.0
     emitted = _emissions(len(component), groups, machine)
     kilobytes = emitted.remote_bytes / 1000.0
     transfer_ms = costs.remote_emit_ms * emitted.remote + costs.remote_kb_ms * kilobytes
-    receives = [own.kind != "spout" or whole.acking is not None for whole, own in zip(of, works, strict=True)]
+    receives = [c.work.kind != "spout" or topologies[number].work.acking is not None for _, number, c in rows]
     storm_ms = _spread(receives, sizes) * costs.receive_ms + costs.local_emit_ms * emitted.deliveries
     work_s = _spread([work.cpu_ms / 1000.0 for work in works], sizes)
     return Layout(
@@ -279,6 +270,31 @@ def layout_of(topologies: Sequence[PlacedTopology], worker_machine: Ints, machin
         machines=machines,
         costs=costs,
     )
+
+
+def _rows(topologies: Sequence[PlacedTopology]) -> ComponentRows:
+    """Of all components, by level, and within a level as the topologies have them."""
+    rows = [
+        (placed.work.levels()[name], number, placed.components[name])
+        for number, placed in enumerate(topologies)
+        for name in placed.components
+    ]
+    return sorted(rows, key=lambda row: row[0])
+
+
+def _edges(rows: ComponentRows, topologies: Sequence[PlacedTopology]) -> tuple[EdgeRow, ...]:
+    place = {(number, component.work.name): row for row, (_, number, component) in enumerate(rows)}
+    return tuple(
+        EdgeRow(number, edge, place[number, edge.source], place[number, edge.target])
+        for number, placed in enumerate(topologies)
+        for edge in placed.work.edges
+    )
+
+
+def _waits(rows: ComponentRows, topologies: Sequence[PlacedTopology]) -> list[Waits]:
+    """How the executors of each component look for tuples."""
+    of = [(topologies[number].work, component.work.kind) for _, number, component in rows]
+    return [whole.spout_waits if kind == "spout" else whole.bolt_waits for whole, kind in of]
 
 
 def _longer(sleep_s: float, slack_s: float) -> float:

@@ -20,8 +20,7 @@ from typing import Any
 from unittest import mock
 
 from barograph.plan.experiment import Experiment, load, only
-from barograph.run.context import SeriesContext
-from barograph.run.monitor import steady_test
+from barograph.run.context import context_in_memory
 from barograph.run.rate_courses import RateCourses
 from barograph.run.service_in_process import InProcessService
 from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
@@ -86,11 +85,6 @@ class Stopwatch:
             self._note()
 
 
-class _Silence:
-    def tell(self, kind: str, **facts: object) -> None:
-        pass
-
-
 def experiment_of(hours: float, variant: str) -> Experiment:
     chosen = only(load(NAME), (variant,))
     watched = replace(chosen.durations, after_floor_s=3600 * hours, horizon_s=3600 * hours)
@@ -103,8 +97,7 @@ def simulate(experiment: Experiment, scratch: Path) -> tuple[Path, Stopwatch]:
     series, clock = open_series(experiment, new=True), SimulatedClock()
     with watch.running():
         cluster = SimulatedCluster(experiment, testbed, clock, scratch / "cluster")
-        look_s = testbed.options.look_s
-        context = SeriesContext(experiment, cluster, cluster, clock, _Silence(), steady_test, look_s=look_s)
+        context = context_in_memory(experiment, cluster, clock, testbed.options.look_s)
         while attempt_next_run(series, context):
             continue
     return series.folder, watch

@@ -17,13 +17,13 @@ from typing import Any
 import simpy
 
 from scheduler_plugins.model import Slot, executor_ranges
-from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, MachineSize, TopologyWork
+from scheduler_plugins.simulator.work import ComponentWork, EdgeWork, MachineSize, TopologyWork
 from scheduler_plugins.simulator.world import Assignment, Sample, World
 from tests.calibration.comparisons import markdown_table
+from tests.support.worlds import FREE
 
 TASKS = 4
 SINK_S = 1e-5
-FREE = Costs(**{**dict.fromkeys(Costs.__dataclass_fields__, 0.0)})
 
 
 @dataclass(frozen=True)

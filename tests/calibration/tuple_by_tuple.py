@@ -1,26 +1,25 @@
-"""Queues tuple by tuple, to judge the simulator's fluid by: `python -m tests.calibration.tuple_by_tuple`.
+"""Queues tuple by tuple and by theory, to judge the simulator's fluid by: `python -m tests.calibration.tuple_by_tuple`.
 
 Each executor is a server with a queue of its own that serves in order. Its departures follow from its arrivals and the
 cost of each tuple (Lindley 1952), all at once: D(n) = S(1) + … + S(n) + max over k ≤ n of A(k) - S(1) - … - S(k - 1).
 Networks without a way back are done component by component. There is no back-pressure and no sharing of cores: what
-these do is judged by closed forms, and by `tests.calibration.star_by_events`.
+these do is judged by closed forms, and by `tests.calibration.star_by_events`. `topology.max.spout.pending` is judged by
+mean value analysis of a closed network (Reiser and Lavenberg, 1980), which is exact.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_plugins.model import Slot
 from scheduler_plugins.simulator.waits import idle_wait_s, queue_wait_s
-from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, MachineSize, TopologyWork, Waits
-from scheduler_plugins.simulator.world import Assignment, Sample, World
+from scheduler_plugins.simulator.work import ComponentWork, EdgeWork, TopologyWork, Waits
 from tests.calibration.comparisons import markdown_table
+from tests.support.worlds import FREE, Totals, acked, chain, world_of
 
 Times = NDArray[np.float64]
 BATCHES = 20  # of a long run, taken as independent
@@ -90,34 +89,13 @@ def shuffled_chain(rate: float, costs_s: tuple[float, ...], cv2: float, servers:
 
 def fluid_latency_s(rate: float, costs_s: tuple[float, ...], cv2: float, servers: int, seconds: float = 60.0) -> float:
     """Mean latency (s) that the simulator has for the same chain, without anything that Storm adds."""
-    tasks = [tuple(range(1 + n * servers, 1 + (n + 1) * servers)) for n in range(len(costs_s) + 1)]
-    components = [ComponentWork("source", "spout", tasks[0], rate_per_s=rate)]
-    components += [
-        ComponentWork(f"bolt_{n}", "bolt", tasks[n], sleep_ms=1000 * cost_s, cost_cv2=cv2)
-        for n, cost_s in enumerate(costs_s, start=1)
-    ]
-    names = [component.name for component in components]
-    edges = [EdgeWork(a, "default", b, "shuffle") for a, b in pairwise(names)]
-    return _latency_s(TopologyWork("chain", 1, tuple(components), tuple(edges)), seconds)
+    return _latency_s(chain(rate, [1000 * cost_s for cost_s in costs_s], servers, cost_cv2=cv2), seconds)
 
 
 def _latency_s(work: TopologyWork, seconds: float) -> float:
-    free = Costs(**dict.fromkeys(Costs.__dataclass_fields__, 0.0))
-    world = World([MachineSize("m1", cores=1000.0)], free, 0.0)
-    world.submit("x-1", work)
-    executors = {component.name: len(component.tasks) for component in work.components}
-    placement = {task: Slot("m1", 6700) for component in work.components for task in component.tasks}
-    world.assign("x-1", Assignment(executors, placement))
-    latency = executed = 0.0
-
-    def take(sample: Sample) -> None:
-        nonlocal latency, executed
-        sinks = sample.layout.sinks
-        latency += float(sample.counters.latency_s[sinks].sum())
-        executed += float(sample.counters.executed[sinks].sum())
-
-    world.advance(seconds, take)
-    return latency / executed
+    world, totals = world_of(work, machines=1, cores=1000.0, begin_s=0.0), Totals()
+    world.advance(seconds, totals.take)
+    return totals.latency_s(0.0)
 
 
 @dataclass(frozen=True)
@@ -163,11 +141,8 @@ def sleeper_times(case: Sleeper, tuples: int, seed: int) -> Times:
 
 def sleeper_latency_s(case: Sleeper, seconds: float = 60.0) -> float:
     """Mean latency (s) that the simulator has for it."""
-    bolt = ComponentWork("bolt", "bolt", (2,), sleep_ms=1000 * case.cost_s, cost_cv2=case.cv2)
-    components = (ComponentWork("source", "spout", (1,), rate_per_s=case.rate), bolt)
-    waits = Waits(case.spin_s, case.sleep_s)
-    work = TopologyWork("sleeper", 1, components, (EdgeWork("source", "default", "bolt", "shuffle"),), bolt_waits=waits)
-    return _latency_s(work, seconds)
+    work = chain(case.rate, [1000 * case.cost_s], 1, cost_cv2=case.cv2)
+    return _latency_s(replace(work, bolt_waits=Waits(case.spin_s, case.sleep_s)), seconds)
 
 
 def sleeper_theory_s(case: Sleeper) -> float:
@@ -175,6 +150,49 @@ def sleeper_theory_s(case: Sleeper) -> float:
     rate, cost, cv2 = (np.array([each]) for each in (case.rate, case.cost_s, case.cv2))
     idle_s, _ = idle_wait_s(rate, np.array([case.spin_s]), np.array([case.sleep_s]))
     return case.cost_s + float((queue_wait_s(rate * cost, cv2, cost) + idle_s)[0])
+
+
+@dataclass(frozen=True)
+class Closed:
+    """`trees` of tuples in flight: each goes to one of `servers` at random, whose costs are exponential, and passes a
+    way of fixed length beside the others."""
+
+    servers: int
+    cost_s: float
+    way_s: float
+    trees: int
+
+    def __str__(self) -> str:
+        way = f"a way of {1000 * self.way_s:g} ms"
+        return f"{self.trees} trees, {self.servers} servers of {1000 * self.cost_s:g} ms, {way}"
+
+
+CLOSED = (
+    *(Closed(4, 0.010, 0.010, trees) for trees in (1, 2, 4, 8, 16, 32, 64)),
+    *(Closed(1, 0.010, 0.001, trees) for trees in (1, 2, 4, 8, 16, 32, 64)),
+)
+
+
+def closed_theory_per_s(case: Closed) -> float:
+    """Trees a second by mean value analysis."""
+    waiting, rate = 0.0, 0.0  # at each server
+    for trees in range(1, case.trees + 1):
+        at_server_s = case.cost_s * (1.0 + waiting)
+        rate = trees / (case.way_s + at_server_s)
+        waiting = rate / case.servers * at_server_s
+    return rate
+
+
+def closed_per_s(case: Closed) -> float:
+    """Trees a second that the simulator has for it: a shuffle to executors, and acks that take the way back."""
+    tasks = tuple(range(2, 2 + case.servers))
+    bolt = ComponentWork("bolt", "bolt", tasks, sleep_ms=1000 * case.cost_s, cost_cv2=1.0)
+    edge = EdgeWork("spout", "default", "bolt", "shuffle")
+    work = TopologyWork("closed", 1, (ComponentWork("spout", "spout", (1,)), bolt), (edge,))
+    costs = replace(FREE, remote_hop_ms=1000 * case.way_s)
+    world, totals = world_of(acked(work, ackers=1, pending=case.trees), machines=1, costs=costs), Totals()
+    world.advance(1120, totals.take)
+    return totals.rate("spout", 1060, 1120)
 
 
 @dataclass(frozen=True)
@@ -199,6 +217,15 @@ def cases() -> list[Case]:
     return found
 
 
+def closed_table() -> str:
+    rows = []
+    for case in CLOSED:
+        exact, found = closed_theory_per_s(case), closed_per_s(case)
+        rows.append([str(case), f"{exact:.1f}", f"{found:.1f}", f"{100 * (found / exact - 1):+.1f}"])
+    title = "Trees/s where so many at most are in flight"
+    return markdown_table(title, ["", "theory", "simulator", "±, %"], rows)
+
+
 def main(tuples: int = 400_000) -> None:
     rows: list[tuple[str, list[float | None]]] = []
     for case in cases():
@@ -220,6 +247,7 @@ def main(tuples: int = 400_000) -> None:
     title = "Mean time in the system (ms); M/M/k has one queue, which no component of Storm has."
     cells = [[name, *("–" if each is None else f"{each:.2f}" for each in values)] for name, values in rows]
     print(markdown_table(title, ["", "theory", "tuple by tuple", "± 95 %", "simulator"], cells))
+    print(closed_table())
 
 
 if __name__ == "__main__":

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from barograph.plan.experiment import load
-from barograph.run.context import SeriesContext
-from barograph.run.monitor import steady_test
+from barograph.run.context import context_in_memory
 from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
 from barograph.series.series import open_series
 from barograph.series_steps import attempt_next_run
@@ -24,13 +23,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 # Two executors of centre, 8.05 ms a tuple and what a sleep takes longer, and each tuple to two sinks.
 AT_REST = 2 * 2 * 1000 / (8.05 + Costs().sleep_slack_ms)
-
-
-class Nobody:
-    """Who does not listen."""
-
-    def tell(self, kind: str, **facts: object) -> None:
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +45,9 @@ def analysed(root: Path, spark: "SparkSession", **options: object) -> GoldenSeri
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BAROGRAPH_RESULTS", str(root / "results"))
         series = open_series(experiment, new=True)
-    clock = SimulatedClock()
-    cluster = SimulatedCluster(experiment, SimulatedTestbed(options), clock, root / "cluster")
-    context = SeriesContext(experiment, cluster, cluster, clock, Nobody(), steady_test)
+    testbed, clock = SimulatedTestbed(options), SimulatedClock()
+    cluster = SimulatedCluster(experiment, testbed, clock, root / "cluster")
+    context = context_in_memory(experiment, cluster, clock, testbed.options.look_s)
     while attempt_next_run(series, context):
         continue
     tables.build_tables(spark, series.folder)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from barograph import master_libraries
+from barograph import software
 
 REQUIREMENTS = """# a comment
 numpy==2.4.6 ; python_full_version < '3.12' \\
@@ -47,8 +47,8 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "requirements.txt").write_text(REQUIREMENTS)
     (tmp_path / "uv").write_text(UV)
     (tmp_path / "uv").chmod(0o755)
-    monkeypatch.setattr(master_libraries, "REQUIREMENTS", tmp_path / "requirements.txt")
-    monkeypatch.setattr(master_libraries, "UV", tmp_path / "uv")
+    monkeypatch.setattr(software, "REQUIREMENTS", tmp_path / "requirements.txt")
+    monkeypatch.setattr(software, "UV", tmp_path / "uv")
     monkeypatch.setenv("BAROGRAPH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
     monkeypatch.setenv("FAILS", "")
@@ -56,32 +56,32 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_lines_of_a_package_are_those_with_its_hashes() -> None:
-    path = Path(master_libraries.__file__).parents[1] / "requirements.txt"
-    lines = master_libraries.pinned(master_libraries.PACKAGES, path).splitlines()
+    path = Path(software.__file__).parents[1] / "requirements.txt"
+    lines = software.pinned_lines(software.LIBRARIES, path).splitlines()
     assert [line.partition("==")[0] for line in lines if "==" in line] == ["pymetis", "typing-extensions"]
     assert sum("--hash=sha256:" in line for line in lines) > 8 and not [line for line in lines if "#" in line]
 
 
 def test_compiled_parts_of_all_pythons_come_into_one_folder_once(calls: Path) -> None:
-    assert master_libraries.libraries_folder() is None
-    folder = master_libraries.fetch_libraries(print)
+    assert software.libraries_folder() is None
+    folder = software.fetch_libraries(print)
     assert folder is not None and "pymetis-2025.2.2-typing-extensions-4.16.0" in folder.name
     assert {path.name for path in (folder / "pymetis").iterdir()} == {
-        "__init__.py", *(f"_internal.cpython-{python}.so" for python in master_libraries.PYTHONS),
+        "__init__.py", *(f"_internal.cpython-{python}.so" for python in software.PYTHONS),
     }  # fmt: skip
-    assert master_libraries.fetch_libraries(print) == folder == master_libraries.libraries_folder()
-    assert calls.read_text().split() == list(master_libraries.PYTHONS)
+    assert software.fetch_libraries(print) == folder == software.libraries_folder()
+    assert calls.read_text().split() == list(software.PYTHONS)
 
 
 def test_what_cannot_be_fetched_is_a_note_and_leaves_nothing(calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAILS", "3.13")
     said: list[str] = []
-    assert master_libraries.fetch_libraries(said.append) is None
+    assert software.fetch_libraries(said.append) is None
     assert said == [
         "note: pymetis for Python 3.13 could not be fetched: no wheel for 3.13; the policy metis will refuse on"
         " machines until set-up has fetched pymetis"
     ]
     assert list((calls.parent / "cache").iterdir()) == []
-    monkeypatch.setattr(master_libraries, "UV", calls.parent / "none")
-    master_libraries.fetch_libraries(said.append)
+    monkeypatch.setattr(software, "UV", calls.parent / "none")
+    software.fetch_libraries(said.append)
     assert "none is not there (make setup)" in said[1]

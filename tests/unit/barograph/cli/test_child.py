@@ -21,7 +21,7 @@ from barograph.cli.terminal import stdout_console
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, RunsFailed
 from barograph.machines import provision
 from barograph.plan.experiment import load, with_changes
-from barograph.series import hold
+from barograph.series import hold, interruption
 from barograph.series.series import Series, open_series
 from barograph.series.status import initial_status
 from barograph.settings import HOLDER, ROOT, cluster_dir
@@ -330,19 +330,19 @@ def test_a_parent_that_was_gone_before_the_child_asked(tmp_path: Path) -> None:
 def test_a_step_that_a_command_does_itself_has_a_limit() -> None:
     before = signal.getsignal(signal.SIGALRM)
     said = r"analyse took more than 0\.05 s, its limit, and was ended"
-    with pytest.raises(dag_process.StepHung, match=said), dag_process.limited("analyse", 0.05):
+    with pytest.raises(interruption.StepHung, match=said), interruption.limited("analyse", 0.05):
         signal.pause()
-    with dag_process.limited("analyse"):
+    with interruption.limited("analyse"):
         assert signal.getitimer(signal.ITIMER_REAL)[0] > 3600
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0 and signal.getsignal(signal.SIGALRM) == before
 
 
 def test_a_report_ends_at_its_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     limit = SimpleNamespace(seconds=0.05)
-    monkeypatch.setattr(dag_process, "step_limit", lambda _step: limit)
+    monkeypatch.setattr(interruption, "step_limit", lambda _step: limit)
     monkeypatch.setattr(report, "find_all_series", lambda *_: [tmp_path])
     monkeypatch.setattr(report, "analyse_again", lambda _folder, _say: signal.pause())
-    with pytest.raises(dag_process.StepHung):
+    with pytest.raises(interruption.StepHung):
         report.execute(SimpleNamespace(index=False, series=["x"], testbed=None))  # type: ignore[arg-type] # what it reads
 
 
@@ -358,11 +358,11 @@ def test_a_report_alone_that_a_child_makes_ends_at_its_limit(
         limits.append(step)
         return SimpleNamespace(seconds=0.05 if step == hanging else 3600)
 
-    monkeypatch.setattr(dag_process, "step_limit", limit)
+    monkeypatch.setattr(interruption, "step_limit", limit)
     monkeypatch.setattr(series_steps, "announce", lambda *_: signal.pause())
     for hanging, analyse in (("analyse", lambda _folder: signal.pause()), ("report", lambda folder: folder / "r.html")):
         monkeypatch.setattr(series_steps, "analyse", analyse)
-        with pytest.raises(dag_process.StepHung, match=f"{hanging} took more than"):
+        with pytest.raises(interruption.StepHung, match=f"{hanging} took more than"):
             child._run(series.folder)
     assert limits == ["analyse", "analyse", "report"]
 

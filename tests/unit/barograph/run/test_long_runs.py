@@ -13,8 +13,7 @@ from barograph.plan.events import Sine
 from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import Durations, Experiment, MachineCount, load, only
 from barograph.policy_service import ServiceState
-from barograph.run.context import SeriesContext
-from barograph.run.monitor import steady_test
+from barograph.run.context import context_in_memory
 from barograph.run.service_in_process import InProcessService
 from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
 from barograph.series.series import open_series
@@ -76,10 +75,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     states: list[ServiceState] = []
     state_of = InProcessService.state
 
-    class Silence:
-        def tell(self, kind: str, **facts: object) -> None:
-            pass
-
     def state(self: InProcessService) -> ServiceState:
         states.append(state_of(self))
         return states[-1]
@@ -89,8 +84,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         patch.setattr(InProcessService, "state", state)
         series = open_series(experiment, new=True)
         cluster = SimulatedCluster(experiment, testbed, clock, folder / "cluster")
-        look_s = testbed.options.look_s
-        context = SeriesContext(experiment, cluster, cluster, clock, Silence(), steady_test, look_s=look_s)
+        context = context_in_memory(experiment, cluster, clock, testbed.options.look_s)
         run_id = attempt_next_run(series, context)
     assert run_id is not None
     return Run(series.run_folder(run_id), states)

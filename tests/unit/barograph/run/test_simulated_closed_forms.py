@@ -12,12 +12,12 @@ import pytest
 from barograph.plan.experiment import load
 from barograph.plan.simulation import simulated_topology
 from inventory.machines import machine_type
-from scheduler_plugins.simulator.work import Costs, MachineSize
+from scheduler_plugins.simulator.work import MachineSize
 from scheduler_plugins.simulator.world import Assignment, Sample, World
 from tests.calibration.shared_cores import LEFT, OVERHEAD_MS, Layout, layouts, outcomes, waiting_shape
+from tests.support.worlds import FREE
 from topologies import catalogue
 
-FREE = Costs(**dict.fromkeys(Costs.__dataclass_fields__, 0.0))
 BUSY = ("processing_busy", "page_load_busy", "page_load_scale_in_busy")
 VARIANTS = [(f"cost_models/{name}", n) for name in BUSY for n in range(3)]
 WAITING = [("stela/page_load_scale_in", n) for n in range(3)]

@@ -11,27 +11,12 @@ import pytest
 
 from scheduler_plugins.model import Slot
 from scheduler_plugins.simulator.lines import WorkerLines
-from scheduler_plugins.simulator.work import Acking, ComponentWork, Costs, EdgeWork, TopologyWork, Waits
+from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, TopologyWork, Waits
 from scheduler_plugins.simulator.world import World
-from tests.calibration.closed_network import Closed, throughput
-from tests.unit.scheduler_plugins.simulator.worlds import FREE, Totals, add, chain, dealt, world_of
+from tests.calibration.tuple_by_tuple import Closed, closed_per_s, closed_theory_per_s
+from tests.support.worlds import ACK_BYTES, BACK_BYTES, FREE, INIT_BYTES, Totals, acked, add, chain, dealt, world_of
 
 M1, M2 = Slot("m1", 6700), Slot("m2", 6700)
-INIT, ACK, BACK = 30.0, 20.0, 10.0  # bytes
-
-
-def acked(work: TopologyWork, ackers: int = 2, pending: int | None = None, timeout_s: float = 30.0) -> TopologyWork:
-    """The topology with ackers, whose tasks come last."""
-    first = 1 + max(task for component in work.components for task in component.tasks)
-    acker = ComponentWork("__acker", "system", tuple(range(first, first + ackers)))
-    acks = tuple(
-        EdgeWork(each.name, "__ack_init", "__acker", "fields", tuple_bytes=INIT)
-        if each.kind == "spout"
-        else EdgeWork(each.name, "__ack_ack", "__acker", "fields", tuple_bytes=ACK)
-        for each in work.components
-    )
-    acking = Acking(pending, timeout_s, BACK)
-    return replace(work, components=(*work.components, acker), edges=(*work.edges, *acks), acking=acking)
 
 
 def fork(rate: float | None, *sleeps_ms: float, passes: float = 1.0) -> TopologyWork:
@@ -85,7 +70,7 @@ def test_messages_of_ackers_cross_the_network_as_their_groupings_have_it() -> No
         sum(float(getattr(sample.machines, name).sum()) for sample in kept) / 20
         for name in ("sent_bytes", "received_bytes")
     )
-    assert sent == pytest.approx(100 * (2 * 200 + INIT + 2 * ACK + BACK) / 2)
+    assert sent == pytest.approx(100 * (2 * 200 + INIT_BYTES + 2 * ACK_BYTES + BACK_BYTES) / 2)
     assert received == pytest.approx(sent)
 
 
@@ -95,7 +80,7 @@ def test_ackers_beside_their_spout_send_nothing_over_the_network_to_it() -> None
     world.assign("x-1", replace(dealt(work, [M1]), placement={1: M1, 2: M2, 3: M1}))
     world.advance(1030, totals.take)
     sent = [sum(float(s.machines.sent_bytes[row]) for s in totals.samples if s.begin >= 1010) / 20 for row in (0, 1)]
-    assert sent == pytest.approx([100 * 200.0, 100 * ACK]), "tuples there, acks back"
+    assert sent == pytest.approx([100 * 200.0, 100 * ACK_BYTES]), "tuples there, acks back"
 
 
 def test_acking_costs_cpu_as_tuples_do() -> None:
@@ -160,13 +145,8 @@ def test_a_spout_that_sleeps_while_it_may_not_emit_hears_of_its_trees_later() ->
 
 @pytest.mark.parametrize("case", [Closed(4, 0.010, 0.010, trees) for trees in (1, 4, 16, 64)], ids=str)
 def test_trees_in_flight_are_as_fast_as_in_a_closed_network(case: Closed) -> None:
-    """A shuffle to executors whose tuples cost at random, and a way of fixed length: exact by mean value analysis."""
-    bolt = ComponentWork("bolt", "bolt", tuple(range(2, 2 + case.servers)), sleep_ms=1000 * case.cost_s, cost_cv2=1.0)
-    spout = ComponentWork("spout", "spout", (1,), rate_per_s=None)
-    work = TopologyWork("closed", 1, (spout, bolt), (EdgeWork("spout", "default", "bolt", "shuffle"),))
-    costs = replace(FREE, hop_ms=0.0, remote_hop_ms=1000 * case.way_s)
-    _, totals = run(acked(work, ackers=1, pending=case.trees), 1120, machines=1, costs=costs)
-    assert totals.rate("spout", 1060, 1120) == pytest.approx(throughput(case), rel=0.06)
+    """Exact by mean value analysis."""
+    assert closed_per_s(case) == pytest.approx(closed_theory_per_s(case), rel=0.06)
 
 
 def test_a_source_with_a_rate_that_its_limit_does_not_reach_is_not_held_up() -> None:

@@ -16,7 +16,7 @@ from scheduler_plugins.simulator.cpu import fair_level
 from scheduler_plugins.simulator.work import ComponentWork, EdgeWork, SimulationError, TopologyWork
 from tests.calibration.star_by_events import STARS, Star, by_events, by_fluid
 from tests.calibration.tuple_by_tuple import Case, batch_interval, cases, fluid_latency_s, shuffled_chain
-from tests.unit.scheduler_plugins.simulator.worlds import FREE, Totals, chain, dealt, world_of
+from tests.support.worlds import FREE, Totals, chain, dealt, world_of
 
 GROUPINGS = ("shuffle", "local_or_shuffle", "fields", "global", "none", "ring")
 
@@ -125,8 +125,7 @@ def used_and_had(totals: Totals, cores: float) -> list[tuple[float, float]]:
 def test_a_machine_never_uses_more_than_its_cores(depth: int, cv2: float) -> None:
     """Not in the first second of its tuples either, nor when more fall due, a machine is faster again, or more come by
     chance than were expected."""
-    work = chain(40.0, [0.0] * depth, 4, cpu_ms=10.0)
-    work = replace(work, components=tuple(replace(each, cost_cv2=cv2) for each in work.components))
+    work = chain(40.0, [0.0] * depth, 4, cpu_ms=10.0, cost_cv2=cv2)
     world, totals = world_of(work, cores=0.5), Totals()
     world.due = lambda _id, _name, begin, end: (end - begin) * (1.0 if begin < 1010 else 25.0)
     world.advance(1020, totals.take)
@@ -302,9 +301,7 @@ def test_the_star_gives_what_it_gives_tuple_by_tuple(star: Star) -> None:
 @pytest.mark.parametrize("service_ms", [50.0, 3000.0])
 def test_a_tuple_is_as_old_as_its_service_and_scatters_as_that_does(service_ms: float) -> None:
     """At a low rate nothing waits: the mean is the service, also above a step, and it scatters as that does."""
-    work = chain(10 / service_ms, [service_ms], 1)
-    bolt = replace(work.components[1], cost_cv2=1.0)
-    totals = advanced(replace(work, components=(work.components[0], bolt)), 200)
+    totals = advanced(chain(10 / service_ms, [service_ms], 1, cost_cv2=1.0), 200)
     sinks = totals.samples[-1].layout.sinks
     executed, first, second = (
         sum(float(getattr(sample.counters, name)[sinks].sum()) for sample in totals.samples)

@@ -12,7 +12,7 @@ from scheduler_plugins.samples import Samples
 from scheduler_plugins.simulator.lines import MachineLines, WorkerLines
 from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, TopologyWork
 from scheduler_plugins.simulator.world import Sample, World
-from tests.unit.scheduler_plugins.simulator.worlds import Totals, chain, dealt, world_of
+from tests.support.worlds import Totals, chain, dealt, world_of
 
 BEGIN_S = 1000.0
 M1, M2 = Slot("m1", 6700), Slot("m2", 6700)

@@ -17,7 +17,7 @@ from tests.calibration.tuple_by_tuple import (
     sleeper_theory_s,
     sleeper_times,
 )
-from tests.unit.scheduler_plugins.simulator.worlds import FREE, Totals, chain, world_of
+from tests.support.worlds import FREE, Totals, chain, world_of
 
 
 def idle_wait(rate: float, spin_s: float, sleep_s: float) -> tuple[float, float]:
@@ -57,24 +57,18 @@ def test_the_variance_is_that_of_single_tuples() -> None:
     assert times.mean() == pytest.approx(mean, rel=0.02) and times.var() == pytest.approx(variance, rel=0.02)
 
 
-def latency_s(totals: Totals, from_s: float) -> float:
-    kept = [sample for sample in totals.samples if sample.end > from_s]
-    executed = sum(float(sample.counters.executed[sample.layout.sinks].sum()) for sample in kept)
-    return sum(float(sample.counters.latency_s.sum()) for sample in kept) / executed
-
-
 def test_a_spout_emits_when_it_looks_and_a_saturated_bolt_never_sleeps() -> None:
     waits = Waits(0.0, 0.010)
     calm = replace(chain(20.0, [1.0], 1), spout_waits=waits, bolt_waits=waits)
     world, totals = world_of(calm, machines=1), Totals()
     world.advance(1060, totals.take)
-    assert latency_s(totals, 1010) == pytest.approx(0.005 + 0.005 + 0.001, rel=0.02)
+    assert totals.latency_s(1010) == pytest.approx(0.005 + 0.005 + 0.001, rel=0.02)
     flooded = replace(chain(200.0, [10.0], 1), spout_waits=waits, bolt_waits=waits)
     ages = []
     for work in (flooded, replace(flooded, bolt_waits=Waits())):
         world, totals = world_of(work, machines=1), Totals()
         world.advance(1060, totals.take)
-        ages.append(latency_s(totals, 1030))
+        ages.append(totals.latency_s(1030))
     assert ages[0] == pytest.approx(ages[1])
 
 

@@ -11,7 +11,7 @@ import pytest
 from scheduler_plugins.model import Slot
 from scheduler_plugins.simulator.work import Costs, MachineSize, SimulationError
 from scheduler_plugins.simulator.world import Assignment, World
-from tests.unit.scheduler_plugins.simulator.worlds import FREE, Totals, chain, dealt, world_of
+from tests.support.worlds import FREE, Totals, chain, dealt, world_of
 
 STARTS = replace(FREE, start_cpu_s=2.0, start_wait_s=1.0)
 M1, M2 = Slot("m1", 6700), Slot("m2", 6700)

@@ -14,13 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from barograph.cli.dag_process import limited
 from barograph.errors import Interrupted, message_of
 from barograph.machines.series_lease import saved_lease
 from barograph.plan.durations import step_limit
 from barograph.pool import Death, Pool, cores, in_own_process
 from barograph.run.context import simulated_context
-from barograph.series.interruption import is_stopped, step
+from barograph.series.interruption import is_stopped, limited, step
 from barograph.series.progress import ProgressFile
 from barograph.series.series import Series, read_series
 from barograph.series_steps import attempt_next_run, is_too_late, runs_of_execution
@@ -61,7 +60,7 @@ def simulate_runs(series_dir: Path) -> bool:
                 raise Interrupted(f"series {series.series_id} was asked to stop")
             if answer is not None:
                 job, is_done = answer
-                answers.append(_told(job, is_done) if isinstance(is_done, Death) else is_done)
+                answers.append(_report_death(job, is_done) if isinstance(is_done, Death) else is_done)
     return all(answers)
 
 
@@ -69,12 +68,11 @@ def do(job: RunJob) -> bool:
     """In a process of the pool: whether nothing failed."""
     is_done = in_own_process(partial(_attempt, job))
     shutil.rmtree(_cluster(read_series(job.series_dir), job.run_id), ignore_errors=True)
-    return _told(job, is_done) if isinstance(is_done, Death) else is_done
+    return _report_death(job, is_done) if isinstance(is_done, Death) else is_done
 
 
-def _told(job: RunJob, death: Death) -> bool:
-    why = f"its process ended with {death.exit_code}; the kernel kills the largest one where memory is short (`dmesg`)"
-    failure = {"run_id": job.run_id, "blame": "infrastructure", "message": why, "again": False}
+def _report_death(job: RunJob, death: Death) -> bool:
+    failure = {"run_id": job.run_id, "blame": "infrastructure", "message": death.words(), "again": False}
     ProgressFile(job.series_dir).tell("run_failed", **failure)
     return False
 

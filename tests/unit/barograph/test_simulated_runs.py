@@ -1,4 +1,4 @@
-"""The runs of a simulated series on the command line: side by side, each in a process of its own."""
+"""The runs of a simulated series side by side, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 
 from analysis.record.files import read_json
 from barograph.child_processes import descendants
-from barograph.cli.simulated_runs import simulate_runs
 from barograph.errors import Interrupted
 from barograph.plan.experiment import Durations, Experiment, Variant, load
 from barograph.series import hold
 from barograph.series.interruption import request_stop
 from barograph.series.progress import failures_since, lines_since
 from barograph.series.series import Series, open_series, read_series, set_deadline
+from barograph.simulated_runs import simulate_runs
 from scheduler_plugins.policies import POLICIES
 from tests.support import endless_policy
 
@@ -51,7 +51,7 @@ def test_every_run_is_done_and_told_and_is_the_same_whatever_ran_beside_it(
     assert {line["run_id"]: line["status"] for line in told} == statuses(series)
     assert not lines_since(series.folder, "throughput", series.opened_s), "nobody can follow several runs at once"
     hold.drop(series.folder)
-    monkeypatch.setattr("barograph.cli.simulated_runs.cores", lambda: 1)
+    monkeypatch.setattr("barograph.simulated_runs.cores", lambda: 1)
     alone = open_series(star, new=True)
     assert simulate_runs(alone.folder)
     assert workers_lines(alone) == workers_lines(series) != {}
@@ -64,7 +64,7 @@ def test_a_policy_that_hangs_fails_its_run_and_slows_no_other(
     (tmp_path / "sitecustomize.py").write_text("import tests.support.endless_policy as p\np.register()\n")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{repository}")
     monkeypatch.setitem(POLICIES, "endless", endless_policy.ENTRY)
-    monkeypatch.setattr("barograph.cli.simulated_runs.cores", lambda: 1)
+    monkeypatch.setattr("barograph.simulated_runs.cores", lambda: 1)
     variants = (Variant("endless", "endless"), star.variants[0])
     series = open_series(replace(star, variants=variants, repetitions=1, seed=2), new=True)
     before = set(descendants(os.getpid()))
