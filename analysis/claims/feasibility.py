@@ -23,13 +23,13 @@ import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
 from analysis.claims import capacity
-from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT
+from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT, percent_over
 from analysis.claims.statements import RATIOS, Claim, Kind, Region
 from analysis.metrics.communication_costs import PUBLISHED_S
 from analysis.metrics.convergence import DEFINITIONS, Windows, post_scale
 from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.metrics.steadiness import WINDOW_S
-from analysis.numerals import number
+from analysis.numerals import signed_percent
 from analysis.stats import paired_differences
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
 from scheduler_plugins.policies import topology_aware
@@ -264,7 +264,7 @@ def _attainable_times(claim: Claim, spec: _Spec) -> Attainable | None:
     if claim.kind not in RATIOS or soonest_s <= 0.0 or horizon_s == inf:
         return None
     longest_s = max(horizon_s, soonest_s)
-    region = Region(_percent(soonest_s, longest_s), _percent(longest_s, soonest_s))
+    region = Region(percent_over(soonest_s, longest_s), percent_over(longest_s, soonest_s))
     why = (
         f"ratios of times can be seen to be {_range_text(region)} here: without any event the median is"
         f" {soonest_s:.0f} s, and the watch ends after {horizon_s:g} s"
@@ -309,7 +309,7 @@ class Levels:
     @property
     def gain(self) -> float:
         """At most, in percent."""
-        return _percent(self.most, self.before)
+        return percent_over(self.most, self.before)
 
 
 def _attainable_gain(claim: Claim, spec: _Spec) -> Attainable | None:
@@ -324,15 +324,11 @@ def _attainable_ratio(claim: Claim, spec: _Spec) -> Attainable | None:
     top, bottom = _levels_of(claim, spec, claim.variant), _levels_of(claim, spec, str(claim.baseline))
     if top is None or bottom is None:
         return None
-    region = Region(_percent(top.before, bottom.most), _percent(top.most, bottom.before))
+    region = Region(percent_over(top.before, bottom.most), percent_over(top.most, bottom.before))
     more = max(top, bottom, key=lambda levels: levels.slots)
     return Attainable(
         region, f"{claim.variant} over {claim.baseline} can be {_range_text(region)} here: {_because(more)}"
     )
-
-
-def _percent(above: float, below: float) -> float:
-    return 100.0 * (above / below - 1.0)
 
 
 def _because(levels: Levels) -> str:
@@ -486,7 +482,7 @@ def _rule_outside(claim: Claim, spec: _Spec) -> str:
     if claim.region.low < percent - TOLERANCE and percent + TOLERANCE < claim.region.high:
         return ""
     return (
-        f"by the closed form Stela's own rule gives {_signed(percent)} % here, and the claim needs"
+        f"by the closed form Stela's own rule gives {signed_percent(percent)} % here, and the claim needs"
         f" {_region_text(claim.region)}"
     )
 
@@ -500,7 +496,7 @@ def _rule_percent(claim: Claim, spec: _Spec) -> float | None:
     other = _levels_of(claim, spec, claim.baseline) if claim.baseline else levels
     if levels is None or levels.stela is None or other is None:
         return None
-    return _percent(levels.stela, other.before)
+    return percent_over(levels.stela, other.before)
 
 
 def possible_words(claim: Claim, spec: Spec) -> str:
@@ -511,7 +507,7 @@ def possible_words(claim: Claim, spec: Spec) -> str:
     if known is None or found is None:
         return ""
     percent = _rule_percent(claim, known)
-    rule = "" if percent is None else f"; by the closed form Stela's rule gives {_signed(percent)} %"
+    rule = "" if percent is None else f"; by the closed form Stela's rule gives {signed_percent(percent)} %"
     return f"{found.why if found.reaches(claim.region) else found.out_of_reach(claim.region)}{rule}"
 
 
@@ -536,17 +532,13 @@ def notes(claims: Sequence[Claim], spec: Spec) -> tuple[str, ...]:
 
 def _range_text(region: Region) -> str:
     if region.high - region.low <= TOLERANCE:
-        return f"{_signed(region.low)} %"
-    return f"{_signed(region.low)} to {_signed(region.high)} %"
+        return f"{signed_percent(region.low)} %"
+    return f"{signed_percent(region.low)} to {signed_percent(region.high)} %"
 
 
 def _region_text(region: Region) -> str:
     if region.low == -inf:
-        return f"less than {_signed(region.high)} %"
+        return f"less than {signed_percent(region.high)} %"
     if region.high == inf:
-        return f"more than {_signed(region.low)} %"
-    return f"{_signed(region.low)} to {_signed(region.high)} %"
-
-
-def _signed(percent: float) -> str:
-    return number(percent, 1, signed=True)
+        return f"more than {signed_percent(region.low)} %"
+    return f"{signed_percent(region.low)} to {signed_percent(region.high)} %"

@@ -117,6 +117,18 @@ class LedgerRow:
         return self.verdict
 
 
+def percent_over(above: float, below: float) -> float:
+    """By how many percent `above` is more than `below`."""
+    return 100.0 * (above / below - 1.0)
+
+
+def ratio_of(own: Value, other: Value) -> float | None:
+    """In percent over the other; None where one of the two is censored or the other is not above 0."""
+    if own.censored or other.censored or other.value <= 0.0:
+        return None
+    return percent_over(own.value, other.value)
+
+
 def ids_of_runs(values: Iterable[Value]) -> tuple[str, ...]:
     return tuple(value.run_id for value in values)
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from analysis.claims import feasibility, rules
 from analysis.claims.exact import judge_exact
-from analysis.claims.ledger_rows import NO_VERDICT, NOT_RUN, Conditions, LedgerRow, Value
+from analysis.claims.ledger_rows import NO_VERDICT, NOT_RUN, Conditions, LedgerRow, Value, ratio_of
 from analysis.claims.statements import RATIOS, Claim, Kind
 
 
@@ -53,9 +53,8 @@ def numbers_of_seeds(claim: Claim, measured: Conditions) -> list[float]:
     if claim.kind not in RATIOS:
         return [] if any(value.censored for value in own) else [value.value for value in own]
     pairs = rules.pairs_of_blocks(own, measured.of(claim, claim.baseline))
-    if any(one.censored or other.censored or other.value <= 0.0 for one, other in pairs):
-        return []
-    return [100.0 * (one.value / other.value - 1.0) for one, other in pairs]
+    ratios = [ratio for one, other in pairs if (ratio := ratio_of(one, other)) is not None]
+    return ratios if len(ratios) == len(pairs) else []
 
 
 def _without_number(claim: Claim, row: LedgerRow, measured: Conditions) -> str:
