@@ -14,9 +14,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from analysis.metis_files import GraphFile, read_graph, read_partition
 from barograph.cli.terminal import line_printer, note, say, stderr_for_libraries, stdout_console
 from barograph.errors import ExperimentError
-from barograph.graph_files import GraphFile, read_graph, read_partition
 from scheduler_plugins.policies import greedy
 from scheduler_plugins.policies.communication import CommunicationGraph, Integers, graph_of_pairs, load_imbalance
 from scheduler_plugins.policies.pairwise import NoRoom
