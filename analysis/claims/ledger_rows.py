@@ -67,7 +67,8 @@ class LedgerRow:
     runs were not steady; they count, with what stood for their steady part. `direction`: whether what was measured goes
     the way that is stated (`none`: it goes nowhere), None where no way is.
 
-    Of simulated runs `low` and `high` are the smallest and the largest number of a seed (model_rows.py, sweep_rows.py).
+    Of simulated runs `low` and `high` are the smallest and the largest number of a seed (simulated_rows.py and
+    sweep_rows.py).
 
     `best_of_three`: the number as the source took it, of the best of each variant's first three runs.
     """

@@ -96,7 +96,7 @@ def compare(file: GraphFile, count: int, metis: list[MetisOptions], given: Integ
     yield _greedy_line(file, graph, count)
     yield _line("round robin", file, graph, count, lambda: np.arange(file.vertices) % count)
     if given is not None:
-        yield _measured("given", file, graph, count, given, None)
+        yield _line_of("given", file, graph, count, given, None)
 
 
 def _greedy_line(file: GraphFile, graph: CommunicationGraph, count: int) -> Line:
@@ -116,10 +116,10 @@ def _greedy_parts(graph: CommunicationGraph, count: int, parameters: greedy.Para
 def _line(method: str, file: GraphFile, graph: CommunicationGraph, count: int, cut: Callable[[], Integers]) -> Line:
     begun = time.perf_counter()
     parts = cut()
-    return _measured(method, file, graph, count, parts, time.perf_counter() - begun)
+    return _line_of(method, file, graph, count, parts, time.perf_counter() - begun)
 
 
-def _measured(
+def _line_of(
     method: str, file: GraphFile, graph: CommunicationGraph, count: int, parts: Integers, seconds: float | None
 ) -> Line:
     total = file.pairs.total()

@@ -14,17 +14,17 @@ from analysis.claims.ledger_rows import NO_VERDICT, NOT_RUN, Conditions, LedgerR
 from analysis.claims.statements import RATIOS, Claim, Kind
 
 
-def model_rows(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:
+def simulated_rows(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:
     """A row a claim, in their order. `low` and `high` are the smallest and the largest number of a seed; a computation
     keeps its verdict, for it rests on no run."""
-    found = {claim.name: model_row(claim, measured) for claim in claims if claim.kind not in rules.DERIVED_KINDS}
+    found = {claim.name: simulated_row(claim, measured) for claim in claims if claim.kind not in rules.DERIVED_KINDS}
     for claim in claims:
         if claim.kind in rules.DERIVED_KINDS:
             found[claim.name] = _derived_row(claim, [found[name] for name in claim.of], measured)
     return [found[claim.name] for claim in claims]
 
 
-def model_row(claim: Claim, measured: Conditions) -> LedgerRow:
+def simulated_row(claim: Claim, measured: Conditions) -> LedgerRow:
     """Of a claim that does not follow from others."""
     if claim.kind is Kind.EXACT:
         return judge_exact(claim)
