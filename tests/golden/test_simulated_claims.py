@@ -17,6 +17,7 @@ from analysis.claims import capacity, feasibility
 from analysis.claims.ledger import conditions
 from analysis.claims.ledger_rows import NO_VERDICT, Conditions, LedgerRow, Value
 from analysis.claims.simulated_rows import simulated_rows
+from analysis.claims.specs import topology_of
 from analysis.claims.statements import Kind, load_claims
 from analysis.record.files import SeriesPaths
 from barograph.plan.experiment import Experiment, load, names
@@ -61,7 +62,7 @@ def test_the_closed_forms_give_these_gains(name: str) -> None:
 
 def closed_form(experiment: Experiment) -> capacity.Topology:
     spec = experiment.as_data()
-    closed = capacity.topology_of_flux(catalogue.render(**feasibility.topology_of(spec, {})))
+    closed = capacity.topology_of_flux(catalogue.render(**topology_of(spec, {})))
     assert closed is not None, "every component waits, or costs nothing"
     return closed
 
