@@ -5,6 +5,7 @@ AnalysisError            blame: harness
 ├── SeriesError          blame: configuration   the path given is no series
 ├── ClaimFileError       blame: configuration   a claims file that does not follow its form
 ├── ForeignLogError      blame: configuration   somebody else's log that is not what it was said to be
+├── GraphFileError       blame: configuration   a file that is not as METIS has it
 ├── StorageConfigurationError  blame: configuration   the bucket, the credentials or Spark's master as they were given
 ├── JavaMissing          blame: configuration   there is no Java for Spark
 ├── QueryError           blame: configuration   a query that cannot be answered, as it was given
@@ -42,6 +43,12 @@ class ClaimFileError(AnalysisError):
 
 class ForeignLogError(AnalysisError):
     """A log given to a reader, or what stands beside it, is empty, of another format or contradicts itself."""
+
+    blame = "configuration"
+
+
+class GraphFileError(AnalysisError):
+    """A graph or a partition that does not follow METIS' form, or not its own header."""
 
     blame = "configuration"
 

@@ -19,6 +19,11 @@ def number(value: float | None, digits: int | None = None, *, signed: bool = Fal
     return text.replace("-", "−").replace(",", NARROW)
 
 
+def signed_percent(percent: float) -> str:
+    """`+12.3`; the reader knows the unit."""
+    return number(percent, 1, signed=True)
+
+
 def digits_of(value: float) -> int:
     """After the point: three significant digits in all, none of a whole number."""
     return 0 if value == int(value) else max(0, SIGNIFICANT - 1 - floor(log10(abs(value))))

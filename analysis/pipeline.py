@@ -93,6 +93,7 @@ def communication_graph(
     """
     from analysis import session
     from analysis.ingest import tables
+    from analysis.metis_files import write_graph
     from analysis.metrics import build
     from analysis.metrics import communication_graph as graph
 
@@ -110,7 +111,7 @@ def communication_graph(
             found = graph.arrays(sent, at.read("components"), unit)
         finally:
             sent.unpersist()
-    graph.write(found, target, f"{series_dir.name}/{unit}")
+    write_graph(found, target, f"{series_dir.name}/{unit}")
     return len(found.tasks), found.edge_count
 
 

@@ -73,7 +73,7 @@ def _name(kind: str, number: int) -> str:
 
 
 @lru_cache(maxsize=8)
-def drawn(
+def draw(
     companies: int, contractors: int, quote_skew: float, contract_skew: float, window_days: int, surge_days: int
 ) -> Records:
     """Contractor k belongs to company k mod `companies`."""
@@ -101,10 +101,10 @@ def drawn(
 def with_content(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """A parameter `file` becomes what components get of it. Raises BadParameter."""
     path = values.get("file")
-    return {**values, "file": packed(f"topology {name}: parameter file", path)} if path else dict(values)
+    return {**values, "file": pack(f"topology {name}: parameter file", path)} if path else dict(values)
 
 
-def packed(where: str, path: str) -> str:
+def pack(where: str, path: str) -> str:
     """The rows of a CSV file, checked: lines of cells with tabs between them, under gzip, in base 64."""
     file = _ROOT / Path(path).expanduser()
     try:
@@ -165,8 +165,8 @@ def _is_positive(text: str) -> bool:
 
 
 @lru_cache(maxsize=8)
-def unpacked(text: str) -> Records:
-    """Of what `packed` made. A company surges if its prices in the file differ by more than a factor of two."""
+def unpack(text: str) -> Records:
+    """Of what `pack` made. A company surges if its prices in the file differ by more than a factor of two."""
     rows = [line.split("\t") for line in gzip.decompress(base64.b64decode(text)).decode().split("\n")]
     places: dict[str, int] = {}
     prices: dict[int, list[float]] = {}
@@ -254,9 +254,7 @@ def opengov_of(document: Mapping[str, Any]) -> Opengov | None:
     companies, quote_skew, surge_days, day_s, file = quotes["constructorArgs"][4:]
     _, contractors, contract_skew, *_ = contracts["constructorArgs"][4:]
     (window_days,) = ranges["constructorArgs"]
-    records = (
-        unpacked(file) if file else drawn(companies, contractors, quote_skew, contract_skew, window_days, surge_days)
-    )
+    records = unpack(file) if file else draw(companies, contractors, quote_skew, contract_skew, window_days, surge_days)
     return Opengov(
         records,
         _source(quotes, "symbol", records.quotes),

@@ -54,7 +54,7 @@ def collect(
     processes = sums.processes(lines)
     ids = topology_ids(small("topologies"), processes)
     placed = _first_rounds(stored("placements"))
-    groups = starts.merged(starts.start_groups(starts.orders(small("events"), placed, ids), processes))
+    groups = starts.merge(starts.start_groups(starts.orders(small("events"), placed, ids), processes))
     joined = starts.joins(small("phases"), small("events"), groups)
     spans = [*(group.span for group in groups), *(join.span for join in joined)]
     cpu = sums.cpu_in_spans(spark, samples, spans) if spans else {}

@@ -14,7 +14,7 @@ import numpy as np
 
 from analysis.calibration.collection import RunSums
 from analysis.calibration.hops import HopRow, hop_rows
-from analysis.calibration.linear import Estimate, Linear, estimated, kept, linear_estimates
+from analysis.calibration.linear import Estimate, Linear, default_estimate, estimate, linear_estimates
 from analysis.calibration.start_costs import start_estimates
 from analysis.calibration.thread_costs import component_of, tuple_estimates, with_estimates
 from scheduler_plugins.simulator.work import Costs
@@ -50,7 +50,7 @@ def _hops(runs: Sequence[RunSums], default: Costs) -> list[Estimate]:
     parts = [_hop_linear(each, default) for each in rows if each]
     if not parts:
         why = "no side of an event was free of queues: latency says nothing of the way"
-        return [kept(name, default, why) for name in ("hop_ms", "remote_hop_ms")]
+        return [default_estimate(name, default, why) for name in ("hop_ms", "remote_hop_ms")]
     return linear_estimates(parts, default, ("hop_ms", "remote_hop_ms"))
 
 
@@ -67,7 +67,7 @@ def _noise(runs: Sequence[RunSums], default: Costs) -> list[Estimate]:
         return math.sqrt(max(0.0, sum(square for square, _ in parts) / sum(pairs for _, pairs in parts)))
 
     parts = [each for run in runs if (each := _noise_sums(run)) is not None]
-    return [estimated("noise", parts, of, default, f"no executor was busy all the time for {LEAST_PAIRS} seconds")]
+    return [estimate("noise", parts, of, default, f"no executor was busy all the time for {LEAST_PAIRS} seconds")]
 
 
 def _noise_sums(run: RunSums) -> tuple[float, int] | None:

@@ -120,12 +120,12 @@ def linear_estimates(parts: Sequence[Linear], default: Costs, wanted: Sequence[s
     """`parts`: one a run."""
     parts = [part for part in parts if len(part.y)]
     if not parts:
-        return [kept(name, default, "no run has the measurements that it takes") for name in wanted]
+        return [default_estimate(name, default, "no run has the measurements that it takes") for name in wanted]
     whole = solve(Linear.joined(parts))
     found = []
     for name in wanted:
         if name in whole.unknown:
-            found.append(kept(name, default, whole.unknown[name]))
+            found.append(default_estimate(name, default, whole.unknown[name]))
             continue
 
         def value(chosen: Sequence[int], name: str = name) -> float | None:
@@ -136,14 +136,14 @@ def linear_estimates(parts: Sequence[Linear], default: Costs, wanted: Sequence[s
     return found
 
 
-def kept(name: str, default: Costs, why: str) -> Estimate:
+def default_estimate(name: str, default: Costs, why: str) -> Estimate:
     return Estimate(name, None, getattr(default, name), None, None, 0, why)
 
 
 Part = TypeVar("Part")
 
 
-def estimated(
+def estimate(
     name: str, parts: Sequence[Part], value: Callable[[Sequence[Part]], float | None], default: Costs, why: str
 ) -> Estimate:
     """A parameter as `value` has it of all parts, one a run; where there is none or it says nothing, for the reason
@@ -154,5 +154,5 @@ def estimated(
 
     whole = of(range(len(parts))) if parts else None
     if whole is None:
-        return kept(name, default, why)
+        return default_estimate(name, default, why)
     return Estimate(name, whole, getattr(default, name), *jackknife(len(parts), of), len(parts))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.calibration.collection import RunSums
-from analysis.calibration.linear import Estimate, Linear, estimated, kept, solve
+from analysis.calibration.linear import Estimate, Linear, default_estimate, estimate, solve
 from analysis.calibration.starts import Join
 from analysis.calibration.sums import Span
 from analysis.calibration.thread_costs import kilobytes, of_workers, with_estimates
@@ -39,10 +39,10 @@ def start_estimates(runs: Sequence[RunSums], costs: Costs) -> list[Estimate]:
     parts = [rows for run in runs if (rows := _start_rows(run, costs))]
     if not parts:
         return [
-            *(kept(name, costs, "no worker started on a machine whose CPU was measured") for name in names),
-            kept("supervisor_cpu_s", costs, "no machine joined whose CPU was measured"),
+            *(default_estimate(name, costs, "no worker started on a machine whose CPU was measured") for name in names),
+            default_estimate("supervisor_cpu_s", costs, "no machine joined whose CPU was measured"),
         ]
-    cpu = estimated(
+    cpu = estimate(
         "start_cpu_s", parts, lambda chosen: start_cpu(_all(chosen)), costs, "every start was beside another"
     )
     known = with_estimates(costs, [cpu])
@@ -70,7 +70,7 @@ def _waits(parts: Sequence[Sequence[StartRow]], costs: Costs) -> list[Estimate]:
         "stop_s": "no worker had to end before another began in its slot, or none began without that",
         "fetch_s": "no machine had workers of the topology for the first time, or every one had",
     }
-    return [estimated(name, parts if name in whole else [], value(name), costs, unknown[name]) for name in WAITS]
+    return [estimate(name, parts if name in whole else [], value(name), costs, unknown[name]) for name in WAITS]
 
 
 def start_times(rows: Sequence[StartRow], costs: Costs) -> Mapping[str, float]:
@@ -128,7 +128,7 @@ def _supervisors(runs: Sequence[RunSums], costs: Costs) -> Estimate:
     parts = [
         values for run in runs if (values := [s for join in run.joins if (s := _join_s(run, join, costs)) is not None])
     ]
-    return estimated("supervisor_cpu_s", parts, of, costs, "no machine joined whose CPU was measured")
+    return estimate("supervisor_cpu_s", parts, of, costs, "no machine joined whose CPU was measured")
 
 
 def _join_s(run: RunSums, join: Join, costs: Costs) -> float | None:

@@ -131,7 +131,7 @@ def _group(order: Order, machine: str, started: Sequence[Row], processes: Sequen
     return StartGroup(order.run_id, machine, order.t_s, len(started), restarted, max(elapsed_s, 0.0), is_first)
 
 
-def merged(groups: Iterable[StartGroup]) -> list[StartGroup]:
+def merge(groups: Iterable[StartGroup]) -> list[StartGroup]:
     """Groups of one machine that overlap, as where two topologies start at once, as one: what the machine used is that
     of all of them."""
     found: list[StartGroup] = []

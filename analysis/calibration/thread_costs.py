@@ -9,7 +9,7 @@ import numpy as np
 
 from analysis.calibration.collection import RunSums
 from analysis.calibration.deliveries import Deliveries, is_dealt_evenly, of_worker
-from analysis.calibration.linear import Estimate, Linear, estimated, linear_estimates
+from analysis.calibration.linear import Estimate, Linear, estimate, linear_estimates
 from analysis.calibration.starts import overlaps
 from analysis.record.small_tables import Row
 from scheduler_plugins.simulator.work import ComponentWork, Costs, young_share
@@ -77,7 +77,7 @@ def _slack(runs: Sequence[RunSums], costs: Costs) -> Estimate:
         return max(0.0, sum(over_ms for over_ms, _ in parts) / sum(tuples for _, tuples in parts))
 
     parts = [part for run in runs if (part := _slept(run, costs))[1]]
-    return estimated("sleep_slack_ms", parts, of, costs, "no component slept")
+    return estimate("sleep_slack_ms", parts, of, costs, "no component slept")
 
 
 def _slept(run: RunSums, costs: Costs) -> tuple[float, float]:

@@ -3,112 +3,36 @@ known before a run, against the claim's region. Pure.
 
 Rates over a time that is not watched have no number at all. Beside that there are two bounds. Of a time of convergence:
 on a series that is level from the start, without any event, the definition takes as long as noise makes it; none takes
-longer than the watch. Of throughput: the closed form of components that wait
-(analysis.claims.capacity); of components that burn CPU it says nothing, because they compete for cores and can both
-lose and win by where they are placed. Times at zero have no bound: a variant without any is 100 % below whatever the
-other has.
+longer than the watch. Of throughput: the closed form of components that wait (levels.py); of components that burn CPU
+it says nothing, because they compete for cores and can both lose and win by where they are placed. Times at zero have
+no bound: a variant without any is 100 % below whatever the other has.
 
-`spec`: an experiment as data, as series.json has it under `spec`. One of another version, or by hand, may lack what is
-read here or have other values: nothing is said of it.
+`spec`: an experiment as data (specs.py). Nothing is said of one that does not parse.
 """
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from math import inf, log, sqrt
-from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field, TypeAdapter, ValidationError
+from numpy.typing import NDArray
 
-from analysis.claims import capacity
-from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT
+from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT, percent_over
+from analysis.claims.levels import Levels, levels_of
+from analysis.claims.specs import ExperimentSpec, Spec, read, watch_s
 from analysis.claims.statements import RATIOS, Claim, Kind, Region
 from analysis.metrics.communication_costs import PUBLISHED_S
 from analysis.metrics.convergence import DEFINITIONS, Windows, post_scale
 from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.metrics.steadiness import WINDOW_S
-from analysis.numerals import number
+from analysis.numerals import signed_percent
 from analysis.stats import paired_differences
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
-from scheduler_plugins.policies import topology_aware
-from scheduler_plugins.policies.stela import Parameters
-from topologies import catalogue
 
-Spec = Mapping[str, Any]
-# None of these ever changes how many executors a component has.
-KEEP_EXECUTORS = frozenset({"even", "round_robin", "storm", *topology_aware.STRATEGIES})
-SCALE_EVENTS = ("scale_out", "scale_in")
 PUBLISHED = "published_"  # what the names of rates as MP counts them begin with
 SLACK_S = 2.0  # of a watch: its last window is whole where lines go on a second longer
 TOLERANCE = 1e-9
-
-
-MachineNumber = Annotated[int, Field(ge=1)]
-
-
-@dataclass(frozen=True)
-class _Topology:
-    name: str = ""
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    overrides: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class _Variant:
-    name: str
-    policy: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    topology: Mapping[str, Any] | None = None
-    code: Any = None
-
-
-@dataclass(frozen=True)
-class _Event:
-    kind: str
-    at: float | str = "steady"
-    machines: MachineNumber | tuple[str, ...] | None = None  # how many, or of a disturbance which
-
-
-@dataclass(frozen=True)
-class _Machines:
-    before: MachineNumber
-
-
-@dataclass(frozen=True)
-class _Durations:
-    after_floor_s: float = inf
-    horizon_s: float = inf
-
-
-@dataclass(frozen=True)
-class _Spec:
-    """Of an experiment, what is read here."""
-
-    name: str = ""
-    topology: Mapping[str, Any] = field(default_factory=dict)
-    topologies: tuple[Any, ...] = ()  # where a run has several
-    machines: _Machines | None = None
-    variants: tuple[_Variant, ...] = ()
-    events: tuple[_Event, ...] = ()
-    durations: _Durations = field(default_factory=_Durations)
-    repetitions: int = 0
-    claims: tuple[str, ...] = ()
-
-
-_SPEC, _TOPOLOGY = TypeAdapter(_Spec), TypeAdapter(_Topology)
-
-
-def _read(spec: Spec) -> _Spec | None:
-    """None for what does not parse: the one guard, so that faults of our own below are not hidden."""
-    try:
-        found = _SPEC.validate_python(spec)
-        for topology in (found.topology, *(variant.topology or {} for variant in found.variants)):
-            _TOPOLOGY.validate_python(topology)
-    except ValidationError:
-        return None
-    return found
 
 
 @dataclass(frozen=True)
@@ -161,10 +85,10 @@ def reason_not_testable(claim: Claim, spec: Spec) -> str | None:
 
 def _too_short(claim: Claim, spec: Spec) -> str | None:
     """Rates as MP counts them are of a fixed time after the event; of a shorter watch there are none."""
-    known = _read(spec)
+    known = read(spec)
     if known is None or not claim.metric.startswith(PUBLISHED):
         return None
-    longest_s = _watch_s(claim, known)[1]
+    longest_s = watch_s(claim, known)[1]
     if longest_s >= PUBLISHED_S + SLACK_S:
         return None
     return (
@@ -208,11 +132,11 @@ def _widest(claim: Claim, specs: Sequence[Spec]) -> Attainable | None:
 
 def attainable(claim: Claim, spec: Spec) -> Attainable | None:
     """Where the claim's number can lie in this experiment; None where nothing bounds it."""
-    known = _read(spec)
+    known = read(spec)
     return None if known is None else _attainable(claim, known)
 
 
-def _attainable(claim: Claim, spec: _Spec) -> Attainable | None:
+def _attainable(claim: Claim, spec: ExperimentSpec) -> Attainable | None:
     if not _is_about_one_number(claim):
         return None
     if claim.metric.startswith(CONVERGENCE):
@@ -236,21 +160,24 @@ DEVIATION = 0.015  # of a level series, per window of 10 s; the times hardly dep
 
 
 @cache
-def time_without_event_s(definition: str, correlation: float = 0.0) -> float:
+def time_without_event_s(definition: str) -> float:
     """Median time of convergence of series that are level from the start, in s: what noise alone takes.
 
-    60 s by SP, 70 s by ST, 0 by the authors' script. Where neighbouring windows are alike (`correlation`) it is not
-    shorter: 80 and 70 s at 0.3. Claims are judged by independent windows, which is the most lenient.
+    60 s by SP, 70 s by ST, 0 by the authors' script. Where neighbouring windows are alike it is not shorter: 80 and
+    70 s at a correlation of 0.3. Claims are judged by independent windows, which is the most lenient.
     """
-    return float(np.median(_times_without_event(definition, correlation)))
+    return float(np.median(_times_without_event(definition)))
 
 
 @cache
-def _times_without_event(definition: str, correlation: float) -> tuple[float, ...]:
-    noise = np.random.default_rng(SEED).standard_normal((SERIES, SERIES_WINDOWS))
-    for place in range(1, SERIES_WINDOWS):
-        noise[:, place] = correlation * noise[:, place - 1] + sqrt(1.0 - correlation**2) * noise[:, place]
-    starts_s = tuple(WINDOW_S * place for place in range(SERIES_WINDOWS))
+def _times_without_event(definition: str) -> tuple[float, ...]:
+    return times_of_noise(definition, np.random.default_rng(SEED).standard_normal((SERIES, SERIES_WINDOWS)))
+
+
+def times_of_noise(definition: str, noise: NDArray[np.float64]) -> tuple[float, ...]:
+    """Times of convergence, in s, of level series of which `noise` has a row each, by window, in standard deviations;
+    infinite where a series does not converge."""
+    starts_s = tuple(WINDOW_S * place for place in range(noise.shape[1]))
     times = []
     for rates in (1.0 + DEVIATION * noise).tolist():
         found = DEFINITIONS[definition](Windows(starts_s, tuple(rates), WINDOW_S), post_scale(rates))
@@ -258,13 +185,13 @@ def _times_without_event(definition: str, correlation: float) -> tuple[float, ..
     return tuple(times)
 
 
-def _attainable_times(claim: Claim, spec: _Spec) -> Attainable | None:
+def _attainable_times(claim: Claim, spec: ExperimentSpec) -> Attainable | None:
     """Medians lie between the time that noise takes and the horizon; a shorter watch can only show two alike."""
-    horizon_s, soonest_s = _watch_s(claim, spec)[1], time_without_event_s(_definition(claim))
+    horizon_s, soonest_s = watch_s(claim, spec)[1], time_without_event_s(_definition(claim))
     if claim.kind not in RATIOS or soonest_s <= 0.0 or horizon_s == inf:
         return None
     longest_s = max(horizon_s, soonest_s)
-    region = Region(_percent(soonest_s, longest_s), _percent(longest_s, soonest_s))
+    region = Region(percent_over(soonest_s, longest_s), percent_over(longest_s, soonest_s))
     why = (
         f"ratios of times can be seen to be {_range_text(region)} here: without any event the median is"
         f" {soonest_s:.0f} s, and the watch ends after {horizon_s:g} s"
@@ -277,62 +204,26 @@ def _definition(claim: Claim) -> str:
     return claim.metric.removeprefix(CONVERGENCE).removesuffix("_s")
 
 
-def _watch_s(claim: Claim, spec: _Spec) -> tuple[float, float]:
-    """Floor and ceiling of what is watched after the claim's event, in s; infinite where the record does not say."""
-    place = _place(claim)
-    following = spec.events[place + 1].at if place + 1 < len(spec.events) else "steady"
-    if isinstance(following, float):
-        return following, following
-    return spec.durations.after_floor_s, spec.durations.horizon_s
-
-
-def _place(claim: Claim) -> int:
-    """Of `e1`: 0."""
-    return int(claim.event[1:]) - 1
-
-
 # --- throughput ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Levels:
-    """A variant's throughput in tuples/s by the closed form: before the event, and the most after it; it never falls.
-    `slots`: executors that it gives out. `stela`: what its own rule makes of them. `is_bound`: there are too many ways
-    to deal them out, and `most` is what no one is above."""
-
-    before: float
-    most: float
-    slots: int = 0
-    stela: float | None = None
-    is_bound: bool = False
-
-    @property
-    def gain(self) -> float:
-        """At most, in percent."""
-        return _percent(self.most, self.before)
-
-
-def _attainable_gain(claim: Claim, spec: _Spec) -> Attainable | None:
-    levels = _levels_of(claim, spec, claim.variant)
+def _attainable_gain(claim: Claim, spec: ExperimentSpec) -> Attainable | None:
+    levels = levels_of(claim, spec, claim.variant)
     if levels is None:
         return None
     region = Region(0.0, levels.gain)
     return Attainable(region, f"{claim.variant} can gain {_range_text(region)} here: {_because(levels)}")
 
 
-def _attainable_ratio(claim: Claim, spec: _Spec) -> Attainable | None:
-    top, bottom = _levels_of(claim, spec, claim.variant), _levels_of(claim, spec, str(claim.baseline))
+def _attainable_ratio(claim: Claim, spec: ExperimentSpec) -> Attainable | None:
+    top, bottom = levels_of(claim, spec, claim.variant), levels_of(claim, spec, str(claim.baseline))
     if top is None or bottom is None:
         return None
-    region = Region(_percent(top.before, bottom.most), _percent(top.most, bottom.before))
+    region = Region(percent_over(top.before, bottom.most), percent_over(top.most, bottom.before))
     more = max(top, bottom, key=lambda levels: levels.slots)
     return Attainable(
         region, f"{claim.variant} over {claim.baseline} can be {_range_text(region)} here: {_because(more)}"
     )
-
-
-def _percent(above: float, below: float) -> float:
-    return 100.0 * (above / below - 1.0)
 
 
 def _because(levels: Levels) -> str:
@@ -346,75 +237,13 @@ def _because(levels: Levels) -> str:
     return f"{levels.slots} executors are added, and {waiting}, and no distribution gives more"
 
 
-def _levels_of(claim: Claim, spec: _Spec, variant: str) -> Levels | None:
-    """None where the closed form says nothing: another event than the first, several topologies, code or a policy that
-    is not known, costs that burn CPU."""
-    chosen = next((each for each in spec.variants if each.name == variant), None)
-    event = next(iter(spec.events), None)
-    if chosen is None or chosen.code or _place(claim) != 0 or event is None or event.kind not in SCALE_EVENTS:
-        return None
-    if len(spec.topologies) > 1:
-        return None
-    topology = _closed_form(topology_of({"topology": spec.topology}, {"topology": chosen.topology}))
-    if topology is None or chosen.policy not in {*KEEP_EXECUTORS, "stela"}:
-        return None
-    before = capacity.throughput(topology, topology.initial)
-    if before <= 0.0:
-        return None
-    if chosen.policy in KEEP_EXECUTORS or event.kind == "scale_in":
-        return Levels(before, before)
-    if spec.machines is None or not isinstance(event.machines, int):
-        return None
-    return _levels_of_stela(topology, spec.machines.before, event.machines, chosen.parameters)
-
-
-def _levels_of_stela(topology: capacity.Topology, before: int, new: int, given: Mapping[str, Any]) -> Levels | None:
-    try:
-        parameters = Parameters(**given)
-    except (TypeError, ValueError):
-        return None  # of another version
-    slots = capacity.new_executors(topology, before, new, parameters.slots)
-    best = capacity.best(topology, slots)
-    return Levels(
-        capacity.throughput(topology, topology.initial),
-        best.per_s,
-        slots,
-        capacity.throughput(topology, capacity.stela_executors(topology, slots, parameters)),
-        is_bound=best.executors is None,
-    )
-
-
-def topology_of(spec: Spec, variant: Mapping[str, Any]) -> dict[str, Any]:
-    """The topology of a variant, as the experiment's `topology`: what the variant says of it lies over that."""
-    chosen, own = spec.get("topology") or {}, variant.get("topology") or {}
-    overrides = dict(chosen.get("overrides") or {})
-    for key, value in (own.get("overrides") or {}).items():
-        both = isinstance(value, Mapping) and isinstance(overrides.get(key), Mapping)
-        overrides[key] = {**overrides[key], **value} if both else value
-    parameters = {**(chosen.get("parameters") or {}), **(own.get("parameters") or {})}
-    name = chosen.get("flux") or chosen.get("name", "")
-    return {"name": name, "parameters": parameters, "overrides": overrides}
-
-
-def _closed_form(topology: Mapping[str, Any]) -> capacity.Topology | None:
-    return _cached_closed_form(json.dumps(topology, sort_keys=True))
-
-
-@cache
-def _cached_closed_form(text: str) -> capacity.Topology | None:
-    try:
-        return capacity.topology_of_flux(catalogue.render(**json.loads(text)))
-    except catalogue.TopologyError:
-        return None  # of another version
-
-
 # --- weaknesses and notes --------------------------------------------------------------------------------------------
 
 
 def weaknesses(claim: Claim, spec: Spec) -> tuple[str, ...]:
     """What keeps this experiment from saying much about a claim that can come out in it; claims that follow from others
     too."""
-    known = _read(spec)
+    known = read(spec)
     if claim.within is None or known is None:
         return ()
     found = (
@@ -427,7 +256,7 @@ def weaknesses(claim: Claim, spec: Spec) -> tuple[str, ...]:
     return tuple(weakness for weakness in found if weakness)
 
 
-def _few_blocks(spec: _Spec) -> str:
+def _few_blocks(spec: ExperimentSpec) -> str:
     blocks = spec.repetitions
     if blocks >= BLOCKS_OF_A_VERDICT:
         return ""
@@ -435,13 +264,13 @@ def _few_blocks(spec: _Spec) -> str:
     return f"{blocks} block{'' if blocks == 1 else 's'}: {outcome}; a verdict needs {BLOCKS_OF_A_VERDICT}"
 
 
-def _scattered(claim: Claim, spec: _Spec) -> str:
+def _scattered(claim: Claim, spec: ExperimentSpec) -> str:
     """Of a time that is stated to a number: what noise alone makes of it, in a series that is level throughout."""
     region = claim.region
     is_time = claim.metric.startswith(CONVERGENCE) and _is_about_one_number(claim)
     if not is_time or region.low <= -100.0 or region.high == inf:
         return ""
-    times = np.asarray(_times_without_event(_definition(claim), 0.0))
+    times = np.asarray(_times_without_event(_definition(claim)))
     if not 0.0 < times.min() <= times.max() < inf:
         return ""
     scatter = float(np.log(times).std())
@@ -459,8 +288,8 @@ def _blocks_text(blocks: int | None) -> str:
     return "no number of blocks" if blocks is None else f"about {blocks} blocks"
 
 
-def _early_end(claim: Claim, spec: _Spec) -> str:
-    floor_s, horizon_s = _watch_s(claim, spec)
+def _early_end(claim: Claim, spec: ExperimentSpec) -> str:
+    floor_s, horizon_s = watch_s(claim, spec)
     if claim.metric.startswith(PUBLISHED) and floor_s < PUBLISHED_S + SLACK_S <= horizon_s:
         return f"the watch may end after {floor_s:g} s, and what is published is of {PUBLISHED_S:g} s"
     if not claim.metric.startswith(CONVERGENCE) or floor_s >= horizon_s:
@@ -471,14 +300,14 @@ def _early_end(claim: Claim, spec: _Spec) -> str:
     )
 
 
-def _certain(claim: Claim, spec: _Spec) -> str:
+def _certain(claim: Claim, spec: ExperimentSpec) -> str:
     found = _attainable(claim, spec)
     if found is None or not found.is_within(claim.region):
         return ""
     return f"by the closed form it cannot fail: {found.why}"
 
 
-def _rule_outside(claim: Claim, spec: _Spec) -> str:
+def _rule_outside(claim: Claim, spec: ExperimentSpec) -> str:
     """What happens may differ from Stela's rule where a component is hardly congested."""
     found, percent = _attainable(claim, spec), _rule_percent(claim, spec)
     if percent is None or (found is not None and not found.reaches(claim.region)):
@@ -486,38 +315,38 @@ def _rule_outside(claim: Claim, spec: _Spec) -> str:
     if claim.region.low < percent - TOLERANCE and percent + TOLERANCE < claim.region.high:
         return ""
     return (
-        f"by the closed form Stela's own rule gives {_signed(percent)} % here, and the claim needs"
+        f"by the closed form Stela's own rule gives {signed_percent(percent)} % here, and the claim needs"
         f" {_region_text(claim.region)}"
     )
 
 
-def _rule_percent(claim: Claim, spec: _Spec) -> float | None:
+def _rule_percent(claim: Claim, spec: ExperimentSpec) -> float | None:
     """What Stela's rule makes of a claim's number by the closed form, without noise in the rates; None where it is of
     another policy or number."""
     if claim.metric not in ("throughput_after", "gain_percent") or not _is_about_one_number(claim):
         return None
-    levels = _levels_of(claim, spec, claim.variant)
-    other = _levels_of(claim, spec, claim.baseline) if claim.baseline else levels
+    levels = levels_of(claim, spec, claim.variant)
+    other = levels_of(claim, spec, claim.baseline) if claim.baseline else levels
     if levels is None or levels.stela is None or other is None:
         return None
-    return _percent(levels.stela, other.before)
+    return percent_over(levels.stela, other.before)
 
 
 def possible_words(claim: Claim, spec: Spec) -> str:
     """Where a claim's number can lie in this experiment, and what Stela's rule makes of it; empty where nothing bounds
     it."""
-    known = _read(spec)
+    known = read(spec)
     found = None if known is None else _attainable(claim, known)
     if known is None or found is None:
         return ""
     percent = _rule_percent(claim, known)
-    rule = "" if percent is None else f"; by the closed form Stela's rule gives {_signed(percent)} %"
+    rule = "" if percent is None else f"; by the closed form Stela's rule gives {signed_percent(percent)} %"
     return f"{found.why if found.reaches(claim.region) else found.out_of_reach(claim.region)}{rule}"
 
 
 def notes(claims: Sequence[Claim], spec: Spec) -> tuple[str, ...]:
     """What an experiment cannot show, or only weakly, of its own claims, among all of a family; alike ones together."""
-    by_name, known = {claim.name: claim for claim in claims}, _read(spec)
+    by_name, known = {claim.name: claim for claim in claims}, read(spec)
     if known is None:
         return ()
     found: dict[str, list[str]] = {}
@@ -536,17 +365,13 @@ def notes(claims: Sequence[Claim], spec: Spec) -> tuple[str, ...]:
 
 def _range_text(region: Region) -> str:
     if region.high - region.low <= TOLERANCE:
-        return f"{_signed(region.low)} %"
-    return f"{_signed(region.low)} to {_signed(region.high)} %"
+        return f"{signed_percent(region.low)} %"
+    return f"{signed_percent(region.low)} to {signed_percent(region.high)} %"
 
 
 def _region_text(region: Region) -> str:
     if region.low == -inf:
-        return f"less than {_signed(region.high)} %"
+        return f"less than {signed_percent(region.high)} %"
     if region.high == inf:
-        return f"more than {_signed(region.low)} %"
-    return f"{_signed(region.low)} to {_signed(region.high)} %"
-
-
-def _signed(percent: float) -> str:
-    return number(percent, 1, signed=True)
+        return f"more than {signed_percent(region.low)} %"
+    return f"{signed_percent(region.low)} to {signed_percent(region.high)} %"

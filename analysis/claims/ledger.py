@@ -18,7 +18,7 @@ from typing import Any
 from analysis.claims import rules
 from analysis.claims.exact import judge_exact
 from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT, BlockId, Conditions, Key, LedgerRow, Value
-from analysis.claims.model_rows import model_rows
+from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import Claim, Kind, load_claims
 from analysis.claims.sweep_rows import row_without_sweep, with_sweeps
 from analysis.errors import RecordError
@@ -51,7 +51,7 @@ def ledger_rows(claims: Sequence[Claim], measured: Conditions, *, simulated: boo
     """A row a claim: verdicts, or of simulated runs what the model gives. Claims about sweeps have no number yet."""
     if not simulated:
         return judge_all(claims, measured)
-    found = {row.claim.name: row for row in model_rows([each for each in claims if not each.simulated], measured)}
+    found = {row.claim.name: row for row in simulated_rows([each for each in claims if not each.simulated], measured)}
     return [found.get(claim.name) or row_without_sweep(claim) for claim in claims]
 
 

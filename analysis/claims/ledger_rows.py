@@ -67,7 +67,8 @@ class LedgerRow:
     runs were not steady; they count, with what stood for their steady part. `direction`: whether what was measured goes
     the way that is stated (`none`: it goes nowhere), None where no way is.
 
-    Of simulated runs `low` and `high` are the smallest and the largest number of a seed (model_rows.py, sweep_rows.py).
+    Of simulated runs `low` and `high` are the smallest and the largest number of a seed (simulated_rows.py and
+    sweep_rows.py).
 
     `best_of_three`: the number as the source took it, of the best of each variant's first three runs.
     """
@@ -115,6 +116,18 @@ class LedgerRow:
         if self.verdict == UNDECIDED and self.low is None and self.runs < MINIMUM_BLOCKS:
             return f"{self.runs} run{'' if self.runs == 1 else 's'}: no interval"
         return self.verdict
+
+
+def percent_over(above: float, below: float) -> float:
+    """By how many percent `above` is more than `below`."""
+    return 100.0 * (above / below - 1.0)
+
+
+def ratio_of(own: Value, other: Value) -> float | None:
+    """In percent over the other; None where one of the two is censored or the other is not above 0."""
+    if own.censored or other.censored or other.value <= 0.0:
+        return None
+    return percent_over(own.value, other.value)
 
 
 def ids_of_runs(values: Iterable[Value]) -> tuple[str, ...]:

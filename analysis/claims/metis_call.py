@@ -1,7 +1,8 @@
 """M13, as far as a computation tells in a second: does the policy lose anything of what METIS itself finds?
 
 A topology of ten thousand tasks in eight stages, each sending to five of the next stage, placed round robin. The policy
-makes its graph of what is measured and places executors; the bare call gets adjacency lists written here.
+makes its graph of what is measured and places executors; the bare call gets adjacency lists written here. How long
+either takes is timed on the same topology, of any width (tests/calibration/partition_bench.py).
 """
 
 from collections.abc import Mapping
@@ -17,34 +18,41 @@ WINDOW_S = 60.0
 Counts = Mapping[Pair, float]
 
 
-def exchanged() -> Counts:
-    """Tuples from task to task in the window; tasks from 1 on, stage by stage."""
-    random, counts = Random(13), {}
+def tuple_counts(width: int = WIDTH, seed: int = 13) -> Counts:
+    """From task to task in the window; tasks from 1 on, `width` a stage. Of a task's receivers all but one are near."""
+    random = Random(seed)
+    counts: dict[Pair, float] = {}
     for stage in range(STAGES - 1):
-        first = 1 + stage * WIDTH
-        for at in range(WIDTH):
-            near = [(at + step) % WIDTH for step in range(RECEIVERS - 1)]
-            for target in (*near, random.randrange(WIDTH)):
-                counts[first + at, first + WIDTH + target] = float(random.randrange(60, 6000))
+        first = 1 + stage * width
+        for at in range(width):
+            near = [(at + step) % width for step in range(RECEIVERS - 1)]
+            for target in (*near, random.randrange(width)):
+                counts[first + at, first + width + target] = float(random.randrange(60, 6000))
     return counts
+
+
+def observation_of(counts: Counts, width: int = WIDTH, parts: int = PARTS) -> Observation:
+    """The topology on `parts` machines of a slot each, a task an executor, asked to place anew."""
+    hosts = tuple(Machine(f"m{n}", f"id-{n:03}", (6700,), cores=1e6) for n in range(1, parts + 1))
+    slots = [Slot(host.name, 6700) for host in hosts]
+    components = tuple(_component(stage, width) for stage in range(STAGES))
+    edges = tuple(Edge(f"stage_{n}", "default", f"stage_{n + 1}", "fields", 1.0) for n in range(STAGES - 1))
+    placement = {task: slots[task % parts] for task in range(1, 1 + STAGES * width)}
+    topology = Topology("t-1", "t", parts, components, edges, placement, traffic=Traffic(counts, WINDOW_S))
+    return Observation(0.0, hosts, (topology,), 1.0, ScaleEvent("e1", "reschedule"))
+
+
+def _component(stage: int, width: int) -> Component:
+    tasks = tuple(range(1 + stage * width, 1 + (stage + 1) * width))
+    executors = tuple(Executor(task, task, cpu_load=0.01) for task in tasks)
+    return Component(f"stage_{stage}", "bolt" if stage else "spout", tasks, executors, 1.0, 1.0)
 
 
 def policy_parts(counts: Counts) -> dict[int, object]:
     """Where the policy `metis` (cut) puts each task."""
-    hosts = tuple(Machine(f"m{n}", f"id-{n:03}", (6700,), cores=1e6) for n in range(1, PARTS + 1))
-    components = tuple(_component(stage) for stage in range(STAGES))
-    edges = tuple(Edge(f"stage_{n}", "default", f"stage_{n + 1}", "fields", 1.0) for n in range(STAGES - 1))
-    placement = {task: Slot(hosts[task % PARTS].name, 6700) for task in range(1, 1 + STAGES * WIDTH)}
-    topology = Topology("t-1", "t", PARTS, components, edges, placement, traffic=Traffic(counts, WINDOW_S))
-    decide = bind("metis", {"objective": "cut"})
-    decision = decide(Observation(0.0, hosts, (topology,), 1.0, ScaleEvent("e1", "reschedule")), {})
-    return {**placement, **decision.placement["t-1"]}
-
-
-def _component(stage: int) -> Component:
-    tasks = tuple(range(1 + stage * WIDTH, 1 + (stage + 1) * WIDTH))
-    executors = tuple(Executor(task, task, cpu_load=0.01) for task in tasks)
-    return Component(f"stage_{stage}", "bolt" if stage else "spout", tasks, executors, 1.0, 1.0)
+    observation = observation_of(counts)
+    decision = bind("metis", {"objective": "cut"})(observation, {})
+    return {**observation.topologies[0].placement, **decision.placement["t-1"]}
 
 
 def bare_parts(counts: Counts) -> dict[int, object]:
@@ -73,5 +81,5 @@ def crossing(counts: Counts, places: Mapping[int, object]) -> float:
 
 
 def crossing_beyond_bare_percent() -> float:
-    counts = exchanged()
+    counts = tuple_counts()
     return 100.0 * (crossing(counts, policy_parts(counts)) / crossing(counts, bare_parts(counts)) - 1.0)

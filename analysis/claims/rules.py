@@ -25,11 +25,12 @@ from analysis.claims.ledger_rows import (  # fmt: skip
     LedgerRow,
     Value,
     ids_of_runs,
+    percent_over,
     row_without_runs,
 )
 from analysis.claims.statements import RATIOS, Claim, Kind, Region
 from analysis.metrics.metric_directions import quantum
-from analysis.numerals import number
+from analysis.numerals import number, signed_percent
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
 
 DERIVED_KINDS = (Kind.SPAN, Kind.LOWEST)
@@ -163,8 +164,8 @@ def _with_best_of_three(row: LedgerRow, measured: Conditions) -> LedgerRow:
     chosen = [best_of_three(values, ranks) for values, ranks in sides]
     if chosen[0] is None or not chosen[1] or chosen[1] <= 0.0:
         return row
-    best = 100.0 * (chosen[0] / chosen[1] - 1.0)
-    said = f"the best of the first three runs, as published: {_signed_text(best)}"
+    best = percent_over(chosen[0], chosen[1])
+    said = f"the best of the first three runs, as published: {signed_percent(best)}"
     return replace(row, best_of_three=best, reason=f"{row.reason}; {said}")
 
 
@@ -188,7 +189,7 @@ def _judge_pairs(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> 
         if max(bottom) <= 0.0:
             return _judge_without_baseline(claim, own, sides)
         found: Estimated | None = estimates.mean_ratio(top, bottom, quantum(claim.metric))
-        point = 100.0 * (fmean(top) / fmean(bottom) - 1.0)
+        point = percent_over(fmean(top), fmean(bottom))
     elif lasting:
         return _judge_censored(claim, own, other)
     elif min(top + bottom) <= 0.0:
@@ -251,7 +252,7 @@ def ranking_text(sides: Mapping[str, Sequence[Value]]) -> str:
     """Means, the highest first."""
     levels = {name: fmean(value.value for value in values) for name, values in sides.items()}
     return ", ".join(
-        f"{name} {_signed_text(level)}" for name, level in sorted(levels.items(), key=lambda pair: -pair[1])
+        f"{name} {signed_percent(level)}" for name, level in sorted(levels.items(), key=lambda pair: -pair[1])
     )
 
 
@@ -273,7 +274,7 @@ def _judge_only(claim: Claim, sides: Mapping[str, Sequence[Value]]) -> LedgerRow
     better = [name for name, each in known.items() if each.p_inside(above) < LEVEL]
     return replace(
         row, verdict=judged.verdict, p=judged.p,
-        reason=f"surely above {_signed_text(above.low)}: {', '.join(better) or 'none'}; in order: {ranking}",
+        reason=f"surely above {signed_percent(above.low)}: {', '.join(better) or 'none'}; in order: {ranking}",
     )  # fmt: skip
 
 
@@ -377,10 +378,10 @@ def _reason(claim: Claim, found: Estimated, verdict: str) -> str:
 
 def _region_text(region: Region) -> str:
     if region.low == float("-inf"):
-        return f"below {_signed_text(region.high)}"
+        return f"below {signed_percent(region.high)}"
     if region.high == float("inf"):
-        return f"above {_signed_text(region.low)}"
-    return f"within {_signed_text(region.low)} to {_signed_text(region.high)}"
+        return f"above {signed_percent(region.low)}"
+    return f"within {signed_percent(region.low)} to {signed_percent(region.high)}"
 
 
 def _difference(claim: Claim, point: float | None) -> str:
@@ -397,10 +398,6 @@ def _difference(claim: Claim, point: float | None) -> str:
 def _all_values(sides: Mapping[str, Sequence[Value]]) -> str:
     """Every value; a censored one is a lower bound."""
     return "; ".join(f"{name} {', '.join(map(_value_text, values))}" for name, values in sides.items())
-
-
-def _signed_text(percent: float) -> str:
-    return number(percent, 1, signed=True)
 
 
 def _value_text(value: Value) -> str:

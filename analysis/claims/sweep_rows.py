@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from analysis.claims.ledger_rows import NO_VERDICT, NOT_RUN, LedgerRow, Value
+from analysis.claims.ledger_rows import NO_VERDICT, NOT_RUN, LedgerRow, Value, percent_over, ratio_of
 from analysis.claims.rules import best_of_three
 from analysis.claims.statements import RATIOS, SPREADS, Claim, Kind
 from analysis.numerals import number
@@ -121,9 +121,7 @@ def _is_about(claim: Claim, point: Values) -> bool:
 def _number(claim: Claim, own: Value, other: Value | None) -> float | None:
     if claim.kind not in RATIOS:
         return None if own.censored else own.value
-    if other is None or own.censored or other.censored or other.value <= 0.0:
-        return None
-    return 100.0 * (own.value / other.value - 1.0)
+    return None if other is None else ratio_of(own, other)
 
 
 def _by_seed(claim: Claim, numbers: Numbers) -> list[float]:
@@ -154,7 +152,7 @@ def _best_of_three(claim: Claim, sweep: SweepRuns) -> float | None:
         })  # fmt: skip
     own, other = sides
     pairs = [(own[point], other.get(point)) for point in own]
-    found = [100.0 * (one / two - 1.0) for one, two in pairs if one is not None and two is not None and two > 0.0]
+    found = [percent_over(one, two) for one, two in pairs if one is not None and two is not None and two > 0.0]
     return OVER[claim.over](found) if found and len(found) == len(pairs) else None
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from analysis.compare import latencies, model, sentence, verdict
+from analysis.compare import latencies, sentence, simulated, verdict
 from analysis.compare.blocks import MetricBlocks, PairRuns, metric_blocks, runs_of
 from analysis.compare.question import QUESTION_FILE, Question, read_question
 from analysis.compare.result import RUNS_FAILED, Comparison, Kind, MetricRow
@@ -112,7 +112,7 @@ def compare(series_dir: Path | str, on_record: DifferencesOnRecord | None = None
     found = series_blocks(paths, runs, question.topology)
     if any(map(is_simulated, table)):
         compared = [_with_note(row, question) for row in _rows(runs, question, found, {})]
-        return model.answer(question, compared, runs, dict(sorted(kinds.items())))
+        return simulated.answer(question, compared, runs, dict(sorted(kinds.items())))
     differences = differences_on_record(root) if on_record is None else on_record
     return evaluate(question, runs, found, dict(sorted(kinds.items())), differences)
 

@@ -5,22 +5,17 @@ METIS wants each edge in the lines of both ends with one weight, so the counts o
 weighs what its task sent and received. Spark sums the lines; only the graph itself comes to this process, as Arrow.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from analysis.errors import SeriesError
 from analysis.metrics.machine_load import in_intervals
-from analysis.record.files import write_text_atomic
+from scheduler_plugins.policies.communication import Integers
 
-Integers = npt.NDArray[np.int64]
 Part = tuple[str, str]  # an event's id, and the side of it
-LINES_AT_ONCE = 50_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,22 +84,3 @@ def arrays(sent: DataFrame, components: DataFrame, unit: str) -> CommunicationAr
         edge_weights=weights[known],
         vertex_weights=weights_of_tasks,
     )
-
-
-def write(graph: CommunicationArrays, path: Path, what: str) -> None:
-    """A METIS graph file (manual, 4.1) with weights of vertices and edges; `what` it is of, for its first line."""
-    write_text_atomic(path, "".join(_text(graph, what)))
-
-
-def _text(graph: CommunicationArrays, what: str) -> Iterator[str]:
-    yield f"% {what}: vertices are its {len(graph.tasks)} tasks, ascending from task {graph.tasks[0]} on\n"
-    yield f"{len(graph.tasks)} {graph.edge_count} 011\n"
-    entries = np.stack((graph.neighbours + 1, graph.edge_weights), axis=1)
-    for first in range(0, len(graph.tasks), LINES_AT_ONCE):
-        yield "".join(_lines(graph, entries, first, min(first + LINES_AT_ONCE, len(graph.tasks))))
-
-
-def _lines(graph: CommunicationArrays, entries: Integers, first: int, until: int) -> Iterator[str]:
-    for vertex in range(first, until):
-        mine = entries[graph.starts[vertex] : graph.starts[vertex + 1]].ravel().tolist()
-        yield " ".join(map(str, (graph.vertex_weights[vertex], *mine))) + "\n"

@@ -1,5 +1,6 @@
 """Which way each metric is better, how two values of it are compared, and what it is called. The one table of it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -41,17 +42,21 @@ def _difference(name: str, better: Better, unit: str, words: str, smallest: floa
     return Metric(name, better, DifferenceKind.DIFFERENCE, unit, words, smallest)
 
 
+def _both_sides(
+    make: Callable[..., Metric], name: str, better: Better, unit: str, words: str, *smallest: float
+) -> tuple[Metric, ...]:
+    """Before the event and after it."""
+    return tuple(make(f"{name}_{side}", better, unit, f"{words} {side}", *smallest) for side in ("before", "after"))
+
+
 HIGHER, LOWER, NONE = Better.HIGHER, Better.LOWER, Better.NONE
 METRICS = {
     metric.name: metric
     for metric in (
-        _ratio("throughput_before", HIGHER, "tuples/s", "throughput before"),
-        _ratio("throughput_after", HIGHER, "tuples/s", "throughput after"),
+        *_both_sides(_ratio, "throughput", HIGHER, "tuples/s", "throughput"),
         _difference("gain_percent", HIGHER, "points", "gain in throughput", 2.0),
-        _ratio("spouts_before", HIGHER, "tuples/s", "emitted before"),
-        _ratio("spouts_after", HIGHER, "tuples/s", "emitted after"),
-        _ratio("due_before", NONE, "tuples/s", "offered before"),
-        _ratio("due_after", NONE, "tuples/s", "offered after"),
+        *_both_sides(_ratio, "spouts", HIGHER, "tuples/s", "emitted"),
+        *_both_sides(_ratio, "due", NONE, "tuples/s", "offered"),
         # Times of convergence come in whole windows; the script's is where a window begins and may be 0.
         _ratio("convergence_sp_s", LOWER, "s", "convergence time (SP)", 20.0),
         _ratio("convergence_st_s", LOWER, "s", "convergence time (ST)", 20.0),
@@ -68,39 +73,24 @@ METRICS = {
         _difference("late_before", LOWER, "tuples", "tuples emitted late before", 10.0),
         _difference("late_after", LOWER, "tuples", "tuples emitted late after", 50.0),
         # Of all tuples. In a comparison *after* is the same seconds on both sides (analysis.compare.latencies).
-        _ratio("latency_all_p50_ms_before", LOWER, "ms", "median latency before"),
-        _ratio("latency_all_p50_ms_after", LOWER, "ms", "median latency after"),
-        _ratio("latency_all_p95_ms_before", LOWER, "ms", "95 % latency before"),
-        _ratio("latency_all_p95_ms_after", LOWER, "ms", "95 % latency after"),
+        *_both_sides(_ratio, "latency_all_p50_ms", LOWER, "ms", "median latency"),
+        *_both_sides(_ratio, "latency_all_p95_ms", LOWER, "ms", "95 % latency"),
         # No merit of its own: what it takes from latency's verdict.
-        _difference("untimed_percent_before", NONE, "points", "share of tuples without a latency before", 0.5),
-        _difference("untimed_percent_after", NONE, "points", "share of tuples without a latency after", 0.5),
-        _ratio("utility_before", HIGHER, "utility", "utility before"),
-        _ratio("utility_after", HIGHER, "utility", "utility after"),
+        *_both_sides(_difference, "untimed_percent", NONE, "points", "share of tuples without a latency", 0.5),
+        *_both_sides(_ratio, "utility", HIGHER, "utility", "utility"),
         # A machine that works more is neither better nor worse by that alone; what all of them use is a cost.
-        _difference("cpu_percent_before", NONE, "points", "CPU of quota before", 2.0),
-        _difference("cpu_percent_after", NONE, "points", "CPU of quota after", 2.0),
-        _difference("cpu_spread_percent_before", NONE, "points", "spread of CPU before", 5.0),
-        _difference("cpu_spread_percent_after", NONE, "points", "spread of CPU after", 5.0),
-        _difference("cpu_steal_percent_before", NONE, "points", "CPU steal before", 2.0),
-        _difference("cpu_steal_percent_after", NONE, "points", "CPU steal after", 2.0),
-        _ratio("cpu_imbalance_before", LOWER, "× the mean", "CPU of the busiest machine before", 0.05),
-        _ratio("cpu_imbalance_after", LOWER, "× the mean", "CPU of the busiest machine after", 0.05),
-        _ratio("network_mb_per_s_before", LOWER, "MB/s", "bytes between machines before"),
-        _ratio("network_mb_per_s_after", LOWER, "MB/s", "bytes between machines after"),
-        _ratio("network_busiest_mb_per_s_before", LOWER, "MB/s", "bytes a second of the busiest machine before"),
-        _ratio("network_busiest_mb_per_s_after", LOWER, "MB/s", "bytes a second of the busiest machine after"),
-        _ratio("network_imbalance_before", LOWER, "× the mean", "bytes of the busiest machine before", 0.05),
-        _ratio("network_imbalance_after", LOWER, "× the mean", "bytes of the busiest machine after", 0.05),
+        *_both_sides(_difference, "cpu_percent", NONE, "points", "CPU of quota", 2.0),
+        *_both_sides(_difference, "cpu_spread_percent", NONE, "points", "spread of CPU", 5.0),
+        *_both_sides(_difference, "cpu_steal_percent", NONE, "points", "CPU steal", 2.0),
+        *_both_sides(_ratio, "cpu_imbalance", LOWER, "× the mean", "CPU of the busiest machine", 0.05),
+        *_both_sides(_ratio, "network_mb_per_s", LOWER, "MB/s", "bytes between machines"),
+        *_both_sides(_ratio, "network_busiest_mb_per_s", LOWER, "MB/s", "bytes a second of the busiest machine"),
+        *_both_sides(_ratio, "network_imbalance", LOWER, "× the mean", "bytes of the busiest machine", 0.05),
         # How many tuples pass is the topology's; which of them leave a machine is the placement's.
-        _ratio("traffic_per_s_before", NONE, "tuples/s", "tuples between tasks before"),
-        _ratio("traffic_per_s_after", NONE, "tuples/s", "tuples between tasks after"),
-        _ratio("between_machines_per_s_before", NONE, "tuples/s", "tuples between machines before"),
-        _ratio("between_machines_per_s_after", NONE, "tuples/s", "tuples between machines after"),
-        _difference("between_workers_percent_before", LOWER, "points", "share of tuples between workers before", 2.0),
-        _difference("between_workers_percent_after", LOWER, "points", "share of tuples between workers after", 2.0),
-        _difference("between_machines_percent_before", LOWER, "points", "share of tuples between machines before", 2.0),
-        _difference("between_machines_percent_after", LOWER, "points", "share of tuples between machines after", 2.0),
+        *_both_sides(_ratio, "traffic_per_s", NONE, "tuples/s", "tuples between tasks"),
+        *_both_sides(_ratio, "between_machines_per_s", NONE, "tuples/s", "tuples between machines"),
+        *_both_sides(_difference, "between_workers_percent", LOWER, "points", "share of tuples between workers", 2.0),
+        *_both_sides(_difference, "between_machines_percent", LOWER, "points", "share of tuples between machines", 2.0),
         _ratio("processed_per_s_before", NONE, "tuples/s", "tuples processed before, ackers' too"),
         _ratio("processed_per_s_after", NONE, "tuples/s", "tuples processed after, ackers' too"),
         _ratio("published_emitted_per_s", HIGHER, "tuples/s", "emitted in the 180 s from the event on (MP)"),
@@ -108,12 +98,9 @@ METRICS = {
         _ratio("decision_ms", LOWER, "ms", "time of the decision", 5.0),
         _difference("rescheduled_percent", NONE, "points", "placed anew when asked", 1.0),
         _difference("payback_s", LOWER, "s", "until the bytes saved have paid for the event", 20.0),
-        _ratio("cpu_cores_before", LOWER, "cores", "CPU of all machines before"),
-        _ratio("cpu_cores_after", LOWER, "cores", "CPU of all machines after"),
-        _ratio("memory_mb_before", LOWER, "MB", "memory of all machines before"),
-        _ratio("memory_mb_after", LOWER, "MB", "memory of all machines after"),
-        _difference("executors_before", NONE, "executors", "executors before", 1.0),
-        _difference("executors_after", NONE, "executors", "executors after", 1.0),
+        *_both_sides(_ratio, "cpu_cores", LOWER, "cores", "CPU of all machines"),
+        *_both_sides(_ratio, "memory_mb", LOWER, "MB", "memory of all machines"),
+        *_both_sides(_difference, "executors", NONE, "executors", "executors", 1.0),
         _difference("executors_moved", LOWER, "executors", "executors moved", 1.0),
         _difference("tasks_moved", LOWER, "tasks", "tasks moved", 1.0),
         _difference("tasks_moved_to_old_machines", LOWER, "tasks", "tasks moved to old machines", 1.0),

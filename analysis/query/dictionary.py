@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from analysis.record.schemas import TABLES, Table
+from analysis.record.columns import Table
+from analysis.record.schemas import TABLES
 
 HEAD = """# Tables
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from analysis.record.schemas import IN_EVERY_LINE, LINE, TABLES, group_fields
+from analysis.record.columns import LINE
+from analysis.record.schemas import IN_EVERY_LINE, TABLES, group_fields
 
 
 def view(lines: DataFrame, name: str, beside: Sequence[str] = ()) -> DataFrame:

@@ -14,7 +14,8 @@ from typing import Any
 
 import fastavro
 
-from analysis.record.schemas import GROUPS, TABLES, Column, group_fields
+from analysis.record.columns import Column
+from analysis.record.schemas import GROUPS, TABLES, group_fields
 
 VERSION = 2
 SUFFIX = ".avro"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from analysis.claims import rules
 from analysis.claims.ledger_rows import Conditions, LedgerRow
-from analysis.claims.model_rows import model_row
+from analysis.claims.simulated_rows import simulated_row
 from analysis.claims.statements import Claim, Kind
 from analysis.compare import sentence
 from analysis.numerals import FIXED, MISSING, number, with_unit
@@ -43,7 +43,7 @@ def headline(
     `topology`: which one, where runs have several. `of_model`: the runs were simulated, and their range over seeds
     stands in the place of an interval.
     """
-    judge = model_row if of_model else rules.judge
+    judge = simulated_row if of_model else rules.judge
     if not events:
         return "No run reached an event, so there is nothing to compare."
     pairs, event = _pairs(experiment, variants, events, claims, topology)

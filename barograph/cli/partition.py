@@ -14,9 +14,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from analysis.metis_files import GraphFile, read_graph, read_partition
 from barograph.cli.terminal import line_printer, note, say, stderr_for_libraries, stdout_console
 from barograph.errors import ExperimentError
-from barograph.graph_files import GraphFile, read_graph, read_partition
 from scheduler_plugins.policies import greedy
 from scheduler_plugins.policies.communication import CommunicationGraph, Integers, graph_of_pairs, load_imbalance
 from scheduler_plugins.policies.pairwise import NoRoom
@@ -96,7 +96,7 @@ def compare(file: GraphFile, count: int, metis: list[MetisOptions], given: Integ
     yield _greedy_line(file, graph, count)
     yield _line("round robin", file, graph, count, lambda: np.arange(file.vertices) % count)
     if given is not None:
-        yield _measured("given", file, graph, count, given, None)
+        yield _line_of("given", file, graph, count, given, None)
 
 
 def _greedy_line(file: GraphFile, graph: CommunicationGraph, count: int) -> Line:
@@ -116,10 +116,10 @@ def _greedy_parts(graph: CommunicationGraph, count: int, parameters: greedy.Para
 def _line(method: str, file: GraphFile, graph: CommunicationGraph, count: int, cut: Callable[[], Integers]) -> Line:
     begun = time.perf_counter()
     parts = cut()
-    return _measured(method, file, graph, count, parts, time.perf_counter() - begun)
+    return _line_of(method, file, graph, count, parts, time.perf_counter() - begun)
 
 
-def _measured(
+def _line_of(
     method: str, file: GraphFile, graph: CommunicationGraph, count: int, parts: Integers, seconds: float | None
 ) -> Line:
     total = file.pairs.total()

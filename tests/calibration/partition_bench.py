@@ -19,46 +19,24 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from random import Random
 from typing import TYPE_CHECKING
 
-from scheduler_plugins.model import Component, Edge, Executor, Machine, Observation, ScaleEvent, Slot, Topology
-from scheduler_plugins.traffic import Pair, Traffic
+from analysis.claims.metis_call import STAGES, observation_of, tuple_counts
+from scheduler_plugins.model import Observation
 from tests.calibration.comparisons import markdown_table
 
 if TYPE_CHECKING:
     from scheduler_plugins.policies.executor_graph import ExecutorGraph
     from scheduler_plugins.policies.partition import Objective
 
-STAGES, RECEIVERS = 8, 5
-WINDOW_S = 60.0
 REPETITIONS, LONG_ENOUGH_S = 3, 20.0
 GREEDY_AT_MOST = 100_000  # tasks, unless asked for more
 Measured = tuple[float, float, float]  # CPU seconds, MB before, MB at the peak
 
 
-def observation_of(tasks: int, parts: int) -> Observation:
-    """Placed round robin; every task exchanges with five of the next stage, four of which are its neighbours."""
-    width, random = tasks // STAGES, Random(1)
-    hosts = tuple(Machine(f"m{n}", f"id-{n:03}", (6700,), cores=1e6) for n in range(1, parts + 1))
-    slots = [Slot(host.name, 6700) for host in hosts]
-    counts: dict[Pair, float] = {}
-    for stage in range(STAGES - 1):
-        for at in range(width):
-            near = [(at + step) % width for step in range(RECEIVERS - 1)]
-            for target in (*near, random.randrange(width)):
-                counts[1 + stage * width + at, 1 + (stage + 1) * width + target] = random.randrange(60, 6000)
-    components = tuple(_component(stage, width) for stage in range(STAGES))
-    edges = tuple(Edge(f"stage_{n}", "default", f"stage_{n + 1}", "fields", 1.0) for n in range(STAGES - 1))
-    placement = {task: slots[task % parts] for task in range(1, 1 + STAGES * width)}
-    topology = Topology("t-1", "t", parts, components, edges, placement, traffic=Traffic(counts, WINDOW_S))
-    return Observation(0.0, hosts, (topology,), 1.0, ScaleEvent("e1", "reschedule"))
-
-
-def _component(stage: int, width: int) -> Component:
-    tasks = tuple(range(1 + stage * width, 1 + (stage + 1) * width))
-    executors = tuple(Executor(task, task, cpu_load=0.01) for task in tasks)
-    return Component(f"stage_{stage}", "bolt" if stage else "spout", tasks, executors, 1.0, 1.0)
+def _observation(tasks: int, parts: int) -> Observation:
+    width = tasks // STAGES
+    return observation_of(tuple_counts(width, seed=1), width, parts)
 
 
 def bare_metis(objective: Objective, tasks: int, parts: int) -> Measured:
@@ -67,7 +45,7 @@ def bare_metis(objective: Objective, tasks: int, parts: int) -> Measured:
 
     from scheduler_plugins.policies.partition import OBJECTIVES, whole_weights
 
-    executors = _graph_of(observation_of(tasks, parts))
+    executors = _graph_of(_observation(tasks, parts))
     graph = executors.subgraph(executors.busy(), executors.processed)
     weights, edges = (
         whole_weights(graph.vertex_weights),
@@ -83,7 +61,7 @@ def bare_metis(objective: Objective, tasks: int, parts: int) -> Measured:
 
 
 def graph_alone(tasks: int, parts: int) -> Measured:
-    observation = observation_of(tasks, parts)
+    observation = _observation(tasks, parts)
 
     def build() -> None:
         graph = _graph_of(observation)
@@ -95,7 +73,7 @@ def graph_alone(tasks: int, parts: int) -> Measured:
 def graph_and_partition(tasks: int, parts: int) -> Measured:
     from scheduler_plugins.policies.partition import MetisOptions, metis_parts
 
-    observation = observation_of(tasks, parts)
+    observation = _observation(tasks, parts)
 
     def build_and_cut() -> None:
         graph = _graph_of(observation)
@@ -115,7 +93,7 @@ def greedy_decision(tasks: int, parts: int) -> Measured:
 def _decision(policy: str, parameters: Mapping[str, str], tasks: int, parts: int) -> Measured:
     from scheduler_plugins.policies import bind
 
-    observation, decide = observation_of(tasks, parts), bind(policy, parameters)
+    observation, decide = _observation(tasks, parts), bind(policy, parameters)
     decided: list[str] = []
     found = _measured(lambda: decided.append(decide(observation, {}).reason))
     if "tuples between machines" not in decided[0]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from topologies.keys import java_hash, task_of
-from topologies.public_records import company, contractor, packed, symbol
+from topologies.public_records import company, contractor, pack, symbol
 
 CASES: dict[str, Any] = json.loads((Path(__file__).parent / "public_records.json").read_text(encoding="utf-8"))
 
@@ -34,4 +34,4 @@ def test_a_key_goes_to_the_task_that_storm_chooses(case: dict[str, Any]) -> None
 def test_a_file_is_packed_as_the_components_unpack_it(tmp_path: Path) -> None:
     path = tmp_path / "records.csv"
     path.write_text(CASES["file"]["csv"], encoding="utf-8")
-    assert packed("here", str(path)) == CASES["file"]["packed"]
+    assert pack("here", str(path)) == CASES["file"]["packed"]

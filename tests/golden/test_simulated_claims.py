@@ -16,7 +16,8 @@ import pytest
 from analysis.claims import capacity, feasibility
 from analysis.claims.ledger import conditions
 from analysis.claims.ledger_rows import NO_VERDICT, Conditions, LedgerRow, Value
-from analysis.claims.model_rows import model_rows
+from analysis.claims.simulated_rows import simulated_rows
+from analysis.claims.specs import topology_of
 from analysis.claims.statements import Kind, load_claims
 from analysis.record.files import SeriesPaths
 from barograph.plan.experiment import Experiment, load, names
@@ -61,7 +62,7 @@ def test_the_closed_forms_give_these_gains(name: str) -> None:
 
 def closed_form(experiment: Experiment) -> capacity.Topology:
     spec = experiment.as_data()
-    closed = capacity.topology_of_flux(catalogue.render(**feasibility.topology_of(spec, {})))
+    closed = capacity.topology_of_flux(catalogue.render(**topology_of(spec, {})))
     assert closed is not None, "every component waits, or costs nothing"
     return closed
 
@@ -103,7 +104,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> 
     specs = {name: [experiment.as_data()] for name, experiment in experiments.items()}
     measured = replace(conditions([SeriesPaths(folder)]), specs=specs)
     claims = load_claims()
-    rows = {row.claim.name: row for row in model_rows(claims, measured)}
+    rows = {row.claim.name: row for row in simulated_rows(claims, measured)}
     return Simulated(experiments, measured, rows)
 
 

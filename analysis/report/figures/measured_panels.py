@@ -9,7 +9,7 @@ from statistics import fmean, quantiles
 from typing import TYPE_CHECKING
 
 from analysis.claims.estimates import geometric_ratio, own_number, paired_ratio
-from analysis.claims.ledger_rows import Value
+from analysis.claims.ledger_rows import Value, percent_over
 from analysis.claims.rules import best_of_three
 from analysis.claims.statements import RATIOS, load_claims
 from analysis.metrics.metric_directions import metric
@@ -62,7 +62,7 @@ def _draw_change(
     axes: Axes, position: int, variant: str, colour: str, own: Sequence[RunNumber], other: Sequence[RunNumber]
 ) -> None:
     top, bottom = [each.value for each in own], [each.value for each in other]
-    changes = [100.0 * (one / two - 1.0) for one, two in zip(top, bottom, strict=True)]
+    changes = [percent_over(one, two) for one, two in zip(top, bottom, strict=True)]
     spots = [Spot(x, position, {CHANGE.name: x}, each.run_id) for x, each in zip(changes, own, strict=True)]
     found = paired_ratio(top, bottom)
     ends = None if found is None else found.interval()
@@ -71,7 +71,7 @@ def _draw_change(
 
 def _best_change(data: SeriesData, name: str, variant: str) -> float | None:
     sides = [best_of_three(*(_values(data, each, side) for each in (name, BEST_BY))) for side in (variant, BASELINE)]
-    return None if sides[0] is None or not sides[1] else 100.0 * (sides[0] / sides[1] - 1.0)
+    return None if sides[0] is None or not sides[1] else percent_over(sides[0], sides[1])
 
 
 def _values(data: SeriesData, name: str, variant: str) -> list[Value]:

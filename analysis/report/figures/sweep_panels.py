@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING
 
+from analysis.claims.ledger_rows import percent_over
 from analysis.claims.publications import PublishedFigure
 from analysis.claims.statements import RATIOS, load_claims
 from analysis.record.event_timeline import FIRST_EVENT
@@ -86,7 +87,7 @@ def runs_of(data: SweepData, kind: _Kind) -> list[SweepRun]:
         return runs
     default = {(run.point, _repetition(run)): run.value for run in runs if run.variant == BASELINE}
     return [
-        replace(run, value=100.0 * (run.value / default[run.point, _repetition(run)] - 1.0))
+        replace(run, value=percent_over(run.value, default[run.point, _repetition(run)]))
         for run in runs
         if run.variant != BASELINE and default.get((run.point, _repetition(run)), 0.0) > 0.0
     ]

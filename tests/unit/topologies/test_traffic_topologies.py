@@ -281,7 +281,7 @@ def test_a_files_rows_travel_in_the_topology(tmp_path: Path) -> None:
     assert rendered["config"]["barograph.parameters"]["file"] == str(tmp_path / "records.csv")
     (content,) = {vertex["constructorArgs"][-1] for vertex in rendered["spouts"]}
     assert next(bolt for bolt in rendered["bolts"] if bolt["id"] == "parents")["constructorArgs"] == [760, content]
-    records = public_records.unpacked(content)
+    records = public_records.unpack(content)
     assert [entry.weight for entry in records.quotes] == [2, 1]
     assert [entry.weight for entry in records.contracts] == [2, 1]
     assert records.surging == (1.0, 0.0, 0.0)

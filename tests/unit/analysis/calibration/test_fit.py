@@ -14,7 +14,7 @@ from analysis.calibration.fit import fit_costs
 from analysis.calibration.hops import hop_rows
 from analysis.calibration.linear import Linear, jackknife, solve
 from analysis.calibration.start_costs import StartRow, start_cpu, start_times
-from analysis.calibration.starts import Join, StartGroup, joins, merged, orders, start_groups
+from analysis.calibration.starts import Join, StartGroup, joins, merge, orders, start_groups
 from analysis.calibration.thread_costs import tuple_estimates
 from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, TopologyWork, Waits, young_share
 
@@ -116,14 +116,14 @@ def group(machine: str, order_s: float, elapsed_s: float, number: int = 1, *, is
 
 def test_two_topologies_that_start_on_a_machine_at_once_are_one_start_of_all_their_workers() -> None:
     """Else the CPU of both would be counted for each."""
-    both = merged([group("m1", 100.0, 8.0, 2), group("m2", 100.0, 5.0), group("m1", 100.5, 9.0)])
+    both = merge([group("m1", 100.0, 8.0, 2), group("m2", 100.0, 5.0), group("m1", 100.5, 9.0)])
     assert both == [StartGroup("a-r1", "m1", 100.0, 3, 0, 9.5, True, True), group("m2", 100.0, 5.0)]
-    (apart,) = merged([group("m1", 100.0, 8.0), group("m1", 105.0, 9.0)])
+    (apart,) = merge([group("m1", 100.0, 8.0), group("m1", 105.0, 9.0)])
     assert (apart.number, apart.elapsed_s, apart.is_at_once) == (2, 14.0, False)
-    (mixed,) = merged([group("m1", 100.0, 8.0), group("m1", 100.0, 9.0, is_first=False)])
+    (mixed,) = merge([group("m1", 100.0, 8.0), group("m1", 100.0, 9.0, is_first=False)])
     assert not mixed.is_at_once
     later = [group("m1", 100.0, 8.0), group("m1", 108.0, 9.0)]
-    assert merged(later) == later
+    assert merge(later) == later
 
 
 def test_a_machine_that_joins_is_at_rest_once_its_supervisor_and_first_workers_are() -> None:

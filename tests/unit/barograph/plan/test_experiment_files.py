@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from analysis.claims import feasibility
+from analysis.claims.specs import topology_of
 from barograph.errors import ExperimentError
 from barograph.plan.blocks import digest
 from barograph.plan.checks import check, claim_notes, machine_requests, remarks
@@ -423,9 +423,7 @@ def test_the_ledger_knows_a_variants_topology_as_the_harness_does() -> None:
     spec = experiment.as_data()
     for variant, recorded in zip(experiment.variants, spec["variants"], strict=True):
         (chosen,) = (asdict(each) for each in experiment.topologies_of(variant))
-        assert feasibility.topology_of(spec, recorded) == {
-            key: chosen[key] for key in ("name", "parameters", "overrides")
-        }
+        assert topology_of(spec, recorded) == {key: chosen[key] for key in ("name", "parameters", "overrides")}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ public final class CounterSpout extends PacedSpout {
     private static final long serialVersionUID = 1L;
 
     private transient int value;
-    private transient String machine;
 
     /** {@code burstMs}: what fell due in a period of so many ms is emitted together at its end; 0: each tuple when it is due. */
     public CounterSpout(double ratePerSecond, boolean unthrottled, String onRestart, double burstMs) {
@@ -19,13 +18,12 @@ public final class CounterSpout extends PacedSpout {
     }
 
     @Override
-    protected void begin(TopologyContext context, String machine) {
+    protected void begin(TopologyContext context) {
         this.value = context.getThisTaskId();
-        this.machine = machine;
     }
 
     @Override
-    protected Values next(double dueMs) {
+    protected Values next(double dueMs, String machine) {
         return new Values(value++, machine, dueMs);
     }
 

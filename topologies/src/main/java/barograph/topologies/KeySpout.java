@@ -24,7 +24,6 @@ public final class KeySpout extends PacedSpout {
     private final int shift;
     private transient byte[] key;
     private transient byte[] payload;
-    private transient String machine;
 
     /** {@code sizeBytes}: of key and payload. {@code shift}: task i feeds task i + shift of the component that follows. */
     public KeySpout(double ratePerSecond, long seed, boolean unthrottled, String onRestart, int sizeBytes, int shift) {
@@ -48,9 +47,8 @@ public final class KeySpout extends PacedSpout {
     }
 
     @Override
-    protected void begin(TopologyContext context, String machine) {
-        this.machine = machine;
-        int tasks = context.getComponentTasks(context.getThisComponentId()).size();
+    protected void begin(TopologyContext context) {
+        int tasks = tasks(context);
         SplittableRandom random = LogLines.random(seed, context.getThisTaskIndex());
         key = key(random, Math.floorMod(context.getThisTaskIndex() + shift, tasks), tasks);
         payload = new byte[sizeBytes - KEY_BYTES];
@@ -67,7 +65,7 @@ public final class KeySpout extends PacedSpout {
     }
 
     @Override
-    protected Values next(double dueMs) {
+    protected Values next(double dueMs, String machine) {
         return payload.length == 0 ? new Values(key, machine, dueMs) : new Values(key, payload, machine, dueMs);
     }
 

@@ -25,12 +25,9 @@ final class LogLines {
 
     private final SplittableRandom random;
     private final SplittableRandom ids;
-    private final String machine;
     private int count;
 
-    /** {@code machine}: where the source's task runs. */
-    LogLines(long seed, int task, String machine) {
-        this.machine = machine;
+    LogLines(long seed, int task) {
         this.random = random(seed, task);
         this.ids = random(~seed, task); // of its own, so that the lengths of a seed are the same whatever else a line has
     }
@@ -40,7 +37,8 @@ final class LogLines {
         return new SplittableRandom(seed * 1_000_003L + task);
     }
 
-    Line next(double dueMs) {
+    /** {@code machine}: where the source's task runs. */
+    Line next(double dueMs, String machine) {
         return new Line(text(), ids.nextInt(IDS), count++, machine, dueMs);
     }
 

@@ -33,6 +33,7 @@ public abstract class PacedSpout extends BaseRichSpout {
     private transient SpoutOutputCollector collector;
     private transient TopologyContext context;
     private transient TaskCounters counters;
+    private transient String machine;
     private transient EmissionSchedule schedule;
     private transient boolean acked;
     private transient long emitted;
@@ -58,11 +59,16 @@ public abstract class PacedSpout extends BaseRichSpout {
         this.burstNanos = Math.round(burstMs * NANOS_PER_MS);
     }
 
-    /** Makes what one task keeps to itself, before its first tuple; {@code machine}: where it runs. */
-    protected abstract void begin(TopologyContext context, String machine);
+    /** Makes what one task keeps to itself, before its first tuple. */
+    protected abstract void begin(TopologyContext context);
 
-    /** The next tuple, due at that time (epoch). */
-    protected abstract Values next(double dueMs);
+    /** The next tuple, due at that time (epoch); {@code machine}: where the task runs. */
+    protected abstract Values next(double dueMs, String machine);
+
+    /** How many tasks the component has. */
+    protected static int tasks(TopologyContext context) {
+        return context.getComponentTasks(context.getThisComponentId()).size();
+    }
 
     @Override
     public final void open(Map<String, Object> conf, TopologyContext context, SpoutOutputCollector collector) {
@@ -70,7 +76,8 @@ public abstract class PacedSpout extends BaseRichSpout {
         this.context = context;
         this.counters = TaskCounters.of(context);
         this.acked = StormCommon.hasAckers(conf);
-        begin(context, Settings.machine(conf));
+        this.machine = Settings.machine(conf);
+        begin(context);
         if (unthrottled && counters != null) {
             counters.sourceIsUnthrottled();
         }
@@ -103,9 +110,8 @@ public abstract class PacedSpout extends BaseRichSpout {
         if (patience.isToWait(records, now)) {
             return;
         }
-        int tasks = context.getComponentTasks(context.getThisComponentId()).size();
         Resumption.Source source = new Resumption.Source(
-            context.getThisTaskId(), context.getThisComponentId(), ratePerSecond, context.getThisTaskIndex(), tasks);
+            context.getThisTaskId(), context.getThisComponentId(), ratePerSecond, context.getThisTaskIndex(), tasks(context));
         Resumption resumption = Resumption.of(source, records == null ? EmissionRecords.UNKNOWN : records, onRestart, now);
         schedule = resumption.schedule();
         LOG.info("task {}: {} tuples behind, missed: {}, gaps: {}", source.task(), schedule.behind(), resumption.missed(), resumption.gaps());
@@ -116,7 +122,7 @@ public abstract class PacedSpout extends BaseRichSpout {
 
     /** One tuple a call: Storm looks between calls whether the way out is congested, and how many trees are pending. */
     private void emit(long dueNanos, long now) {
-        Values values = next(EpochClock.toMs(dueNanos));
+        Values values = next(EpochClock.toMs(dueNanos), machine);
         if (counters != null) {
             counters.emittedAfter(now - dueNanos);
         }

@@ -18,13 +18,13 @@ public final class SourceSpout extends PacedSpout {
     }
 
     @Override
-    protected void begin(TopologyContext context, String machine) {
-        lines = new LogLines(seed, context.getThisTaskId(), machine);
+    protected void begin(TopologyContext context) {
+        lines = new LogLines(seed, context.getThisTaskId());
     }
 
     @Override
-    protected Values next(double dueMs) {
-        return lines.next(dueMs).values();
+    protected Values next(double dueMs, String machine) {
+        return lines.next(dueMs, machine).values();
     }
 
     @Override

@@ -19,8 +19,8 @@ class ComponentsTest {
     private static final double DUE_MS = 1_763_712_345_003.5;
 
     private static List<Line> lines(int n) {
-        LogLines source = new LogLines(5, 1, "m1");
-        return Stream.generate(() -> source.next(DUE_MS)).limit(n).toList();
+        LogLines source = new LogLines(5, 1);
+        return Stream.generate(() -> source.next(DUE_MS, "m1")).limit(n).toList();
     }
 
     private static double meanLength(List<Line> lines) {

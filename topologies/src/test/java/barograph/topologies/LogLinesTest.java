@@ -9,8 +9,8 @@ import org.junit.jupiter.api.Test;
 
 class LogLinesTest {
     private static List<Line> lines(long seed, int n) {
-        LogLines lines = new LogLines(seed, 3, "m1");
-        return Stream.generate(() -> lines.next(0)).limit(n).toList();
+        LogLines lines = new LogLines(seed, 3);
+        return Stream.generate(() -> lines.next(0, "m1")).limit(n).toList();
     }
 
     @Test
@@ -38,7 +38,7 @@ class LogLinesTest {
 
     @Test
     void tasksOfOneSeedDrawDifferentLines() {
-        assertNotEquals(lines(3, 100).get(99), new LogLines(3, 4, "m1").next(0));
+        assertNotEquals(lines(3, 100).get(99), new LogLines(3, 4).next(0, "m1"));
         assertEquals(List.of(0, 1, 2), lines(3, 3).stream().map(Line::count).toList());
     }
 }

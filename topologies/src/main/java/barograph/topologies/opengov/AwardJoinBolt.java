@@ -22,10 +22,7 @@ public final class AwardJoinBolt extends TupleBolt {
     private transient Map<String, Matches> matches;
 
     public AwardJoinBolt(int windowDays) {
-        if (windowDays < 1) {
-            throw new IllegalArgumentException("window_days is " + windowDays + "; it must be 1 or more");
-        }
-        this.windowDays = windowDays;
+        this.windowDays = DayClock.window(windowDays);
     }
 
     /** What the window knows of a company; a day before all days stands for none. */

@@ -20,7 +20,6 @@ public final class ContractSpout extends PacedSpout {
     private final DayClock days;
     private final String file;
     private transient Supplier<Contract> contracts;
-    private transient String machine;
 
     /** {@code dayS}: length of a day, in seconds. {@code file}: records; empty: drawn. */
     public ContractSpout(
@@ -36,17 +35,16 @@ public final class ContractSpout extends PacedSpout {
     }
 
     @Override
-    protected void begin(TopologyContext context, String machine) {
-        this.machine = machine;
+    protected void begin(TopologyContext context) {
         int index = context.getThisTaskIndex();
-        int tasks = context.getComponentTasks(context.getThisComponentId()).size();
+        int tasks = tasks(context);
         contracts = file.isEmpty()
             ? new PublicRecords(seed, companies).contracts(index, tasks, contractorsPerCompany, skew)
             : RecordsFile.of(file).contracts(index, tasks);
     }
 
     @Override
-    protected Values next(double dueMs) {
+    protected Values next(double dueMs, String machine) {
         Contract contract = contracts.get();
         return new Values(contract.contractor(), days.at(dueMs), contract.amount(), machine, dueMs);
     }

@@ -16,6 +16,14 @@ final class DayClock implements Serializable {
         this.dayMs = dayS * MS_PER_SECOND;
     }
 
+    /** The parameter window_days, the length of a window; refused below 1. */
+    static int window(int days) {
+        if (days < 1) {
+            throw new IllegalArgumentException("window_days is " + days + "; it must be 1 or more");
+        }
+        return days;
+    }
+
     long at(double dueMs) {
         return (long) Math.floor(dueMs / dayMs);
     }

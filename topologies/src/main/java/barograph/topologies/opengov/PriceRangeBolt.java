@@ -19,10 +19,7 @@ public final class PriceRangeBolt extends TupleBolt {
     private transient Map<String, Window> windows;
 
     public PriceRangeBolt(int windowDays) {
-        if (windowDays < 1) {
-            throw new IllegalArgumentException("window_days is " + windowDays + "; it must be 1 or more");
-        }
-        this.windowDays = windowDays;
+        this.windowDays = DayClock.window(windowDays);
     }
 
     /** Lowest and highest price of each of the last days; a day without quotes has none. */

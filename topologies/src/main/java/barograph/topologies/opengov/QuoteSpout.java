@@ -20,7 +20,6 @@ public final class QuoteSpout extends PacedSpout {
     private final DayClock days;
     private final String file;
     private transient LongFunction<Quote> quotes;
-    private transient String machine;
 
     /** {@code surgeDays}: between two jumps of a company's price. {@code dayS}: length of a day. {@code file}: records; empty: drawn. */
     public QuoteSpout(
@@ -36,17 +35,16 @@ public final class QuoteSpout extends PacedSpout {
     }
 
     @Override
-    protected void begin(TopologyContext context, String machine) {
-        this.machine = machine;
+    protected void begin(TopologyContext context) {
         int index = context.getThisTaskIndex();
-        int tasks = context.getComponentTasks(context.getThisComponentId()).size();
+        int tasks = tasks(context);
         quotes = file.isEmpty()
             ? new PublicRecords(seed, companies).quotes(index, tasks, skew, surgeDays)
             : RecordsFile.of(file).quotes(index, tasks);
     }
 
     @Override
-    protected Values next(double dueMs) {
+    protected Values next(double dueMs, String machine) {
         long day = days.at(dueMs);
         Quote quote = quotes.apply(day);
         return new Values(quote.symbol(), quote.company(), day, quote.price(), machine, dueMs);

@@ -10,21 +10,21 @@ from dataclasses import replace
 
 from analysis.claims import feasibility, rules
 from analysis.claims.exact import judge_exact
-from analysis.claims.ledger_rows import NO_VERDICT, NOT_RUN, Conditions, LedgerRow, Value
+from analysis.claims.ledger_rows import NO_VERDICT, NOT_RUN, Conditions, LedgerRow, Value, ratio_of
 from analysis.claims.statements import RATIOS, Claim, Kind
 
 
-def model_rows(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:
+def simulated_rows(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:
     """A row a claim, in their order. `low` and `high` are the smallest and the largest number of a seed; a computation
     keeps its verdict, for it rests on no run."""
-    found = {claim.name: model_row(claim, measured) for claim in claims if claim.kind not in rules.DERIVED_KINDS}
+    found = {claim.name: simulated_row(claim, measured) for claim in claims if claim.kind not in rules.DERIVED_KINDS}
     for claim in claims:
         if claim.kind in rules.DERIVED_KINDS:
             found[claim.name] = _derived_row(claim, [found[name] for name in claim.of], measured)
     return [found[claim.name] for claim in claims]
 
 
-def model_row(claim: Claim, measured: Conditions) -> LedgerRow:
+def simulated_row(claim: Claim, measured: Conditions) -> LedgerRow:
     """Of a claim that does not follow from others."""
     if claim.kind is Kind.EXACT:
         return judge_exact(claim)
@@ -53,9 +53,8 @@ def numbers_of_seeds(claim: Claim, measured: Conditions) -> list[float]:
     if claim.kind not in RATIOS:
         return [] if any(value.censored for value in own) else [value.value for value in own]
     pairs = rules.pairs_of_blocks(own, measured.of(claim, claim.baseline))
-    if any(one.censored or other.censored or other.value <= 0.0 for one, other in pairs):
-        return []
-    return [100.0 * (one.value / other.value - 1.0) for one, other in pairs]
+    ratios = [ratio for one, other in pairs if (ratio := ratio_of(one, other)) is not None]
+    return ratios if len(ratios) == len(pairs) else []
 
 
 def _without_number(claim: Claim, row: LedgerRow, measured: Conditions) -> str:

@@ -5,21 +5,27 @@ whether vertices have sizes, whether they have weights (`ncon` of them), and whe
 vertex: its size, its weights, and its neighbours, counted from 1, each with the edge's weight. Every edge stands in the
 lines of both its vertices, maybe with different weights. A partition is a line a vertex, the number of its part.
 
-Errors: ExperimentError (configuration), naming file and line, what is there, what is allowed.
+Reading raises GraphFileError, naming file and line, what is there, what is allowed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from barograph.errors import ExperimentError
+from analysis.errors import GraphFileError
+from analysis.record.files import write_text_atomic
 from scheduler_plugins.policies.communication import Flags, Integers, Pairs
 
+if TYPE_CHECKING:
+    from analysis.metrics.communication_graph import CommunicationArrays
+
 CUT_SHORT = "is the file cut short?"
+LINES_AT_ONCE = 50_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +69,7 @@ class _Numbers:
         if is_wrong.any():
             first = int(np.argmax(is_wrong))
             line = self.lines[int(vertices[first])]
-            raise ExperimentError(f"{self.path}, line {line}: {what} {int(seen[first])}; {allowed}")
+            raise GraphFileError(f"{self.path}, line {line}: {what} {int(seen[first])}; {allowed}")
 
 
 def read_graph(path: Path) -> GraphFile:
@@ -71,16 +77,16 @@ def read_graph(path: Path) -> GraphFile:
     while numbered and not numbered[0][1].strip():
         numbered.pop(0)
     if not numbered:
-        raise ExperimentError(f"{path} has no header; a graph begins with: vertices edges [fmt [ncon]]")
+        raise GraphFileError(f"{path} has no header; a graph begins with: vertices edges [fmt [ncon]]")
     header = _header(path, *numbered[0])
     mine, rest = numbered[1 : 1 + header.vertices], numbered[1 + header.vertices :]
     if len(mine) < header.vertices:
         found = f"the header says {header.vertices} vertices, and lines of {len(mine)} follow"
-        raise ExperimentError(f"{path}: {found}; {CUT_SHORT}")
+        raise GraphFileError(f"{path}: {found}; {CUT_SHORT}")
     for number, text in rest:
         if text.strip():
             found = f"line {number}: more than the {header.vertices} vertices of the header"
-            raise ExperimentError(f"{path}, {found}; is the header of another graph?")
+            raise GraphFileError(f"{path}, {found}; is the header of another graph?")
     return _graph(header, _numbers(path, mine))
 
 
@@ -90,11 +96,9 @@ def read_partition(path: Path, vertices: int, parts: int) -> Integers:
     values = _numbers(path, found)
     if (values.lengths != 1).any():
         line = values.lines[int(np.argmax(values.lengths != 1))]
-        raise ExperimentError(f"{path}, line {line}: several numbers; a partition has one a line, the vertex's part")
+        raise GraphFileError(f"{path}, line {line}: several numbers; a partition has one a line, the vertex's part")
     if len(found) != vertices:
-        raise ExperimentError(
-            f"{path} has {len(found)} parts and the graph {vertices} vertices; give its own partition"
-        )
+        raise GraphFileError(f"{path} has {len(found)} parts and the graph {vertices} vertices; give its own partition")
     wrong = (values.values < 0) | (values.values >= parts)
     allowed = f"allowed are 0 to {parts - 1}, as --parts is {parts}"
     values.refuse(wrong, np.arange(vertices), "part", values.values, allowed)
@@ -105,25 +109,25 @@ def _lines(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="ascii").splitlines()
     except OSError as error:
-        raise ExperimentError(f"{path}: {error.strerror}; give a file of METIS") from error
+        raise GraphFileError(f"{path}: {error.strerror}; give a file of METIS") from error
     except UnicodeDecodeError as error:
-        raise ExperimentError(f"{path} is no text at byte {error.start}; METIS' files are numbers in lines") from error
+        raise GraphFileError(f"{path} is no text at byte {error.start}; METIS' files are numbers in lines") from error
 
 
 def _header(path: Path, number: int, text: str) -> _Header:
     where, words = f"{path}, line {number}: the header", text.split()
     if not (2 <= len(words) <= 4 and all(word.isdigit() for word in words)):
-        raise ExperimentError(f"{where} is {text.strip()!r}; allowed is: vertices edges [fmt [ncon]], whole numbers")
+        raise GraphFileError(f"{where} is {text.strip()!r}; allowed is: vertices edges [fmt [ncon]], whole numbers")
     vertices, edges = int(words[0]), int(words[1])
     fmt = words[2].zfill(3) if len(words) > 2 else "000"
     if len(fmt) != 3 or set(fmt) - {"0", "1"}:
-        raise ExperimentError(f"{where} has the fmt {words[2]}; allowed are three digits 0 or 1, such as 011")
+        raise GraphFileError(f"{where} has the fmt {words[2]}; allowed are three digits 0 or 1, such as 011")
     weights = int(words[3]) if len(words) > 3 else 1
     if weights < 1 or (fmt[1] == "0" and weights > 1):
         allowed = "1 or more" if fmt[1] == "1" else f"none, as its fmt {fmt} has no vertex weights"
-        raise ExperimentError(f"{where} has the ncon {weights}; allowed is {allowed}")
+        raise GraphFileError(f"{where} has the ncon {weights}; allowed is {allowed}")
     if vertices < 1:
-        raise ExperimentError(f"{where} says {vertices} vertices; allowed is 1 or more")
+        raise GraphFileError(f"{where} says {vertices} vertices; allowed is 1 or more")
     return _Header(vertices, edges, fmt[0] == "1", weights if fmt[1] == "1" else 0, fmt[2] == "1")
 
 
@@ -136,13 +140,13 @@ def _numbers(path: Path, numbered: Sequence[tuple[int, str]]) -> _Numbers:
             values += map(int, words)
         except ValueError as error:
             wrong = next(word for word in words if not word.lstrip("+-").isdigit())
-            raise ExperimentError(f"{path}, line {number}: {wrong!r} is no whole number") from error
+            raise GraphFileError(f"{path}, line {number}: {wrong!r} is no whole number") from error
         lengths.append(len(words))
     lines = [number for number, _ in numbered]
     try:
         return _Numbers(path, lines, np.array(values, dtype=np.int64), np.array(lengths, dtype=np.int64))
     except OverflowError as error:
-        raise ExperimentError(f"{path} has a number above {2**63 - 1}; METIS' are smaller") from error
+        raise GraphFileError(f"{path} has a number above {2**63 - 1}; METIS' are smaller") from error
 
 
 def _graph(header: _Header, numbers: _Numbers) -> GraphFile:
@@ -182,4 +186,23 @@ def _check_edges(header: _Header, numbers: _Numbers, sources: Integers, targets:
     numbers.refuse(is_alone, sources, "neighbour", targets + 1, there)
     if len(keys) != 2 * header.edges:
         found = f"the header says {header.edges} edges, so {2 * header.edges} neighbours; the lines have {len(keys)}"
-        raise ExperimentError(f"{numbers.path}: {found}; {CUT_SHORT}")
+        raise GraphFileError(f"{numbers.path}: {found}; {CUT_SHORT}")
+
+
+def write_graph(graph: CommunicationArrays, path: Path, what: str) -> None:
+    """With weights of vertices and edges; `what` it is of, for a comment in the first line."""
+    write_text_atomic(path, "".join(_text(graph, what)))
+
+
+def _text(graph: CommunicationArrays, what: str) -> Iterator[str]:
+    yield f"% {what}: vertices are its {len(graph.tasks)} tasks, ascending from task {graph.tasks[0]} on\n"
+    yield f"{len(graph.tasks)} {graph.edge_count} 011\n"
+    entries = np.stack((graph.neighbours + 1, graph.edge_weights), axis=1)
+    for first in range(0, len(graph.tasks), LINES_AT_ONCE):
+        yield "".join(_vertex_lines(graph, entries, first, min(first + LINES_AT_ONCE, len(graph.tasks))))
+
+
+def _vertex_lines(graph: CommunicationArrays, entries: Integers, first: int, until: int) -> Iterator[str]:
+    for vertex in range(first, until):
+        mine = entries[graph.starts[vertex] : graph.starts[vertex + 1]].ravel().tolist()
+        yield " ".join(map(str, (graph.vertex_weights[vertex], *mine))) + "\n"

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.claims.ledger import judge_all, ledger_rows
 from analysis.claims.ledger_rows import Conditions, LedgerRow, Value
-from analysis.claims.model_rows import model_row, model_rows
+from analysis.claims.simulated_rows import simulated_row, simulated_rows
 from analysis.claims.statements import Claim, Kind, Resolution, load_claims
 from analysis.report.ledger_table import ledger_row
 from barograph.plan.experiment import load
@@ -39,7 +39,7 @@ def text_of(row: LedgerRow) -> str:
 
 def test_the_sentence_has_the_number_its_range_and_what_was_stated() -> None:
     six = conditions({"stela": [149.0, 151.0, 150.0, 150.0, 149.5, 150.5], "even_rebalance": [100.0] * 6})
-    row = model_row(S04, six)
+    row = simulated_row(S04, six)
     assert text_of(row) == "the model gives +50.0 % (+49 to +51 over 6 seeds); stated +45 %"
     assert (row.low, row.high) == (pytest.approx(49.0), pytest.approx(51.0))
 
@@ -47,7 +47,7 @@ def test_the_sentence_has_the_number_its_range_and_what_was_stated() -> None:
 def test_no_verdict_no_interval_and_no_p_however_clear_the_numbers_are() -> None:
     """Real runs with these numbers differ beyond doubt."""
     clear = conditions({"stela": [170.0, 170.1, 169.9, 170.0, 170.1, 170.0], "even_rebalance": [100.0, 100.1] * 3})
-    (measured,), (modelled,) = judge_all([S04], clear), model_rows([S04], clear)
+    (measured,), (modelled,) = judge_all([S04], clear), simulated_rows([S04], clear)
     assert (measured.verdict, measured.p_holm is not None) == ("differs", True)
     assert measured.measured == modelled.measured, "one estimator for both"
     row = ledger_row(modelled, simulated=True)
@@ -68,17 +68,17 @@ def test_a_ledger_of_measured_runs_has_nothing_of_it() -> None:
 
 def test_seeds_that_all_give_the_same_and_a_single_seed() -> None:
     same = conditions({"stela": [150.0] * 3, "even_rebalance": [100.0] * 3})
-    assert text_of(model_row(S04, same)) == "the model gives +50 % (the same with 3 seeds); stated +45 %"
+    assert text_of(simulated_row(S04, same)) == "the model gives +50 % (the same with 3 seeds); stated +45 %"
     one = conditions({"stela": [150.0], "even_rebalance": [100.0]})
-    assert text_of(model_row(S04, one)) == "the model gives +50 % (1 seed); stated +45 %"
+    assert text_of(simulated_row(S04, one)) == "the model gives +50 % (1 seed); stated +45 %"
 
 
 def test_a_check_of_every_run_says_what_each_gives() -> None:
     check = replace(S04, kind=Kind.EVERY_RUN, metric="workers", stated=0.0, unit="workers", within=None, baseline=None)
-    assert text_of(model_row(check, conditions({"stela": [0.0, 0.0]}, "workers"))) == (
+    assert text_of(simulated_row(check, conditions({"stela": [0.0, 0.0]}, "workers"))) == (
         "the model gives 0 workers (the same with 2 seeds); stated 0 workers"
     )
-    assert text_of(model_row(check, conditions({"stela": [0.0, 3.0]}, "workers"))) == (
+    assert text_of(simulated_row(check, conditions({"stela": [0.0, 3.0]}, "workers"))) == (
         "the model gives 3 workers (0 to 3 over 2 seeds); stated 0 workers"
     )
 
@@ -88,16 +88,16 @@ def test_a_time_that_some_seed_never_reached_has_no_range() -> None:
     times = replace(S04, metric="convergence_sp_s", stated=-92.0)
     some = conditions({"stela": [170.0, 80.0, 90.0], "even_rebalance": [160.0, 150.0, 140.0]}, "convergence_sp_s",
                       {"stela": 1})  # fmt: skip
-    row = model_row(times, some)
+    row = simulated_row(times, some)
     assert row.low is None and row.measured is not None
     assert "stela: median 90 s, 1 of 3 not within 170 s; even_rebalance: median 150 s" in row.reason
     none = conditions({"stela": [170.0] * 3, "even_rebalance": [170.0] * 3}, "convergence_sp_s",
                       {"stela": 3, "even_rebalance": 3})  # fmt: skip
-    assert text_of(model_row(times, none)) == "the model gives no number; stated −92 %"
+    assert text_of(simulated_row(times, none)) == "the model gives no number; stated −92 %"
 
 
 def test_what_was_not_simulated_says_so() -> None:
-    row = model_row(S04, conditions({"stela": [150.0]}))
+    row = simulated_row(S04, conditions({"stela": [150.0]}))
     assert row.verdict == "not run" and "no complete run of even_rebalance" in row.reason
     assert text_of(row) == "not run; stated +45 %"
 
@@ -107,7 +107,7 @@ def test_the_reason_says_what_can_come_out_and_what_stelas_rule_gives() -> None:
     claims = {claim.name: claim for claim in load_claims()}
     spec = load("stela/linear").as_data()
     measured = replace(conditions({"stela": [150.0], "even_rebalance": [100.0]}), specs={"stela/linear": [spec]})
-    reason = model_row(claims["S04"], measured).reason
+    reason = simulated_row(claims["S04"], measured).reason
     assert reason.startswith("stela over even_rebalance can be 0.0 to +66.7 % here: ")
     assert reason.endswith("by the closed form Stela's rule gives +50.0 %")
 
@@ -117,7 +117,7 @@ def test_what_follows_from_others_has_the_range_of_their_numbers() -> None:
     span = replace(S04, part="span", kind=Kind.SPAN, of=("S04", "S04/other"), baseline=None, stated=21.0,
                    stated_high=120.0)  # fmt: skip
     measured = conditions({"stela": [150.0], "least_link_load": [125.0], "even_rebalance": [100.0]})
-    *_, row = model_rows([S04, other, span], measured)
+    *_, row = simulated_rows([S04, other, span], measured)
     assert text_of(row) == "the model gives +50 % (+25 to +50 over its claims); stated +21 to +120 %"
     assert row.verdict == "no verdict" and "S04 +50.0, S04/other +25.0" in row.reason
 
@@ -125,6 +125,6 @@ def test_what_follows_from_others_has_the_range_of_their_numbers() -> None:
 def test_a_computation_keeps_its_verdict() -> None:
     """It rests on no run."""
     claims = [claim for claim in load_claims() if claim.kind is Kind.EXACT]
-    rows = model_rows(claims, Conditions({}))
+    rows = simulated_rows(claims, Conditions({}))
     assert {row.verdict for row in rows} == {"reproduced"} and "simulated" not in ledger_row(rows[0], simulated=True)
     assert text_of(rows[0]).startswith("computed: ")
