@@ -20,10 +20,11 @@ declared = PATH=$(CURDIR)/$(BIN):$(CURDIR)/.barograph/path
 help:  ## what there is
 	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-# What was built with sudo is root's, and neither Maven nor `make clean` of the user could replace it.
+# What was built with sudo is root's, and neither Maven nor `make clean` of the user could replace it; nor could a simulated run
+# write beside the results of a demo.
 BUILT := .venv .barograph topologies/target scheduler_plugins/nimbus_bridge/target
 LOCKS := topologies/.build.lock scheduler_plugins/nimbus_bridge/.build.lock
-give_back = [ "$$(id -u)" -eq 0 ] || for built in $(BUILT) $(LOCKS); do \
+give_back = [ "$$(id -u)" -eq 0 ] || for built in $(BUILT) $(LOCKS) results; do \
 	[ ! -e $$built ] || [ -z "$$(find $$built -not -uid $$(id -u) -print -quit)" ] || sudo chown -R $$(id -u):$$(id -g) $$built; done
 
 bootstrap:
@@ -38,6 +39,7 @@ demo: setup  ## star from 4 to 5 machines, Storm's default and Stela, one short 
 	@$(SUDO) $(BIN)/barograph run stela/star --demo --new
 
 simulated:  ## the same experiment in a model of Storm: no machines, no root; ends with a report
+	@$(give_back)
 	@.ci/bootstrap --python-only
 	@$(BIN)/barograph run stela/star --testbed simulated --new
 

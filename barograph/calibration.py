@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING
 from analysis.calibration.fit import as_costs
 from analysis.calibration.judgement import Judgement, judge
 from analysis.calibration.linear import Estimate
-from analysis.calibration.validation import SeriesName, Validation, Validity, validation_of, validity_of, write
+from analysis.calibration.validation import (
+    SeriesName,
+    Validation,
+    Validity,
+    validation_of,
+    validity_of,
+    write,
+    write_costs,
+)
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from barograph.errors import ExperimentError, Say
@@ -157,16 +165,18 @@ def calibrate(
     spark: SparkSession, estimates: Sequence[Estimate], fitted: Sequence[Path], judged: Sequence[Path], folder: Path,
     today: date, say: Say, seeds: int = 1,
 ) -> Calibration:  # fmt: skip
-    """Judge these costs and write everything into `folder`."""
+    """Judge these costs and write everything into `folder`; the costs at once, for judging them may take hours."""
     from analysis.report import calibration_page
 
     costs = as_costs(estimates)
-    judgements = []
+    validity = sum((validity_of(read_series(each).experiment.as_data()) for each in judged), Validity())
+    names, judgements = [name_of(each) for each in fitted], list[Judgement]()
+    write_costs(folder, validation_of(today.isoformat(), estimates, names, judgements, validity))
     for real in judged:
+        say(f"{folder}: has the costs; judging them on {real.name}")
         into = folder / SIMULATED / read_series(real).experiment.name / real.name
         judgements.append(judge_on(spark, real, costs, into, say, seeds))
-    validity = sum((validity_of(read_series(each).experiment.as_data()) for each in judged), Validity())
-    validation = validation_of(today.isoformat(), estimates, [name_of(each) for each in fitted], judgements, validity)
+    validation = validation_of(today.isoformat(), estimates, names, judgements, validity)
     write(folder, validation)
     calibration_page.write(folder / calibration_page.PAGE, validation, judgements)
     return Calibration(validation, tuple(judgements), folder)

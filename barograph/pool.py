@@ -35,11 +35,20 @@ def cores() -> int:
 
 @dataclass(frozen=True)
 class Death:
-    """In place of an answer: the process that had the job ended. `exit_code`: -N where signal N ended it."""
+    """In place of an answer: the process that had the job ended. `exit_code`: -N where signal N ended it. `limit_s`:
+    where it was killed because it took longer."""
 
     exit_code: int | None
+    limit_s: float | None = None
+
+    @property
+    def blame(self) -> str:
+        """Policies are all that is a stranger's in there, and may hang."""
+        return "infrastructure" if self.limit_s is None else "system_under_test"
 
     def words(self) -> str:
+        if self.limit_s is not None:
+            return f"its process was still busy after {self.limit_s:g} s, which is its limit, and was killed"
         memory = "the kernel kills the largest one where memory is short (`dmesg` says so)"
         return f"its process ended with {self.exit_code}; {memory}"
 
@@ -130,10 +139,11 @@ def _work(connection: Connection, parent_pid: int, do: Callable[[Job], Answer]) 
             connection.send(do(connection.recv()))
 
 
-def in_own_process(work: Callable[[], Answer]) -> Answer | Death:
+def in_own_process(work: Callable[[], Answer], limit_s: float) -> Answer | Death:
     """What `work` returns, done in a copy of this process that ends with everything that it has begun, threads too.
 
-    For processes of a pool, which have no other threads: a copy has the one that makes it alone, and what another had
+    After `limit_s` it is killed: no limit inside it is heard while a library keeps the interpreter to itself. For
+    processes of a pool, which have no other threads: a copy has the one that makes it alone, and what another had
     locked would stay locked in it.
     """
     ours, theirs = multiprocessing.Pipe(duplex=False)
@@ -141,15 +151,19 @@ def in_own_process(work: Callable[[], Answer]) -> Answer | Death:
     if pid == 0:
         _work_and_end(work, theirs, parent_pid)
     theirs.close()
+    answer, has_answered, is_over_limit = None, False, False
     try:
-        answer: Answer | None = ours.recv()
-        has_answered = True
+        is_over_limit = not ours.poll(limit_s)
+        if not is_over_limit:
+            answer, has_answered = ours.recv(), True
     except EOFError:
-        answer, has_answered = None, False
+        pass
     finally:
+        if is_over_limit:
+            os.kill(pid, signal.SIGKILL)
         ours.close()
         exit_code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return cast("Answer", answer) if has_answered else Death(exit_code)
+    return cast("Answer", answer) if has_answered else Death(exit_code, limit_s if is_over_limit else None)
 
 
 def _work_and_end(work: Callable[[], object], connection: Connection, parent_pid: int) -> NoReturn:

@@ -152,7 +152,7 @@ def do_run(series_dir: Path, run_id: str | None = None, *, again: bool = False) 
     compared). `again`: the run of that id where it had its record before its machines were taken; that record is kept
     among the attempts.
     """
-    with step(series_dir) as series, _kept_machines(series), send_afterwards(series_dir, _message_writer(series_dir)):
+    with step(series_dir) as series, _kept_machines(series), send_afterwards(series_dir, message_writer(series_dir)):
         _check_stopping(series)  # an analysis that was cut short is made up for before the next block
         run = (_repeated_run(series, run_id) if again else None) or _next_run(series, run_id)
         if run is None:
@@ -228,7 +228,7 @@ def _require_whole(context: SeriesContext) -> None:
         raise MachineLost("a machine is lost and this testbed cannot replace it; run it again to resume on others")
 
 
-def _message_writer(series_dir: Path) -> Say:
+def message_writer(series_dir: Path) -> Say:
     """Notes on the terminal that follows."""
     return lambda text: ProgressFile(series_dir).tell("message", text=text)
 
@@ -250,7 +250,7 @@ def _analyse(series_dir: Path) -> Path:
         holdings.write_money(series)
         ProgressFile(series_dir).tell("phase", phase="analyse", expected_s=40)
         begin_s = time.time()
-        path = analyse_results(series.folder, _message_writer(series_dir))
+        path = analyse_results(series.folder, message_writer(series_dir))
         _note_time(series, begin_s, time.time())
         return path
 
@@ -268,6 +268,6 @@ def _note_time(series: Series, begin_s: float, end_s: float) -> None:
 
 def announce(series_dir: Path, report: Path) -> None:
     """Say where the report is, and let it be read elsewhere."""
-    sent = finish(series_dir, _message_writer(series_dir))
+    sent = finish(series_dir, message_writer(series_dir))
     ProgressFile(series_dir).tell("report", path=str(report), sent=sent)
     log.info("report: %s", report)

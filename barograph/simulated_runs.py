@@ -9,24 +9,28 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from barograph.errors import Interrupted, message_of
-from barograph.machines.series_lease import saved_lease
+from barograph.machines.series_lease import keep_alive, prolong, saved_lease
 from barograph.plan.durations import step_limit
 from barograph.pool import Death, Pool, cores, in_own_process
 from barograph.run.context import simulated_context
 from barograph.series.interruption import is_stopped, limited, step
 from barograph.series.progress import ProgressFile
+from barograph.series.results import send_now
 from barograph.series.series import Series, read_series
-from barograph.series_steps import attempt_next_run, is_too_late, runs_of_execution
+from barograph.series_steps import attempt_next_run, is_too_late, message_writer, runs_of_execution
 from barograph.settings import cluster_dir
 
 log = logging.getLogger(__name__)
 LOOK_S = 0.5
+AFTER_LIMIT_S = 60.0  # the limit inside the process speaks first, where it is heard
 FOLLOWED = ("run_started", "run_ended", "run_failed", "message")
 
 
@@ -53,26 +57,36 @@ def simulate_runs(series_dir: Path) -> bool:
     Returns whether each is complete; the series' progress says why one is not. Raises Interrupted.
     """
     jobs = [RunJob(series_dir, run_id) for run_id in runs_of_execution(series_dir)]
-    with step(series_dir) as series, Pool(do, min(cores(), len(jobs))) as pool:
-        answers = []
+    answers = []
+    with step(series_dir) as series, _kept_lease(series, len(jobs)), Pool(do, min(cores(), len(jobs))) as pool:
         for answer in pool.answers(jobs, LOOK_S):
             if is_stopped(series):
                 raise Interrupted(f"series {series.series_id} was asked to stop")
             if answer is not None:
                 job, is_done = answer
                 answers.append(_report_death(job, is_done) if isinstance(is_done, Death) else is_done)
+                send_now(series_dir, message_writer(series_dir))
     return all(answers)
+
+
+@contextmanager
+def _kept_lease(series: Series, runs: int) -> Iterator[None]:
+    """However many runs there are: whoever reaps what is left over must not take the folders of those that go on."""
+    with keep_alive(series, max(runs, 1) * step_limit("run", series.experiment).seconds):
+        prolong(series, series.experiment.lease_minutes)
+        yield
 
 
 def do(job: RunJob) -> bool:
     """In a process of the pool: whether nothing failed."""
-    is_done = in_own_process(partial(_attempt, job))
-    shutil.rmtree(_cluster(read_series(job.series_dir), job.run_id), ignore_errors=True)
+    series = read_series(job.series_dir)
+    is_done = in_own_process(partial(_attempt, job), step_limit("run", series.experiment).seconds + AFTER_LIMIT_S)
+    shutil.rmtree(_cluster(series, job.run_id), ignore_errors=True)
     return _report_death(job, is_done) if isinstance(is_done, Death) else is_done
 
 
 def _report_death(job: RunJob, death: Death) -> bool:
-    failure = {"run_id": job.run_id, "blame": "infrastructure", "message": death.words(), "again": False}
+    failure = {"run_id": job.run_id, "blame": death.blame, "message": death.words(), "again": False}
     ProgressFile(job.series_dir).tell("run_failed", **failure)
     return False
 

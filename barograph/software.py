@@ -155,7 +155,7 @@ def fetch_libraries(say: Say) -> Path | None:
         with atomic_folder(folder) as unfinished:
             for python in PYTHONS:
                 _fetch(python, unfinished)
-    except FetchFailed as error:
+    except (FetchFailed, OSError) as error:  # OSError: a disk that is full
         say(f"note: {error}; the policy metis will refuse on machines until set-up has fetched pymetis")
         return None
     return folder
@@ -195,7 +195,7 @@ def _fetch(python: str, into: Path) -> None:
         argv = [
             str(UV), "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:",
             "--python-version", python, "--python-platform", f"{os.uname().machine}-manylinux_2_28",
-            "--target", str(target), "--requirements", str(requirements),
+            "--target", str(target), "--requirements", str(requirements), "--cache-dir", str(Path(scratch, "cache")),
         ]  # fmt: skip
         code, said = _run(argv, ROOT, FETCH_LIMIT_S)
         if code is None:

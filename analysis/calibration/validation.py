@@ -264,8 +264,12 @@ def validation_of(
 
 def write(folder: Path, validation: Validation) -> None:
     """Both files."""
-    write_text_atomic(folder / COSTS_FILE, costs_text(validation))
+    write_costs(folder, validation)
     write_json_atomic(folder / ERRORS_FILE, validation.as_document())
+
+
+def write_costs(folder: Path, validation: Validation) -> None:
+    write_text_atomic(folder / COSTS_FILE, costs_text(validation))
 
 
 def costs_text(validation: Validation) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import getpass
+import os
 import re
 from pathlib import Path
 
@@ -34,8 +36,7 @@ def execute(options: argparse.Namespace) -> int:
     part = PART.fullmatch(options.part) if options.part else None
     if options.part and part is None:
         raise ExperimentError(f"--part is {options.part!r}; allowed: an event and a side of it, such as e1.before")
-    if not options.into.absolute().parent.is_dir():
-        raise ExperimentError(f"--into is {options.into}; its folder is not there")
+    _require_new(options.into.absolute())
     folder = find_series(options.series)
     with signals_as_interrupt(), limited("analyse"), results_of(folder).whole(folder) as whole:
         tasks, edges = communication_graph(
@@ -44,3 +45,13 @@ def execute(options: argparse.Namespace) -> int:
         )  # fmt: skip
     say(f"{options.into}: {tasks} tasks, {edges} edges")
     return 0
+
+
+def _require_new(path: Path) -> None:
+    """Before Spark is started. Nothing is overwritten."""
+    if not path.parent.is_dir():
+        raise ExperimentError(f"--into is {path}; its folder is not there")
+    if path.exists():
+        raise ExperimentError(f"--into is {path}, which is there already; nothing is overwritten: give another file")
+    if not os.access(path.parent, os.W_OK):
+        raise ExperimentError(f"--into is {path}; its folder may not be written to by {getpass.getuser()}")

@@ -27,7 +27,7 @@ from barograph.series.results import results
 from barograph.series.status import minutes
 from barograph.sweep import report
 from barograph.sweep.folder import SweepFolder, note_failures, open_sweep, update_failures
-from barograph.sweep.point import CheckJob, PointOutcome, RunJob, death_failure, do
+from barograph.sweep.point import CheckJob, PointOutcome, RunJob, death_failure, do, remove_cluster
 
 SHOWN_COMPLAINTS = 10
 LINE_EVERY_S = 10.0  # where the output is no terminal
@@ -101,8 +101,12 @@ def _carry_out(folder: SweepFolder, pool: Pool[Any, PointOutcome], console: Cons
     if missing and (others := folder.other_commits()):
         say(f"note: complete runs are of {', '.join(others)}, the others will be of another commit; --new begins anew")
     try:
-        failed = _simulate(folder, missing, pool, console)
-        pool.end()  # Spark needs the memory
+        try:
+            failed = _simulate(folder, missing, pool, console)
+        finally:
+            pool.end()  # Spark needs the memory
+            for point in missing:
+                remove_cluster(folder.of(point))
         update_failures(folder)
         path = _report(folder, say)
     except KeyboardInterrupt:

@@ -126,7 +126,14 @@ class CodeService:
             self._process.stdin.flush()
         except BrokenPipeError as error:
             raise self._gone() from error
-        return json.loads(self._line(path))
+        line = self._line(path)
+        try:
+            said = json.loads(line)
+        except ValueError:
+            said = None
+        if not isinstance(said, dict) or not said.keys() & {"answer", "error"}:
+            raise RunBroken(f"the policy service of {self._label} answered {path} with no answer: {line[:80]!r}")
+        return said
 
     def _line(self, path: str) -> bytes:
         assert self._process.stdout is not None, "it has a pipe"
@@ -135,6 +142,7 @@ class CodeService:
         while b"\n" not in parts[-1]:
             ready, _, _ = select.select([file], [], [], max(0.0, end_s - time.monotonic()))
             if not ready:
+                self._process.kill()  # its late answer would be taken for the next call's
                 raise RunBroken(f"the policy service of {self._label} has not answered {path} within {ANSWER_S:g} s")
             parts.append(os.read(file, CHUNK))
             if not parts[-1]:

@@ -7,14 +7,17 @@ are constants here. docs/simulator.md says how far the numbers can be trusted.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from barograph.errors import ExperimentError
+from barograph.errors import ExperimentError, RunBroken
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.checks import machine_requests
 from barograph.plan.events.kind import RunningWorker
@@ -225,11 +228,7 @@ class SimulatedCluster(InProcessService):
     def _collect_master(self, folder: Path) -> None:
         for flux in self._folder.glob("topology*.yaml"):
             shutil.copy(flux, folder)
-        log, copy = self.simulation.state.log_path, folder / "decisions.jsonl"
-        if log.exists():
-            shutil.copyfile(log, copy)
-        else:
-            copy.touch()
+        copy_regular(self.simulation.state.log_path, folder / "decisions.jsonl")
         logs = folder / "logs" / "master"
         logs.mkdir(parents=True, exist_ok=True)
         lines = (json.dumps(event) + "\n" for event in self.simulation.bridge.events)
@@ -256,6 +255,27 @@ class SimulatedCluster(InProcessService):
         names = dict.fromkeys((*self._types, *sorted(self._booted)))
         machines = {name: machine_facts(self._type(name), name not in starting) for name in names}
         return ClusterFacts(machines, {"storm": "none: simulated"}, simulated_facts(self._testbed))
+
+
+def copy_regular(log: Path, copy: Path) -> None:
+    """Empty where there is none. A commit's service may put anything in its place: a link would be read with our
+    rights, and a pipe would be waited for."""
+    try:
+        file = os.open(log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        copy.touch()
+        return
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise RunBroken(f"the policy service has put a link in the place of its {log.name}") from error
+    with os.fdopen(file, "rb") as source:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise RunBroken(
+                f"the policy service has put something else in the place of its {log.name}: no regular file"
+            )
+        with copy.open("wb") as target:
+            shutil.copyfileobj(source, target)
 
 
 def simulated_facts(testbed: SimulatedTestbed) -> dict[str, object]:

@@ -21,6 +21,7 @@ from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from barograph.errors import blame_of, message_of
 from barograph.plan.blocks import PlannedRun, plan_runs
 from barograph.plan.checks import check, testbed_of
+from barograph.plan.durations import step_limit
 from barograph.plan.experiment import Experiment
 from barograph.plan.sweep import Point
 from barograph.pool import Death, in_own_process
@@ -91,9 +92,14 @@ def _simulate(job: RunJob) -> tuple[Failure, ...]:
     context = _context(series, job.start)
     missing = [run for run in series.plan() if run.run_id not in series.complete()]
     failures = [each for run in missing if (each := _attempt(series, context, run)) is not None]
-    shutil.rmtree(series.folder / CLUSTER, ignore_errors=True)
+    remove_cluster(series.folder)
     write_point_file(series.folder, failures)
     return tuple(failures)
+
+
+def remove_cluster(folder: Path) -> None:
+    """What a point's simulated machines had on their disks, also where its process was ended."""
+    shutil.rmtree(folder / CLUSTER, ignore_errors=True)
 
 
 def _attempt(series: Series, context: SeriesContext, run: PlannedRun) -> Failure | None:
@@ -106,17 +112,18 @@ def _attempt(series: Series, context: SeriesContext, run: PlannedRun) -> Failure
             return _failure(error, run.run_id)
         return None
 
-    outcome = in_own_process(work)
+    outcome = in_own_process(work, step_limit("run", series.experiment).seconds)
     return death_failure(outcome, run.run_id) if isinstance(outcome, Death) else outcome
 
 
 def death_failure(death: Death, run_id: str = "") -> Failure:
-    return Failure("infrastructure", f"{death.words()}: give a smaller --jobs", run_id)
+    advice = "" if death.limit_s is not None else ": give a smaller --jobs"
+    return Failure(death.blame, f"{death.words()}{advice}", run_id)
 
 
 def _open(job: RunJob) -> Series:
     """The point's series. Complete runs that an earlier execution has left stay; what is of another experiment goes."""
-    if not _is_of_same_experiment(job):
+    if _is_of_other_experiment(job):
         shutil.rmtree(job.folder, ignore_errors=True)
     (job.folder / POINT_FILE).unlink(missing_ok=True)
     SeriesPaths(job.folder).runs.mkdir(parents=True, exist_ok=True)
@@ -139,12 +146,13 @@ def _open(job: RunJob) -> Series:
     return Series(job.folder, experiment, now_s)
 
 
-def _is_of_same_experiment(job: RunJob) -> bool:
+def _is_of_other_experiment(job: RunJob) -> bool:
+    """False where nothing says of which it is: the folder's name has the digest of the experiment."""
     try:
-        before = read_json(SeriesPaths(job.folder).series_json).get("spec")
-    except RecordError:
+        before = read_json(SeriesPaths(job.folder).series_json)["spec"]
+    except (RecordError, KeyError):
         return False
-    return bool(before == json.loads(json.dumps(job.point.experiment.as_data())))
+    return bool(before != json.loads(json.dumps(job.point.experiment.as_data())))
 
 
 def _context(series: Series, start: RecordedStart | None) -> SeriesContext:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -100,7 +101,7 @@ def double_in_own_process(number: int) -> tuple[int, int | Death, int]:
         threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()  # never ends
         return double(number)
 
-    return os.getpid(), in_own_process(work), threading.active_count()
+    return os.getpid(), in_own_process(work, 60.0), threading.active_count()
 
 
 def test_what_a_job_leaves_running_ends_with_its_own_process() -> None:
@@ -114,9 +115,22 @@ def test_what_a_job_leaves_running_ends_with_its_own_process() -> None:
 
 
 def raising(_job: int) -> Death | None:
-    return in_own_process(lambda: 1 // 0)  # type: ignore[return-value]
+    return in_own_process(lambda: 1 // 0, 60.0)  # type: ignore[return-value]
 
 
 def test_work_that_raises_has_no_answer() -> None:
     with Pool(raising, 1) as pool:
         assert [answer[1] for answer in pool.answers([1]) if answer is not None] == [Death(1)]
+
+
+def keeps_the_interpreter(_job: int) -> bool | Death:
+    """No thread has a turn and no signal is heard in Python before this ends."""
+    return in_own_process(lambda: bool(re.match(r"(a+)+b", "a" * 40)), 1.0)
+
+
+def test_work_that_never_lets_the_interpreter_go_is_killed_at_its_limit() -> None:
+    with Pool(keeps_the_interpreter, 1) as pool:
+        (found,) = [answer[1] for answer in pool.answers([1]) if answer is not None]
+    assert found == Death(-signal.SIGKILL, 1.0)
+    assert isinstance(found, Death) and found.blame == "system_under_test"
+    assert "still busy after 1 s" in found.words()

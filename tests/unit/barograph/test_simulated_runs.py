@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from analysis.record.files import read_json
 from barograph.child_processes import descendants
 from barograph.errors import Interrupted
+from barograph.plan.durations import step_limit
 from barograph.plan.experiment import Durations, Experiment, Variant, load
 from barograph.series import hold
 from barograph.series.interruption import request_stop
@@ -89,3 +92,22 @@ def test_a_series_that_was_stopped_or_is_late_begins_no_run(star: Experiment) ->
     request_stop(series.folder)
     with pytest.raises(Interrupted):
         simulate_runs(series.folder)
+
+
+def test_runs_that_go_on_keep_their_lease(star: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else whoever reaps what is left over takes their folders."""
+    series = open_series(star, new=True)
+    kept: list[tuple[Path, float]] = []
+
+    @contextmanager
+    def keep(of: Series, limit_s: float) -> Iterator[None]:
+        kept.append((of.folder, limit_s))
+        yield
+
+    monkeypatch.setattr("barograph.simulated_runs.keep_alive", keep)
+    monkeypatch.setattr("barograph.simulated_runs.prolong", lambda of, minutes: kept.append((of.folder, minutes)))
+    assert simulate_runs(series.folder)
+    assert kept == [
+        (series.folder, 4 * step_limit("run", star).seconds),
+        (series.folder, star.lease_minutes),
+    ]

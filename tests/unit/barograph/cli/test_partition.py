@@ -143,3 +143,14 @@ def test_the_authors_graphs_and_partitions(
     assert found["given"]["imbalance"] == pytest.approx(imbalance, abs=0.001)
     assert crossing["round robin"] == pytest.approx(round_robin, abs=0.01)
     assert crossing["METIS cut"] < 0.5 * crossing["given"]
+
+
+@pytest.mark.parametrize(("name", "words"), [("", "is there already"), ("none/new.graph", "its folder is not there")])
+def test_a_graph_is_written_to_a_new_file_only(
+    graph: Path, capsys: pytest.CaptureFixture[str], name: str, words: str
+) -> None:
+    """It is said before Spark is started."""
+    into = graph.parent / name if name else graph
+    assert cli.main(["graph", "stela/star", "stela-r1", "--into", str(into)]) == 2
+    assert words in capsys.readouterr().err
+    assert graph.read_text() == RINGS

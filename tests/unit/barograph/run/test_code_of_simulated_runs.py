@@ -15,7 +15,7 @@ from barograph.code.build import build_code
 from barograph.code.refs import resolve_ref
 from barograph.errors import RunBroken
 from barograph.plan.experiment import Code, Durations, Experiment, load
-from barograph.run import code_service
+from barograph.run import code_service, simulated_cluster
 from barograph.run.code_service import CodeService
 from barograph.run.context import SeriesContext
 from barograph.run.monitor import steady_test
@@ -155,3 +155,38 @@ def test_a_service_that_hangs_breaks_its_run(
             service.call("/state")
     finally:
         service.close()
+
+
+@pytest.mark.parametrize(
+    ("leave", "words"),
+    [
+        (lambda log: log.symlink_to("/etc/hostname"), "has put a link in the place"),
+        (lambda log: log.mkdir(), "something else than a file"),
+        (os.mkfifo, "something else than a file"),
+    ],
+)
+def test_what_a_service_puts_in_the_place_of_its_log_is_not_read(
+    tmp_path: Path, leave: Callable[[Path], None], words: str
+) -> None:
+    """With our rights it would be any file of this box, and a pipe would be waited for."""
+    log = tmp_path / "decisions.jsonl"
+    leave(log)
+    with pytest.raises(RunBroken, match=words):
+        simulated_cluster.copy_regular(log, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_an_answer_that_comes_too_late_is_nobodys(
+    commit: Callable[..., Code], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It must not be taken for that of the next call."""
+    slow = "\nimport time\n\n_state = CALLS['GET', '/state']\n"
+    slow += "CALLS['GET', '/state'] = lambda *given: (time.sleep(3), _state(*given))[1]\n"
+    service = CodeService(commit(slow, SERVICE), tmp_path / "run", lambda: 0.0)
+    monkeypatch.setattr(code_service, "ANSWER_S", 1.0)
+    with pytest.raises(RunBroken, match="has not answered /state within 1 s"):
+        service.call("/state")
+    monkeypatch.setattr(code_service, "ANSWER_S", 30.0)
+    with pytest.raises(RunBroken, match="ended with -9"):
+        service.call("/state")
+    service.close()

@@ -200,6 +200,7 @@ def test_kill_9_leaves_no_process_and_loses_no_point_that_was_done(
     assert f"{60 - len(done)} of 60 points to do, {len(done)} complete" in said
     assert "points are complete in" in said and "the same command goes on" in said and "Traceback" not in wrong
     assert {point: (point / "point.json").stat().st_mtime_ns for point in done} == stamps
+    assert not list(results_root().rglob(".cluster")), "machines' disks go, also those of points that were cut short"
 
 
 def test_two_commands_do_not_write_one_sweep(sweep_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,3 +211,15 @@ def test_two_commands_do_not_write_one_sweep(sweep_file: Write, capsys: pytest.C
         os.killpg(command.pid, signal.SIGTERM)
         command.communicate(timeout=60)
     assert "is in use by" in capsys.readouterr().err and command.returncode == 130
+
+
+def test_a_points_runs_stay_where_its_document_cannot_be_read(sweep_file: Write) -> None:
+    file = str(sweep_file(RATES))
+    assert main(["sweep", file, "--jobs", "2"]) == 0
+    first, _ = points_of(folder_of())
+    before = {path: path.stat().st_mtime_ns for path in first.glob("runs/*/run.json")}
+    (first / "series.json").write_text("{")
+    (first / "point.json").unlink()
+    assert main(["sweep", file, "--jobs", "2"]) == 0
+    assert {path: path.stat().st_mtime_ns for path in first.glob("runs/*/run.json")} == before != {}
+    assert read_series(first).experiment.name == "small/swept"
