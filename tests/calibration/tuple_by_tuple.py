@@ -163,8 +163,7 @@ class Closed:
     trees: int
 
     def __str__(self) -> str:
-        way = f"a way of {1000 * self.way_s:g} ms"
-        return f"{self.trees} trees, {self.servers} servers of {1000 * self.cost_s:g} ms, {way}"
+        return f"{self.trees} in flight, {self.servers} × {1000 * self.cost_s:g} ms, way {1000 * self.way_s:g} ms"
 
 
 CLOSED = (
