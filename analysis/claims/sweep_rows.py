@@ -179,7 +179,7 @@ def _point_text(claim: Claim, point: Values) -> str:
 
 
 def _text(claim: Claim, value: float) -> str:
-    return number(value, 1, signed=claim.unit == "%" and claim.kind not in SPREADS)
+    return number(value, 1, signed=claim.is_signed)
 
 
 def _unsteady_text(claim: Claim, sweep: SweepRuns) -> str:

@@ -100,12 +100,18 @@ def test_a_claim_may_be_about_some_points(tmp_path: Path) -> None:
 
 def test_the_spread_of_three_runs(tmp_path: Path) -> None:
     """The default: 10 of 100, and 40 of 200."""
-    claim = replace(CLAIM, kind=Kind.MEAN_SPREAD, metric=EMITTED, variant="even", baseline=None, best_by=None)
+    whole = Resolution("whole", "for a test", amount=0.5)
+    claim = replace(CLAIM, kind=Kind.MEAN_SPREAD, metric=EMITTED, variant="even", baseline=None, best_by=None,
+                    stated=5.0, within=whole)  # fmt: skip
     found = row(tmp_path, claim)
     assert (found.measured, found.low, found.high) == tuple(map(pytest.approx, (15.0, 10.0, 20.0)))
     assert found.reason == "simulated, sweep-1: before 10: 10.0, before 20: 20.0"
     largest = sweep_row(replace(claim, kind=Kind.LARGEST_SPREAD), read(SeriesPaths(tmp_path / "sweep-1"), {EMITTED}))
     assert largest.measured == pytest.approx(20.0)
+    shown = {name: str(text).replace("\u00a0", " ") for name, text in ledger_row(found, simulated=True).items()}
+    assert shown["model_text"] == "the model gives 15 % (10 to 20 over the points, of 3 seeds each); stated 5 %"
+    assert (shown["measured_text"], shown["range_text"], shown["stated_text"]) == ("15 %", "10 to 20", "5 %")
+    assert ledger_row(row_without_sweep(claim))["region_text"] == "4.5 to 5.5"
 
 
 def test_an_own_number_is_no_ratio(tmp_path: Path) -> None:
