@@ -102,8 +102,8 @@ def _claims(claims: Sequence[Mapping[str, Any]], simulated: bool) -> Iterator[st
     if simulated:
         yield (
             "\nA range is over seeds; of what follows from other claims it is over these, and of how far seeds lie"
-            " apart over the points of a sweep. There are no verdicts. `series/claims.json` and `series/report.html` say"
-            " what can come out.\n"
+            " apart over the points of a sweep. There are no verdicts. `series/claims.json` and `series/report.html`"
+            " say what can come out.\n"
         )
         return
     yield "\nAll of them, with reasons and A/A floors, are in `series/claims.json` and `series/report.html`.\n"
