@@ -114,8 +114,9 @@ def metric_words(name: str) -> tuple[str, str]:
 
 def summary(runs: Sequence[SweepRun]) -> Summary:
     """One or more runs of one metric."""
-    values, bound = [run.value for run in runs], None
+    values = [run.value for run in runs]
     middle: float | None = fmean(values)
+    bound: float | None = None
     if runs[0].metric.startswith(CONVERGENCE):
         middle = survival.median(values, [run.censored for run in runs])
         bound = max(values) if middle is None else None
