@@ -85,7 +85,7 @@ COLUMNS = {
 }  # fmt: skip
 MODEL_COLUMNS = {
     "claim": "id", "statement": "statement", "stated": "stated_text", "the model gives": "measured_text",
-    "range over seeds": "range_text", "seeds": "runs",
+    "range": "range_text", "seeds": "runs",
 }  # fmt: skip
 
 
@@ -100,7 +100,11 @@ def _claims(claims: Sequence[Mapping[str, Any]], simulated: bool) -> Iterator[st
     for row in claims:
         yield _cells(row.get(name, "") for name in columns.values())
     if simulated:
-        yield "\nThey have no verdicts. `series/claims.json` and `series/report.html` say what can come out.\n"
+        yield (
+            "\nA range is over seeds; of what follows from other claims it is over these, and of how far seeds lie"
+            " apart over the points of a sweep. There are no verdicts. `series/claims.json` and `series/report.html`"
+            " say what can come out.\n"
+        )
         return
     yield "\nAll of them, with reasons and A/A floors, are in `series/claims.json` and `series/report.html`.\n"
 

@@ -5,7 +5,8 @@ Rates over a time that is not watched have no number at all. Beside that there a
 on a series that is level from the start, without any event, the definition takes as long as noise makes it; none takes
 longer than the watch. Of throughput: the closed form of components that wait (levels.py); of components that burn CPU
 it says nothing, because they compete for cores and can both lose and win by where they are placed. Times at zero have
-no bound: a variant without any is 100 % below whatever the other has.
+no bound: a variant without any is 100 % below whatever the other has. What sources emit has none either, but where they
+are paced it is what they are offered, unless a variant is saturated: that is said, and bounds nothing.
 
 `spec`: an experiment as data (specs.py). Nothing is said of one that does not parse.
 """
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT, percent_over
-from analysis.claims.levels import Levels, levels_of
+from analysis.claims.levels import Levels, levels_of, offered_per_s
 from analysis.claims.specs import ExperimentSpec, Spec, read, watch_s
 from analysis.claims.statements import RATIOS, Claim, Kind, Region
 from analysis.metrics.communication_costs import PUBLISHED_S
@@ -31,6 +32,7 @@ from analysis.stats import paired_differences
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
 
 PUBLISHED = "published_"  # what the names of rates as MP counts them begin with
+EMITTED = ("published_emitted_per_s", "spouts_after")  # rates of what sources emit
 SLACK_S = 2.0  # of a watch: its last window is whole where lines go on a second longer
 TOLERANCE = 1e-9
 
@@ -251,6 +253,7 @@ def weaknesses(claim: Claim, spec: Spec) -> tuple[str, ...]:
         _scattered(claim, known),
         _early_end(claim, known),
         _certain(claim, known),
+        _certain_unless_saturated(claim, known),
         _rule_outside(claim, known),
     )
     return tuple(weakness for weakness in found if weakness)
@@ -307,6 +310,30 @@ def _certain(claim: Claim, spec: ExperimentSpec) -> str:
     return f"by the closed form it cannot fail: {found.why}"
 
 
+def _certain_unless_saturated(claim: Claim, spec: ExperimentSpec) -> str:
+    """Of what sources emit on a schedule, whatever a placement is worth."""
+    percent, region = _paced_percent(claim, spec), claim.region
+    if percent is None:
+        return ""
+    outcome = "cannot fail" if region.low < percent < region.high else "cannot come out"
+    return f"{_paced_words(claim, percent)}; otherwise it {outcome}"
+
+
+def _paced_percent(claim: Claim, spec: ExperimentSpec) -> float | None:
+    """A ratio of what sources emit, where those of both variants are paced."""
+    if claim.metric not in EMITTED or claim.kind not in RATIOS or not _is_about_one_number(claim):
+        return None
+    own, other = (offered_per_s(spec, str(name)) for name in (claim.variant, claim.baseline))
+    return percent_over(own, other) if own and other else None
+
+
+def _paced_words(claim: Claim, percent: float) -> str:
+    return (
+        f"the offered rate is fixed: {claim.variant} over {claim.baseline} is {signed_percent(percent)} % unless one of"
+        " them is saturated, or has not made up for its restarts when the time is over"
+    )
+
+
 def _rule_outside(claim: Claim, spec: ExperimentSpec) -> str:
     """What happens may differ from Stela's rule where a component is hardly congested."""
     found, percent = _attainable(claim, spec), _rule_percent(claim, spec)
@@ -333,11 +360,15 @@ def _rule_percent(claim: Claim, spec: ExperimentSpec) -> float | None:
 
 
 def possible_words(claim: Claim, spec: Spec) -> str:
-    """Where a claim's number can lie in this experiment, and what Stela's rule makes of it; empty where nothing bounds
-    it."""
+    """Where a claim's number can lie in this experiment, and what Stela's rule makes of it, or what a schedule does;
+    empty where nothing bounds it."""
     known = read(spec)
-    found = None if known is None else _attainable(claim, known)
-    if known is None or found is None:
+    if known is None:
+        return ""
+    if (paced := _paced_percent(claim, known)) is not None:
+        return _paced_words(claim, paced)
+    found = _attainable(claim, known)
+    if found is None:
         return ""
     percent = _rule_percent(claim, known)
     rule = "" if percent is None else f"; by the closed form Stela's rule gives {signed_percent(percent)} %"

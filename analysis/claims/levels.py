@@ -1,5 +1,5 @@
 """How much each variant of an experiment can process before and after its first event, by the closed form of components
-that wait (capacity.py). Pure.
+that wait (capacity.py), and what its sources offer. Pure.
 """
 
 import json
@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import yaml
+
 from analysis.claims import capacity
 from analysis.claims.ledger_rows import percent_over
-from analysis.claims.specs import ExperimentSpec, place_of, topology_of
+from analysis.claims.specs import ExperimentSpec, Variant, place_of, topology_of
 from analysis.claims.statements import Claim
 from scheduler_plugins.policies import topology_aware
 from scheduler_plugins.policies.stela import Parameters
 from topologies import catalogue
+from topologies.work import components_of
 
 # None of these ever changes how many executors a component has.
 KEEP_EXECUTORS = frozenset({"even", "round_robin", "storm", *topology_aware.STRATEGIES})
@@ -42,11 +45,8 @@ class Levels:
 def levels_of(claim: Claim, spec: ExperimentSpec, variant: str) -> Levels | None:
     """None where the closed form says nothing: another event than the first, several topologies, code or a policy that
     is not known, costs that burn CPU."""
-    chosen = next((each for each in spec.variants if each.name == variant), None)
-    event = next(iter(spec.events), None)
-    if chosen is None or chosen.code or place_of(claim) != 0 or event is None or event.kind not in SCALE_EVENTS:
-        return None
-    if len(spec.topologies) > 1:
+    chosen, event = _variant(spec, variant), next(iter(spec.events), None)
+    if chosen is None or place_of(claim) != 0 or event is None or event.kind not in SCALE_EVENTS:
         return None
     topology = _closed_form(topology_of({"topology": spec.topology}, {"topology": chosen.topology}))
     if topology is None or chosen.policy not in {*KEEP_EXECUTORS, "stela"}:
@@ -59,6 +59,22 @@ def levels_of(claim: Claim, spec: ExperimentSpec, variant: str) -> Levels | None
     if spec.machines is None or not isinstance(event.machines, int):
         return None
     return _levels_of_stela(topology, spec.machines.before, event.machines, chosen.parameters)
+
+
+def offered_per_s(spec: ExperimentSpec, variant: str) -> float | None:
+    """Tuples/s that the sources of a variant offer by their schedules, where each is emitted, if late. None where a
+    source emits as fast as Storm lets it or skips what fell due during a restart, and where it is not known."""
+    chosen = _variant(spec, variant)
+    if chosen is None:
+        return None
+    topology = topology_of({"topology": spec.topology}, {"topology": chosen.topology})
+    return _cached_offer(json.dumps(topology, sort_keys=True))
+
+
+def _variant(spec: ExperimentSpec, name: str) -> Variant | None:
+    """None where its code is not ours, or runs have several topologies."""
+    chosen = next((each for each in spec.variants if each.name == name), None)
+    return None if chosen is None or chosen.code or len(spec.topologies) > 1 else chosen
 
 
 def _levels_of_stela(topology: capacity.Topology, before: int, new: int, given: Mapping[str, Any]) -> Levels | None:
@@ -87,3 +103,16 @@ def _cached_closed_form(text: str) -> capacity.Topology | None:
         return capacity.topology_of_flux(catalogue.render(**json.loads(text)))
     except catalogue.TopologyError:
         return None  # of another version
+
+
+@cache
+def _cached_offer(text: str) -> float | None:
+    try:
+        flux = yaml.safe_load(catalogue.render(**json.loads(text)))
+        components = components_of(flux, catalogue.topology_of_flux(flux["name"], flux))
+    except catalogue.TopologyError:
+        return None  # of another version, or not ours
+    sources = [component for component in components if component.kind == "spout"]
+    if any(source.is_unthrottled or source.on_restart == "skip" for source in sources):
+        return None
+    return sum(source.rate_per_s or 0.0 for source in sources)

@@ -25,7 +25,7 @@ class _Topology:
 
 
 @dataclass(frozen=True)
-class _Variant:
+class Variant:
     name: str
     policy: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class ExperimentSpec:
     topology: Mapping[str, Any] = field(default_factory=dict)
     topologies: tuple[Any, ...] = ()  # where a run has several
     machines: _Machines | None = None
-    variants: tuple[_Variant, ...] = ()
+    variants: tuple[Variant, ...] = ()
     events: tuple[_Event, ...] = ()
     durations: _Durations = field(default_factory=_Durations)
     repetitions: int = 0

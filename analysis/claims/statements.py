@@ -143,6 +143,11 @@ class Claim:
         return f"{self.id}/{self.part}" if self.part else self.id
 
     @property
+    def is_signed(self) -> bool:
+        """Whether its number is a change, in percent; how far runs lie apart is none."""
+        return self.unit == "%" and self.kind not in SPREADS
+
+    @property
     def region(self) -> Region:
         """Where its number has to lie (of `only`: the variant's)."""
         if self.within is None:

@@ -31,11 +31,16 @@ OfSeeds = Mapping[Seed, Value]
 
 @dataclass(frozen=True)
 class SweepRuns:
-    """Complete runs of a sweep: variant, metric, event -> point -> seed -> value."""
+    """Complete runs of a sweep: variant, metric, event -> point -> seed -> value. `points`: all of its file, in its
+    order, also those without a complete run."""
 
     name: str
     sweep_id: str
+    points: Sequence[Values]
     values: Mapping[tuple[str, str, str], Mapping[Values, OfSeeds]]
+
+    def about(self, claim: Claim) -> list[Values]:
+        return [point for point in self.points if _is_about(claim, point)]
 
     def of(self, variant: str | None, metric: str, event: str) -> Mapping[Values, OfSeeds]:
         return self.values.get((variant or "", metric, event), {})
@@ -53,7 +58,9 @@ def read(paths: SeriesPaths, metrics: Collection[str]) -> SweepRuns:
             fields, seeds = points[point_of(row["run_id"]) - 1]
             value = Value(row["run_id"], row["value"], row["censored"], steady=row["steady"])
             found[run["variant"], row["metric"], event_id_of(row)][fields][seeds, int(run["repetition"] or 1)] = value
-    return SweepRuns(document["experiment"], paths.root.name, {key: dict(of) for key, of in found.items()})
+    fields_of_points = tuple(dict.fromkeys(fields for fields, _ in points))
+    values = {key: dict(of) for key, of in found.items()}
+    return SweepRuns(document["experiment"], paths.root.name, fields_of_points, values)
 
 
 def with_sweeps(ledger: Iterable[LedgerRow], folders: Sequence[Path]) -> list[LedgerRow]:
@@ -95,22 +102,32 @@ Numbers = Mapping[Values, Mapping[Seed, float]]
 
 
 def _numbers(claim: Claim, sweep: SweepRuns) -> Numbers | str:
-    """Of each point and seed; or why there are none. A time that was not reached is no number."""
+    """Of each point that the claim is about, and seed; or why there are none: what is stated of all points is no number
+    of those that are left. A time that was not reached is no number."""
     own = sweep.of(claim.variant, claim.metric, claim.event)
     other = sweep.of(claim.baseline, claim.metric, claim.event)
-    found: dict[Values, dict[Seed, float]] = {}
-    for point, of_seeds in own.items():
-        if _is_about(claim, point):
-            found[point] = {
-                seed: one for seed, value in of_seeds.items()
-                if (one := _number(claim, value, other.get(point, {}).get(seed))) is not None
-            }  # fmt: skip
-    if not found:
+    about = sweep.about(claim)
+    if not any(point in own for point in about):
         where = ", ".join(f"{path} of {', '.join(of)}" for path, of in claim.points)
         return f"no complete run of {claim.variant} measured {claim.metric}{f' at {where}' if where else ''}"
+    if absent := _absent(claim, about):
+        return f"the sweep has no point with {', '.join(absent)}"
+    found = {
+        point: {
+            seed: one for seed, value in own.get(point, {}).items()
+            if (one := _number(claim, value, other.get(point, {}).get(seed))) is not None
+        }
+        for point in about
+    }  # fmt: skip
     least = 2 if claim.kind in SPREADS else 1
     few = [_point_text(claim, point) for point, of in found.items() if len(of) < least]
     return f"too few seeds at {', '.join(few)}" if few else found
+
+
+def _absent(claim: Claim, about: Sequence[Values]) -> list[str]:
+    """Values that the claim names and no point has."""
+    there = {pair for point in about for pair in point}
+    return [f"{path} {value}" for path, of in claim.points for value in of if (path, value) not in there]
 
 
 def _is_about(claim: Claim, point: Values) -> bool:
@@ -147,11 +164,11 @@ def _best_of_three(claim: Claim, sweep: SweepRuns) -> float | None:
     for variant in (claim.variant, claim.baseline):
         values, ranks = (sweep.of(variant, metric, claim.event) for metric in (claim.metric, claim.best_by))
         sides.append({
-            point: best_of_three(_in_blocks(of), _in_blocks(ranks.get(point, {})))
-            for point, of in values.items() if _is_about(claim, point)
+            point: best_of_three(_in_blocks(values.get(point, {})), _in_blocks(ranks.get(point, {})))
+            for point in sweep.about(claim)
         })  # fmt: skip
     own, other = sides
-    pairs = [(own[point], other.get(point)) for point in own]
+    pairs = [(own[point], other[point]) for point in own]
     found = [percent_over(one, two) for one, two in pairs if one is not None and two is not None and two > 0.0]
     return OVER[claim.over](found) if found and len(found) == len(pairs) else None
 
@@ -179,7 +196,7 @@ def _point_text(claim: Claim, point: Values) -> str:
 
 
 def _text(claim: Claim, value: float) -> str:
-    return number(value, 1, signed=claim.unit == "%" and claim.kind not in SPREADS)
+    return number(value, 1, signed=claim.is_signed)
 
 
 def _unsteady_text(claim: Claim, sweep: SweepRuns) -> str:

@@ -57,30 +57,39 @@ def edges(sent: DataFrame) -> DataFrame:
     return both.groupBy("task", "neighbour").agg(f.sum("n").alias("weight")).select("task", "neighbour", "weight")
 
 
-def vertices(sent: DataFrame, components: DataFrame, unit: str) -> DataFrame:
-    """Every task of the topology (`unit`: of `topologies`), also one that nobody sent anything: (task, weight)."""
+def between_tasks(sent: DataFrame, tasks: DataFrame) -> DataFrame:
+    """Without pairs that name a task that there is not, which a line of others may: no edge, and nobody's work."""
+    known = sent
+    for end in ("from", "to"):
+        known = known.join(tasks.select(f.col("task").alias(end)), end, how="left_semi")
+    return known.select("from", "to", "n")
+
+
+def vertices(sent: DataFrame, tasks: DataFrame) -> DataFrame:
+    """Every task, also one that nobody sent anything: (task, weight)."""
     ends = sent.select(f.col("from").alias("task"), "n").unionByName(sent.select(f.col("to").alias("task"), "n"))
     weights = ends.groupBy("task").agg(f.sum("n").alias("weight"))
-    tasks = components.where(f.col("run_id") == unit).select("task").distinct()
     return tasks.join(weights, "task", how="left").select("task", f.coalesce("weight", f.lit(0)).alias("weight"))
 
 
 def arrays(sent: DataFrame, components: DataFrame, unit: str) -> CommunicationArrays:
-    """Raises SeriesError where no tuple from task to task is on record."""
-    points = vertices(sent, components, unit).sort("task").toArrow()
-    lines = edges(sent).sort("task", "neighbour").toArrow()
+    """Of the tasks of one topology (`unit`: of `topologies`). Raises SeriesError where no tuple from task to task is on
+    record."""
+    own = components.where(f.col("run_id") == unit).select("task").distinct()
+    known = between_tasks(sent, own)
+    points = vertices(known, own).sort("task").toArrow()
+    lines = edges(known).sort("task", "neighbour").toArrow()
     tasks, weights_of_tasks = (np.asarray(points[name], dtype=np.int64) for name in ("task", "weight"))
     ends, others, weights = (np.asarray(lines[name], dtype=np.int64) for name in ("task", "neighbour", "weight"))
-    known = np.isin(ends, tasks) & np.isin(others, tasks)  # a line of others may name a task that there is not
-    if not known.any():
+    if not len(ends):
         raise SeriesError(
             f"{unit}: no tuple from task to task is on record; its topology needs barograph.traffic: true"
         )
-    places = np.searchsorted(tasks, ends[known])
+    places = np.searchsorted(tasks, ends)
     return CommunicationArrays(
         tasks=tasks,
         starts=np.concatenate(([0], np.cumsum(np.bincount(places, minlength=len(tasks))))),
-        neighbours=np.searchsorted(tasks, others[known]),
-        edge_weights=weights[known],
+        neighbours=np.searchsorted(tasks, others),
+        edge_weights=weights,
         vertex_weights=weights_of_tasks,
     )

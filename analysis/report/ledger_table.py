@@ -4,7 +4,7 @@ from math import isfinite
 
 from analysis.claims.ledger_rows import LedgerRow
 from analysis.claims.rules import DERIVED_KINDS
-from analysis.claims.statements import Kind
+from analysis.claims.statements import SPREADS, Kind
 from analysis.numerals import MISSING, number, with_unit
 from analysis.record.simulated import SIMULATED
 from analysis.record.small_tables import Row
@@ -24,7 +24,7 @@ def measured_text(row: LedgerRow) -> str:
     """A dash where nothing was measured: the reason says why."""
     if row.measured is None:
         return MISSING
-    return quantity_text(row.measured, row.claim.unit, row.claim.unit == "%")
+    return quantity_text(row.measured, row.claim.unit, row.claim.is_signed)
 
 
 def quantity_text(value: float | None, unit: str, signed: bool = False) -> str:
@@ -45,13 +45,13 @@ def range_text(row: LedgerRow) -> str:
     """From the low end to the high one: of an interval, or of what the model gives."""
     if row.low is None or row.high is None:
         return MISSING
-    signed = row.claim.unit == "%"
-    low, high = (quantity_text(end, "", signed) for end in (row.low, row.high))
+    low, high = (quantity_text(end, "", row.claim.is_signed) for end in (row.low, row.high))
     return low if low == high else f"{low} to {high}"
 
 
 def model_text(row: LedgerRow) -> str:
-    """`the model gives +50 % (+49.1 to +50.8 over 6 seeds); stated about +65 %`; of a computation its own words."""
+    """`the model gives +50 % (+49.1 to +50.8 over 6 seeds); stated about +65 %`; of a computation its own words. How
+    far seeds lie apart has a range over the points of its sweep."""
     stated = f"; stated {statement_text(row)}"
     if row.claim.kind is Kind.EXACT:
         return f"computed: {measured_text(row)}{stated}: {row.verdict}"
@@ -59,13 +59,15 @@ def model_text(row: LedgerRow) -> str:
         return f"{row.verdict}{stated}"
     if row.measured is None:
         return f"the model gives no number{stated}"
-    return f"the model gives {measured_text(row)} ({_seeds_text(row)}){stated}"
+    return f"the model gives {measured_text(row)} ({_range_words(row)}){stated}"
 
 
-def _seeds_text(row: LedgerRow) -> str:
+def _range_words(row: LedgerRow) -> str:
     seeds = f"{row.runs} seed{'' if row.runs == 1 else 's'}"
     if row.claim.kind in DERIVED_KINDS:
         return f"{range_text(row)} over its claims"
+    if row.claim.kind in SPREADS:
+        return f"{range_text(row)} over the points, of {seeds} each"
     if row.low is None or row.runs == 1:
         return seeds
     return f"the same with {seeds}" if row.low == row.high else f"{range_text(row)} over {seeds}"
@@ -75,7 +77,7 @@ def statement_text(row: LedgerRow) -> str:
     """What the source states, in the form in which the claim is compared."""
     claim = row.claim
     about = "about " if claim.about else ""
-    number_text = about + quantity_text(claim.stated, claim.unit, claim.unit == "%" and claim.stated != 0)
+    number_text = about + quantity_text(claim.stated, claim.unit, claim.is_signed and claim.stated != 0)
     ends = f"{quantity_text(claim.stated, '', True)} to {quantity_text(claim.stated_high, claim.unit, True)}"
     return {
         Kind.RATIO_ABOVE: f"more than {number_text}",
@@ -92,7 +94,8 @@ def region_text(row: LedgerRow) -> str:
     anywhere."""
     if row.claim.within is None or row.is_models:
         return MISSING
-    low, high = (quantity_text(end, "", signed=True) for end in (row.claim.region.low, row.claim.region.high))
+    signed = row.claim.kind not in SPREADS
+    low, high = (quantity_text(end, "", signed) for end in (row.claim.region.low, row.claim.region.high))
     if not isfinite(row.claim.region.low):
         return f"below {high}"
     return f"above {low}" if not isfinite(row.claim.region.high) else f"{low} to {high}"

@@ -8,8 +8,6 @@ from itertools import product
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-
 from analysis.errors import SeriesError
 from analysis.metrics.metric_directions import CONVERGENCE, metric
 from analysis.record import small_tables, sweep_record
@@ -17,7 +15,6 @@ from analysis.record.files import SeriesPaths, read_json
 from analysis.record.small_tables import Row
 from analysis.record.sweep_record import REPLICATES, SWEEP_FILE, point_of
 from analysis.stats import survival
-from analysis.stats.paired_differences import MINIMUM_BLOCKS, half_width, mean_and_error
 
 METRICS = (
     "throughput_after",
@@ -79,13 +76,13 @@ class SweepRun:
 
 @dataclass(frozen=True)
 class Summary:
-    """Of runs that differ by seed and repetition alone. Times of convergence: Kaplan and Meier's median, None where it
-    was not reached, with the smallest and the largest; else the mean with its 95 % interval (Student's), which three
-    runs have at least."""
+    """Of runs that differ by seed and repetition alone: the mean, or of times of convergence Kaplan and Meier's median,
+    None where it was not reached. `low`, `high`: the smallest and the largest run; of a model there is no interval
+    (decision 0043)."""
 
     value: float | None
-    low: float | None
-    high: float | None
+    low: float
+    high: float
     bound: float | None  # where `value` was not reached: the longest horizon
     number: int
     unreached: int  # runs of these whose value is a horizon, and no time
@@ -117,15 +114,13 @@ def metric_words(name: str) -> tuple[str, str]:
 
 def summary(runs: Sequence[SweepRun]) -> Summary:
     """One or more runs of one metric."""
-    values, counts = [run.value for run in runs], _counts(runs)
+    values = [run.value for run in runs]
+    middle: float | None = fmean(values)
+    bound: float | None = None
     if runs[0].metric.startswith(CONVERGENCE):
         middle = survival.median(values, [run.censored for run in runs])
-        return Summary(middle, min(values), max(values), max(values) if middle is None else None, *counts)
-    if len(values) < MINIMUM_BLOCKS:
-        return Summary(fmean(values), None, None, None, *counts)
-    mean, error = mean_and_error(np.asarray(values, dtype=np.float64))
-    half = float(half_width(error, len(values)))
-    return Summary(float(mean), float(mean) - half, float(mean) + half, None, *counts)
+        bound = max(values) if middle is None else None
+    return Summary(middle, min(values), max(values), bound, *_counts(runs))
 
 
 def _counts(runs: Sequence[SweepRun]) -> tuple[int, int, int]:

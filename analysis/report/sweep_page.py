@@ -79,14 +79,11 @@ def _section(data: SweepData, event_id: str, what: str) -> EventSection:
 
 def _caption(data: SweepData, name: str) -> str:
     found = sweep_curves.layout(data)
-    said = "Small dots are runs. "
+    said = "Small dots are runs, strokes go from the smallest to the largest, lines through the "
     if name.startswith(CONVERGENCE):
-        said += (
-            "Lines go through the medians (Kaplan and Meier's), strokes from the smallest to the largest run; a hollow"
-            " triangle is a median that was not reached by then."
-        )
+        said += "medians (Kaplan and Meier's); a hollow triangle is a median that was not reached by then."
     else:
-        said += "Lines go through the means, strokes are their 95 % intervals (Student's, from three runs on)."
+        said += "means."
     panels = len(sweep_curves.panels_of(data, found))
     return said + (f" {MOST_PANELS} of {panels} panels are drawn; the table has all." if panels > MOST_PANELS else "")
 
@@ -151,17 +148,15 @@ def _cell(runs: list[SweepRun] | None) -> str:
     if not runs:
         return number(None)
     found = summary(runs)
-    return f"{_value_words(found, runs[0].metric)}{' †' if found.not_steady else ''}"
+    return f"{_value_words(found)}{' †' if found.not_steady else ''}"
 
 
-def _value_words(found: Summary, name: str) -> str:
+def _value_words(found: Summary) -> str:
     if found.value is None:
         return f"> {number(found.bound)}"
-    if found.low is None or found.high is None:
+    if found.low == found.high and not found.unreached:
         return number(found.value)
-    if name.startswith(CONVERGENCE):
-        return f"{number(found.value)} ({number(found.low)} to {'> ' if found.unreached else ''}{number(found.high)})"
-    return f"{number(found.value)} ± {number((found.high - found.low) / 2)}"
+    return f"{number(found.value)} ({number(found.low)} to {'> ' if found.unreached else ''}{number(found.high)})"
 
 
 def run_rows(data: SweepData) -> Iterator[Row]:

@@ -5,13 +5,14 @@ they are, and CPU of machines. What the paper states of it stands beside: a diam
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from statistics import fmean, quantiles
 from typing import TYPE_CHECKING
 
 from analysis.claims.estimates import geometric_ratio, own_number, paired_ratio
 from analysis.claims.ledger_rows import Value, percent_over
 from analysis.claims.rules import best_of_three
-from analysis.claims.statements import RATIOS, load_claims
+from analysis.claims.statements import RATIOS, Claim, load_claims
 from analysis.metrics.metric_directions import metric
 from analysis.report.figures import points, style
 from analysis.report.figures.points import Column, Spot
@@ -28,11 +29,13 @@ LOW, HIGH = Column("low", "95 % interval from"), Column("high", "to")
 CPU = Column("cpu_p50_percent", "CPU, median over seconds", "% of its share")
 MACHINE = Column("machine", "machine", kind="word")
 EDGES = 4  # quartiles are of so many machines at least
+ARROW_UP, ARROW_DOWN = 10, 11  # matplotlib's CARETUPBASE and CARETDOWNBASE
 HALF = 0.28  # height of the stroke at a mean
 
 
 def _change(name: str) -> Callable[[Axes, SeriesData], None]:
-    """Over the default, block by block, with the mean of logarithms and its interval, and the best of three runs."""
+    """Over the default, block by block, with the mean of logarithms and, of runs that were measured, its interval, and
+    the best of three runs."""
 
     def panel(axes: Axes, data: SeriesData) -> None:
         variants = [variant for variant in data.variants if variant != BASELINE]
@@ -40,10 +43,12 @@ def _change(name: str) -> Callable[[Axes, SeriesData], None]:
         for position, variant in enumerate(variants):
             own, other = _sides(data, name, variant)
             if own:
-                _draw_change(axes, position, variant, colours[variant], own, other)
+                _draw_change(axes, position, variant, colours[variant], own, other, data.of_model)
                 best = _best_change(data, name, variant)
                 _draw_mark(axes, position, variant, "best of three runs", colours[variant], best, "x")
-            _draw_mark(axes, position, variant, "stated", "#222222", _stated(data.experiment, name, variant), "D")
+            if claim := _stated(data.experiment, name, variant):
+                mark, arrow = stated_mark(claim)
+                _draw_mark(axes, position, variant, mark, "#222222", claim.stated, arrow or "D")
         axes.axvline(0, color="#222222", lw=0.9)
         _finish(axes, variants, f"{metric(name).words} ({CHANGE.label}, %)")
 
@@ -59,12 +64,13 @@ def _sides(data: SeriesData, name: str, variant: str) -> tuple[list[RunNumber], 
 
 
 def _draw_change(
-    axes: Axes, position: int, variant: str, colour: str, own: Sequence[RunNumber], other: Sequence[RunNumber]
-) -> None:
+    axes: Axes, position: int, variant: str, colour: str, own: Sequence[RunNumber], other: Sequence[RunNumber],
+    of_model: bool,
+) -> None:  # fmt: skip
     top, bottom = [each.value for each in own], [each.value for each in other]
     changes = [percent_over(one, two) for one, two in zip(top, bottom, strict=True)]
     spots = [Spot(x, position, {CHANGE.name: x}, each.run_id) for x, each in zip(changes, own, strict=True)]
-    found = paired_ratio(top, bottom)
+    found = None if of_model else paired_ratio(top, bottom)
     ends = None if found is None else found.interval()
     _draw_row(axes, variant, colour, spots, geometric_ratio(top, bottom), ends, CHANGE)
 
@@ -79,13 +85,20 @@ def _values(data: SeriesData, name: str, variant: str) -> list[Value]:
     return [Value(each.run_id, each.value, block=("", each.block)) for each in numbers]
 
 
-def _stated(experiment: str, name: str, variant: str) -> float | None:
+def _stated(experiment: str, name: str, variant: str) -> Claim | None:
     claims = (c for c in load_claims() if (c.experiment, c.metric, c.variant) == (experiment, name, variant))
-    return next((claim.stated for claim in claims if claim.kind in RATIOS and claim.baseline == BASELINE), None)
+    return next((claim for claim in claims if claim.kind in RATIOS and claim.baseline == BASELINE), None)
+
+
+def stated_mark(claim: Claim) -> tuple[str, int | None]:
+    """What a stated number is called, and the arrow of one that is only a bound."""
+    if claim.region.high == inf:
+        return "stated to be more than", ARROW_UP
+    return ("stated to be less than", ARROW_DOWN) if claim.region.low == -inf else ("stated", None)
 
 
 def _levels(name: str) -> Callable[[Axes, SeriesData], None]:
-    """As measured, run by run, with the mean's interval."""
+    """As they are, run by run, with the mean's interval, if the runs were measured."""
     column = _level_column(name)
 
     def panel(axes: Axes, data: SeriesData) -> None:
@@ -95,7 +108,7 @@ def _levels(name: str) -> Callable[[Axes, SeriesData], None]:
             if own:
                 values = [each.value for each in own]
                 spots = [Spot(each.value, position, {column.name: each.value}, each.run_id) for each in own]
-                found = own_number(values)
+                found = None if data.of_model else own_number(values)
                 ends = None if found is None else found.interval()
                 _draw_row(axes, variant, colours[variant], spots, fmean(values), ends, column)
         axes.set_xlim(left=0)
@@ -147,7 +160,7 @@ def _draw_row(
 
 
 def _draw_mark(
-    axes: Axes, position: int, variant: str, mark: str, colour: str, value: float | None, marker: str
+    axes: Axes, position: int, variant: str, mark: str, colour: str, value: float | None, marker: str | int
 ) -> None:
     if value is None:
         return
@@ -175,7 +188,8 @@ PANELS: dict[str, Callable[[Axes, SeriesData], None]] = {
     "cpu_machines": _cpu_machines,
 }
 COLUMNS: dict[str, tuple[Column, ...]] = {
-    **dict.fromkeys(CHANGES, (CHANGE, LOW, HIGH)),
-    **{draw: (_level_column(name), LOW, HIGH) for draw, name in LEVELS.items()},
+    **dict.fromkeys(CHANGES, (CHANGE,)),
+    **{draw: (_level_column(name),) for draw, name in LEVELS.items()},
     "cpu_machines": (MACHINE, CPU),
 }
+INTERVALS = dict.fromkeys((*CHANGES, *LEVELS), (LOW, HIGH))

@@ -183,4 +183,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     "levels": (LEVEL,),
     **measured_panels.COLUMNS,
 }
-INTERVALS = {"ranking": _interval_columns(GAIN), "levels": _interval_columns(LEVEL)}
+INTERVALS: dict[str, tuple[Column, ...]] = {
+    "ranking": _interval_columns(GAIN),
+    "levels": _interval_columns(LEVEL),
+    **measured_panels.INTERVALS,
+}

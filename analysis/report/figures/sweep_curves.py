@@ -1,4 +1,4 @@
-"""The curves of a sweep: a metric over a swept field, a line a variant, with the runs and their interval.
+"""The curves of a sweep: a metric over a swept field, a line a variant, with the runs from the lowest to the highest.
 
 With several swept fields one is x (of numbers the one with most values); where there is one variant, another one makes
 the lines; every combination of the others has a panel.
@@ -146,7 +146,7 @@ def _lines(data: SweepData, found: Layout, runs: Sequence[SweepRun]) -> Iterator
 
 
 def _draw_line(axes: Axes, x: SweepAxis, line: Line, shift: float) -> None:
-    at = {step: (x.steps[step][0] if x.is_numeric else float(step)) + shift for step in line.by_step}
+    at = {step: place_of(x, step) + shift for step in line.by_step}
     order = sorted(line.by_step, key=lambda step: at[step])
     summaries = {step: summary(line.by_step[step]) for step in order}
     reached = [(at[step], value) for step in order if (value := summaries[step].value) is not None]
@@ -154,7 +154,7 @@ def _draw_line(axes: Axes, x: SweepAxis, line: Line, shift: float) -> None:
               ms=4, label=line.name)  # fmt: skip
     for step in order:
         found = summaries[step]
-        if found.low is not None and found.high is not None and found.high > found.low:
+        if found.high > found.low:
             axes.plot([at[step]] * 2, [found.low, found.high], color=line.colour, lw=1.1)
         if found.bound is not None:
             axes.plot(
@@ -166,11 +166,20 @@ def _draw_line(axes: Axes, x: SweepAxis, line: Line, shift: float) -> None:
     points.add_points(axes, line.name, "middle of the runs", line.colour, middle)
     dots = [
         Spot(at[step], run.value,
-             {"x": x.steps[step][0] if x.is_numeric else str(x.steps[step][0]), "value": run.value,
-              "longer": run.censored}, f"point {run.point}, {run.run_id}")
+             {"x": value_of(x, step), "value": run.value, "longer": run.censored}, f"point {run.point}, {run.run_id}")
         for step in order for run in line.by_step[step]
     ]  # fmt: skip
     points.add_points(axes, line.name, "run", line.colour, dots)
+
+
+def place_of(x: SweepAxis, step: int) -> float:
+    """Where it is on the axis: words stand at whole numbers."""
+    return float(x.steps[step][0] if x.is_numeric else step)
+
+
+def value_of(x: SweepAxis, step: int) -> points.Value:
+    value: float | str = x.steps[step][0]
+    return value if x.is_numeric else str(value)
 
 
 def _height(found: Summary) -> float:
@@ -181,7 +190,6 @@ def _height(found: Summary) -> float:
 
 def _values(x: SweepAxis, step: int, found: Summary) -> dict[str, points.Value]:
     return {
-        "x": x.steps[step][0] if x.is_numeric else str(x.steps[step][0]),
-        "value": _height(found), "low": found.low, "high": found.high, "runs": found.number,
+        "x": value_of(x, step), "value": _height(found), "low": found.low, "high": found.high, "runs": found.number,
         "unreached": found.unreached, "not_steady": found.not_steady, "longer": found.value is None,
     }  # fmt: skip

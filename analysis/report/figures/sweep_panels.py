@@ -1,11 +1,13 @@
 """Published figures over the size of a cluster or of a tuple, from sweeps: a line a variant, as it is or over the
 default.
 
-What the paper states of a variant is a dotted line, from the claims.
+What the paper states of a variant is a dotted line, from the claims, over the sizes that it states it of; a bound has
+arrows.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -13,12 +15,12 @@ from typing import TYPE_CHECKING
 
 from analysis.claims.ledger_rows import percent_over
 from analysis.claims.publications import PublishedFigure
-from analysis.claims.statements import RATIOS, load_claims
+from analysis.claims.statements import RATIOS, Claim, load_claims
 from analysis.record.event_timeline import FIRST_EVENT
 from analysis.report.figures import points, style, sweep_curves
-from analysis.report.figures.measured_panels import BASELINE
+from analysis.report.figures.measured_panels import BASELINE, stated_mark
 from analysis.report.figures.points import Column, Drawing, Spot
-from analysis.report.sweep_data import SweepData, SweepRun, metric_words, short_name
+from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun, metric_words, short_name
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -106,20 +108,40 @@ def _draw_panel(axes: Axes, data: SweepData, kind: _Kind, runs: Sequence[SweepRu
     axes.set_ylabel(f"{words}\n(% over the default)" if kind.is_change else f"{words}\n({unit})", fontsize=8.5)
     if kind.is_change:
         axes.axhline(0, color="#222222", lw=0.9)
-        _draw_stated(axes, data, kind)
+        _draw_stated(axes, data, kind, data.axes[found.x])
     else:
         axes.set_ylim(bottom=0)
 
 
-def _draw_stated(axes: Axes, data: SweepData, kind: _Kind) -> None:
-    colours, right = style.colours(data.variants), axes.get_xlim()[1]
+def _draw_stated(axes: Axes, data: SweepData, kind: _Kind, x: SweepAxis) -> None:
+    colours = style.colours(data.variants)
     for claim in load_claims():
         about = (claim.simulated, claim.experiment, claim.metric, claim.baseline)
         if about == (True, data.experiment, kind.metric, BASELINE) and claim.kind in RATIOS:
-            colour = colours.get(claim.variant, style.GREY)
-            axes.axhline(claim.stated, color=colour, lw=1.2, ls=":")
-            spots = [Spot(right, claim.stated, {"value": claim.stated})]
-            points.add_points(axes, style.display_name(claim.variant), "stated", colour, spots)
+            _draw_claim(axes, x, claim, colours.get(claim.variant, style.GREY))
+
+
+def _draw_claim(axes: Axes, x: SweepAxis, claim: Claim, colour: str) -> None:
+    steps = sorted(_steps_of(claim, x), key=lambda step: sweep_curves.place_of(x, step))
+    spots = [
+        Spot(sweep_curves.place_of(x, step), claim.stated,
+             {"x": sweep_curves.value_of(x, step), "value": claim.stated})
+        for step in steps
+    ]  # fmt: skip
+    mark, arrow = stated_mark(claim)
+    axes.plot([spot.x for spot in spots], [spot.y for spot in spots], color=colour, lw=1.2, ls=":", marker=arrow or "_")
+    points.add_points(axes, style.display_name(claim.variant), mark, colour, spots)
+
+
+def _steps_of(claim: Claim, x: SweepAxis) -> list[int]:
+    """Of the swept field, those that the claim is about."""
+    chosen = dict(claim.points)
+    return [
+        place for place, step in enumerate(x.steps)
+        if all(
+            json.dumps(value) in chosen[path] for path, value in zip(x.paths, step, strict=True) if path in chosen
+        )
+    ]  # fmt: skip
 
 
 def _legend(axes_of: Sequence[Axes]) -> tuple[list[Artist], list[str]]:

@@ -278,4 +278,5 @@ def test_the_readme_of_simulated_runs_says_so_and_asks_for_no_machines() -> None
     assert words in text("simulated") and "To simulate again, take the code" in text("simulated")
     assert words not in text("local") and "To measure again, on machines of your own, take" in text("local")
     assert "| S03 |  |  | +50 % | +49 to +51 |  |" in text("simulated") and "| no verdict |" not in text("simulated")
+    assert "| the model gives | range | seeds |" in text("simulated") and "A range is over seeds;" in text("simulated")
     assert "no verdict |" in text("local")

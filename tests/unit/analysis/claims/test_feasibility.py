@@ -11,6 +11,7 @@ import pytest
 from analysis.claims import feasibility
 from analysis.claims.levels import KEEP_EXECUTORS
 from analysis.claims.statements import Claim, load_claims
+from barograph.plan.experiment import load
 from scheduler_plugins.policies import POLICIES
 
 CLAIMS = {claim.name: claim for claim in load_claims()}
@@ -346,6 +347,48 @@ def test_what_stelas_rule_gives_beside_what_is_claimed() -> None:
     )
     assert "Stela's own rule gives +50.0 % here" in weaknesses("S04", spec("linear", 6))
     assert "rule" not in weaknesses("S09/linear SP", spec("linear", 6, floor_s=150.0))
+
+
+def metis(name: str, **parameters: Any) -> dict[str, Any]:
+    """An experiment that ships, with other parameters of its topology."""
+    found: dict[str, Any] = load(f"metis/{name}").as_data()
+    topology = found["topology"]
+    return found | {"topology": topology | {"parameters": topology["parameters"] | parameters}}
+
+
+def test_what_paced_sources_emit_says_nothing_about_a_placement() -> None:
+    said = weaknesses("M04/reference", metis("reference"))
+    assert said == (
+        "the offered rate is fixed: metis over even is 0.0 % unless one of them is saturated, or has not made up for"
+        " its restarts when the time is over; otherwise it cannot fail"
+    )
+    assert feasibility.possible_words(CLAIMS["M04/reference"], metis("reference")) == said.partition("; otherwise")[0]
+    notes = feasibility.notes(list(CLAIMS.values()), metis("reference"))
+    assert [note.partition(": ")[0] for note in notes if "it cannot fail" in note] == [
+        "M04/reference", "M05/reference", "M06/reference",
+    ]  # fmt: skip
+    assert reason("M04/reference", metis("reference")) is None  # saturated, it can be anything
+    assert "otherwise it cannot come out" in weaknesses("M04/parallel", metis("parallel", unthrottled=False))
+
+
+@pytest.mark.parametrize(
+    ("name", "experiment"),
+    [
+        ("M04/parallel", metis("parallel")),  # not throttled
+        ("M04/reference", metis("reference", on_restart="skip")),
+        ("M04/reference", metis("reference", of_another_version=1)),
+        ("M08/reference", metis("reference")),  # CPU
+    ],
+)
+def test_what_else_sources_may_emit(name: str, experiment: dict[str, Any]) -> None:
+    assert weaknesses(name, experiment) == feasibility.possible_words(CLAIMS[name], experiment) == ""
+
+
+def test_variants_that_are_offered_other_rates_differ_by_them() -> None:
+    twice = metis("reference")
+    variants = [dict(variant) for variant in twice["variants"]]
+    next(each for each in variants if each["name"] == "metis")["topology"] = {"parameters": {"rate_per_s": 1000.0}}
+    assert "metis over even is +100.0 % unless" in weaknesses("M04/reference", twice | {"variants": variants})
 
 
 def test_notes_are_of_the_experiments_own_claims_and_alike_ones_share_a_line() -> None:

@@ -89,7 +89,7 @@ def test_of_the_points_the_lowest_or_the_highest_may_be_meant(
 
 
 def test_a_claim_may_be_about_some_points(tmp_path: Path) -> None:
-    found = row(tmp_path, replace(CLAIM, points=(("machines.before", ("20", "80")),)))
+    found = row(tmp_path, replace(CLAIM, points=(("machines.before", ("20",)),)))
     assert found.measured == pytest.approx(-20.0) and "before 10" not in found.reason
     none = sweep_row(
         replace(CLAIM, points=(("machines.before", ("80",)),)), read(SeriesPaths(tmp_path / "sweep-1"), {BYTES})
@@ -100,12 +100,18 @@ def test_a_claim_may_be_about_some_points(tmp_path: Path) -> None:
 
 def test_the_spread_of_three_runs(tmp_path: Path) -> None:
     """The default: 10 of 100, and 40 of 200."""
-    claim = replace(CLAIM, kind=Kind.MEAN_SPREAD, metric=EMITTED, variant="even", baseline=None, best_by=None)
+    whole = Resolution("whole", "for a test", amount=0.5)
+    claim = replace(CLAIM, kind=Kind.MEAN_SPREAD, metric=EMITTED, variant="even", baseline=None, best_by=None,
+                    stated=5.0, within=whole)  # fmt: skip
     found = row(tmp_path, claim)
     assert (found.measured, found.low, found.high) == tuple(map(pytest.approx, (15.0, 10.0, 20.0)))
     assert found.reason == "simulated, sweep-1: before 10: 10.0, before 20: 20.0"
     largest = sweep_row(replace(claim, kind=Kind.LARGEST_SPREAD), read(SeriesPaths(tmp_path / "sweep-1"), {EMITTED}))
     assert largest.measured == pytest.approx(20.0)
+    shown = {name: str(text).replace("\u00a0", " ") for name, text in ledger_row(found, simulated=True).items()}
+    assert shown["model_text"] == "the model gives 15 % (10 to 20 over the points, of 3 seeds each); stated 5 %"
+    assert (shown["measured_text"], shown["range_text"], shown["stated_text"]) == ("15 %", "10 to 20", "5 %")
+    assert ledger_row(row_without_sweep(claim))["region_text"] == "4.5 to 5.5"
 
 
 def test_an_own_number_is_no_ratio(tmp_path: Path) -> None:
@@ -120,6 +126,19 @@ def test_a_seed_that_a_point_lacks_is_no_seed_of_all(tmp_path: Path) -> None:
     found = row(tmp_path, CLAIM, **{BYTES: less, EMITTED: RATE})
     assert found.measured == pytest.approx(-30.0) and found.runs == 2
     assert found.best_of_three is None
+
+
+def test_a_mean_over_all_points_is_none_of_those_that_are_left(tmp_path: Path) -> None:
+    """Of METIS no run at 20 machines is complete; of a claim about 20 and 80 no point has 80."""
+    ten: Numbers = {"even": SENT["even"], "metis": {key: value for key, value in SENT["metis"].items() if key[0] == 10}}
+    found = row(tmp_path, CLAIM, **{BYTES: ten, EMITTED: RATE})
+    assert (found.verdict, found.measured, found.best_of_three) == ("not run", None, None)
+    assert found.reason == "simulated, sweep-1: too few seeds at before 20"
+    sweep = read(SeriesPaths(tmp_path / "sweep-1"), {BYTES, EMITTED})
+    own = replace(CLAIM, kind=Kind.OWN_AT_MOST, baseline=None, best_by=None)
+    assert sweep_row(own, sweep).reason == "simulated, sweep-1: too few seeds at before 20"
+    larger = replace(CLAIM, points=(("machines.before", ("10", "80")),))
+    assert sweep_row(larger, sweep).reason == "simulated, sweep-1: the sweep has no point with machines.before 80"
 
 
 def test_the_ledger_finds_the_newest_sweep_and_leaves_other_claims_alone(tmp_path: Path) -> None:

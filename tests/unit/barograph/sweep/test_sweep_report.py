@@ -111,11 +111,16 @@ def run(value: float, metric: str = "throughput_after", *, censored: bool = Fals
     return SweepRun(1, (0,), "x-r1", "x", "e1", metric, value, censored, True)
 
 
-def test_the_interval_is_students_from_three_runs_on() -> None:
+def test_runs_of_a_model_have_a_range_and_no_interval() -> None:
     found = summary([run(8.0), run(10.0), run(12.0)])
-    assert found.value == 10.0 and found.low == pytest.approx(10 - 4.303 * 2 / 3**0.5, abs=0.01)
-    assert found.high == pytest.approx(10 + 4.303 * 2 / 3**0.5, abs=0.01)
-    assert summary([run(8.0), run(10.0)]).low is None
+    assert (found.value, found.low, found.high) == (10.0, 8.0, 12.0)
+    data = made({"machines.before": [4, 8], "seed": [1, 2, 3]}, ("stela",))
+    drawing = sweep_curves.draw(data, "e1", "throughput_after")
+    assert drawing is not None
+    middles = [row for row in drawing.rows() if row["mark"] == "middle of the runs"]
+    assert [(row["value"], row["low"], row["high"]) for row in middles] == [(1.0, 0.0, 2.0), (2.0, 1.0, 3.0)]
+    _, rows = sweep_page.table(data, "e1")
+    assert [cells[-1] for cells in rows] == ["1 (0 to 2)", "2 (1 to 3)"]
 
 
 def test_a_time_that_was_not_reached_is_a_bound() -> None:

@@ -1,5 +1,7 @@
 """Bytes and emissions over the default, block by block, beside what the paper states."""
 
+from dataclasses import replace
+
 import pytest
 
 from analysis.claims.publications import Panel, PublishedFigure
@@ -50,6 +52,18 @@ def test_levels_are_as_measured() -> None:
     assert means == {"even": pytest.approx(40 / 3), "METIS": pytest.approx(7 / 3)}
 
 
+@pytest.mark.parametrize("draw", ["network_change", "network_levels"])
+@pytest.mark.parametrize("of_model", [False, True])
+def test_of_a_model_there_is_no_interval(draw: str, of_model: bool) -> None:
+    metric = "network_mb_per_s_after" if draw == "network_levels" else BYTES
+    runs = tuple(replace(each, value=each.value + each.block / 10) for each in data().numbers[BYTES])
+    given = replace(data(), numbers={metric: runs}, of_model=of_model)
+    drawing = paper_figures.draw(figure(draw), {"metis/payload": given})
+    assert ("low" in {column.name for column in drawing.columns}) is not of_model
+    means = [row for row in drawing.rows() if row["mark"] == "mean"]
+    assert means and all((row.get("low") is None) is of_model for row in means)
+
+
 def test_of_a_sweep_a_change_is_over_the_default_of_the_same_point_and_repetition() -> None:
     axes = (SweepAxis(("machines.before",), ((10,), (20,))),)
     runs = tuple(
@@ -63,6 +77,24 @@ def test_of_a_sweep_a_change_is_over_the_default_of_the_same_point_and_repetitio
     ]  # fmt: skip
     drawing = sweep_panels.draw(figure("sweep_network_change", simulated=True), {"metis/payload_machines": swept})
     stated = [(row["variant"], row["value"]) for row in drawing.rows() if row["mark"] == "stated"]
-    assert stated == [("METIS", -33.75)]
+    assert stated == [("METIS", -33.75)] * 2
     empty = sweep_panels.draw(figure("sweep_network", simulated=True), {})
     assert empty.rows() == [] and "not run" in empty.svg
+
+
+def test_what_is_stated_of_some_sizes_stands_there_and_a_bound_is_no_number() -> None:
+    """MP figure 9: from 10 kB on METIS gives more than four times of what the default gives."""
+    sizes = (112, 1024, 10240, 20480, 28672)
+    axes = (SweepAxis(("topology.parameters.size_bytes",), tuple((size,) for size in sizes)),)
+    runs = tuple(
+        SweepRun(point, (point - 1,), f"{variant}-r1", variant, "e1", EMITTED, value, False, True)
+        for variant, value in (("even", 10.0), ("metis", 20.0)) for point in range(1, len(sizes) + 1)
+    )  # fmt: skip
+    swept = SweepData("metis/payload_size", "t", "s", axes, 5, ("even", "metis"), {"e1": "x"}, runs, ())
+    panel = Panel("metis/payload_size", "Payload", "sweep_emitted_change", simulated=True)
+    drawing = sweep_panels.draw(PublishedFigure("MP", "Rate", "", (panel,)), {"metis/payload_size": swept})
+    stated = [row for row in drawing.rows() if str(row["mark"]).startswith("stated")]
+    assert {row["mark"] for row in stated} == {"stated to be more than"}
+    assert [(row["variant"], row["x"], row["value"]) for row in stated] == [
+        ("METIS", size, 300.0) for size in sizes[2:]
+    ]  # fmt: skip
