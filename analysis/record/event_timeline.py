@@ -47,8 +47,8 @@ def lines_of_event(
 def absent_machines(
     events: Iterable[Mapping[str, Any]], described: Iterable[Mapping[str, Any]]
 ) -> dict[tuple[str, ...], set[str]]:
-    """(run, event, phase) -> the machines that have not joined by then, or have left and not joined again. Of the tables
-    `scale_events` and `machines`."""
+    """(run, event, phase) -> the machines that have not joined by then, or have left and not joined again. Of the
+    tables `scale_events` and `machines`."""
     machines: dict[str, set[str]] = defaultdict(set)
     for row in described:
         if row["joins_at_scale"]:
@@ -63,7 +63,7 @@ def absent_machines(
 
 
 def crashed_machines(events: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
-    """By run, of the table `events`: those that crashed in it. While they say nothing they were down, and did nothing."""
+    """By run, of the table `events`: those that crashed in it. While they say nothing they are down, and do nothing."""
     found: dict[str, set[str]] = defaultdict(set)
     for event in events:
         if event["kind"] == "crashed":

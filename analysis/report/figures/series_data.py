@@ -93,9 +93,9 @@ class RunNumber:
 
 @dataclass(frozen=True)
 class Traffic:
-    """From task to task in one run on one side of the first event, tuples/s, and a slot of each task: of several that it
-    had meanwhile the one with the busiest pair. `machines`: what went from machine to machine, of the tuples of which it
-    is known where they went, each by where its tasks were as it passed."""
+    """From task to task in one run on one side of the first event, tuples/s, and a slot of each task: of several that
+    it had meanwhile the one with the busiest pair. `machines`: what went from machine to machine, of the tuples of
+    which it is known where they went, each by where its tasks were as it passed."""
 
     run_id: str
     variant: str

@@ -108,7 +108,7 @@ def test_a_graph_without_edges_is_shared_by_weight_and_a_note_says_that_metis_wa
     imbalance = {each["method"]: each["imbalance"] for each in json.loads(shown.out)["methods"]}
     assert imbalance["METIS vol"] == imbalance["METIS cut"] == 1.0
     assert imbalance["round robin"] == pytest.approx(200 / 101)
-    assert "note: the graph has no edges, and METIS is not called" in shown.err
+    assert "note: the graph has no edges, so METIS is not called" in shown.err
 
 
 def test_where_greedy_gives_up_the_line_says_what_was_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,11 +44,9 @@ def test_before_and_after_stand_side_by_side_and_marks_say_how_much_passes() -> 
 
 
 def test_the_share_is_the_metrics_where_a_task_moved_meanwhile_or_nobody_knows_where_a_tuple_went() -> None:
-    """Task 2 was on m1 as 30 came from 1, then on m2 as 10 came: 10 of 40 crossed. 60 to task 3 went nobody knows where;
-    of their two places the map has the busier one."""
-    rows = [
-        row(2, 10.0, "m2:6700"), row(2, 30.0, "m1:6701"), row(3, 60.0, None),
-    ]  # fmt: skip
+    """Task 2 was on m1 as 30 came from 1, then on m2 as 10 came: 10 of 40 crossed. Where 60 to 3 went nobody knows. The
+    map has task 2 where it was busier."""
+    rows = [row(2, 10.0, "m2:6700"), row(2, 30.0, "m1:6701"), row(3, 60.0, None)]
     rates, slots = series_data._pairs(rows)
     machines = series_data._machine_pairs(rows)
     traffic = Traffic("r", "metis", "before", rates, slots, machines)
