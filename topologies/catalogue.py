@@ -133,7 +133,8 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 _ABOVE_ZERO = ("rate_per_s", "contracts_per_s")
 _RANGES: Mapping[str, tuple[float, float]] = {
     "parallelism": (1, 10_000),
-    "sources": (1, 10_000),
+    "quote_sources": (1, 10_000),
+    "contract_sources": (1, 10_000),
     "depth": (1, 1000),
     "size_bytes": (16, 1_000_000),
     "shift": (0, 1_000_000),

@@ -1,7 +1,8 @@
 """What the sources of opengov emit: companies and contractors as the Java package `opengov` draws them from a seed, or
 the rows of a file of one's own, which travel inside the topology.
 
-Who gets what, and how many tuples pass, follows from the same numbers. Errors: BadParameter (topologies/errors.py).
+Who gets what, and how many tuples pass, follows from the same numbers. Errors: BadParameter, UnknownWork
+(topologies/errors.py).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from topologies.errors import BadParameter
+from topologies.errors import BadParameter, UnknownWork
 from topologies.keys import Key, java_hash, task_of
 
 PACKAGE = "barograph.topologies.opengov"
@@ -27,6 +28,7 @@ MEAN_NAME = (SHORTEST + LONGEST) / 2
 _REST = " of the register of traded companies, of those that they own, and of their seats"
 _ROOT = Path(__file__).parents[1]
 _DOUBLED = 2.0
+LEAST_QUOTES = 3.0  # of a company in a day: then hardly a day is without one, and the join emits about all it ever does
 
 
 @dataclass(frozen=True)
@@ -231,8 +233,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Opengov:
-    """What is in Flux YAML of an opengov."""
+    """What is in Flux YAML of an opengov. Rates of unthrottled sources are those that are expected of them."""
 
+    name: str
+    is_unthrottled: bool
     records: Records
     quotes: Source
     contracts: Source
@@ -256,6 +260,8 @@ def opengov_of(document: Mapping[str, Any]) -> Opengov | None:
     (window_days,) = ranges["constructorArgs"]
     records = unpack(file) if file else draw(companies, contractors, quote_skew, contract_skew, window_days, surge_days)
     return Opengov(
+        document["name"],
+        quotes["constructorArgs"][2],
         records,
         _source(quotes, "symbol", records.quotes),
         _source(contracts, "contractor", records.contracts),
@@ -277,7 +283,8 @@ def check_sources(name: str, document: Mapping[str, Any]) -> None:
         if idle:
             raise BadParameter(
                 f"topology {name}: component {source.name}: none of its {len(source.entries)} {source.field}s belongs"
-                f" to task {min(idle)} of {source.tasks} (counted from 0); give more of them, or lower `sources`"
+                f" to task {min(idle)} of {source.tasks} (counted from 0); give more of them, or lower"
+                f" {source.name.removesuffix('s')}_sources"
             )
 
 
@@ -287,11 +294,14 @@ def keys(document: Mapping[str, Any]) -> dict[str, Sequence[Key]]:
 
 
 def passing(document: Mapping[str, Any]) -> dict[str, float]:
-    """Tuples sent on for each that comes in, by the class of the bolt. The join's is what is to be expected."""
+    """Tuples sent on for each that comes in, by the class of the bolt. The join's is what is to be expected: it emits a
+    company at most once a day, so it is the smaller a share the more comes in. Raises UnknownWork where nobody says how
+    much that is."""
     known = opengov_of(document)
     if known is None:
         return {}
     companies = len(known.records.surging)
+    _check_expected(known, companies)
     quotes = known.quotes.per_day(companies, known.day_s)
     contracts = known.contracts.per_day(companies, known.day_s)
     surges = sum(
@@ -300,6 +310,18 @@ def passing(document: Mapping[str, Any]) -> dict[str, float]:
     )
     awards = sum(map(_awards, quotes, contracts, known.records.surging, [known.window_days] * companies))
     return {"SurgeFilterBolt": surges / sum(quotes), "AwardJoinBolt": awards / (surges + sum(contracts))}
+
+
+def _check_expected(known: Opengov, companies: int) -> None:
+    """Of unthrottled sources: with as many quotes as they emit, what leaves the join is about all that ever can."""
+    daily = known.quotes.rate_per_s * known.day_s / companies
+    if known.is_unthrottled and daily < LEAST_QUOTES:
+        raise UnknownWork(
+            f"topology {known.name}: its sources are unthrottled, and its join emits a company at most once a day: the"
+            f" more comes in, the smaller a share leaves it. rate_per_s is {known.quotes.rate_per_s:g}, with which a"
+            f" company has {daily:.2g} quotes a day; allowed is {LEAST_QUOTES * companies / known.day_s:g} or more."
+            " Give about what the sources will emit as rate_per_s and contracts_per_s; they themselves ignore both"
+        )
 
 
 def _both_seen(days: int | None, daily: float) -> float:

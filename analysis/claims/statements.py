@@ -25,7 +25,7 @@ class Kind(StrEnum):
     resolution, the claim's `within` (decision 0035).
 
     `ratio`: 100 x (variant / baseline - 1), around the stated number. `ratio_above`: the same number, above it by more
-    than the resolution.
+    than the resolution; `ratio_at_most`: up to it, and the resolution beyond.
     `own`: the variant's own number, around the stated one; `own_at_most`, `own_at_least`: up to it, or from it on, and
     the resolution beyond; `own_below`: below it by more than the resolution.
     `every_run`: the metric equals the stated value in every run; a check of each run, so one run is enough.
@@ -39,6 +39,7 @@ class Kind(StrEnum):
 
     RATIO = "ratio"
     RATIO_ABOVE = "ratio_above"
+    RATIO_AT_MOST = "ratio_at_most"
     OWN = "own"
     OWN_AT_MOST = "own_at_most"
     OWN_AT_LEAST = "own_at_least"
@@ -58,6 +59,7 @@ WITHIN = frozenset({"within"})
 NEEDS: dict[Kind, frozenset[str]] = dict.fromkeys(Kind, WITHIN) | {
     Kind.RATIO: WITHIN | {"baseline"},
     Kind.RATIO_ABOVE: WITHIN | {"baseline"},
+    Kind.RATIO_AT_MOST: WITHIN | {"baseline"},
     Kind.ONLY: WITHIN | {"others"},
     Kind.SPAN: WITHIN | {"of", "stated_high"},
     Kind.LOWEST: WITHIN | {"of"},
@@ -159,11 +161,12 @@ class Claim:
             Kind.OWN_AT_LEAST: Region(low, inf),
             Kind.OWN_BELOW: Region(-inf, low),
             Kind.RATIO_ABOVE: Region(high, inf),
+            Kind.RATIO_AT_MOST: Region(-inf, high),
             Kind.ONLY: Region(high, inf),
         }.get(self.kind, Region(low, top))
 
 
-RATIOS = (Kind.RATIO, Kind.RATIO_ABOVE)
+RATIOS = (Kind.RATIO, Kind.RATIO_ABOVE, Kind.RATIO_AT_MOST)
 SWEPT_KINDS = (*RATIOS, Kind.OWN, Kind.OWN_AT_MOST, Kind.OWN_AT_LEAST, *SPREADS)
 
 

@@ -5,12 +5,18 @@ against what its restarts cost.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from analysis.metrics.steadiness import WINDOW_S
-from analysis.record.event_timeline import WHOLE_CLUSTER, WHOLE_RUN, lines_of_event
+from analysis.record.event_timeline import (
+    WHOLE_CLUSTER,
+    WHOLE_RUN,
+    absent_machines,
+    crashed_machines,
+    lines_of_event,
+)
 from analysis.record.small_tables import Row, run_of, unit_of
 
 EXPERIMENT_LAN = "exp0"
@@ -55,8 +61,8 @@ def _percent(part: float, whole: float) -> float | None:
 
 @dataclass(frozen=True)
 class _EventWindows:
-    """Of one event, complete windows in their order: tuples that spouts emitted, and bytes between machines where all
-    machines said how many."""
+    """Of one event, complete windows in their order: tuples that spouts emitted, and bytes between machines where every
+    machine of the cluster said how many throughout."""
 
     emitted: Windows
     sent_bytes: Windows
@@ -72,21 +78,14 @@ def _windows(read: Reader) -> dict[Key, _EventWindows]:
             if row["scope"] == "spouts" and row["rate"] is not None:
                 emitted[key][row["window_s"]] = WINDOW_S * row["rate"]
     sent: dict[Key, dict[float, float]] = defaultdict(dict)
-    rows = read("network_windows")
-    most = _most_machines(rows)
-    for row in sorted(rows, key=lambda row: float(row["window_s"])):
-        key = row["run_id"], row["event_id"]
-        if row["window_s"] in whole[key] and row["machines"] == most[key] and row["tx_bytes"] is not None:
+    absent = absent_machines(read("scale_events"), read("machines"))
+    crashed = crashed_machines(read("events"))
+    for row in sorted(read("network_windows"), key=lambda row: float(row["window_s"])):
+        key, phase = (row["run_id"], row["event_id"]), "before" if row["window_s"] < 0.0 else "after"
+        silent = set(row["silent"]) - absent.get((*key, phase), set()) - crashed.get(row["run_id"], set())
+        if row["window_s"] in whole[key] and not silent and row["tx_bytes"] is not None:
             sent[key][row["window_s"]] = row["tx_bytes"]
     return {key: _EventWindows(emitted[key], sent[key]) for key in {*emitted, *sent}}
-
-
-def _most_machines(rows: Iterable[Row]) -> dict[Key, int]:
-    found: dict[Key, int] = defaultdict(int)
-    for row in rows:
-        key = row["run_id"], row["event_id"]
-        found[key] = max(found[key], row["machines"])
-    return found
 
 
 def published_rates(read: Reader) -> Iterator[Numbers]:

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from analysis.metrics.communication_costs import EXPERIMENT_LAN
-from analysis.metrics.line_seconds import in_windows, line_seconds, parts, seconds_before
+from analysis.metrics.line_seconds import SEVERAL_S, in_windows, line_seconds, parts, seconds_before
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import POLICY_CHANGES, WHOLE_RUN
 from analysis.record.small_tables import Row
@@ -129,8 +129,11 @@ def cpu_windows(samples: DataFrame, zeros: DataFrame) -> DataFrame:
 
 
 def network(samples: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFrame:
-    """Bytes per second received and sent by each machine's interfaces."""
-    rates = [f.try_divide(f.sum(name), f.sum("dt_s")).alias(f"{name}_per_s") for name in ("rx_bytes", "tx_bytes")]
+    """Bytes per second received and sent by each machine's interfaces, over the seconds in which they were measured."""
+    rates = [
+        f.try_divide(f.sum(name), f.sum(f.when(f.col(name).isNotNull(), f.col("dt_s")))).alias(f"{name}_per_s")
+        for name in ("rx_bytes", "tx_bytes")
+    ]
     return (
         in_intervals(intervals, samples, axes, ["rx_bytes", "tx_bytes"])
         .groupBy("run_id", "event_id", "phase", "machine", "interface")
@@ -140,21 +143,29 @@ def network(samples: DataFrame, intervals: DataFrame, axes: DataFrame) -> DataFr
 
 
 def network_windows(samples: DataFrame, machines: DataFrame, axes: DataFrame) -> DataFrame:
-    """Bytes of the workers' machines on the experiment LAN, all together, in windows that count from each event."""
+    """Bytes of the workers' machines on the experiment LAN, all together, in windows that count from each event. A line
+    counts whole seconds, so a window may be filled but for one at its edge (`line_seconds`)."""
     ours = f.broadcast(machines.select("run_id", "machine"))
+    of_run = machines.groupBy("run_id").agg(f.array_sort(f.collect_set("machine")).alias("of_run"))
     bounds = f.broadcast(axes.select("run_id", "event_id", "zero_s", "first_s", "last_s"))
     seen = (f.col("window_s") + WINDOW_S > f.col("first_s") - f.col("zero_s")) & (
         f.col("window_s") < f.col("last_s") - f.col("zero_s")
     )
     read = samples.where(f.col("interface") == EXPERIMENT_LAN).join(ours, ["run_id", "machine"], how="left_semi")
     columns = ("run_id", "t_s", "dt_s", "machine", "rx_bytes", "tx_bytes")
-    measured = f.col("rx_bytes").isNotNull() & f.col("tx_bytes").isNotNull()
+    measured_s = f.when(f.col("rx_bytes").isNotNull() & f.col("tx_bytes").isNotNull(), f.col("dt_s"))
+    is_whole = f.col("measured_s") > WINDOW_S - SEVERAL_S
     return (
         in_windows(read.select(*columns), axes, ["rx_bytes", "tx_bytes"])
         .join(bounds, ["run_id", "event_id"], how="inner")
         .where(seen)
+        .groupBy("run_id", "event_id", "window_s", "machine")
+        .agg(f.sum(measured_s).alias("measured_s"), f.sum("rx_bytes").alias("rx_bytes"),
+             f.sum("tx_bytes").alias("tx_bytes"))
         .groupBy("run_id", "event_id", "window_s")
-        .agg(f.count_distinct(f.when(measured, f.col("machine"))).cast("int").alias("machines"),
+        .agg(f.collect_set(f.when(is_whole, f.col("machine"))).alias("whole"),
              f.sum("rx_bytes").alias("rx_bytes"), f.sum("tx_bytes").alias("tx_bytes"))
-        .select("run_id", "event_id", "window_s", "machines", "rx_bytes", "tx_bytes")
+        .join(f.broadcast(of_run), "run_id", how="inner")
+        .select("run_id", "event_id", "window_s", f.size("whole").alias("machines"),
+                f.array_except("of_run", "whole").alias("silent"), "rx_bytes", "tx_bytes")
     )  # fmt: skip

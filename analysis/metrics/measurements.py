@@ -12,7 +12,7 @@ from typing import Any
 from analysis.metrics import communication_costs, untimed
 from analysis.metrics.juice import inputs_of_sources, is_starved, unthrottled_units, windows_of_part
 from analysis.metrics.metric_directions import CONVERGENCE
-from analysis.record.event_timeline import REST, WHOLE_CLUSTER, WHOLE_RUN
+from analysis.record.event_timeline import REST, WHOLE_CLUSTER, WHOLE_RUN, absent_machines, crashed_machines
 from analysis.record.small_tables import Row, run_of, unit_of
 
 # `latency_p50_ms`, `latency_p95_ms` of older series are other numbers: medians of seconds' percentiles (decision 0028).
@@ -109,6 +109,12 @@ def _total(values: Sequence[float]) -> float | None:
     return sum(values) if values else None
 
 
+def _total_of_all(found: Sequence[Row], column: str) -> float | None:
+    """None where a row does not say."""
+    values = _column_values(found, column)
+    return _total(values) if len(values) == len(found) else None
+
+
 def _share(part: float | None, whole: float | None) -> float | None:
     return None if part is None or not whole else part / whole
 
@@ -192,22 +198,27 @@ def untimed_shares(read: Reader) -> Iterator[Row]:
 
 def machine_loads(read: Reader) -> Iterator[Row]:
     """Utilisation in percent of quota, its mean over the workers' machines, its spread, and the highest over the mean;
-    of all machines, the master too: the highest steal, and cores and MB together.
+    of all machines, the master too: the highest steal, and cores and MB together, where each of them was measured.
 
     A machine counts from when it joined until an event released it, even where it is there and measured all the time.
     """
-    absent = absent_machines(read("scale_events"), read("machines"))
+    described = read("machines")
+    absent, crashed = absent_machines(read("scale_events"), described), crashed_machines(read("events"))
     for (run_id, event_id, phase), found in _by_event(read("cpu"), "phase").items():
-        machines = [row for row in found if row["machine"] not in absent.get((run_id, event_id, phase), ())]
+        gone = absent.get((run_id, event_id, phase), set())
+        machines = [row for row in found if row["machine"] not in gone]
+        silent = _workers(described, run_id) - {row["machine"] for row in machines} - gone - crashed.get(run_id, set())
         workers = [row for row in machines if row["joins_at_scale"] is not None]  # the master is in no run's machines
         used = [100 * share for share in _column_values(workers, "utilisation_mean")]
-        memory = _total(_column_values(machines, "memory_bytes_mean"))
+        cores, memory = (
+            None if silent else _total_of_all(machines, name) for name in ("cores_mean", "memory_bytes_mean")
+        )
         numbers = {
             "cpu_percent": _mean(used),
             "cpu_spread_percent": max(used) - min(used) if used else None,
             "cpu_imbalance": _share(max(used, default=None), _mean(used)),
             "cpu_steal_percent": max(_column_values(machines, "steal_percent_mean"), default=None),
-            "cpu_cores": _total(_column_values(machines, "cores_mean")),
+            "cpu_cores": cores,
             "memory_mb": None if memory is None else memory / 1e6,
         }
         yield from _metric_rows((run_id, event_id), {f"{name}_{phase}": value for name, value in numbers.items()})
@@ -215,18 +226,18 @@ def machine_loads(read: Reader) -> Iterator[Row]:
 
 def network_loads(read: Reader) -> Iterator[Row]:
     """What the workers' machines sent each other, MB/s: all that left one of them; the busiest machine, both ways, and
-    how much that is above their mean. Machines count as those of `machine_loads` do."""
-    workers, described = defaultdict(set), read("machines")
-    for row in described:
-        workers[row["run_id"]].add(row["machine"])
-    absent = absent_machines(read("scale_events"), described)
+    how much that is above their mean. Machines count as those of `machine_loads` do; where one of them was not measured
+    there are no numbers, unless it had crashed."""
+    described = read("machines")
+    absent, crashed = absent_machines(read("scale_events"), described), crashed_machines(read("events"))
     on_lan = [row for row in read("network") if row["interface"] == communication_costs.EXPERIMENT_LAN]
     for (run_id, event_id, phase), found in _by_event(on_lan, "phase").items():
-        there = workers[run_id] - absent.get((run_id, event_id, phase), set())
+        there = _workers(described, run_id) - absent.get((run_id, event_id, phase), set())
         machines = [row for row in found if row["machine"] in there]
+        silent = there - {row["machine"] for row in machines} - crashed.get(run_id, set())
         sent = _column_values(machines, "tx_bytes_per_s")
         received = _column_values(machines, "rx_bytes_per_s")
-        if not machines or not len(machines) == len(sent) == len(received):
+        if silent or not machines or not len(machines) == len(sent) == len(received):
             continue
         both = [one + other for one, other in zip(sent, received, strict=True)]
         numbers = {
@@ -237,25 +248,15 @@ def network_loads(read: Reader) -> Iterator[Row]:
         yield from _metric_rows((run_id, event_id), {f"{name}_{phase}": value for name, value in numbers.items()})
 
 
+def _workers(described: Iterable[Row], run_id: str) -> set[str]:
+    """The machines of a run but for its master."""
+    return {row["machine"] for row in described if row["run_id"] == run_id}
+
+
 def communication(read: Reader) -> Iterator[Row]:
     """Tuples between tasks, workers and machines, and what a new placement costs and saves."""
     for key, numbers, censored in communication_costs.numbers(read):
         yield from _metric_rows(key, numbers, censored)
-
-
-def absent_machines(events: Iterable[Row], described: Iterable[Row]) -> dict[Key, set[str]]:
-    """(run, event, phase) -> the machines that have not joined by then, or have left and not joined again."""
-    machines: dict[str, set[str]] = defaultdict(set)
-    for row in described:
-        if row["joins_at_scale"]:
-            machines[row["run_id"]].add(row["machine"])
-    found: dict[Key, set[str]] = {}
-    for event in sorted(events, key=lambda event: float(event["zero_s"])):
-        run_id = event["run_id"]
-        found[run_id, event["event_id"], "before"] = machines[run_id]
-        machines[run_id] = (machines[run_id] - set(event["joined"] or ())) | set(event["released"] or ())
-        found[run_id, event["event_id"], "after"] = machines[run_id]
-    return found
 
 
 def executor_moves(read: Reader) -> Iterator[Row]:

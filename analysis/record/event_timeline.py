@@ -2,7 +2,8 @@
 the record's own lines. Damaged lines are counted and skipped. Standard library only.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -41,6 +42,33 @@ def lines_of_event(
     return named or [
         line for line in span if line["kind"] in answers and not line.get("event_id") and not line.get("own")
     ]
+
+
+def absent_machines(
+    events: Iterable[Mapping[str, Any]], described: Iterable[Mapping[str, Any]]
+) -> dict[tuple[str, ...], set[str]]:
+    """(run, event, phase) -> the machines that have not joined by then, or have left and not joined again. Of the
+    tables `scale_events` and `machines`."""
+    machines: dict[str, set[str]] = defaultdict(set)
+    for row in described:
+        if row["joins_at_scale"]:
+            machines[row["run_id"]].add(row["machine"])
+    found: dict[tuple[str, ...], set[str]] = {}
+    for event in sorted(events, key=lambda event: float(event["zero_s"])):
+        run_id = event["run_id"]
+        found[run_id, event["event_id"], "before"] = machines[run_id]
+        machines[run_id] = (machines[run_id] - set(event["joined"] or ())) | set(event["released"] or ())
+        found[run_id, event["event_id"], "after"] = machines[run_id]
+    return found
+
+
+def crashed_machines(events: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
+    """By run, of the table `events`: those that crashed in it. While they say nothing they are down, and do nothing."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for event in events:
+        if event["kind"] == "crashed":
+            found[event["run_id"]].add(event["machine"])
+    return found
 
 
 def event_id_of(row: Mapping[str, Any]) -> str:

@@ -230,7 +230,8 @@ METRIC_TABLES = (
           "bytes of all workers' machines together on the experiment LAN in windows of 10 s",
           ("run_id", "topology", "event_id", "window_s"), (
         RUN_ID, TOPOLOGY_NAME, EVENT_ID, WINDOW_S,
-        Column("machines", "int", "", "machines of which bytes were measured in the window"),
+        Column("machines", "int", "", "machines of which bytes were measured throughout the window, but for a second"),
+        Column("silent", "array<string>", "", "the run's others, those too that are not in the cluster then"),
         Column("rx_bytes", "bigint", "bytes", "received in the window", "not measured"),
         Column("tx_bytes", "bigint", "bytes", "sent in the window", "not measured"),
     )),

@@ -81,6 +81,7 @@ def statement_text(row: LedgerRow) -> str:
     ends = f"{quantity_text(claim.stated, '', True)} to {quantity_text(claim.stated_high, claim.unit, True)}"
     return {
         Kind.RATIO_ABOVE: f"more than {number_text}",
+        Kind.RATIO_AT_MOST: f"at most {number_text}",
         Kind.OWN_AT_MOST: f"at most {number_text}",
         Kind.OWN_AT_LEAST: f"at least {number_text}",
         Kind.OWN_BELOW: f"below {number_text}",

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import Any, NamedTuple
 
-from analysis.metrics.measurements import absent_machines
 from analysis.metrics.scale_decisions import AblationRow
 from analysis.numerals import number
 from analysis.record.event_timeline import (
@@ -22,6 +21,7 @@ from analysis.record.event_timeline import (
     REST,
     WHOLE_RUN,
     EventOutcome,
+    absent_machines,
     event_id_of,
     event_order,
     read_timeline,

@@ -74,6 +74,10 @@ def execute(options: argparse.Namespace) -> int:
         note(
             "note: METIS is called without the vertices' sizes, which pymetis cannot hand over; the volume counts them"
         )
+    if not file.edges:
+        note(
+            "note: the graph has no edges, so METIS is not called: the heaviest vertex first, each to the lightest part"
+        )
     objectives = [options.objective] if options.objective else list(OBJECTIVES)
     metis = [MetisOptions(objective, options.imbalance, options.seed) for objective in objectives]
     with stderr_for_libraries():

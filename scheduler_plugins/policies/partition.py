@@ -10,6 +10,7 @@ A master may be without pymetis: it is imported where it is used. Errors: Pymeti
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -38,9 +39,10 @@ class MetisOptions:
 
 
 def metis_parts(graph: CommunicationGraph, count: int, options: MetisOptions) -> Integers:
-    """The part, 0 to count - 1, of each vertex. A part may stay empty. Raises PymetisMissing."""
+    """The part, 0 to count - 1, of each vertex. A part may stay empty. Where there are no edges METIS is not asked.
+    Raises PymetisMissing."""
     if count == 1 or not len(graph.neighbours):  # nothing to cut, and METIS is not made for either
-        return np.arange(len(graph.vertex_weights)) % count
+        return _parts_by_weight(graph.vertex_weights, count)
     try:
         import pymetis
     except ImportError as error:
@@ -58,6 +60,17 @@ def metis_parts(graph: CommunicationGraph, count: int, options: MetisOptions) ->
         ),
     )
     return np.asarray(parts, dtype=np.int64)
+
+
+def _parts_by_weight(weights: Numbers, count: int) -> Integers:
+    """The heaviest vertex first, each to the lightest part; of equally light ones to that with fewest vertices."""
+    parts = np.empty(len(weights), dtype=np.int64)
+    lightest = [(0.0, 0, part) for part in range(count)]
+    for vertex in np.argsort(-weights, kind="stable").tolist():
+        load, vertices, part = lightest[0]
+        parts[vertex] = part
+        heapq.heapreplace(lightest, (load + float(weights[vertex]), vertices + 1, part))
+    return parts
 
 
 def whole_weights(weights: Numbers) -> Rows:

@@ -93,13 +93,23 @@ class RunNumber:
 
 @dataclass(frozen=True)
 class Traffic:
-    """From task to task in one run on one side of the first event, tuples/s, and the slot of each task."""
+    """From task to task in one run on one side of the first event, tuples/s, and a slot of each task: of several that
+    it had meanwhile the one with the busiest pair. `machines`: what went from machine to machine, of the tuples of
+    which it is known where they went, each by where its tasks were as it passed."""
 
     run_id: str
     variant: str
     phase: str
     rates: Mapping[tuple[int, int], float]
     slots: Mapping[int, str]
+    machines: Mapping[tuple[str, str], float]
+
+    @property
+    def between_percent(self) -> float | None:
+        """As the metric `between_machines_percent` has it."""
+        known = sum(self.machines.values())
+        between = sum(rate for (one, other), rate in self.machines.items() if one != other)
+        return 100.0 * between / known if known > 0.0 else None
 
 
 @dataclass(frozen=True)
@@ -248,7 +258,7 @@ def _numbers(table: list[Row], runs: list[Row]) -> dict[str, tuple[RunNumber, ..
 
 
 def _traffic(paths: SeriesPaths, variants: Mapping[str, str], topology: str | None) -> tuple[Traffic, ...]:
-    """Of the first run of each variant; a pair that passed between several slots meanwhile stands with the busiest."""
+    """Of the first run of each variant."""
     first = {variant: run_id for run_id, variant in sorted(variants.items(), reverse=True)}
     table = rows(paths, "task_traffic", runs=list(first.values()), topology=topology) if first else []
     by_side: dict[tuple[str, str], list[Row]] = {}
@@ -256,7 +266,8 @@ def _traffic(paths: SeriesPaths, variants: Mapping[str, str], topology: str | No
         if event_id_of(row) == FIRST_EVENT:
             by_side.setdefault((row["run_id"], row["phase"]), []).append(row)
     return tuple(
-        Traffic(run_id, variants[run_id], phase, *_pairs(found)) for (run_id, phase), found in sorted(by_side.items())
+        Traffic(run_id, variants[run_id], phase, *_pairs(found), _machine_pairs(found))
+        for (run_id, phase), found in sorted(by_side.items())
     )
 
 
@@ -270,3 +281,12 @@ def _pairs(found: list[Row]) -> tuple[dict[tuple[int, int], float], dict[int, st
         ends = ((row["from"], row["from_slot"]), (row["to"], row["to_slot"]))
         slots |= {task: slot for task, slot in ends if slot is not None}
     return rates, slots
+
+
+def _machine_pairs(found: list[Row]) -> dict[tuple[str, str], float]:
+    machines: dict[tuple[str, str], float] = {}
+    for row in found:
+        if row["to_machine"] is not None:
+            pair = (row["from_machine"], row["to_machine"])
+            machines[pair] = machines.get(pair, 0.0) + row["tuples_per_s"]
+    return machines

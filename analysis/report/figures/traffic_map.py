@@ -37,11 +37,10 @@ Matrix = npt.NDArray[np.float64]
 @dataclass(frozen=True)
 class TrafficMap:
     """`cells[i, j]`: tuples/s from i to j; NaN where nothing passed. `machines`: by name, with the first and the last
-    place of each; `between`: share of all that passes between machines."""
+    place of each."""
 
     cells: Matrix
     machines: tuple[tuple[str, int, int], ...]
-    between: float
 
 
 def draw(data: SeriesData) -> Drawing | None:
@@ -75,13 +74,10 @@ def traffic_map(traffic: Traffic) -> TrafficMap:
     first = {name: start for name, start, _ in machines}
     places = {task: first[machine_of[task]] if by_machine else place for place, task in enumerate(tasks)}
     cells = np.zeros((sum(sizes), sum(sizes)))
-    between = total = 0.0
     for (one, other), rate in traffic.rates.items():
-        total += rate
         if one in places and other in places:
             cells[places[one], places[other]] += rate
-            between += rate if machine_of[one] != machine_of[other] else 0.0
-    return TrafficMap(np.where(cells > 0.0, cells, np.nan), machines, between / total if total else 0.0)
+    return TrafficMap(np.where(cells > 0.0, cells, np.nan), machines)
 
 
 def _slot_order(slot: str) -> tuple[str, int, int]:
@@ -102,19 +98,21 @@ def _draw_panel(axes: Axes, traffic: Traffic, colour: str) -> None:
     axes.set_xticks(middles, names, fontsize=7.5)
     axes.set_yticks(middles, names, fontsize=7.5)
     axes.grid(visible=False)
-    share = number(100.0 * found.between, 1)
-    axes.set_title(f"{style.display_name(traffic.variant)}, {traffic.phase}: {share} % between machines",
-                   loc="left", color=colour, fontsize=9)  # fmt: skip
+    share = traffic.between_percent
+    between = "" if share is None else f": {number(share, 1)} % between machines"
+    axes.set_title(f"{style.display_name(traffic.variant)}, {traffic.phase}{between}", loc="left", color=colour,
+                   fontsize=9)  # fmt: skip
     if len(found.machines) <= MOST_MARKED:
         points.add_points(axes, style.display_name(traffic.variant), traffic.phase, colour, _spots(found, traffic))
 
 
 def _spots(found: TrafficMap, traffic: Traffic) -> Sequence[Spot]:
-    """One for each pair of machines between which anything passed."""
+    """One for each pair of machines between which anything passed, as tuples went; a machine that all its tasks left in
+    the meantime has no place."""
     spots = []
     for source, top, bottom in found.machines:
         for target, left, right in found.machines:
-            rate = float(np.nansum(found.cells[top : bottom + 1, left : right + 1]))
+            rate = traffic.machines.get((source, target), 0.0)
             if rate > 0.0:
                 values: dict[str, points.Value] = {
                     "from_machine": source, "to_machine": target, "tuples_per_s": rate,

@@ -104,6 +104,24 @@ def test_opengov_has_half_as_many_tasks_of_each_source_and_one_output() -> None:
     ]
 
 
+def test_unthrottled_opengov_has_four_tasks_of_quotes_to_one_of_contracts_and_as_many_as_machines() -> None:
+    """They set the mix: as near the 4.4 of the authors' graphs as ten sources come."""
+    experiments = Path(__file__).parents[3] / "dags"
+    of_machines = yaml.safe_load((experiments / "experiments/metis/opengov.yaml").read_text(encoding="utf-8"))
+    sweep = yaml.safe_load((experiments / "sweeps/metis/opengov_machines.yaml").read_text(encoding="utf-8"))
+    ((paths, points),) = ((paths, points) for paths, points in sweep["sweep"].items() if "," in paths)
+    names = [path.rpartition(".")[2] for path in paths.split(", ")]
+    sizes = [dict(zip(names, point, strict=True)) for point in points]
+    for document in (of_machines, sweep):
+        assert document["topology"]["parameters"]["unthrottled"] is True
+        sizes.append(document["topology"]["parameters"] | {"before": document["machines"]["before"]})
+    assert len(sizes) == 10
+    for each in sizes:
+        assert each["quote_sources"] == 4 * each["contract_sources"]
+        assert each["quote_sources"] + each["contract_sources"] == each["before"] == each["parallelism"]
+    assert work.topology_work(catalogue.render("opengov", sweep["topology"]["parameters"])), "it is simulated"
+
+
 def test_the_acking_of_a_topology_is_its_configuration() -> None:
     config = {"topology.acker.executors": 10, "topology.max.spout.pending": 1000}
     assert (
@@ -139,7 +157,7 @@ def test_the_acking_of_a_topology_is_its_configuration() -> None:
         (
             "opengov",
             {"companies": 4},
-            "component quotes: none of its 4 symbols belongs to task .* of 5 .*lower `sources`",
+            "component quotes: none of its 4 symbols belongs to task .* of 5 .*lower quote_sources",
         ),
     ],
 )
@@ -227,11 +245,32 @@ def test_as_many_quotes_pass_as_see_a_price_of_before() -> None:
     assert {shares[name] for name in ("range", "ratio", "parents", "quotes", "contracts")} == {1.0}
 
 
+def test_of_unthrottled_sources_the_join_emits_a_company_at_most_once_a_day_whatever_the_rate() -> None:
+    """Of 760 companies, on days of 2 s, a twentieth at most has a match: 18 a second."""
+
+    def emitted_per_s(quotes_per_s: float) -> float:
+        rates = {"rate_per_s": quotes_per_s, "contracts_per_s": quotes_per_s / 4.0}
+        known = work.topology_work(catalogue.render("opengov", {"unthrottled": True, **rates}))
+        arriving = quotes_per_s * known.component("surges").passes + quotes_per_s / 4.0
+        return arriving * known.component("join").passes
+
+    most = 2 * 19 / 800 * 760 / 2.0
+    assert 0.8 * most < emitted_per_s(20_000.0) < emitted_per_s(200_000.0) < most * 1.001
+
+
+def test_of_unthrottled_sources_of_which_nobody_says_what_they_emit_the_join_is_not_simulated() -> None:
+    """400 quotes/s are the template's, by which a source that has a rate goes."""
+    with pytest.raises(UnknownWork, match=r"rate_per_s is 400, .* 1\.1 quotes a day; allowed is 1140 or more\. Give"):
+        work.topology_work(catalogue.render("opengov", {"unthrottled": True}))
+    assert work.topology_work(catalogue.render("opengov", {"unthrottled": True, "rate_per_s": 1140.0}))
+
+
 def test_what_passes_is_what_drawn_records_do() -> None:
     """Event by event, 4000 days: quotes and contracts at random, prices that jump, the filter and the join."""
     companies, window, surge_days, days = 40, 20, 60, 4000
     given = {
-        "companies": companies, "contractors": 1, "surge_days": surge_days, "day_s": 1.0, "sources": 1,
+        "companies": companies, "contractors": 1, "surge_days": surge_days, "day_s": 1.0, "quote_sources": 1,
+        "contract_sources": 1,
         "rate_per_s": 40.0, "contracts_per_s": 20.0, "contract_skew": 1.0,
     }  # fmt: skip
     known = work.topology_work(catalogue.render("opengov", given))
@@ -273,7 +312,7 @@ contract,,Screws & Sons,"Bolt, Industries",70000
 def own(tmp_path: Path, rows: str = ROWS, **parameters: Any) -> dict[str, Any]:
     path = tmp_path / "records.csv"
     path.write_text(rows, encoding="utf-8")
-    return flux("opengov", parameters={"file": str(path), "sources": 1, **parameters})
+    return flux("opengov", parameters={"file": str(path), "quote_sources": 1, "contract_sources": 1, **parameters})
 
 
 def test_a_files_rows_travel_in_the_topology(tmp_path: Path) -> None:
@@ -326,4 +365,4 @@ def test_a_file_that_is_not_there_or_too_large_or_for_too_many_tasks_is_refused(
     with pytest.raises(BadParameter, match=r"has 60,006 rows, which take .* allowed are 200,000, .* leave rows out"):
         own(tmp_path, many)
     with pytest.raises(BadParameter, match="component contracts: none of its 2 contractors belongs to task"):
-        own(tmp_path, ROWS + "".join(f"quote,S{n},Company {n},,1\n" for n in range(50)), sources=3)
+        own(tmp_path, ROWS + "".join(f"quote,S{n},Company {n},,1\n" for n in range(50)), contract_sources=3)

@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -306,6 +307,9 @@ def test_the_shipped_claims_of_metis_are_those_of_the_ledger_and_of_table_1() ->
         ("greedy", "mean"): [21, 23, 5, 9], ("greedy", "largest"): [53, 53, 12, 22],
         ("metis", "mean"): [13, 26, 9, 5], ("metis", "largest"): [29, 70, 17, 12],
     }  # fmt: skip
+    plateau = next(claim for claim in claims if claim.name == "M12/plateau")
+    assert (plateau.variant, plateau.baseline) == ("tasks_16", "tasks_12"), "IV-C2: more than 12 yield no more"
+    assert (plateau.region.low, plateau.region.high) == (-inf, 10.0)
     simulated = {claim.name for claim in claims if claim.simulated}
     assert {name.partition("/")[0] for name in simulated} == {"M02", "M03", "M04", "M05", "M06", "M07", "M08", "M09",
                                                               "M14"}  # fmt: skip

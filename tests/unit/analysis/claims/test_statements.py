@@ -5,6 +5,7 @@ from dataclasses import replace
 from analysis.claims.ledger import judge, judge_all
 from analysis.claims.ledger_rows import Conditions, LedgerRow, Value
 from analysis.claims.statements import Claim, Kind, Resolution
+from analysis.report.ledger_table import statement_text
 
 EXPERIMENT = "stela/page_load"
 TENTH = Resolution("tenth", "for a test", factor=1.1)
@@ -47,6 +48,27 @@ def test_does_not_improve_allows_what_cannot_be_called_an_improvement() -> None:
     assert gain([0.1, -0.2, 0.3], **not_more).verdict == "reproduced"
     assert gain([-3, -2, 9], **not_more).verdict == "undecided"
     assert gain([4, 5, 6], **not_more).verdict == "differs"
+
+
+def test_yields_no_further_increase_allows_less_and_what_cannot_be_called_an_increase() -> None:
+    no_more = {"kind": Kind.RATIO_AT_MOST, "metric": "spouts_after", "baseline": "least", "stated": 0.0}
+
+    def judged(values: list[float]) -> LedgerRow:
+        claim = replace(GAIN, **no_more)  # type: ignore[arg-type]  # any field may be varied
+        sides = (("stela", values), ("least", [100.0, 101.0, 99.0]))
+        return judge(claim, Conditions({
+            (EXPERIMENT, variant, "spouts_after", "e1"): [
+                Value(f"{variant}-r{i}", v, block=("s", i)) for i, v in enumerate(numbers, 1)
+            ]
+            for variant, numbers in sides
+        }))  # fmt: skip
+
+    assert judged([80.0, 81.0, 79.0]).verdict == "reproduced"
+    assert judged([104.0, 105.0, 103.0]).verdict == "reproduced"
+    more = judged([120.0, 121.0, 119.0])
+    assert (more.verdict, more.direction) == ("differs", None)
+    assert more.reason.startswith("no part of the interval lies below +10.0")
+    assert statement_text(more).startswith("at most 0")
 
 
 def test_preserves_allows_a_tenth_less() -> None:

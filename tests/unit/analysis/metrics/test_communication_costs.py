@@ -58,14 +58,15 @@ def test_without_all_windows_there_is_no_balance() -> None:
 # --- from tables ------------------------------------------------------------------------------------------------------
 
 
-def windows(key: Mapping[str, Any], emitted: Mapping[float, float], sent: Mapping[float, float], machines: int = 2,
-            ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:  # fmt: skip
+def windows(
+    key: Mapping[str, Any], emitted: Mapping[float, float], sent: Mapping[float, float]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     rates = [
         {**key, "window_s": start_s, "scope": "spouts", "component": "", "rate": tuples / 10.0, "complete": True}
         for start_s, tuples in emitted.items()
     ]
     sizes = [
-        {**key, "window_s": start_s, "machines": machines, "rx_bytes": 0, "tx_bytes": size}
+        {**key, "window_s": start_s, "machines": 2, "silent": [], "rx_bytes": 0, "tx_bytes": size}
         for start_s, size in sent.items()
     ]
     return rates, sizes
@@ -134,9 +135,33 @@ def test_of_a_shorter_watch_there_is_no_published_rate() -> None:
 
 def test_a_window_in_which_a_machine_was_silent_has_no_bytes() -> None:
     rates, sizes = windows(KEY, {**CALM, **after(*[1000.0] * 18)}, {**DEAR, **after(*[1000.0] * 18)})
-    sizes[-1]["machines"] = 1
+    sizes[-1]["silent"] = ["m2"]
     found = numbers_of(tables(event_throughput=rates, network_windows=sizes))
     assert "published_emitted_per_s" in found and "published_network_mb_per_s" not in found
+
+
+def test_of_a_machine_that_never_said_anything_no_sum_is_made() -> None:
+    """The most machines that any window has are not all: m2 is missing in each of them."""
+    rates, sizes = windows(KEY, {**CALM, **after(*[1000.0] * 18)}, {**DEAR, **after(*[1000.0] * 18)})
+    silent = [{**row, "machines": 1, "silent": ["m2"]} for row in sizes]
+    found = numbers_of(tables(event_throughput=rates, network_windows=silent))
+    assert not {"published_network_mb_per_s", "payback_s"} & found.keys()
+
+
+def test_a_machine_that_is_not_in_the_cluster_or_is_down_may_be_silent() -> None:
+    """m3 joins with the event: it is missing before it, and after it must not be. m2 crashed."""
+    rates, sizes = windows(KEY, {**CALM, **after(*[1000.0] * 18)}, {**DEAR, **after(*[1000.0] * 18)})
+    machines = [*tables()["machines"], {"run_id": RUN, "machine": "m3", "joins_at_scale": True}]
+    joined = [{**tables()["scale_events"][0], "joined": ["m3"]}]
+    early = [{**row, "silent": ["m3"] if row["window_s"] < 0.0 else []} for row in sizes]
+    changes = {"event_throughput": rates, "machines": machines, "scale_events": joined}
+    assert {"published_network_mb_per_s", "payback_s"} <= numbers_of(tables(**changes, network_windows=early)).keys()
+    late = [{**row, "silent": ["m3"]} for row in sizes]
+    assert "published_network_mb_per_s" not in numbers_of(tables(**changes, network_windows=late))
+    crash = {"run_id": RUN, "t_s": 1.0, "kind": "crashed", "machine": "m2", "event_id": "e1"}
+    down = [{**row, "silent": ["m2"]} for row in sizes]
+    found = numbers_of(tables(event_throughput=rates, network_windows=down, events=[*tables()["events"], crash]))
+    assert "published_network_mb_per_s" in found
 
 
 def test_who_moves_nothing_was_not_placed_anew_and_pays_nothing() -> None:
@@ -187,3 +212,4 @@ def test_bytes_of_machines() -> None:
 def test_where_a_machine_does_not_say_there_is_no_sum() -> None:
     rows = [network("m1", 3e6, 1e6), network("m2", None, 1e6)]
     assert list(measurements.network_loads(lambda name: tables(network=rows)[name])) == []
+    assert list(measurements.network_loads(lambda name: tables(network=rows[:1])[name])) == [], "m2 has no row"

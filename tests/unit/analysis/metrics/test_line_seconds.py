@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from analysis.metrics.line_seconds import in_phases, in_windows
-from analysis.metrics.machine_load import cpu, cpu_windows, network
+from analysis.metrics.machine_load import cpu, cpu_windows, network, network_windows
 from analysis.metrics.placement import first_sample_of_tasks, process_starts
 from analysis.metrics.throughput import observation_times
 
@@ -165,3 +165,25 @@ def test_how_long_lines_are_is_what_most_of_them_are(spark: SparkSession) -> Non
     assert (row.first_s, row.worker_last_s, row.machine_last_s, row.line_s) == (1000.0, 1021.2, 1025.0, 6.5)
     (alone,) = observation_times(lines.where("seq in (1, 2)"), machines).collect()
     assert alone.line_s == 10
+
+
+def test_a_machine_is_silent_in_a_window_in_which_bytes_of_it_are_missing(spark: SparkSession) -> None:
+    """m1 says all of both windows, in lines of 1.1 s; m2 a second of the first and, with one whose bytes are null, all
+    but one of the second; m3 nothing at all; the master is no worker's machine."""
+    lines: list[tuple[Any, ...]] = [("r", 1000.0 + 1.1 * n, 1.1, "m1", "exp0", 10, 10) for n in range(1, 20)]
+    lines += [("r", 1001.0, 1.0, "m2", "exp0", 5, 5), ("r", 1002.0, 1.0, "m2", "exp0", None, None)]
+    lines += [("r", 1010.0 + n, 1.0, "m2", "exp0", 5, 5) for n in range(1, 10)]
+    lines += [("r", 1000.0 + n, 1.0, "master", "exp0", 99, 99) for n in range(1, 21)]
+    samples = spark.createDataFrame(
+        lines,
+        "run_id string, t_s double, dt_s double, machine string, interface string, rx_bytes bigint, tx_bytes bigint",
+    )
+    machines = spark.createDataFrame([("r", f"m{n}") for n in range(1, 4)], "run_id string, machine string")
+    axes = spark.createDataFrame(
+        [("r", "e1", 1000.0, 1000.0, 1020.0)],
+        "run_id string, event_id string, zero_s double, first_s double, last_s double",
+    )
+    found = network_windows(samples, machines, axes).orderBy("window_s").collect()
+    assert [(row.window_s, row.machines, row.silent, row.tx_bytes) for row in found] == [
+        (0.0, 1, ["m2", "m3"], 95), (10.0, 2, ["m3"], 135),
+    ]  # fmt: skip

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from analysis.metrics import measurements
 from analysis.metrics.machine_load import MEMBERSHIPS, memberships, of_members
 from analysis.metrics.scale_events import SPANS, events_of_run, rests, scale_event_rows, split_at_ends
+from analysis.record.event_timeline import absent_machines
 from analysis.record.small_tables import frame_of_rows
 
 AXIS = {"run_id": "r", "zero_s": 100.0, "first_s": 10.0, "last_s": 500.0}
@@ -132,7 +133,7 @@ def test_machines_that_a_policy_had_join_and_leave_count_by_where_they_are_in_th
     assert (hold["joined"], hold["released"]) == (["m5"], ["m3"])
     assert (hold["machines_before"], rate["machines_before"]) == (4, 4)
     described = [{"run_id": "r", "machine": f"m{n}", "joins_at_scale": n > 4} for n in range(1, 7)]
-    absent = measurements.absent_machines([hold, rate], described)
+    absent = absent_machines([hold, rate], described)
     assert absent["r", "e1", "before"] == {"m5", "m6"} and absent["r", "e1", "after"] == {"m3", "m6"}
 
 

@@ -97,6 +97,20 @@ def test_what_metis_prints_by_itself_is_not_in_the_json(tmp_path: Path) -> None:
     assert "too many parts" in ended.stderr
 
 
+def test_a_graph_without_edges_is_shared_by_weight_and_a_note_says_that_metis_was_not_called(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """100 and 1 in each part, though vertices alternate."""
+    apart = tmp_path / "apart.graph"
+    apart.write_text("4 0 010\n100\n1\n100\n1\n")
+    assert cli.main(["partition", str(apart), "--parts", "2", "--json"]) == 0
+    shown = capsys.readouterr()
+    imbalance = {each["method"]: each["imbalance"] for each in json.loads(shown.out)["methods"]}
+    assert imbalance["METIS vol"] == imbalance["METIS cut"] == 1.0
+    assert imbalance["round robin"] == pytest.approx(200 / 101)
+    assert "note: the graph has no edges, so METIS is not called" in shown.err
+
+
 def test_where_greedy_gives_up_the_line_says_what_was_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     heavy = tmp_path / "heavy.graph"
     heavy.write_text("4 3 010\n90 2\n1 1 3\n1 2 4\n1 3\n")
