@@ -26,7 +26,13 @@ DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURI
 CODE = ("dags", "barograph", "analysis", "inventory", "playbooks", "topologies", "scheduler_plugins")
 TOPS = (*CODE, "tests", "docs", ".ci")
 # Keys of topology configuration that begin like a module.
-SETTINGS_OF_STORM = ("barograph.parameters", "barograph.traffic", "barograph.bridge", "barograph.topologies")
+SETTINGS_OF_STORM = (
+    "barograph.parameters",
+    "barograph.traffic",
+    "barograph.window.s",
+    "barograph.bridge",
+    "barograph.topologies",
+)
 
 
 def blocks(document: Path) -> list[tuple[str, str]]:

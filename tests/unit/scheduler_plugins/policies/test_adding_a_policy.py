@@ -44,7 +44,7 @@ def test_one_file_one_line_one_test(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(NO_DEADLINE)
     registry = tmp_path / "scheduler_plugins" / "policies" / "__init__.py"
     text = registry.read_text()
-    text = text.replace("policies import even,", "policies import busiest, even,", 1)
+    text = text.replace("policies import ", "policies import busiest, ", 1)
     text = text.replace('    "even": Entry(', f'{line}    "even": Entry(', 1)
     assert "busiest.decide" in text and "import busiest" in text
     registry.write_text(text)
