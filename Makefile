@@ -130,7 +130,7 @@ java: bootstrap  ## Java unit and contract tests
 	@$(declared) mvn -B -q -f topologies/pom.xml verify
 	@$(declared) mvn -B -q -f scheduler_plugins/nimbus_bridge/pom.xml verify
 
-bench: setup  ## ratios side by side on this machine: what measuring costs; raw lines to tables beside polars and DuckDB; how analyses, decisions (Stela, METIS, greedy) and the simulator grow; two days simulated; LONG=1: 10 GB, 10,000 runs, a million tasks
+bench: setup  ## ratios side by side on this machine: what measuring costs; raw lines to tables beside polars and DuckDB; how analyses, decisions (Stela, METIS, greedy) and the simulator grow; two hours simulated; LONG=1: 10 GB, 10,000 runs, a million tasks, two days
 	@mvn -B -q -f topologies/pom.xml test-compile org.codehaus.mojo:exec-maven-plugin:3.5.1:exec -Dexec.executable=java -Dexec.classpathScope=test \
 		-Dexec.args="-cp %classpath -Dlog4j2.level=error barograph.topologies.measure.MeasuringCost"
 	@$(BIN)/python -m tests.calibration.ingest_bench --mb 100,1000$(if $(LONG),$(comma)10000)

@@ -51,9 +51,11 @@ class Slot:
 
 @dataclass(frozen=True)
 class Machine:
+    """A machine of workers, as Nimbus knows its supervisor."""
+
     name: str
     supervisor_id: str  # Storm orders machines by it
-    ports: tuple[int, ...]
+    ports: tuple[int, ...]  # of its slots, taken or free
     alive: bool = True
     cores: float | None = None  # that it may use: its quota if it has one; None until its probe has said so
     cpu_load: float | None = None  # cores in use, mean over the rate window
@@ -70,8 +72,8 @@ class Executor:
 
     first_task: int
     last_task: int
-    emitted_per_s: float | None = None
-    executed_per_s: float | None = None
+    emitted_per_s: float | None = None  # tuples
+    executed_per_s: float | None = None  # tuples
     execute_ms: float | None = None  # mean per tuple
     capacity: float | None = None  # share of the window spent executing, 0 to 1
     queue: float | None = None  # tuples waiting, latest
@@ -81,44 +83,51 @@ class Executor:
 
 @dataclass(frozen=True)
 class Component:
+    """A spout, a bolt, or one of Storm's own (`system`), and its rates over the topology's window: sums over its tasks
+    unless said. A tuple that goes to several components counts once for each stream that it is emitted on."""
+
     name: str
     kind: Literal["spout", "bolt", "system"]
     tasks: tuple[int, ...]  # task ids, ascending; their number is fixed at submission
     executors: tuple[Executor, ...]
-    emitted_per_s: float | None = None
-    executed_per_s: float | None = None
-    execute_ms: float | None = None
-    capacity: float | None = None  # mean over executors
-    queue: float | None = None  # sum over tasks
-    due_per_s: float | None = None  # spouts: intended emissions
+    emitted_per_s: float | None = None  # tuples
+    executed_per_s: float | None = None  # tuples
+    execute_ms: float | None = None  # mean per tuple, over all tasks
+    capacity: float | None = None  # mean over executors, 0 to 1
+    queue: float | None = None  # tuples waiting, latest
+    due_per_s: float | None = None  # spouts: tuples that were to be emitted
     behind_ms: float | None = None  # spouts: age of the oldest tuple that is due and not emitted
-    backpressure_ms_per_s: float | None = None  # sum over executors
+    backpressure_ms_per_s: float | None = None  # 0 to 1000 for each executor
 
 
 @dataclass(frozen=True)
 class Edge:
+    """A stream of one component to which another one subscribes, both by name, and its rates over the window."""
+
     source: str
     stream: str
     target: str
-    grouping: str
+    grouping: str  # in a word, as Flux has it: shuffle, fields, all …
     tuples_per_s: float | None = None  # as emitted towards the target
     executed_per_s: float | None = None  # by the target, of those that came over this edge
 
 
 @dataclass(frozen=True)
 class ServiceLevel:
-    """What a topology's owner asks for (HP 4.1); utility is earned by meeting it."""
+    """What a topology's owner asks for (HP 4.1); utility is earned by meeting it. A plan has one of the two levels."""
 
-    latency_ms: float | None = None
-    juice: float | None = None
-    max_utility: float = 1.0
+    latency_ms: float | None = None  # at most: mean over all tuples
+    juice: float | None = None  # at least: share of the input that is processed (HP 5), 0 to 1
+    max_utility: float = 1.0  # where the level is met; less in proportion where it is not
 
 
 @dataclass(frozen=True)
 class Topology:
-    topology_id: str
+    """A topology that was submitted: its shape, where its tasks are, and rates as means over one window."""
+
+    topology_id: str  # Storm's, of this submission
     name: str
-    workers: int
+    workers: int  # slots that it uses at most
     components: tuple[Component, ...]
     edges: tuple[Edge, ...]
     placement: Mapping[int, Slot] = field(default_factory=dict)  # task → slot; a task that is not there is not placed
@@ -129,7 +138,7 @@ class Topology:
     samples_age_s: float | None = None  # age of its oldest worker's newest sample; None: one has not sent any
     window_s: float | None = None  # length of the window that every rate here is a mean over
     window_fault: str | None = None  # why its rates are no ground for a decision: a worker began or was silent in it
-    sink_tuples_per_s: float | None = None
+    sink_tuples_per_s: float | None = None  # executed at all sinks together
     latency_ms: float | None = None  # mean over the window, intended emission to sink
     service_level: ServiceLevel | None = None
     traffic: Mapping[tuple[int, int], float] = field(

@@ -66,4 +66,5 @@ def traffic_json(traffic: Mapping[Pair, float]) -> list[list[float]] | None:
 
 
 def traffic_from_json(body: Iterable[tuple[int, int, float]] | None) -> Traffic:
+    """The way back. None, of traffic that nobody read, can be handed on; to read it raises TrafficNotLogged."""
     return Traffic(None if body is None else {(source, target): rate for source, target, rate in body})

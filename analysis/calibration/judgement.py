@@ -225,6 +225,8 @@ def machine_cells(
 
 
 def machine_means(found: Iterable[Row], variants: Mapping[str, str]) -> dict[MachineKey, float]:
+    """CPU in percent of a machine's quota, on each side of an event: the mean over runs of each run's mean. `found`:
+    rows of the table `cpu`; `variants`: of the runs that count. The master is left out."""
     values: dict[MachineKey, list[float]] = {}
     for row in found:
         counts = row["run_id"] in variants and row["event_id"] != WHOLE_RUN and row["joins_at_scale"] is not None

@@ -54,8 +54,10 @@ class Linear:
 
 @dataclass(frozen=True)
 class Solution:
+    """By name of column. A coefficient has the unit of y for one of the column's; none is below 0."""
+
     values: dict[str, float]
-    unknown: dict[str, str]  # by column: why it has none
+    unknown: dict[str, str]  # why it has none
 
 
 def solve(linear: Linear) -> Solution:

@@ -35,6 +35,8 @@ class StartRow:
 
 
 def start_estimates(runs: Sequence[RunSums], costs: Costs) -> list[Estimate]:
+    """`start_cpu_s` of a worker (CPU seconds), WAITS (seconds), `supervisor_cpu_s` (CPU seconds), in this order.
+    `costs`: what is known of tuples and of rest, and the defaults of these five."""
     names = ("start_cpu_s", *WAITS)
     parts = [rows for run in runs if (rows := _start_rows(run, costs))]
     if not parts:

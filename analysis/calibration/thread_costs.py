@@ -138,13 +138,15 @@ def _machine_rows(run: RunSums, costs: Costs) -> Linear:
 
 
 def kilobytes(sent: Deliveries, costs: Costs) -> float:
+    """Of 1,000 bytes, with what Storm adds to each tuple."""
     return sent.kilobytes + sent.remote * costs.frame_bytes / 1000
 
 
 @dataclass(frozen=True)
 class Used:
-    """Of the workers of a machine in some time: what they sent to others; seconds of workers, and of young ones as far
-    as they are (1 second of one that has just started, less of older ones); CPU seconds of their executors' threads."""
+    """Of the workers of a machine in some time: what they sent to others; seconds of workers, and of young ones,
+    weighted by how young they are (1 of one that has just started, less of older ones); CPU seconds of their executors'
+    threads."""
 
     sent: Deliveries
     worker_s: float
@@ -153,6 +155,8 @@ class Used:
 
 
 def of_workers(run: RunSums, rows: Sequence[Row], begin_s: float, end_s: float, costs: Costs) -> Used:
+    """What workers used between two times (epoch seconds). `rows`: of `activity`, one a process and component, all of
+    one machine and that time."""
     by_process: dict[tuple[str, int, int], list[Row]] = {}
     for row in rows:
         by_process.setdefault((row["topology"], row["port"], row["pid"]), []).append(row)

@@ -147,7 +147,8 @@ def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None
 
 
 def build_events(at: TableAccess) -> None:
-    """The time axis of every run, and its events on it."""
+    """`zeros`, the time axis of every run (a row a run), and `scale_events`, its events on it (a row a run and event).
+    Here and below a run is that of one topology, or of the cluster (`topologies`)."""
     bounds = collect_rows(
         throughput.observation_times(at.read("worker_samples"), at.read("machine_samples"))
     )  # a row a run
@@ -159,8 +160,9 @@ def build_events(at: TableAccess) -> None:
 
 
 def build_throughput(at: TableAccess, unseen: DataFrame) -> None:
-    """Windows relative to each event, and relative to the first one for the run as a whole. `unseen`: what fell due
-    while spouts had no process."""
+    """`activity` (a row an event, window and component) and from it `event_throughput` and `throughput` (a row a
+    window, scope and component): relative to each event, and to the first one for the run as a whole. `unseen`: what
+    fell due while spouts had no process."""
     frame = small_tables.frame_of_rows(at.spark, [tuple(row.values()) for row in _axes(at.rows, at.units)], AXIS_SCHEMA)
     at.write(
         "activity",
@@ -171,6 +173,7 @@ def build_throughput(at: TableAccess, unseen: DataFrame) -> None:
 
 
 def build_downtime(at: TableAccess, components: DataFrame, spans: DataFrame) -> None:
+    """`downtime`, a row an event. `spans`, here and below: the rows of `scale_events`."""
     axes = at.rows("scale_events")
     silent = collect_rows(throughput.silences(at.read("task_samples"), components, spans))
     found = throughput.downtime([axis for axis in axes if axis["run_id"] not in at.units.clusters], silent)
@@ -225,7 +228,7 @@ def _measurement_tables(units: Units, read: Reader) -> dict[str, list[Row]]:
 
 
 def build_emissions(at: TableAccess, unseen: DataFrame, components: DataFrame, spans: DataFrame) -> None:
-    """A few rows a source and event."""
+    """`emissions`: a row an event, phase and source."""
     split = scale_events.split_at_ends(at.rows("scale_events"))
     of = partial(emissions.emissions, at.read("spout_samples"), unseen, components)
     found = collect_rows(of(spans))
@@ -233,6 +236,7 @@ def build_emissions(at: TableAccess, unseen: DataFrame, components: DataFrame, s
 
 
 def build_losses(at: TableAccess, components: DataFrame, spans: DataFrame) -> None:
+    """`losses`: a row an event, phase and edge."""
     events = at.rows("scale_events")
     split = scale_events.split_at_ends(events)
     found = _loss_rows(at, components, spans, events)
@@ -255,7 +259,8 @@ def _loss_rows(at: TableAccess, components: DataFrame, spans: DataFrame, events:
 
 
 def build_juice(at: TableAccess, components: DataFrame, spans: DataFrame) -> None:
-    """Only where a service level asks for it: nothing else needs what was sent and executed in steady parts."""
+    """`juice`, a row an event and phase; only where a service level asks for it: nothing else needs what was sent and
+    executed in steady parts."""
     asked = {row["run_id"] for row in at.rows("topologies") if row["juice"] is not None}
     counts: list[Row] = []
     if asked:
@@ -274,6 +279,7 @@ def build_juice(at: TableAccess, components: DataFrame, spans: DataFrame) -> Non
 
 
 def build_latency(at: TableAccess, spans: DataFrame) -> None:
+    """`latency` (a row an event and window) and from it `interval_latency` (a row an event and phase)."""
     lines = clock_offsets.clock_lines(at.rows("machines"), at.rows("runs"), at.rows("events"))
     clocks = small_tables.frame_of_rows(at.spark, lines, clock_offsets.CLOCKS)
     windows = at.write("latency", latency.windows(at.read("sink_samples"), spans, clocks))
@@ -281,6 +287,8 @@ def build_latency(at: TableAccess, spans: DataFrame) -> None:
 
 
 def build_machine_load(at: TableAccess, spans: DataFrame) -> None:
+    """`cpu` (a row an event, phase and machine), `cpu_windows` (a window and machine), `network` (an event, phase,
+    machine and interface), `network_windows` (an event and window)."""
     intervals, whole = at.read("intervals"), at.read_of_machines("machine_samples")
     samples = whole
     if spans_s := machine_load.memberships(at.rows("events")):
@@ -294,6 +302,8 @@ def build_machine_load(at: TableAccess, spans: DataFrame) -> None:
 
 
 def build_traffic(at: TableAccess, components: DataFrame, spans: DataFrame) -> None:
+    """`task_traffic` (a row an event, phase, pair of tasks and their slots) and from it `tuple_rates` (an event and
+    phase)."""
     intervals = at.read("intervals")
     stays = traffic.stays(at.read("task_samples", ("pid",)))
     passed = at.write("task_traffic", traffic.task_traffic(at.read("traffic_samples"), stays, intervals, spans))
@@ -304,6 +314,7 @@ def build_traffic(at: TableAccess, components: DataFrame, spans: DataFrame) -> N
 
 
 def build_placement(at: TableAccess, spans: DataFrame) -> None:
+    """`settled` (a row an event, phase and task), `slots` (an event and slot), `moves` and `running` (an event)."""
     spans = spans.where(f.coalesce(f.col("until_s") > f.col("zero_s"), f.lit(True)))  # not of what departs by it
     settled = at.write("settled", placement.last_placements(at.read("placements"), spans))
     restarts = placement.restarts(at.read("worker_samples"), spans)

@@ -15,6 +15,7 @@ Counts = Mapping[int, float]  # bucket -> tuples; parts of one where a line of s
 
 
 def middle_ms(bucket: int) -> float:
+    """Half way between the ends of a bucket, whose own unit is µs."""
     return sum(bounds_us(bucket)) / 2000
 
 

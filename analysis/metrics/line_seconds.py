@@ -17,6 +17,7 @@ SEVERAL_S = 1.5  # what is no line of a second
 
 
 def line_seconds(dt_s: Column) -> Column:
+    """In how many seconds a line of `dt_s` counts: whole ones (int), at least one."""
     return f.greatest(f.lit(1), f.round(dt_s).cast("int"))
 
 

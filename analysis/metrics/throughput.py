@@ -242,6 +242,7 @@ def _seconds(axis: Row) -> int:
 
 
 def downtime_of_axis(axis: Row, stretches: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """A row of the table `downtime`. `stretches` of silence: from and until, in whole seconds after the zero."""
     lengths = [until - start for start, until in stretches]
     windows = sum(max(0, until // WINDOW_S - -(-start // WINDOW_S)) for start, until in stretches)
     return {

@@ -43,6 +43,7 @@ def total(tuples: Tuples, start: float, end: float) -> float | None:
 
 
 def percent(part: float | None, whole: float | None) -> float | None:
+    """None where one of them is not known, or there is nothing to have a part of."""
     return None if part is None or not whole else 100 * part / whole
 
 

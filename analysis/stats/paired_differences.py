@@ -54,6 +54,7 @@ def least_deviation(quantum: float) -> float:
 
 
 def mean_and_error(differences: Array, least: float | Array = 0.0) -> tuple[Array, Array]:
+    """The mean over the last axis and its standard error: the deviation (n - 1), `least` at least, over √n."""
     deviation = np.maximum(differences.std(axis=-1, ddof=1), least)
     return differences.mean(axis=-1), deviation / np.sqrt(differences.shape[-1])
 

@@ -201,7 +201,7 @@ class Experiment:
     events: Annotated[tuple[AnyEvent, ...], Field(min_length=1, max_length=100)]  # what happens, in this order
     durations: Durations  # how long it is watched
     repetitions: Annotated[int, Field(strict=True, ge=1, le=1000)]  # of each variant; one of each makes a block
-    seed: Annotated[int, Field(strict=True, ge=0)]  # of the order of runs in each block, and of the policies
+    seed: Annotated[int, Field(strict=True, ge=0)]  # of the order of runs, of the sources' texts, of simulated speeds
     lease_minutes: Annotated[float, Field(strict=True, gt=0, le=10_080)]  # then forgotten machines end
     claims: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Z][0-9]{2}$")], ...] = ()  # that it tests, by id
 

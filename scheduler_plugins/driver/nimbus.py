@@ -175,6 +175,8 @@ class Nimbus:
         self._records[topology.topology_id] = record
 
     def kill(self, name: str, wait_s: float = 30.0) -> None:
+        """Deactivate its sources, and end it after the wait: as long as Storm's own command waits where it is not told,
+        `topology.message.timeout.secs`, 30 in defaults.yaml. Raises StormRefusal for a name that is not there."""
         topology_id, record = self._record_of(name)
         record.status, record.wait_s = "KILLED", wait_s
         self._in(wait_s, partial(self.remove, topology_id))

@@ -31,6 +31,7 @@ class Pairs:
         return float(self.rates[parts[self.sources] != parts[self.targets]].sum())
 
     def total(self) -> float:
+        """Of all pairs, also of what a vertex sends to itself; in the unit of the rates."""
         return float(self.rates.sum())
 
     def processed(self, vertices: int) -> Numbers:
@@ -74,6 +75,8 @@ def load_imbalance(weights: Numbers, parts: Integers, count: int) -> float:
 
 
 def graph_of_pairs(pairs: Pairs, vertex_weights: Numbers, vertex_sizes: Integers | None = None) -> CommunicationGraph:
+    """The graph of vertices 0 to n - 1, n being the number of `vertex_weights`, which have an entry a vertex, as have
+    `vertex_sizes`. Edge weights have the unit of the pairs' rates, those of vertices any."""
     count = len(vertex_weights)
     low, high = np.minimum(pairs.sources, pairs.targets), np.maximum(pairs.sources, pairs.targets)
     is_edge = (low != high) & (pairs.rates > 0) & np.isfinite(pairs.rates)

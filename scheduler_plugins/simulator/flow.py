@@ -34,6 +34,7 @@ class Queues:
 
     @classmethod
     def empty(cls, size: int, now: float) -> Queues:
+        """Of `size` executors, with nothing in them at `now` (s)."""
         return cls(np.zeros(size), np.full(size, now), np.full(size, now))
 
 
@@ -128,6 +129,7 @@ class Flow:
 
     @classmethod
     def begin(cls, layout: Layout, now: float) -> Flow:
+        """Nothing is under way at `now` (s) and nothing counted; no machine or network was short of anything."""
         queues, counters = Queues.empty(layout.size, now), Counters.zero(layout)
         ones = np.ones(layout.machines)
         arrivals = np.zeros(layout.size)

@@ -40,6 +40,8 @@ class PlacedComponent:
 
 @dataclass(frozen=True)
 class PlacedTopology:
+    """A topology and where it is: `components` by name, all of `work`'s, of which executors may be unplaced."""
+
     topology_id: str
     work: TopologyWork
     components: Mapping[str, PlacedComponent]
@@ -181,6 +183,7 @@ class Layout:
 
     @cached_property
     def tasks(self) -> Ints:
+        """Of each executor, how many it has."""
         return self.last - self.first + 1
 
     @cached_property

@@ -59,6 +59,8 @@ class Arrivals:
 
 @dataclass(frozen=True)
 class SourceRows:
+    """A row a task and stream that comes to it; `names` of `rows` are the component that emits it, and the stream."""
+
     rows: Rows
     arrivals: Arrivals
 
@@ -242,6 +244,7 @@ class Sums:
         return np.asarray(number, dtype=np.int64)
 
     def all(self, now: Flags) -> Floats:
+        """The values of the rows that are written now, not rounded, which begin anew at 0; 0 of the others."""
         found = np.where(now, self.values, 0.0)
         self.values = np.where(now, 0.0, self.values)
         return np.asarray(found)

@@ -37,6 +37,7 @@ answers seconds at the submitted rate."""
 
 
 def steadily(_topology_id: str, _component: str, from_s: float, until_s: float) -> float:
+    """A `DueTuples` of sources that keep the rate of the submission: the seconds between the two times."""
     return until_s - from_s
 
 

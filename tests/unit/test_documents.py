@@ -5,23 +5,34 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
+from collections import Counter
 from pathlib import Path
 
 import pytest
 import yaml
 
+from analysis.ingest.readers import READERS
 from barograph import reference
 from barograph.cli import COMMANDS, parser
 from barograph.errors import ExperimentError
 from barograph.nights.suite import parse_suite
 from barograph.plan.experiment import Experiment, parse
 from barograph.settings import ROOT
+from inventory import TESTBEDS
+from scheduler_plugins.policies import POLICIES
+from topologies import catalogue
 
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")])
 CODE = ("dags", "barograph", "analysis", "inventory", "playbooks", "topologies", "scheduler_plugins")
 TOPS = (*CODE, "tests", "docs", ".ci")
 # Keys of topology configuration that begin like a module.
-SETTINGS_OF_STORM = ("barograph.parameters", "barograph.traffic", "barograph.bridge", "barograph.topologies")
+SETTINGS_OF_STORM = (
+    "barograph.parameters",
+    "barograph.traffic",
+    "barograph.window.s",
+    "barograph.bridge",
+    "barograph.topologies",
+)
 
 
 def blocks(document: Path) -> list[tuple[str, str]]:
@@ -122,6 +133,21 @@ def test_the_modules_that_a_document_names_exist(document: Path) -> None:
         path = ROOT.joinpath(*name.split("."))
         there = path.with_suffix(".py").exists() or path.is_dir() or _defined_in(path)
         assert there, f"{document.name} names {name}"
+
+
+def test_the_readme_names_all_that_there_is() -> None:
+    page = (ROOT / "README.md").read_text()
+    names = (*catalogue.names(), *POLICIES, *READERS, *(name for name in TESTBEDS if name != "fake"))
+    families = sorted({path.parent.name for path in (ROOT / "dags" / "experiments").glob("*/*.yaml")})
+    wanted = [f"`{name}`" for name in names] + [f"`{family}/" for family in families]
+    wanted += [f"barograph {command} " for command in COMMANDS if command != "setup"] + ["barograph setup"]
+    assert [each for each in wanted if each not in page] == []
+
+
+def test_the_glossary_has_no_word_twice() -> None:
+    rows = [line.split("|")[1] for line in (ROOT / "docs" / "glossary.md").read_text().splitlines() if "|" in line]
+    words = Counter(word.strip() for row in rows for word in row.split(","))
+    assert len(words) > 100 and [word for word, times in words.items() if times > 1] == []
 
 
 def _defined_in(path: Path) -> bool:

@@ -23,6 +23,7 @@ from barograph.series.results import complete_runs
 from barograph.series.run_record import median_overhead
 from barograph.series.series import Series, open_series
 from barograph.series_steps import attempt_next_run
+from barograph.simulated_series import supervisor_ids
 from inventory.simulated import SimulatedTestbed
 from scheduler_plugins.model import Decision, Memory, Observation, Slot
 from scheduler_plugins.policies import POLICIES, Entry, initial_placement
@@ -164,6 +165,26 @@ def test_another_seed_gives_another_record(star: Experiment, tmp_path: Path, hea
         for folder in run_all(*series_of(quick(star), tmp_path / str(seed), heard, seed=seed, costs={"noise": 0.05}))
     ]
     assert workers[0] != workers[1]
+
+
+def test_the_experiments_seed_draws_speeds_and_the_testbeds_also_supervisors(
+    star: Experiment, tmp_path: Path, heard: Any
+) -> None:
+    """docs/simulator.md, chance, without the cost `noise`."""
+    uneven = quick(star)
+    assert uneven.topology is not None
+    even = replace(uneven, topology=replace(uneven.topology, parameters={"cost_model": "none"}))
+
+    def simulated(experiment: Experiment, seed: int, option: int = 0) -> tuple[list[bytes], dict[str, str]]:
+        series, context = series_of(replace(experiment, seed=seed), tmp_path / "cluster", heard, seed=option)
+        (folder,) = run_all(series, context)
+        return [path.read_bytes() for path in sorted(folder.glob("workers/*"))], supervisor_ids(RunPaths(folder))
+
+    (lines, ids), (same_lines, same_ids), (_, other_ids) = (simulated(even, *seeds) for seeds in ((1,), (2,), (1, 1)))
+    assert (lines, ids) == (same_lines, same_ids), "no tuple costs more than another"
+    assert ids.keys() == other_ids.keys() and ids != other_ids
+    (lines, ids), (other_lines, same_ids) = simulated(uneven, 1), simulated(uneven, 2)
+    assert lines != other_lines and ids == same_ids
 
 
 def content_of(path: Path) -> Any:

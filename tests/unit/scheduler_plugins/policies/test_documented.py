@@ -2,17 +2,22 @@
 
 import functools
 import inspect
+import re
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from scheduler_plugins.model import STORM_SCHEDULERS
-from scheduler_plugins.policies import POLICIES, Entry
+from scheduler_plugins.driver.cluster import PLACING_HERE
+from scheduler_plugins.model import STORM_SCHEDULERS, Observation
+from scheduler_plugins.policies import POLICIES, Entry, bind
 from scheduler_plugins.policies.topology_aware import STRATEGIES
+from tests.support.topologies_by_hand import STAR, machines, topology
 from topologies import catalogue
 
-PAGE = (Path(__file__).parents[4] / "docs" / "policies.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[4] / "docs"
+PAGE = (DOCS / "policies.md").read_text(encoding="utf-8")
 ROWS = [line.split("|") for line in PAGE.splitlines() if line.startswith("| ")]
 CHOSEN_ELSEWHERE = {("foreign", "scheduler")}  # by the variant's code
 
@@ -44,3 +49,38 @@ def test_topologies_parameters_and_storms_schedulers_are_on_the_page_too() -> No
     assert parameters
     for word in (*catalogue.names(), *STORM_SCHEDULERS, *parameters):
         assert f"`{word}`" in PAGE, word
+
+
+class Watched(Observation):
+    """Notes what is looked at."""
+
+    def __getattribute__(self, name: str) -> Any:
+        looked_at.add(name)
+        return super().__getattribute__(name)
+
+
+looked_at: set[str] = set()
+
+
+def acts_by_itself(policy: str) -> bool:
+    """Whether it asks, with everything placed and no event, if it may."""
+    shape = topology(STAR, tasks=2, executors=2, workers=4)
+    slots = bind("even", {})(Observation(0.0, machines(2), (shape,)), {}).placement[shape.topology_id]
+    looked_at.clear()
+    bind(policy, {})(Watched(0.0, machines(2), (topology(STAR, tasks=2, executors=2, workers=4, placement=slots),)), {})
+    return "may_act" in looked_at
+
+
+def test_pages_name_all_policies_that_act_by_themselves() -> None:
+    acting = {name for name in POLICIES.keys() - {"storm", "foreign"} if acts_by_itself(name)}
+    named = re.findall(
+        r"[Oo]f those that ship ([^.()]*?) do(?:es)?\b", (DOCS / "experiments.md").read_text(encoding="utf-8")
+    )
+    assert len(named) == 2 and [set(re.findall(r"`(\w+)`", each)) for each in named] == [acting, acting]
+
+
+def test_the_simulators_page_says_which_of_storms_schedulers_it_has() -> None:
+    page = (DOCS / "simulator.md").read_text(encoding="utf-8")
+    refused, simulated = re.findall(r"Storm's ([^,;]*?), are refused; Storm's ([^.;]*?) are simulated", page)[0]
+    assert set(re.findall(r"`(\w+)`", simulated)) == PLACING_HERE.keys()
+    assert set(re.findall(r"`(\w+)`", refused)) == set(STORM_SCHEDULERS) - PLACING_HERE.keys()
