@@ -8,8 +8,10 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +140,8 @@ def _write(partitions: Sequence[Partition], method: str, into: Path) -> None:
 def compare(file: GraphFile, count: int, metis: list[MetisOptions], given: Integers | None) -> Iterator[Partition]:
     """By each method that can be had; a note for each that cannot."""
     graph = graph_of_pairs(file.pairs, file.vertex_weights[:, 0].astype(np.float64), file.vertex_sizes)
+    with suppress(ImportError):  # said below; how long it takes to load is not the first method's time
+        import_module("pymetis")
 
     def cut(name: str, method: str, parts_of: Callable[[], Integers]) -> Partition:
         begun = time.perf_counter()

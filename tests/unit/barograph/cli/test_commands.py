@@ -284,7 +284,7 @@ def test_a_series_and_a_run_stand_for_the_runs_decision_log(
     (run / "decisions.jsonl").touch()
     monkeypatch.chdir(tmp_path)
     assert decisions_file("stela/star/stela-r1") == decisions_file(f"{series}/stela-r1") == run / "decisions.jsonl"
-    assert decisions_file("results/stela/star/20261120-000000-a/runs/stela-r1") == run / "decisions.jsonl"
+    assert decisions_file("20261120-000000-a/runs/stela-r1") == decisions_file(str(run)) == run / "decisions.jsonl"
     assert cli.main(["replay", "stela/star/stela-r9", "--policy", "stela"]) == 2
     assert "has no run 'stela-r9'; its runs are stela-r1" in capsys.readouterr().err
     assert cli.main(["replay", "stela-r1", "--policy", "stela"]) == 2
