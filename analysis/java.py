@@ -11,17 +11,20 @@ from pathlib import Path
 from analysis.errors import JavaMissing
 
 
-def provide() -> None:
-    """Raises JavaMissing where Spark would find none."""
-    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
-        raise JavaMissing(
-            "Spark needs Java 17 or 21, and there is none here: apt-get install openjdk-17-jre-headless, or unpack one"
-            " anywhere and set JAVA_HOME to its folder"
-        )
-
-
 def program() -> str:
-    """The path of `java`. Raises JavaMissing."""
-    provide()
+    """The path of `java`. Raises JavaMissing where Spark would find none."""
     home = os.environ.get("JAVA_HOME")
-    return str(Path(home, "bin", "java")) if home else str(shutil.which("java"))
+    found = shutil.which(str(Path(home, "bin", "java")) if home else "java")
+    if found is None:
+        where = f"in {home}, which JAVA_HOME names" if home else "here"
+        raise JavaMissing(
+            f"Spark needs Java 17 or 21, and there is none {where}: apt-get install openjdk-17-jre-headless, or unpack"
+            " one anywhere and set JAVA_HOME to its folder"
+        )
+    return found
+
+
+def require() -> None:
+    """Raises JavaMissing. Whoever measures first and analyses afterwards asks before: Spark starts its own Java on this
+    machine, whatever its master is."""
+    program()

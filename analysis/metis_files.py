@@ -4,12 +4,14 @@ A graph's first line is `vertices edges [fmt [ncon]]`; lines that begin with % a
 whether vertices have sizes, whether they have weights (`ncon` of them), and whether edges have weights. Then a line a
 vertex: its size, its weights, and its neighbours, counted from 1, each with the edge's weight. Every edge stands in the
 lines of both its vertices, maybe with different weights. A partition is a line a vertex, the number of its part.
+docs/partitioning.md says the same to users.
 
 Reading raises GraphFileError, naming file and line, what is there, what is allowed.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
     from analysis.metrics.communication_graph import CommunicationArrays
 
 CUT_SHORT = "is the file cut short?"
+WHOLE = re.compile(r"[+-]?[0-9]+")
+TOO_LARGE = "is no number of 64 bits; METIS has no larger ones"
+MOST_DIGITS = 18  # of a number in the header
+SHOWN = 40  # characters of what is wrong
 LINES_AT_ONCE = 50_000
 
 
@@ -116,8 +122,9 @@ def _lines(path: Path) -> list[str]:
 
 def _header(path: Path, number: int, text: str) -> _Header:
     where, words = f"{path}, line {number}: the header", text.split()
-    if not (2 <= len(words) <= 4 and all(word.isdigit() for word in words)):
-        raise GraphFileError(f"{where} is {text.strip()!r}; allowed is: vertices edges [fmt [ncon]], whole numbers")
+    if not (2 <= len(words) <= 4 and all(word.isdigit() and len(word) <= MOST_DIGITS for word in words)):
+        allowed = f"vertices edges [fmt [ncon]], whole numbers of at most {MOST_DIGITS} digits"
+        raise GraphFileError(f"{where} is {_shown(text.strip())}; allowed is: {allowed}")
     vertices, edges = int(words[0]), int(words[1])
     fmt = words[2].zfill(3) if len(words) > 2 else "000"
     if len(fmt) != 3 or set(fmt) - {"0", "1"}:
@@ -139,14 +146,37 @@ def _numbers(path: Path, numbered: Sequence[tuple[int, str]]) -> _Numbers:
         try:
             values += map(int, words)
         except ValueError as error:
-            wrong = next(word for word in words if not word.lstrip("+-").isdigit())
-            raise GraphFileError(f"{path}, line {number}: {wrong!r} is no whole number") from error
+            raise _refusal(path, number, words) from error
+        if "_" in text:  # int reads 1_0 as 10
+            raise _refusal(path, number, words)
         lengths.append(len(words))
     lines = [number for number, _ in numbered]
     try:
         return _Numbers(path, lines, np.array(values, dtype=np.int64), np.array(lengths, dtype=np.int64))
     except OverflowError as error:
-        raise GraphFileError(f"{path} has a number above {2**63 - 1}; METIS' are smaller") from error
+        place, wrong = next((place, value) for place, value in enumerate(values) if not -(2**63) <= value < 2**63)
+        line = lines[int(np.searchsorted(np.cumsum(lengths), place, side="right"))]
+        raise GraphFileError(f"{path}, line {line}: {_shown(str(wrong))} {TOO_LARGE}") from error
+
+
+def _refusal(path: Path, number: int, words: Sequence[str]) -> GraphFileError:
+    """Of the line's first word that is no whole number, or has more digits than Python reads."""
+    wrong = next(word for word in words if not _is_read(word))
+    return GraphFileError(
+        f"{path}, line {number}: {_shown(wrong)} {TOO_LARGE if WHOLE.fullmatch(wrong) else 'is no whole number'}"
+    )
+
+
+def _is_read(word: str) -> bool:
+    try:
+        int(word)
+    except ValueError:
+        return False
+    return "_" not in word
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}…")
 
 
 def _graph(header: _Header, numbers: _Numbers) -> GraphFile:
@@ -192,6 +222,10 @@ def _check_edges(header: _Header, numbers: _Numbers, sources: Integers, targets:
 def write_graph(graph: CommunicationArrays, path: Path, what: str) -> None:
     """With weights of vertices and edges; `what` it is of, for a comment in the first line."""
     write_text_atomic(path, "".join(_text(graph, what)))
+
+
+def write_partition(parts: Integers, path: Path) -> None:
+    write_text_atomic(path, "".join(f"{part}\n" for part in parts.tolist()))
 
 
 def _text(graph: CommunicationArrays, what: str) -> Iterator[str]:

@@ -195,7 +195,7 @@ def spark(master: str = "local[*]", raw_bytes: int = 0, settings: Mapping[str, s
     """
     from pyspark.sql import SparkSession
 
-    java.provide()
+    java.require()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if is_local(master):
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"

@@ -62,11 +62,13 @@ class ServiceState:
     """Holds the run's policy, memory, topologies and pending event. Not thread-safe: the service serialises calls.
 
     `sample_s`: how often the cluster's workers and machines write, in whole seconds (samples.SAMPLE_LENGTHS_S).
+    `is_simulated`: the clock is simulated and stands still in a round, so that nothing measures how long one takes.
     """
 
     log_dir: Path
     clock: Callable[[], float] = time.time
     sample_s: int = 1
+    is_simulated: bool = False
     run_id: str = ""
     policy_name: str = "even"
     policy: Policy = field(default_factory=lambda: bind("even", {}))
@@ -458,7 +460,7 @@ class ServiceState:
         }
 
     def _log(self, round: Round, decision: Decision, answer: Mapping[str, Any]) -> None:
-        duration_ms = (self.clock() - round.started) * 1000
+        duration_ms = None if self.is_simulated else (self.clock() - round.started) * 1000
         head = {"t": round.started, "run_id": self.run_id, "duration_ms": duration_ms}
         line = head | log_line(round.request, round.observation, round.memory, decision, answer)
         if round.withdrawn is not None:

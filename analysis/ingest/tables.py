@@ -280,8 +280,9 @@ def events(lines: DataFrame) -> DataFrame:
 def decisions(lines: DataFrame) -> DataFrame:
     """Rounds that decided something, without decisions whose answer did not reach Nimbus."""
     named = [f.coalesce(name, f"decision.{name}").alias(name) for name in ("decision_id", "policy")]
+    measured = f.nullif("duration_ms", f.lit(0.0)).alias("duration_ms")  # simulated services of before 2026-11-24 say 0
     decided = _intact(lines).select(
-        "run_id", f.col("t").alias("t_s"), *named, f.col("decision.reason").alias("reason"), "duration_ms"
+        "run_id", f.col("t").alias("t_s"), *named, f.col("decision.reason").alias("reason"), measured
     )
     withdrawn = _intact(lines).select("run_id", f.col("withdrawn").alias("decision_id"))
     return (

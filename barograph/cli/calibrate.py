@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from analysis import java
 from barograph.cli.dag_process import signals_as_interrupt
 from barograph.cli.terminal import line_printer, stdout_console
 from barograph.errors import ExperimentError
@@ -47,6 +48,7 @@ def execute(options: argparse.Namespace) -> int:
         raise ExperimentError(f"--seeds is {options.seeds}; allowed is a whole number of 1 or more")
     fitted, judged = (_folders(names) for names in (options.series, options.on))
     calibration.require_usable(fitted, judged)
+    java.require()
     now = datetime.now(UTC)
     folder = _new_folder(options.into, now)
     console = stdout_console()

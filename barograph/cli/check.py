@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
+from analysis import java
 from barograph.cli.arguments import add_testbed, testbed_options
 from barograph.cli.execution import all_remarks, cost_remarks, require_fit_box
 from barograph.cli.run import select_experiments
@@ -71,6 +72,7 @@ def check_one(name: str, changes: Mapping[str, Any], say: Say) -> None:
     here = place_of(experiment.testbed) == "this_box"
     if here:
         require_fit_box(say)
+    java.require()
     check(experiment)
     prepare_code(experiment, say, pack=False)
     where = "here" if here else f"on {experiment.testbed.name}"

@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
+from analysis import java
 from analysis.record.files import SeriesPaths
 from barograph.cli.dag_process import DagProcess, signals_as_interrupt, signals_held
 from barograph.cli.terminal import line_printer
@@ -190,6 +191,7 @@ def prepare_series(experiment: Experiment, *, new: bool, console: Console, rebui
     place = place_of(experiment.testbed)
     if place == "this_box":
         require_fit_box(say)
+    java.require()
     for line in _reap_first(experiment.testbed.name):
         say(line)
     check(experiment)

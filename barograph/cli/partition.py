@@ -1,20 +1,24 @@
-"""`barograph partition`: a communication graph from elsewhere cut into parts by each method, side by side."""
+"""`barograph partition`: a communication graph from elsewhere cut into parts by each method, side by side, and the
+parts of one of them in a file (docs/partitioning.md).
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from analysis.metis_files import GraphFile, read_graph, read_partition
+from analysis.metis_files import GraphFile, read_graph, read_partition, write_partition
 from barograph.cli.terminal import line_printer, note, say, stderr_for_libraries, stdout_console
 from barograph.errors import ExperimentError
 from scheduler_plugins.policies import greedy
@@ -24,6 +28,9 @@ from scheduler_plugins.policies.partition import OBJECTIVES, MetisOptions, Pymet
 
 VERSION = 1
 IMBALANCES = (1.001, 100.0)
+MOST_SEED = 2**31 - 1
+WITHOUT_METIS = ("greedy", "round_robin")
+METHODS = (*OBJECTIVES, *WITHOUT_METIS)  # as --method names them
 
 
 @dataclass(frozen=True)
@@ -37,9 +44,25 @@ class Line:
     seconds: float | None
 
 
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """`name`: of METHODS, "" of one that was read. `parts`: of each vertex, from 0 on."""
+
+    name: str
+    line: Line
+    parts: Integers
+
+
 def add_arguments(partition: argparse.ArgumentParser) -> None:
-    partition.add_argument("graph", type=Path, metavar="GRAPH", help="a graph file of METIS")
-    partition.add_argument("--parts", type=int, required=True, metavar="K", help="into how many parts")
+    partition.add_argument("graph", type=Path, metavar="GRAPH", help="a graph file of METIS (docs/partitioning.md)")
+    partition.add_argument(
+        "--parts", type=int, required=True, metavar="K", help="into how many parts, from 2 to the number of vertices"
+    )
+    partition.add_argument(
+        "--into", type=Path, metavar="FILE", help="write the parts of --method there, a part a line, counted from 0"
+    )
+    partition.add_argument("--method", choices=METHODS, help="whose parts --into has")
+    partition.add_argument("--overwrite", action="store_true", help="--into may be a file that is there")
     partition.add_argument(
         "--partition",
         type=Path,
@@ -50,13 +73,16 @@ def add_arguments(partition: argparse.ArgumentParser) -> None:
         "--objective", choices=sorted(OBJECTIVES), help="only this objective of METIS, of vol and cut (default: both)"
     )
     partition.add_argument(
-        "--imbalance", type=float, default=1.03, metavar="X", help="METIS' heaviest part over the mean, at most"
-    )
-    partition.add_argument("--seed", type=int, default=0, metavar="N", help="of METIS")
+        "--imbalance", type=float, default=1.03, metavar="X",
+        help=f"METIS' heaviest part over the mean, at most; {IMBALANCES[0]} to {IMBALANCES[1]:g}",
+    )  # fmt: skip
+    partition.add_argument("--seed", type=int, default=0, metavar="N", help=f"of METIS; 0 to {MOST_SEED}")
     partition.add_argument("--json", action="store_true", help="print JSON, for other programs")
 
 
 def execute(options: argparse.Namespace) -> int:
+    objectives = [options.objective] if options.objective else list(OBJECTIVES)
+    _check_into(options, (*objectives, *WITHOUT_METIS))
     file = read_graph(options.graph)
     if not 2 <= options.parts <= file.vertices:
         allowed = (
@@ -65,8 +91,8 @@ def execute(options: argparse.Namespace) -> int:
         raise ExperimentError(f"--parts is {options.parts} of {options.graph}; {allowed}")
     if not IMBALANCES[0] <= options.imbalance <= IMBALANCES[1]:
         raise ExperimentError(f"--imbalance is {options.imbalance:g}; allowed are {IMBALANCES[0]} to {IMBALANCES[1]:g}")
-    if not 0 <= options.seed < 2**31:
-        raise ExperimentError(f"--seed is {options.seed}; allowed are 0 to {2**31 - 1}")
+    if not 0 <= options.seed <= MOST_SEED:
+        raise ExperimentError(f"--seed is {options.seed}; allowed are 0 to {MOST_SEED}")
     given = read_partition(options.partition, file.vertices, options.parts) if options.partition else None
     if file.vertex_weights.shape[1] > 1:
         note(f"note: parts share the first of {file.vertex_weights.shape[1]} vertex weights evenly")
@@ -78,52 +104,74 @@ def execute(options: argparse.Namespace) -> int:
         note(
             "note: the graph has no edges, so METIS is not called: the heaviest vertex first, each to the lightest part"
         )
-    objectives = [options.objective] if options.objective else list(OBJECTIVES)
     metis = [MetisOptions(objective, options.imbalance, options.seed) for objective in objectives]
     with stderr_for_libraries():
-        lines = list(compare(file, options.parts, metis, given))
+        partitions = list(compare(file, options.parts, metis, given))
+    lines = [partition.line for partition in partitions]
     if options.json:
         say(as_json(options.graph, file, options.parts, lines))
     else:
         show(options.graph, file, options.parts, lines, stdout_console())
+    if options.into is not None:
+        _write(partitions, options.method, options.into)
     return 0
 
 
-def compare(file: GraphFile, count: int, metis: list[MetisOptions], given: Integers | None) -> Iterator[Line]:
-    """A line for each method that can be had; a note for each that cannot."""
+def _check_into(options: argparse.Namespace, methods: Sequence[str]) -> None:
+    """Raises ExperimentError before anything is computed for nothing."""
+    into = options.into
+    if into is None:
+        if options.method or options.overwrite:
+            raise ExperimentError("--method and --overwrite are for --into; add it, or leave them out")
+        return
+    if options.method not in methods:
+        raise ExperimentError(f"--into has the parts of one --method; it is {options.method}, of {', '.join(methods)}")
+    if not into.absolute().parent.is_dir():
+        raise ExperimentError(f"--into is {into}; its folder is not there")
+    if into.exists() and not (options.overwrite and into.is_file()):
+        what = "which is there; --overwrite writes over it" if into.is_file() else "which is no file"
+        raise ExperimentError(f"--into is {into}, {what}")
+
+
+def _write(partitions: Sequence[Partition], method: str, into: Path) -> None:
+    chosen = next((partition for partition in partitions if partition.name == method), None)
+    if chosen is None:
+        raise ExperimentError(f"--into {into}: nothing is written, for there is no METIS {method} without pymetis")
+    write_partition(chosen.parts, into)
+    note(f"{into}: the parts of {chosen.line.method}")
+
+
+def compare(file: GraphFile, count: int, metis: list[MetisOptions], given: Integers | None) -> Iterator[Partition]:
+    """By each method that can be had; a note for each that cannot."""
     graph = graph_of_pairs(file.pairs, file.vertex_weights[:, 0].astype(np.float64), file.vertex_sizes)
+    with suppress(ImportError):  # said below; how long it takes to load is not the first method's time
+        import_module("pymetis")
+
+    def cut(name: str, method: str, parts_of: Callable[[], Integers]) -> Partition:
+        begun = time.perf_counter()
+        parts = parts_of()
+        return Partition(name, line_of(method, file, graph, count, parts, time.perf_counter() - begun), parts)
+
+    def greedy_parts(parameters: greedy.Parameters) -> Integers:
+        return greedy.greedy_parts(graph, count, len(graph.vertex_weights), parameters)
+
     for options in metis:
         try:
-            yield _line(f"METIS {options.objective}", file, graph, count, partial(metis_parts, graph, count, options))
+            yield cut(options.objective, f"METIS {options.objective}", partial(metis_parts, graph, count, options))
         except PymetisMissing as error:
             note(f"note: without METIS {options.objective}: {error}; install pymetis")
-    yield _greedy_line(file, graph, count)
-    yield _line("round robin", file, graph, count, lambda: np.arange(file.vertices) % count)
-    if given is not None:
-        yield _line_of("given", file, graph, count, given, None)
-
-
-def _greedy_line(file: GraphFile, graph: CommunicationGraph, count: int) -> Line:
-    """As the paper has it, a vertex's weight being its load; where it finds no place for one, it is given some."""
-    try:
-        return _line("greedy", file, graph, count, lambda: _greedy_parts(graph, count, greedy.Parameters()))
+    try:  # as the paper has it, a vertex's weight being its load
+        yield cut("greedy", "greedy", partial(greedy_parts, greedy.Parameters()))
     except NoRoom as error:
         note(f"note: greedy, as published, gives up ({error}); here the least loaded part takes such a vertex")
-    parameters = greedy.Parameters(no_room="least_loaded")
-    return _line("greedy, no_room least_loaded", file, graph, count, lambda: _greedy_parts(graph, count, parameters))
+        least_loaded = greedy.Parameters(no_room="least_loaded")
+        yield cut("greedy", "greedy, no_room least_loaded", partial(greedy_parts, least_loaded))
+    yield cut("round_robin", "round robin", lambda: np.arange(file.vertices) % count)
+    if given is not None:
+        yield Partition("", line_of("given", file, graph, count, given, None), given)
 
 
-def _greedy_parts(graph: CommunicationGraph, count: int, parameters: greedy.Parameters) -> Integers:
-    return greedy.greedy_parts(graph, count, len(graph.vertex_weights), parameters)
-
-
-def _line(method: str, file: GraphFile, graph: CommunicationGraph, count: int, cut: Callable[[], Integers]) -> Line:
-    begun = time.perf_counter()
-    parts = cut()
-    return _line_of(method, file, graph, count, parts, time.perf_counter() - begun)
-
-
-def _line_of(
+def line_of(
     method: str, file: GraphFile, graph: CommunicationGraph, count: int, parts: Integers, seconds: float | None
 ) -> Line:
     total = file.pairs.total()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from analysis import java
 from analysis.errors import RecordError
 from analysis.record.files import RunPaths, read_json
 from analysis.record.simulated import is_simulated
@@ -82,10 +83,15 @@ def execute(options: argparse.Namespace) -> int:
     return _replay(decisions_file(options.run), options.policy[0], parameters)
 
 
-def decisions_file(text: str) -> Path:
-    """A decision log, or a run's folder that has one."""
-    path = Path(text)
-    return path / "decisions.jsonl" if path.is_dir() else path
+def decisions_file(said: str) -> Path:
+    """The decision log that is given, or that of the run. Raises ExperimentError."""
+    from barograph.counterfactual.recording import find_run
+
+    path = Path(said)
+    if path.is_file() or path.suffix == ".jsonl":
+        return path
+    log = RunPaths(path).decisions
+    return log if log.is_file() else RunPaths(find_run(said)).decisions
 
 
 def _replay(path: Path, policy: str, parameters: Mapping[str, Any]) -> int:
@@ -119,6 +125,7 @@ def _simulate(options: argparse.Namespace, parameters: Mapping[str, Any]) -> int
     if options.jobs is not None and options.jobs < 1:
         raise ExperimentError(f"--jobs is {options.jobs}; allowed: at least 1")
     testbed = testbed_options(options.option)
+    java.require()
     with signals_as_interrupt(), limited("analyse"), recording_of(options.run) as recording:
         variants, left_out = variants_for(recording, options.policy, parameters)
         if is_simulated(_run_document(recording.run)):

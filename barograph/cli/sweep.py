@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from analysis import java
 from barograph.cli.arguments import add_testbed, comma_separated, testbed_options
 from barograph.cli.dag_process import signals_as_interrupt
 from barograph.cli.run import report_of_sweeps
@@ -63,6 +64,7 @@ def run_sweep(sweep: Sweep, jobs: int, *, new: bool, console: Console) -> int:
     """The exit code. Raises ExperimentError, before anything is simulated, for points that cannot be."""
     say = line_printer(console)
     results().require()
+    java.require()
     points = sweep.points()
     require_simulated(sweep, points)
     say(f"{sweep.name}: {sweep.words()}, {sum(point.runs for point in points)} runs")

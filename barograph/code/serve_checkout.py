@@ -34,11 +34,12 @@ class Checkout:
             ServiceState = importlib.import_module("scheduler_plugins.desk").Desk  # type: ignore[misc]  # a class
         self.now_s = 0.0
         self._calls = service.CALLS
-        knows = "sample_s" in inspect.signature(ServiceState).parameters
-        lines: dict[str, Any] = {"sample_s": sample_s} if knows else {}
-        if sample_s != 1 and not knows:
+        known = inspect.signature(ServiceState).parameters
+        if sample_s != 1 and "sample_s" not in known:
             sys.exit(f"sample_s is {sample_s}; the policy service of this commit knows only lines of a second, give 1")
-        self._state = ServiceState(folder, clock=lambda: self.now_s, **lines)
+        said: dict[str, Any] = {"sample_s": sample_s, "is_simulated": True}
+        more = {name: value for name, value in said.items() if name in known}
+        self._state = ServiceState(folder, clock=lambda: self.now_s, **more)
         timed = getattr(service, "TimedDecisions", None)
         self._decisions: Any = None if timed is None else timed()
 

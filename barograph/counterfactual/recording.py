@@ -43,7 +43,7 @@ class Recording:
 @contextmanager
 def recording_of(said: str) -> Iterator[Recording]:
     """The run of a folder, or of `SERIES/RUN`, while the block lasts. Raises ExperimentError, RecordError."""
-    run = _find_run(said)
+    run = find_run(said)
     series = run.parents[1]
     if any((run / part).is_dir() for part in ("workers", "machines")):
         yield read_recording(run, series)
@@ -52,7 +52,8 @@ def recording_of(said: str) -> Iterator[Recording]:
         yield read_recording(whole / "runs" / run.name, whole)
 
 
-def _find_run(said: str) -> Path:
+def find_run(said: str) -> Path:
+    """The folder of a run, given as that or as `SERIES/RUN`. Raises ExperimentError."""
     path = Path(said)
     if (path / "run.json").is_file():
         return path.absolute()

@@ -48,7 +48,7 @@ class Simulation:
         self.nimbus = Nimbus(NimbusSettings(monitor_s=options.round_s), start_s=now)
         self.state: ServiceState | CodeService
         if code is None:
-            self.state = ServiceState(folder, clock=self.nimbus.clock, sample_s=options.sample_s)
+            self.state = ServiceState(folder, self.nimbus.clock, options.sample_s, is_simulated=True)
             self.bridge = bridge_in(self.nimbus, ServiceInProcess(self.state, PatientDecisions().decide))
         else:
             self.state = CodeService(code, folder, self.nimbus.clock, options.sample_s)

@@ -93,7 +93,25 @@ def test_the_table_has_the_decisions_that_reached_nimbus(tmp_path: Path, spark: 
     assert [(row["run_id"], row["decision_id"], row["policy"]) for row in rows] == [
         ("stela-r1", "d1", "stela"), ("stela-r1", "d3", "stela"),
     ]  # fmt: skip
-    assert all(row["reason"] and row["duration_ms"] is not None for row in rows)
+    assert all(row["reason"] for row in rows)
+
+
+@pytest.mark.spark
+def test_how_long_a_simulated_round_took_is_null_in_the_table(tmp_path: Path, spark: "SparkSession") -> None:
+    """Also where an older service, whose clock stood still, wrote 0."""
+    now, then, measured = (real_lines(tmp_path)[0] | {"duration_ms": value} for value in (None, 0.0, 0.5))
+    log = tmp_path / "runs" / "stela-r1" / "decisions.jsonl"
+    log.parent.mkdir(parents=True)
+    records.write_lines(log, [each | {"decision_id": f"d{n}"} for n, each in enumerate((now, then, measured))])
+    rows = tables.decisions(tables.read_lines(spark, "decision", [log])).orderBy("decision_id").collect()
+    assert [row["duration_ms"] for row in rows] == [None, None, 0.5]
+
+
+def test_on_a_simulated_clock_nobody_knows_how_long_a_round_takes(tmp_path: Path) -> None:
+    state = ServiceState(tmp_path, lambda: 1000.0, is_simulated=True)
+    state.configure({"run_id": "even-r1", "policy": "even"})
+    state.schedule(request(1000.0))
+    assert json.loads(state.log_path.read_text())["duration_ms"] is None
 
 
 @pytest.mark.spark

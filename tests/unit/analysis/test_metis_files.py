@@ -13,6 +13,7 @@ from analysis.metis_files import GraphFile, read_graph, read_partition
 # Triangle 1–2–3; sizes 4, 5, 6; weights 7, 8, 9 (and 1, 2, 3); edges 12: 10, 13: 20, 23: 30.
 SIZES, WEIGHTS, SECOND = (4, 5, 6), (7, 8, 9), (1, 2, 3)
 EDGES = {(1, 2): 10, (1, 3): 20, (2, 1): 10, (2, 3): 30, (3, 1): 20, (3, 2): 30}
+NINES = "9" * 5000  # more digits than Python reads
 FORMATS = [f"{number:03b}" for number in range(8)]
 
 
@@ -93,7 +94,16 @@ def test_directed_weights_are_read_as_they_are(tmp_path: Path) -> None:
         ("2 2\n2 2\n1 1\n", "line 2: twice the neighbour 2; allowed is once"),
         ("3 2\n2 3\n1\n2\n", "line 2: neighbour 3; whose line does not have this vertex"),
         ("2 5\n2\n1\n", "the header says 5 edges, so 10 neighbours; the lines have 2; is the file cut short"),
-        ("2 1 1\n2 99999999999999999999\n1 1\n", "has a number above 9223372036854775807"),
+        ("2 1 1\n2 1\n1 99999999999999999999\n", "line 3: '99999999999999999999' is no number of 64 bits"),
+        ("2 1 10\n7 2\n-99999999999999999999 1\n", "line 3: '-99999999999999999999' is no number of 64 bits"),
+        (f"2 1 1\n2 {NINES}\n1 1\n", "line 2: '9999999999999999999999999999999999999999…' is no number of 64 bits"),
+        ("2 1\n2\n--5\n", "line 3: '--5' is no whole number"),
+        ("2 1\n2\n+-1\n", "line 3: '+-1' is no whole number"),
+        ("2 1\n2\n-\n", "line 3: '-' is no whole number"),
+        ("2 1 1\n2 1_0\n1 10\n", "line 2: '1_0' is no whole number"),
+        (f"2 {NINES}\n2\n1\n", "line 1: the header is '2 99999999999999999999999999999999999999…'; allowed is: "),
+        ("2 1 010 9999999999999999999\n", "line 1: the header is '2 1 010 9999999999999999999'; allowed is: "),
+        ("2 1 010 999999999999999999\n7 2\n7 1\n", "line 2: so many numbers: 2; allowed are 999999999999999999 and"),
     ],
 )
 def test_what_is_wrong_is_said_with_file_and_line(text: str, said: str, tmp_path: Path) -> None:
@@ -127,6 +137,8 @@ def test_a_partition_is_a_line_a_vertex(tmp_path: Path) -> None:
         ("0\n-1\n1\n", "line 2: part -1; allowed are 0 to 1"),
         ("0\n1 1\n1\n", "line 2: several numbers; a partition has one a line"),
         ("0\none\n1\n", "line 2: 'one' is no whole number"),
+        ("0\n--1\n1\n", "line 2: '--1' is no whole number"),
+        (f"0\n{NINES}\n1\n", "line 2: '9999999999999999999999999999999999999999…' is no number of 64 bits"),
     ],
 )
 def test_a_wrong_partition_is_said_with_file_and_line(text: str, said: str, tmp_path: Path) -> None:

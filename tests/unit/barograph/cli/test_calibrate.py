@@ -101,3 +101,10 @@ def test_nothing_of_the_user_s_is_overwritten(tmp_path: Path, capsys: pytest.Cap
     assert f"{tmp_path}/mine/costs.yaml, which is a file" in refusal(
         capsys, str(series(now_s=2e9)), "--into", str(tmp_path / "mine" / "costs.yaml")
     )
+
+
+def test_a_box_without_java_is_told_before_anything_else(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/none")
+    assert "Spark needs Java 17 or 21, and there is none in /none, which JAVA_HOME" in refusal(capsys, str(series()))

@@ -154,6 +154,25 @@ def test_results_that_cannot_be_written_are_no_bug(
     assert f"results go to {tmp_path}/file/below, but {tmp_path}/file is no folder; set BAROGRAPH_RESULTS to" in said
 
 
+WITHOUT_JAVA = [
+    ["run", "small/star", "--testbed", "simulated"],
+    ["check", "small/star", "--testbed", "simulated"],
+    ["sweep", "stela/star_rates"],
+    ["replay", "stela/star/stela-r1", "--simulate"],
+]
+
+
+@pytest.mark.parametrize("arguments", WITHOUT_JAVA, ids=lambda arguments: arguments[0])
+def test_a_box_without_java_is_told_before_anything_is_simulated(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
+    assert cli.main(arguments) == 2
+    said = f"configuration: Spark needs Java 17 or 21, and there is none in {tmp_path}/none, which JAVA_HOME names: "
+    assert capsys.readouterr().err.startswith(said)
+    assert not list(tmp_path.glob("results/*/*"))
+
+
 @pytest.mark.parametrize("arguments", [[], ["fly"], ["run"], ["replay", "x", "--policy", "even", "--parameter", "x"]])
 def test_a_mistyped_command_is_a_usage_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
@@ -249,8 +268,27 @@ def test_claims_shows_the_newest_finding_of_each(capsys: pytest.CaptureFixture[s
 
 
 def test_a_run_folder_stands_for_its_decision_log(tmp_path: Path) -> None:
-    assert decisions_file(str(tmp_path)) == tmp_path / "decisions.jsonl"
+    (log := tmp_path / "decisions.jsonl").touch()
+    assert decisions_file(str(tmp_path)) == decisions_file(str(log)) == log
     assert decisions_file("x.jsonl") == Path("x.jsonl")
+
+
+def test_a_series_and_a_run_stand_for_the_runs_decision_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    series = tmp_path / "results" / "stela" / "star" / "20261120-000000-a"
+    run = series / "runs" / "stela-r1"
+    run.mkdir(parents=True)
+    (series / "series.json").write_text(json.dumps({"v": 1, "experiment": "stela/star", "spec": {}}))
+    (run / "run.json").write_text("{}")
+    (run / "decisions.jsonl").touch()
+    monkeypatch.chdir(tmp_path)
+    assert decisions_file("stela/star/stela-r1") == decisions_file(f"{series}/stela-r1") == run / "decisions.jsonl"
+    assert decisions_file("20261120-000000-a/runs/stela-r1") == decisions_file(str(run)) == run / "decisions.jsonl"
+    assert cli.main(["replay", "stela/star/stela-r9", "--policy", "stela"]) == 2
+    assert "has no run 'stela-r9'; its runs are stela-r1" in capsys.readouterr().err
+    assert cli.main(["replay", "stela-r1", "--policy", "stela"]) == 2
+    assert "no run 'stela-r1'; give its folder, or SERIES/RUN" in capsys.readouterr().err
 
 
 def test_every_blame_has_an_exit_code() -> None:

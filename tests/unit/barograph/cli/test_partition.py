@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,8 @@ from barograph.settings import ROOT
 
 # Communication graphs of the paper's authors, which are no part of this repository.
 PUBLISHED = Path(os.environ.get("BAROGRAPH_PAPER_DATA") or Path(__file__).parents[5] / "shared" / "data") / "metis"
+
+PAGE = ROOT / "docs" / "partitioning.md"
 
 # Two rings of four that one edge joins; the edges 1–2 and 5–6 weigh ten times as much as the others.
 RINGS = """% two rings
@@ -120,9 +123,67 @@ def test_where_greedy_gives_up_the_line_says_what_was_done(tmp_path: Path, capsy
     assert "note: greedy, as published, gives up (no worker takes one more executor with a load of 90.000" in shown.err
 
 
+@pytest.mark.parametrize("method", ["vol", "cut", "greedy", "round_robin"])
+def test_the_parts_of_a_method_are_what_its_line_says(
+    method: str, graph: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    into = graph.parent / "rings.part"
+    found = compared(capsys, str(graph), "--parts", "2", "--into", str(into), "--method", method)
+    assert len(into.read_text().splitlines()) == 8
+    name = {"greedy": "greedy", "round_robin": "round robin"}.get(method, f"METIS {method}")
+    read = compared(capsys, str(graph), "--parts", "2", "--partition", str(into))["given"]
+    same = ("crossing_percent", "volume", "imbalance")
+    assert {key: read[key] for key in same} == {key: found[name][key] for key in same}
+
+
+def test_no_file_is_written_over_unasked(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    into = graph.parent / "rings.part"
+    into.write_text("mine\n")
+    words = ["partition", str(graph), "--parts", "2", "--into", str(into), "--method", "round_robin"]
+    assert cli.main(words) == 2
+    assert "rings.part, which is there; --overwrite writes over it" in capsys.readouterr().err
+    assert into.read_text() == "mine\n"
+    assert cli.main([*words, "--overwrite"]) == 0
+    assert into.read_text() == "0\n1\n" * 4 and "rings.part: the parts of round robin" in capsys.readouterr().err
+
+
+def test_of_a_method_that_cannot_be_had_nothing_is_written(
+    graph: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+    into = graph.parent / "rings.part"
+    assert cli.main(["partition", str(graph), "--parts", "2", "--into", str(into), "--method", "cut"]) == 2
+    assert "nothing is written, for there is no METIS cut without pymetis" in capsys.readouterr().err
+    assert not into.exists()
+
+
+def test_the_page_shows_what_the_command_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph, _, shown, parts = re.findall(r"^```\n(.*?)^```\n", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    assert graph.count("\n") == 6
+    (tmp_path / "four.graph").write_text(graph)
+    into = tmp_path / "four.part"
+    words = ["--parts", "2", "--into", str(into), "--method", "cut"]
+    assert cli.main(["partition", str(tmp_path / "four.graph"), *words]) == 0
+
+    def rows(text: str) -> list[list[str]]:
+        """Without how long it took."""
+        return [line.split()[:-1] for line in text.splitlines()[1:] if line.strip()]
+
+    assert rows(capsys.readouterr().out) == rows(shown)
+    assert into.read_text() == parts
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (("--parts", "2", "--method", "cut"), "--method and --overwrite are for --into; add it"),
+        (("--parts", "2", "--into", "x.part"), "--into has the parts of one --method; it is None, of vol, cut, greedy"),
+        (
+            ("--parts", "2", "--into", "x.part", "--method", "cut", "--objective", "vol"),
+            "it is cut, of vol, greedy, round_robin",
+        ),
+        (("--parts", "2", "--into", "none/x.part", "--method", "cut"), "--into is none/x.part; its folder is not"),
+        (("--parts", "2", "--into", "/", "--method", "cut", "--overwrite"), "--into is /, which is no file"),
         (("--parts", "9"), "--parts is 9 of"),
         (("--parts", "1"), "allowed are 2 to 8, the number of vertices"),
         (("--parts", "2", "--imbalance", "1"), "--imbalance is 1; allowed are 1.001 to 100"),

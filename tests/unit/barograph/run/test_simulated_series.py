@@ -105,6 +105,8 @@ def test_a_run_says_that_it_was_simulated_and_how(star: Experiment, tmp_path: Pa
     assert document["versions"]["storm"] == "none: simulated"
     assert document["missing"] == [] and document["topology"]["name"] == "star"
     assert (folder / "topology.yaml").read_text().startswith("name: star")
+    rounds = [json.loads(line) for line in (folder / "decisions.jsonl").read_text().splitlines()]
+    assert rounds and {each["duration_ms"] for each in rounds} == {None}, "nothing measures how long one takes"
 
 
 def test_the_same_seed_gives_the_same_record_to_the_byte(star: Experiment, tmp_path: Path, heard: Any) -> None:
