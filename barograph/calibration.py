@@ -169,14 +169,21 @@ def calibrate(
     from analysis.report import calibration_page
 
     costs = as_costs(estimates)
-    validity = sum((validity_of(read_series(each).experiment.as_data()) for each in judged), Validity())
     names, judgements = [name_of(each) for each in fitted], list[Judgement]()
-    write_costs(folder, validation_of(today.isoformat(), estimates, names, judgements, validity))
+    write_costs(folder, validation_of(today.isoformat(), estimates, names, judgements, Validity()))
     for real in judged:
         say(f"{folder}: has the costs; judging them on {real.name}")
         into = folder / SIMULATED / read_series(real).experiment.name / real.name
         judgements.append(judge_on(spark, real, costs, into, say, seeds))
+    validity = sum((_validity(*each) for each in zip(judged, judgements, strict=True)), Validity())
     validation = validation_of(today.isoformat(), estimates, names, judgements, validity)
     write(folder, validation)
     calibration_page.write(folder / calibration_page.PAGE, validation, judgements)
     return Calibration(validation, tuple(judgements), folder)
+
+
+def _validity(real: Path, judgement: Judgement) -> Validity:
+    """Of the variants that could be simulated: nothing is known of the others."""
+    spec = read_series(real).experiment.as_data()
+    variants = [each for each in spec["variants"] if each["name"] in judgement.judged_variants]
+    return validity_of({**spec, "variants": variants}) if variants else Validity()

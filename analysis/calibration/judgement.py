@@ -77,10 +77,12 @@ class Cell:
     def is_inside(self) -> bool | None:
         """Whether the real value lies among what chance gives the simulated runs; None of fewer than three."""
         real, simulated = self.real, self.simulated
-        if real.value is None or simulated.low is None or simulated.runs < 3:
+        if real.value is None or simulated.value is None or simulated.runs < 3:
             return None
         if real.censored:
             return simulated.high is None
+        if simulated.low is None:  # none of them got there
+            return False
         return simulated.low <= real.value and (simulated.high is None or real.value <= simulated.high)
 
     @property
@@ -122,7 +124,7 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Of one series. `missing`: by run, why it has no simulated counterpart."""
+    """Of one series. `runs`: complete real ones. `missing`: of them, by run, why it has no simulated counterpart."""
 
     experiment: str
     series_id: str
@@ -131,6 +133,17 @@ class Judgement:
     rankings: tuple[Ranking, ...]
     runs: int
     missing: Mapping[str, str]
+
+    @property
+    def judged_runs(self) -> int:
+        return self.runs - len(self.missing)
+
+    @property
+    def judged_variants(self) -> frozenset[str]:
+        """Of which both sides have a number."""
+        return frozenset(
+            cell.variant for cell in self.cells if cell.real.value is not None and cell.simulated.value is not None
+        )
 
 
 def judge(real: SeriesPaths, simulated: SeriesPaths, missing: Mapping[str, str]) -> Judgement:

@@ -51,6 +51,8 @@ class Validity:
     machines: Range | None = None
     tasks: Range | None = None  # of all topologies together
     events: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()  # paced, unthrottled
+    acking: tuple[str, ...] = ()  # none, acked, limited (by topology.max.spout.pending)
 
     def __add__(self, other: Validity) -> Validity:
         def words(name: str) -> tuple[str, ...]:
@@ -62,13 +64,14 @@ class Validity:
 
         return Validity(
             words("topologies"), words("machine_types"), ends("scales"), words("cost_models"), ends("rates_per_s"),
-            ends("machines"), ends("tasks"), words("events"),
+            ends("machines"), ends("tasks"), words("events"), words("sources"), words("acking"),
         )  # fmt: skip
 
 
 WORDS = {
     "topologies": "topology", "machine_types": "machine type", "scales": "scale", "cost_models": "cost model",
     "rates_per_s": "tuples/s of a source", "machines": "machines", "tasks": "tasks", "events": "event",
+    "sources": "sources", "acking": "acking",
 }  # fmt: skip
 
 
@@ -125,7 +128,13 @@ def _of_topology(
     ]
     costly = tuple(sorted({each.cost_model for each in known.components if each.cost_model != "none"}))
     offered = (min(rates), max(rates)) if rates else None
-    found = named + Validity(cost_models=costly or ("none",), rates_per_s=offered)
+    sources = {
+        "unthrottled" if each.rate_per_s is None else "paced" for each in known.components if each.kind == "spout"
+    }
+    acking = "none" if not known.ackers else "acked" if known.pending is None else "limited"
+    found = named + Validity(
+        cost_models=costly or ("none",), rates_per_s=offered, sources=tuple(sorted(sources)), acking=(acking,)
+    )
     return found, sum(component.tasks for component in known.components)
 
 
@@ -176,7 +185,7 @@ def _is_number(text: str) -> bool:
 def outside(asked: Validity, validated: Validity) -> list[str]:
     """What of an experiment lies outside of what was validated: `topology star`, `80 machines (validated: 4 to 9)`."""
     found = []
-    for name in ("topologies", "machine_types", "cost_models", "events"):
+    for name in ("topologies", "machine_types", "cost_models", "events", "sources", "acking"):
         known_words = set(getattr(validated, name)) - {UNKNOWN_TRACE}
         strange = [each for each in getattr(asked, name) if each not in known_words]
         if strange:
@@ -254,7 +263,9 @@ def validation_of(
         made=made,
         costs=as_costs(estimates),
         fitted_on=tuple(fitted_on),
-        judged_on=tuple(SeriesName(each.experiment, each.series_id, each.runs) for each in judgements),
+        judged_on=tuple(
+            SeriesName(each.experiment, each.series_id, each.judged_runs) for each in judgements if each.judged_runs
+        ),
         errors=tuple(summaries(judgements)),
         rankings=tuple(asdict(ranking) for each in judgements for ranking in each.rankings),
         validity=validity,

@@ -28,9 +28,11 @@ REASON = "placed as in the recorded run"
 
 @dataclass(frozen=True)
 class RecordedStart:
-    """`placement`: by the topology's name in Storm, task → slot, as soon as all of its tasks were placed."""
+    """`placement`: by the topology's name in Storm, task → slot, as soon as all of its tasks were placed.
+    `supervisor_ids`: by machine; Nimbus goes through machines in their order."""
 
     placement: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    supervisor_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 class StartedCluster(SimulatedCluster):
@@ -40,7 +42,7 @@ class StartedCluster(SimulatedCluster):
         self, experiment: Experiment, testbed: SimulatedTestbed, clock: SimulatedClock, folder: Path,
         start: RecordedStart,
     ) -> None:  # fmt: skip
-        super().__init__(experiment, testbed, clock, folder)
+        super().__init__(experiment, testbed, clock, folder, supervisor_ids=start.supervisor_ids)
         self._start = start
 
     def call(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
@@ -85,12 +87,16 @@ def _free_slots(observation: Observation) -> set[Slot]:
 
 
 def start_of(rounds: Sequence[Mapping[str, Any]]) -> RecordedStart:
-    """Of a decision log's lines: each topology's placement in the first round that saw all of its tasks placed."""
+    """Of a decision log's lines: each topology's placement in the first round that saw all of its tasks placed, and
+    the supervisors as Nimbus knew them."""
     found: dict[str, dict[int, str]] = {}
+    ids: dict[str, str] = {}
     for line in rounds:
+        machines = line.get("request", {}).get("machines", ())
+        ids |= {each["name"]: each["supervisor_id"] for each in machines if each.get("supervisor_id")}
         for topology in line["observation"]["topologies"]:
             tasks = {task for component in topology["components"] for task in component["tasks"]}
             placement = {int(task): slot for task, slot in topology["placement"].items()}
             if topology["name"] not in found and tasks and tasks <= set(placement):
                 found[topology["name"]] = placement
-    return RecordedStart(found)
+    return RecordedStart(found, ids)

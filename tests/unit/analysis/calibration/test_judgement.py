@@ -75,6 +75,18 @@ def test_a_real_value_lies_inside_or_outside_of_what_chance_gives_the_simulated_
     assert cell("convergence_sp_s", Value(170, 1, censored=True), simulated).is_inside is False
     assert cell("convergence_sp_s", Value(170, 1, censored=True), replace(simulated, high=None)).is_inside is True
     assert cell("convergence_sp_s", Value(60, 1), replace(simulated, runs=2)).is_inside is None
+    never = Value(170, 5, True, None, None)
+    assert cell("convergence_sp_s", Value(60, 1), never).is_inside is False, "the model never gets there"
+    assert cell("convergence_sp_s", Value(170, 1, censored=True), never).is_inside is True
+
+
+def test_what_could_not_be_simulated_was_not_judged() -> None:
+    cells = (
+        cell("throughput_after", Value(1.0, 1), Value(2.0, 1)),
+        cell("throughput_after", Value(1.0, 1), Value(None, 0), "code"),
+    )
+    judgement = Judgement("stela/star", "s", cells, (), (), 3, {"code-r1": "it has code"})
+    assert (judgement.judged_runs, judgement.judged_variants) == (2, {"stela"})
 
 
 def test_a_cell_is_there_for_what_either_side_has() -> None:

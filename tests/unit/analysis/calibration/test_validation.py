@@ -47,7 +47,8 @@ FOUND = Validation(
     ),
     rankings=({"tau": 1.0}, {"tau": 1 / 3}, {"tau": None}),
     validity=Validity(
-        ("linear",), ("type_1",), (0.2, 0.3), ("sleep",), (100.0, 720.0), (4.0, 7.0), (20.0, 48.0), ("scale_out",)
+        ("linear",), ("type_1",), (0.2, 0.3), ("sleep",), (100.0, 720.0), (4.0, 7.0), (20.0, 48.0), ("scale_out",),
+        ("paced",), ("none",),
     ),
     estimates=tuple(asdict(each) for each in ESTIMATES),
 )  # fmt: skip
@@ -73,6 +74,10 @@ def test_an_experiment_is_about_its_topology_as_it_is_rendered() -> None:
     found = validity_of(spec())
     assert found.topologies == ("linear",) and found.cost_models == ("sleep",) and found.rates_per_s == (720.0, 720.0)
     assert found.machines == (4.0, 5.0) and found.tasks == (48.0, 48.0) and found.events == ("scale_out",)
+    assert (found.sources, found.acking) == (("paced",), ("none",))
+    acked = {"config": {"topology.acker.executors": 4, "topology.max.spout.pending": 100}}
+    limited = validity_of(spec(topology={"name": "parallel", "parameters": {"unthrottled": True}, "overrides": acked}))
+    assert (limited.sources, limited.acking) == (("unthrottled",), ("limited",))
     busy = spec(variants=[{"name": "b", "topology": {"parameters": {"cost_model": "busy", "rate_per_s": 50.0}}}])
     changed = validity_of(busy)
     assert changed.cost_models == ("busy",) and changed.rates_per_s == (50.0, 50.0)
@@ -110,12 +115,15 @@ def test_a_policy_that_may_ask_for_machines_reaches_further() -> None:
 
 def test_what_lies_outside_is_named_with_what_was_validated() -> None:
     asked = Validity(
-        ("star",), ("type_1",), (0.3, 0.3), ("busy",), (100.0, 100.0), (4.0, 80.0), (20.0, 20.0), ("crash",)
-    )
+        ("star",), ("type_1",), (0.3, 0.3), ("busy",), (100.0, 100.0), (4.0, 80.0), (20.0, 20.0), ("crash",),
+        ("paced", "unthrottled"), ("limited",),
+    )  # fmt: skip
     assert outside(asked, FOUND.validity) == [
         "topology star (validated: linear)",
         "cost model busy (validated: sleep)",
         "event crash (validated: scale_out)",
+        "sources unthrottled (validated: paced)",
+        "acking limited (validated: none)",
         "4 to 80 machines (validated: 4 to 7)",
     ]
     assert outside(FOUND.validity, FOUND.validity) == []

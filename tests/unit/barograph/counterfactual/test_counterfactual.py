@@ -112,6 +112,8 @@ def test_runs_begin_as_the_recorded_one_did_and_its_events_come_when_they_did(tm
     assert lines[0]["decision"]["reason"] == REASON
     with recording_of(str(run)) as recording:
         assert recording.start.placement == placed and recording.seed == 7
+        machines = [each for line in lines for each in line["request"]["machines"]]
+        assert recording.start.supervisor_ids == {each["name"]: each["supervisor_id"] for each in machines} != {}
         times = event_times(run)
         assert recording.gaps_s[0] == times["e1"] - times["first_tuple"]
         simulated = as_simulated(recording, {"seed": 9}, [31.5])
