@@ -269,13 +269,13 @@ def copy_regular(log: Path, copy: Path) -> None:
         if error.errno != errno.ELOOP:
             raise
         raise RunBroken(f"the policy service has put a link in the place of its {log.name}") from error
-    with os.fdopen(file, "rb") as source:
+    try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise RunBroken(
-                f"the policy service has put something else in the place of its {log.name}: no regular file"
-            )
-        with copy.open("wb") as target:
+            raise RunBroken(f"the policy service has put something else than a file in the place of its {log.name}")
+        with open(file, "rb", closefd=False) as source, copy.open("wb") as target:
             shutil.copyfileobj(source, target)
+    finally:
+        os.close(file)
 
 
 def simulated_facts(testbed: SimulatedTestbed) -> dict[str, object]:
