@@ -92,8 +92,10 @@ def topologies(draw: st.DrawFn, topology_id: str) -> Topology:
 @st.composite
 def observations(draw: st.DrawFn, kind: str) -> Observation:
     """Topologies as Storm would have placed them, a part of their executors without a slot, and maybe an event. `hold`:
-    the policy may act by itself."""
-    machines = draw(machine_sets())
+    the policy may act by itself. Every other time nothing is amiss, or a policy would hardly ever get to decide."""
+    machines, is_calm = draw(machine_sets()), draw(st.booleans())
+    if is_calm:
+        machines = tuple(replace(machine, alive=True) for machine in machines)
     joined = tuple(draw(st.sets(st.sampled_from([m.name for m in machines])))) if kind == "scale_out" else ()
     before = [replace(m, alive=True) for m in machines if m.name not in joined]
     placed: list[Topology] = []
@@ -106,7 +108,8 @@ def observations(draw: st.DrawFn, kind: str) -> Observation:
         lost = draw(st.sets(st.sampled_from(sorted({s.machine for s in placement.values()} | {"none"})), max_size=1))
         fresh = draw(st.integers(0, 5)) == 0
         kept = {} if fresh else {t: s for t, s in placement.items() if s.machine not in lost}
-        placed.append(replace(shape, placement=kept))
+        damaged = replace(shape, placement=kept)
+        placed.append(replace(shape, placement=placement, samples_age_s=1.0) if is_calm else damaged)
     for number, shape in enumerate(placed if kind in ("none", "hold") else ()):
         placed[number] = maybe_under_way(draw, shape, placed, machines)
     leave = draw(st.integers(0, 7)) if kind == "scale_in" else 0
