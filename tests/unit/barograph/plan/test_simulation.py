@@ -176,4 +176,3 @@ def test_unthrottled_sources_of_opengov_emit_as_their_tasks_are_and_hardly_anyth
     given = chosen["parameters"]["rate_per_s"]
     assert given / 3.5 < rates["quotes"] < given / 2.5, "expected of 30 machines"
     assert rates["output"] < 18.0
-
