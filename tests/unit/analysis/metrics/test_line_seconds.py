@@ -125,6 +125,9 @@ def test_a_machines_line_across_the_end_of_a_part_counts_by_its_seconds_there(sp
     )
     rates = {row.phase: (row.rx_bytes_per_s, row.tx_bytes_per_s) for row in network(sent, intervals, axes).collect()}
     assert rates == {"before": (100.0, 10.0), "after": (100.25, 10.0)}
+    silent = spark.createDataFrame([("r", 1030.0, 5.0, "m1", "exp0", None, None)], sent.schema)
+    (after,) = network(sent.union(silent), intervals, axes).where("phase = 'after'").collect()
+    assert after.rx_bytes_per_s == 100.25, "over the seconds in which it was measured"
 
 
 def test_an_axis_has_windows_as_far_as_it_was_observed(spark: SparkSession) -> None:

@@ -150,6 +150,24 @@ def test_machines_that_left_do_not_count_after_it_and_the_master_only_in_sums() 
     assert (found["e1", "cpu_steal_percent_before"], found["e1", "cpu_steal_percent_after"]) == (9, 3)
 
 
+def test_cores_and_memory_are_of_all_machines_or_of_none() -> None:
+    """m2 was not measured after the event, which is as good as nothing of all, unless it had crashed and used none."""
+    events = [{**KEY, "zero_s": 10.0, "joined": [], "released": [], "given_back": 0, "attempts": 1}]
+    cpu = [
+        {**KEY, "phase": phase, "machine": machine, "joins_at_scale": False, "utilisation_mean": 0.5,
+         "cores_mean": 0.5, "steal_percent_mean": None, "memory_bytes_mean": 1e6}
+        for phase, machine in (("before", "m1"), ("before", "m2"), ("after", "m1"))
+    ]  # fmt: skip
+    described = [{**KEY, "machine": name, "joins_at_scale": False} for name in ("m1", "m2")]
+    found = measured(scale_events=events, cpu=cpu, machines=described)
+    assert (found["e1", "cpu_cores_before"], found["e1", "memory_mb_before"]) == (1.0, 2.0)
+    assert not {("e1", "cpu_cores_after"), ("e1", "memory_mb_after")} & found.keys()
+    assert found["e1", "cpu_percent_after"] == 50.0
+    crash = [{**KEY, "t_s": 11.0, "kind": "crashed", "machine": "m2", "decision_id": None, "ok": None}]
+    down = measured(scale_events=events, cpu=cpu, machines=described, events=crash)
+    assert (down["e1", "cpu_cores_after"], down["e1", "memory_mb_after"]) == (0.5, 1.0)
+
+
 def test_a_machine_that_has_not_joined_yet_does_not_count_before() -> None:
     """It is up and measured from the run's beginning, idle."""
     events = [{**KEY, "zero_s": 10.0, "joined": ["m2"], "released": [], "given_back": 0, "attempts": 1}]

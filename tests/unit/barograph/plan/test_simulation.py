@@ -10,7 +10,9 @@ from barograph.plan.checks import check
 from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import Code, Experiment, MachineCount, Variant, load, names
 from barograph.plan.simulation import complaints, is_simulated, simulated_topology
-from scheduler_plugins.simulator.work import Acking, SimulationError, Waits
+from barograph.settings import ROOT
+from scheduler_plugins.simulator.work import Acking, Costs, SimulationError, Waits
+from tests.support.worlds import Totals, world_of
 from topologies import catalogue, work
 from topologies.errors import UnknownWork
 
@@ -159,3 +161,18 @@ def test_a_policy_decides_no_more_often_than_nimbus_makes_a_round() -> None:
     said = r"events\.0\.decide_every_s is 5; allowed: at least 10, the testbed's round_s"
     with pytest.raises(ExperimentError, match=said):
         check(rare)
+
+
+def test_unthrottled_sources_of_opengov_emit_as_their_tasks_are_and_hardly_anything_leaves_the_join() -> None:
+    """On the sweep's ten machines: four tasks of quotes to one of contracts. A company leaves at most once a day."""
+    sweep = yaml.safe_load((ROOT / "dags/sweeps/metis/opengov_machines.yaml").read_text(encoding="utf-8"))
+    chosen = sweep["topology"]
+    _, opengov = simulated_topology(catalogue.render("opengov", chosen["parameters"], chosen["overrides"]), "x-1")
+    world = world_of(opengov, machines=10, cores=4.0, costs=Costs(), bandwidth_mbit=1000)
+    totals = Totals()
+    world.advance(1060.0, totals.take)
+    rates = {each.name: totals.rate(each.name, 1030.0, 1060.0) for each in opengov.components}
+    assert 3.3 < rates["quotes"] / rates["contracts"] < 4.4
+    given = chosen["parameters"]["rate_per_s"]
+    assert given / 3.5 < rates["quotes"] < given / 2.5, "expected of 30 machines"
+    assert rates["output"] < 18.0
