@@ -8,7 +8,7 @@ of `waits`. Both halves are judged tuple by tuple in tests/calibration.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -296,11 +296,12 @@ class _Step:
         return np.asarray(executed * np.where(placed & (cpu_s > 0), share[machine], 1.0))
 
     def fall_due(self, part: slice) -> _Arrivals:
-        """At sources: what is due. One that emits as fast as it can has what it can do, and no more."""
+        """At sources: what is due. One that emits as fast as it can has what it can do; see `_as_emitted`."""
         now, counters = self._now, self._flow.counters
-        due = np.where(np.isinf(now.due[part]), self._capacity[part], now.due[part])
-        missed = np.where(now.catches_up[part] | np.isinf(now.due[part]), 0.0, due * (1.0 - now.up[part]))
-        counters.due[part] += due
+        is_paced = np.isfinite(now.due[part])
+        due = np.where(is_paced, now.due[part], self._capacity[part])
+        missed = np.where(now.catches_up[part] | ~is_paced, 0.0, due * (1.0 - now.up[part]))
+        counters.due[part] += np.where(is_paced, due, 0.0)
         counters.missed[part] += missed
         nothing = np.zeros(len(due))
         middle, width = nothing + self._middle, nothing + now.step_s
@@ -322,6 +323,8 @@ class _Step:
         executed = self._within_cores(part, np.minimum(there, self._capacity[part]))
         if groups.number and self._room is not None:
             executed = self._held_back(part, groups, executed)
+        if number == 0:
+            arrivals, there = self._as_emitted(arrivals, there, executed)
         self._executed[part] = executed
         trees = None if self._tree_flow is None else self._tree_flow.execute(part, arrivals.trees, there, executed)
         origin, width = self._serve(arrivals, there, executed)
@@ -331,6 +334,16 @@ class _Step:
         self._count_ages(sent, number)
         if groups.number:
             self._flow.counters.arrived[number] += self._pass_on(sent, groups)
+
+    def _as_emitted(self, arrivals: _Arrivals, there: Floats, executed: Floats) -> tuple[_Arrivals, Floats]:
+        """At sources: where one emits as fast as it can, what is due is what it emits. Nothing waits there."""
+        part = arrivals.part
+        is_free = np.isinf(self._now.due[part])
+        if not is_free.any():
+            return arrivals, there
+        self._flow.counters.due[part] += np.where(is_free, executed, 0.0)
+        emitted = replace(arrivals, tuples=np.where(is_free, executed, arrivals.tuples))
+        return emitted, np.where(is_free, executed, there)
 
     def _held_back(self, part: slice, groups: Groups, executed: Floats) -> Floats:
         flow, now = self._flow, self._now

@@ -205,8 +205,11 @@ class Layout:
 
     @cached_property
     def sinks(self) -> Flags:
-        """Executors that emit to nobody and are neither spouts nor Storm's own."""
-        return np.asarray((self.emits == 0) & ~self.is_spout & ~self.is_system)
+        """Executors of bolts from which no stream leads on, beside Storm's own: one that happens to pass nothing is no
+        sink."""
+        leads_on = np.zeros(len(self.components), dtype=bool)
+        leads_on[[edge.source for edge in self.edges if not edge.edge.is_system]] = True
+        return np.asarray(~leads_on[self.component] & ~self.is_spout & ~self.is_system)
 
     @cached_property
     def keys(self) -> Ints:
