@@ -140,7 +140,7 @@ class Flow:
         capacity = self._capacity(now, costs)
         if self.trees is not None and self.trees.has_limit:
             through = self._room(capacity, np.where(self.layout.is_spout, 0.0, -self.queues.waiting))
-            capacity = self.trees.bounded(capacity, through, now.step_s)
+            capacity = self.trees.bounded(capacity, through, now.reaches, now.step_s)
         room = None
         if self.is_bounded:
             room = self._room(capacity, np.maximum(self.layout.buffer - self.queues.waiting, 0.0))
@@ -246,7 +246,7 @@ def source_factors(groups: Groups, executed: Floats, room: Floats) -> Floats:
 class _Arrivals:
     """What comes to the executors of a level in a step, the oldest first: tuples, their mean origin (s), `width` from
     the oldest to the newest origin (s), the variance of ages among those that come at once (s²), and the short delays
-    of their way that the fluid does not have (s). `trees`: whose slowest tuples they are, by number of the spout."""
+    of their way that the fluid does not have (s). `trees`: whose slowest tuples they are, by kind."""
 
     part: slice
     tuples: Floats
@@ -412,14 +412,14 @@ class _Step:
         origin = groups.of_sources(by.origin, begin)
         mean = groups.total(sent * origin) / safe
         about = groups.of_sources(by.spread, begin) + (origin - groups.of_source_groups(mean)) ** 2
-        whole = arriving = groups.of_target_groups(total) * groups.target_weight
+        arriving = groups.of_target_groups(total) * groups.target_weight
         if now.reaches is None:
             self._count_received(groups, sent, total)
         else:
             arriving = self._that_reaches(groups, arriving, sent, now.reaches)
         if self._tree_flow is not None and by.trees is not None:
             row = groups.source - begin
-            self._tree_flow.pass_on(by.trees[:, row], groups, arriving / np.maximum(whole, TINY))
+            self._tree_flow.pass_on(by.trees[:, row], groups, now.reaches)
         self._arrived[groups.span] += groups.at_targets(arriving)
         self._origin[groups.span] += groups.at_targets(arriving * groups.of_target_groups(mean))
         width = groups.of_sources(by.width, begin)
@@ -499,7 +499,7 @@ class _Step:
         assert self._tree_flow is not None
         flow, now = self._flow, self._now
         queue_s = flow.queues.waiting / np.maximum(self._capacity / now.step_s, TINY)
-        back = self._tree_flow.finish(self._executed, queue_s, now.begin, now.step_s)
+        back = self._tree_flow.finish(self._executed, queue_s, now.reaches, now.begin, now.step_s)
         flow.counters.acked += back.acked
         self._sent += back.sent_bytes
         self._received += back.received_bytes
