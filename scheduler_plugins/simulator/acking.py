@@ -5,6 +5,9 @@ that it has processed, dealt by the tree's id. What the acker sends back follows
 
 A tree is counted where its slowest tuple is: that one's ack is the last. So a bolt hands the trees of what it executes
 on to the edge below which most time is left, and what it does not send on ends there: to the acker with it.
+
+Executors of a spout that send to the same targets have one kind of trees. Where each has targets of its own (routes, a
+ring, those of its worker), so have its trees a kind of their own: a slow line fills the limit of its own spout only.
 Source: Storm 2.8 (Acker, SpoutExecutor, RotatingMap).
 """
 
@@ -15,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from scheduler_plugins.simulator.layout import Flags, Floats, Groups, Ints, Layout, sums
+from scheduler_plugins.simulator.layout import Flags, Floats, Groups, Ints, Layout, sums, sums_of_each
 from scheduler_plugins.simulator.waits import HIGHEST_UTILISATION
 
 TINY = 1e-9
@@ -36,14 +39,14 @@ class Returned:
 
 @dataclass
 class Trees:
-    """Of a layout. Rows of `waiting` are the spout components of a topology, by their number in it; columns executors,
-    in whose queue the slowest tuples of so many trees wait.
+    """Of a layout. Rows of `waiting` are the kinds of trees of a topology; columns executors, in whose queue the
+    slowest tuples of so many trees wait.
 
-    `number`: of an executor of a spout with ackers, that of its component; -1 of all others. `limit`: trees that it may
+    `number`: of an executor of a spout with ackers, the kind of its trees; -1 of all others. `limit`: trees that it may
     have in flight; `patience_s`: how often it looks what to give up. `live`: trees that it has in flight, but for
     `lost`, which nobody completes any more: those of the last two times that it looked. `remaining_s`: from when a
     tuple comes to an executor until its tree is complete; `quick_s`: of a spout's trees, until it hears of one that met
-    no other tuple; `queue_s`: the mean wait for others on the way, where the busiest executor works half of the time.
+    no other tuple; `queue_s`: the mean wait for others on the way, if its busiest executor worked half of the time.
     `thread_s`, `transfer_s`: CPU for what an acker sends back, a tuple. `allowed_per_s`: what a spout might emit, the
     step before.
     """
@@ -74,10 +77,11 @@ class Trees:
             if acking is None or component.work.kind != "spout":
                 continue
             part = slice(int(layout.begins[row]), int(layout.begins[row + 1]))
-            number[part], patience[part] = known[topology], acking.timeout_s
+            kind = _kinds(layout, part)
+            number[part], patience[part] = known[topology] + kind, acking.timeout_s
             if acking.pending is not None:
                 limit[part] = acking.pending * layout.tasks[part]
-            known[topology] += 1
+            known[topology] += 1 + int(kind.max())
         kinds = max(known, default=0)
         if not kinds:
             return None
@@ -95,12 +99,25 @@ class Trees:
         return bool(np.isfinite(self.limit).any())
 
     @cached_property
+    def comes_by(self) -> Flags:
+        """Whether trees of a kind come to an executor."""
+        layout = self.layout
+        found = np.asarray(np.arange(self.kinds)[:, None] == self.number)
+        for groups in layout.groups:
+            if groups.number:
+                sent = sums_of_each(groups.source_group, found[:, groups.source].astype(np.float64), groups.number)
+                arriving = sent[:, groups.target_group] * groups.target_weight
+                found |= sums_of_each(groups.target, arriving, layout.size) > 0
+        return found
+
+    @cached_property
     def others(self) -> Floats:
-        """Of each executor, the share of its topology's trees that are not the one in question: what a tuple can meet
-        is what else may be in flight (Schweitzer's approximation for closed networks, 1979)."""
-        limits = np.where(self.number >= 0, self.limit, 0.0)
-        most = sums(self.layout.topology, limits, len(self.layout.topologies))
-        return np.asarray((1.0 - 1.0 / np.maximum(most, 1.0))[self.layout.topology])
+        """Of each executor, the share of the trees that come by which are not the one in question: what a tuple can
+        meet is what else may be in flight (Schweitzer's approximation for closed networks, 1979)."""
+        mine, cell = self._cells()
+        limits = sums(cell, self.limit[mine], self.cells).reshape(self.kinds, -1)
+        most = np.where(self.comes_by, limits[:, self.layout.topology], 0.0).sum(axis=0)
+        return np.asarray(1.0 - 1.0 / np.maximum(most, 1.0))
 
     @property
     def pending(self) -> Floats:
@@ -110,17 +127,21 @@ class Trees:
     def begin_step(self) -> TreeStep:
         return TreeStep(self)
 
-    def bounded(self, capacity: Floats, through: Floats, step_s: float) -> Floats:
+    def bounded(self, capacity: Floats, through: Floats, reaches: Flags | None, step_s: float) -> Floats:
         """What executors can do in a step, of which spouts emit only what they may.
 
         Trees on their way are rate x time (Little), and the time is `quick_s` and a wait that grows with the rate as
         load / (1 - load) does. Where that would take more load than there ever is, trees wait in queues of the fluid:
         then a spout emits what comes back, which is what came in the step before, and what is free of its limit.
-        `through`: what each spout could emit in the step without a queue that grows.
+        `through`: what each spout could emit in the step without a queue that grows, if it hears of it: `reaches`, as
+        in Conditions.
         """
         is_limited = np.isfinite(self.limit)
         trees = np.maximum(np.where(is_limited, self.limit, 0.0) - self.lost.sum(axis=0), 0.0)
-        most = np.maximum(np.maximum(self.acked_per_s * step_s, through), TINY)
+        most = np.maximum(self.acked_per_s * step_s, through)
+        if reaches is not None:
+            most = most * self._share_at(np.where(self.layout.is_system, self.layout.tasks, 0.0), reaches.T)
+        most = np.maximum(most, TINY)
         way, queue = most * self.quick_s / step_s, most * self.queue_s / step_s
         load = 2.0 * trees / np.maximum(way + trees + np.sqrt((way - trees) ** 2 + 4.0 * trees * queue), TINY)
         allowed = np.maximum(trees - self.live + most, 0.0) / (1.0 + self.quick_s / step_s)
@@ -130,51 +151,70 @@ class Trees:
 
     # What becomes of trees
 
-    def returned(self, executed: Floats, ended: Floats, step_s: float) -> Returned:
-        """`ended`: trees that each acker found complete, by number and executor."""
+    def returned(self, executed: Floats, ended: Floats, reaches: Flags | None, step_s: float) -> Returned:
+        """`ended`: trees that each acker found complete, by kind and executor. Of those whose acker does not reach it a
+        spout hears nothing, as if they were lost."""
         layout, costs = self.layout, self.layout.costs
-        acked, done = self._take(ended), ended.sum(axis=0)
+        acked = complete = self._take(ended)
+        done, others = ended.sum(axis=0), ~np.eye(layout.machines, dtype=bool)
+        if reaches is not None:
+            acked, others = complete * self._share_at(done, reaches.T), others & reaches
+            self.lost[0] += complete - acked
         self.acked_per_s = acked / step_s
         size = np.array([0.0 if t.work.acking is None else t.work.acking.ack_bytes for t in layout.topologies] + [0.0])
         ack_bytes = size[layout.topology] + costs.frame_bytes
         rate = done / np.maximum(executed, TINY)
         self.thread_s = rate * costs.local_emit_ms / 1000.0
         of_remote_ms = costs.remote_emit_ms + costs.remote_kb_ms * ack_bytes / 1000.0
-        self.transfer_s = rate * self._away(done, acked, layout.worker) * of_remote_ms / 1000.0
-        sent = done * self._away(done, acked, layout.machine) * ack_bytes
-        received = acked * self._away(acked, done, layout.machine) * ack_bytes
+        self.transfer_s = rate * self._away(done, complete) * of_remote_ms / 1000.0
+        sent = done * self._share_at(complete, others) * ack_bytes
+        received = complete * self._share_at(done, others.T) * ack_bytes
         placed = layout.machine >= 0
         of_machines = (sums(layout.machine[placed], each[placed], layout.machines) for each in (sent, received))
         return Returned(acked, *of_machines)
 
-    def _away(self, mine: Floats, theirs: Floats, place: Ints) -> Floats:
-        """Of each executor with any of `mine`: the share of its topology's `theirs` that are at another place."""
-        topology = self.layout.topology
+    def _share_at(self, theirs: Floats, machines: Flags) -> Floats:
+        """Of each executor: the share of its topology's `theirs` at `machines` (a row for each that it may be on)."""
+        layout, number = self.layout, len(self.layout.topologies)
+        placed = layout.machine >= 0
+        cell = layout.topology[placed] * layout.machines + layout.machine[placed]
+        there = sums(cell, theirs[placed], number * layout.machines).reshape(number, -1)
+        share = there @ machines.T / np.maximum(there.sum(axis=1), TINY)[:, None]
+        return np.where(placed, share[layout.topology, layout.machine], 0.0)
+
+    def _away(self, mine: Floats, theirs: Floats) -> Floats:
+        """Of each executor with any of `mine`: the share of its topology's `theirs` that are in another worker."""
+        topology, place = self.layout.topology, self.layout.worker
         cell = topology * (int(place.max(initial=0)) + 2) + place + 1
         there = sums(cell, theirs, int(cell.max(initial=0)) + 1)[cell]
         total = sums(topology, theirs, len(self.layout.topologies))[topology]
         return np.asarray(np.where(mine > 0, 1.0 - there / np.maximum(total, TINY), 0.0))
 
     def _take(self, of_trees: Floats, where: Ints | None = None) -> Floats:
-        """Of spouts' live trees, so many (by number, and by executor or by `where`), shared among the executors of a
-        spout by what each has in flight. Returns what each has given."""
+        """Of spouts' live trees, so many (by kind, and by executor or by `where`), shared among the executors that have
+        trees of the kind by what each has in flight. Returns what each has given."""
         layout, topologies = self.layout, len(self.layout.topologies)
         topology = layout.topology if where is None else layout.topology[where]
-        wanted = np.concatenate([sums(topology, row, topologies) for row in of_trees])
+        wanted = sums_of_each(topology, of_trees, topologies).ravel()
         mine, cell = self._cells()
-        share = np.minimum(1.0, wanted / np.maximum(sums(cell, self.live[mine], len(wanted)), TINY))
+        share = np.minimum(1.0, wanted / np.maximum(sums(cell, self.live[mine], self.cells), TINY))
         given = np.zeros(layout.size)
         given[mine] = self.live[mine] * share[cell]
         self.live -= given
         return given
 
+    @property
+    def cells(self) -> int:
+        """Kinds of all topologies."""
+        return self.kinds * len(self.layout.topologies)
+
     def _cells(self) -> tuple[Ints, Ints]:
-        """Executors of spouts, and a number for each one's component."""
+        """Executors of spouts, and a number for the kind of each one's trees."""
         mine = np.flatnonzero(self.number >= 0)
         return mine, self.number[mine] * len(self.layout.topologies) + self.layout.topology[mine]
 
     def lose(self, of_trees: Floats, where: Ints) -> None:
-        """Of these executors (`where`) so many trees, by number: their spouts wait for them until they give them up."""
+        """Of these executors (`where`) so many trees, by kind: their spouts wait for them until they give them up."""
         if of_trees.any():
             self.lost[0] += self._take(of_trees, where)
 
@@ -202,16 +242,19 @@ class Trees:
     def _forget(self, gone: Flags) -> None:
         """Trees whose spout is gone are complete for nobody."""
         mine, cell = self._cells()
-        size = self.kinds * len(self.layout.topologies)
-        ended, there = (sums(cell, (self.live * each)[mine], size) for each in (gone, 1.0))
+        ended, there = (sums(cell, (self.live * each)[mine], self.cells) for each in (gone, 1.0))
         share = (ended / np.maximum(there, TINY)).reshape(self.kinds, -1)
         self.waiting *= 1.0 - share[:, self.layout.topology]
         self.live[gone] = self.lost[:, gone] = 0.0
 
     def carry_over(self, new: Trees, rows: Ints, old_rows: Ints) -> None:
-        """Executors whose processes go on keep what they have: `rows` of the new layout were `old_rows`."""
-        kinds = min(self.kinds, new.kinds)
-        new.waiting[:kinds, rows] = self.waiting[:kinds, old_rows]
+        """Executors whose processes go on keep what they have: `rows` of the new layout were `old_rows`. A kind of
+        trees is known by a spout's executor that goes on; those of the others have been forgotten."""
+        stays = new.number[rows] >= 0
+        before = np.full((new.kinds, len(new.layout.topologies)), -1, dtype=np.int64)
+        before[new.number[rows[stays]], new.layout.topology[rows[stays]]] = self.number[old_rows[stays]]
+        kinds = before[:, new.layout.topology[rows]]
+        new.waiting[:, rows] = np.where(kinds >= 0, self.waiting[kinds, old_rows], 0.0)
         new.lost[:, rows] = self.lost[:, old_rows]
         for name in ("live", "acked_per_s", "remaining_s", "quick_s", "queue_s"):
             getattr(new, name)[rows] = getattr(self, name)[old_rows]
@@ -245,13 +288,21 @@ class Trees:
                     np.add(times, below, out=times)
         back_s = layout.costs.remote_hop_ms / 1000.0 + ROUNDS_OF_A_LOOK * layout.idle_sleep_s / 2
         self.quick_s[layout.is_spout] += back_s[layout.is_spout]
-        load = np.zeros(len(layout.topologies))
-        np.maximum.at(load, layout.topology, np.minimum(busy, HIGHEST_UTILISATION))
-        self.queue_s *= ((1.0 - load) / np.maximum(load, TINY))[layout.topology]
+        mine = self.number >= 0
+        load = self._busiest(np.minimum(busy, HIGHEST_UTILISATION))[self.number[mine], layout.topology[mine]]
+        self.queue_s[mine] *= (1.0 - load) / np.maximum(load, TINY)
+
+    def _busiest(self, busy: Floats) -> Floats:
+        """The busiest executor on the way of each kind of trees, by topology."""
+        layout, found = self.layout, np.zeros((self.kinds, len(self.layout.topologies)))
+        of_components = np.maximum.reduceat(np.where(self.comes_by, busy, 0.0), layout.begins[:-1], axis=1)
+        for row, (topology, _) in enumerate(layout.components):
+            np.maximum(found[:, topology], of_components[:, row], out=found[:, topology])
+        return found
 
 
 class TreeStep:
-    """The trees of one step, beside its tuples. Arrays are by number of the spout and executor."""
+    """The trees of one step, beside its tuples. Arrays are by kind and executor."""
 
     def __init__(self, trees: Trees) -> None:
         self._trees, size = trees, trees.layout.size
@@ -288,24 +339,45 @@ class TreeStep:
         """Of a tuple that waits for others where the fluid has no queue, and the share of time that executors work."""
         self._waits_s[part], self._busy[part] = waits_s, busy
 
-    def pass_on(self, of_rows: Floats, groups: Groups, kept: Floats) -> None:
-        """`of_rows`: trees of each source row's executor; `kept`: of what is sent to each target row, what comes."""
+    def pass_on(self, of_rows: Floats, groups: Groups, reaches: Flags | None) -> None:
+        """`of_rows`: trees of each source row's executor; `reaches`: as in Conditions."""
         trees, to = self._trees, groups.target_group
-        split, size = trees.split(groups), trees.layout.size
+        of_rows = of_rows * trees.split(groups)
         weight = groups.target_weight / np.maximum(sums(to, groups.target_weight, groups.number), TINY)[to]
-        sent = np.array([sums(groups.source_group, mine * split, groups.number)[to] * weight for mine in of_rows])
-        for number, mine in enumerate(sent):
-            self._arrived[number] += sums(groups.target, mine * kept, size)
-        trees.lose(sent * (1.0 - np.where(sent.sum(axis=0) > TINY, kept, 1.0)), groups.target)
+        arriving = sent = sums_of_each(groups.source_group, of_rows, groups.number)[:, to] * weight
+        if reaches is not None:
+            arriving = self._that_reaches(of_rows, groups, reaches) * weight
+            trees.lose(np.maximum(sent - arriving, 0.0), groups.target)
+        self._arrived += sums_of_each(groups.target, arriving, trees.layout.size)
 
-    def finish(self, executed: Floats, fluid_s: Floats, begin_s: float, step_s: float) -> Returned:
+    def _that_reaches(self, of_rows: Floats, groups: Groups, reaches: Flags) -> Floats:
+        """At each target row, what of its group's trees comes from machines that reach its own."""
+        layout = self._trees.layout
+        source, target = layout.machine[groups.source], layout.machine[groups.target]
+        placed, machines = source >= 0, layout.machines
+        cell = groups.source_group[placed] * machines + source[placed]
+        by_machine = sums_of_each(cell, of_rows[:, placed], groups.number * machines)
+        reached = by_machine.reshape(-1, groups.number, machines) @ reaches.astype(np.float64)
+        return np.where(target >= 0, reached[:, groups.target_group, target], 0.0)
+
+    def finish(
+        self, executed: Floats, fluid_s: Floats, reaches: Flags | None, begin_s: float, step_s: float
+    ) -> Returned:
         """What ackers send back; then spouts give up, and look how long trees will take. `fluid_s`: of a tuple at each
         executor, in the queue of the fluid."""
         trees = self._trees
-        back = trees.returned(executed, np.where(trees.layout.is_system, self._executed, 0.0), step_s)
+        back = trees.returned(executed, np.where(trees.layout.is_system, self._executed, 0.0), reaches, step_s)
         trees.give_up(begin_s, begin_s + step_s)
         trees.look_ahead(fluid_s, self._own_s, self._waits_s, self._busy)
         return back
+
+
+def _kinds(layout: Layout, spout: slice) -> Ints:
+    """Of each executor of a spout, the number of the groups that it sends to: executors that send alike have one."""
+    groups = layout.groups[0]
+    mine = (groups.source >= spout.start) & (groups.source < spout.stop)
+    sends_to = groups.source_group[mine].reshape(spout.stop - spout.start, -1)  # rows are by executor
+    return np.asarray(np.unique(sends_to, axis=0, return_inverse=True)[1], dtype=np.int64).reshape(-1)
 
 
 def _below(groups: Groups, times_s: Floats) -> Floats:

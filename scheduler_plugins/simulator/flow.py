@@ -8,7 +8,7 @@ of `waits`. Both halves are judged tuple by tuple in tests/calibration.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -142,7 +142,7 @@ class Flow:
         capacity = self._capacity(now, costs)
         if self.trees is not None and self.trees.has_limit:
             through = self._room(capacity, np.where(self.layout.is_spout, 0.0, -self.queues.waiting))
-            capacity = self.trees.bounded(capacity, through, now.step_s)
+            capacity = self.trees.bounded(capacity, through, now.reaches, now.step_s)
         room = None
         if self.is_bounded:
             room = self._room(capacity, np.maximum(self.layout.buffer - self.queues.waiting, 0.0))
@@ -248,7 +248,7 @@ def source_factors(groups: Groups, executed: Floats, room: Floats) -> Floats:
 class _Arrivals:
     """What comes to the executors of a level in a step, the oldest first: tuples, their mean origin (s), `width` from
     the oldest to the newest origin (s), the variance of ages among those that come at once (s²), and the short delays
-    of their way that the fluid does not have (s). `trees`: whose slowest tuples they are, by number of the spout."""
+    of their way that the fluid does not have (s). `trees`: whose slowest tuples they are, by kind."""
 
     part: slice
     tuples: Floats
@@ -298,11 +298,12 @@ class _Step:
         return np.asarray(executed * np.where(placed & (cpu_s > 0), share[machine], 1.0))
 
     def fall_due(self, part: slice) -> _Arrivals:
-        """At sources: what is due. One that emits as fast as it can has what it can do, and no more."""
+        """At sources: what is due. One that emits as fast as it can has what it can do; see `_as_emitted`."""
         now, counters = self._now, self._flow.counters
-        due = np.where(np.isinf(now.due[part]), self._capacity[part], now.due[part])
-        missed = np.where(now.catches_up[part] | np.isinf(now.due[part]), 0.0, due * (1.0 - now.up[part]))
-        counters.due[part] += due
+        is_paced = np.isfinite(now.due[part])
+        due = np.where(is_paced, now.due[part], self._capacity[part])
+        missed = np.where(now.catches_up[part] | ~is_paced, 0.0, due * (1.0 - now.up[part]))
+        counters.due[part] += np.where(is_paced, due, 0.0)
         counters.missed[part] += missed
         nothing = np.zeros(len(due))
         middle, width = nothing + self._middle, nothing + now.step_s
@@ -324,6 +325,8 @@ class _Step:
         executed = self._within_cores(part, np.minimum(there, self._capacity[part]))
         if groups.number and self._room is not None:
             executed = self._held_back(part, groups, executed)
+        if number == 0:
+            arrivals, there = self._as_emitted(arrivals, there, executed)
         self._executed[part] = executed
         trees = None if self._tree_flow is None else self._tree_flow.execute(part, arrivals.trees, there, executed)
         origin, width = self._serve(arrivals, there, executed)
@@ -333,6 +336,16 @@ class _Step:
         self._count_ages(sent, number)
         if groups.number:
             self._flow.counters.arrived[number] += self._pass_on(sent, groups)
+
+    def _as_emitted(self, arrivals: _Arrivals, there: Floats, executed: Floats) -> tuple[_Arrivals, Floats]:
+        """At sources: where one emits as fast as it can, what is due is what it emits. Nothing waits there."""
+        part = arrivals.part
+        is_free = np.isinf(self._now.due[part])
+        if not is_free.any():
+            return arrivals, there
+        self._flow.counters.due[part] += np.where(is_free, executed, 0.0)
+        emitted = replace(arrivals, tuples=np.where(is_free, executed, arrivals.tuples))
+        return emitted, np.where(is_free, executed, there)
 
     def _held_back(self, part: slice, groups: Groups, executed: Floats) -> Floats:
         flow, now = self._flow, self._now
@@ -401,14 +414,14 @@ class _Step:
         origin = groups.of_sources(by.origin, begin)
         mean = groups.total(sent * origin) / safe
         about = groups.of_sources(by.spread, begin) + (origin - groups.of_source_groups(mean)) ** 2
-        whole = arriving = groups.of_target_groups(total) * groups.target_weight
+        arriving = groups.of_target_groups(total) * groups.target_weight
         if now.reaches is None:
             self._count_received(groups, sent, total)
         else:
             arriving = self._that_reaches(groups, arriving, sent, now.reaches)
         if self._tree_flow is not None and by.trees is not None:
             row = groups.source - begin
-            self._tree_flow.pass_on(by.trees[:, row], groups, arriving / np.maximum(whole, TINY))
+            self._tree_flow.pass_on(by.trees[:, row], groups, now.reaches)
         self._arrived[groups.span] += groups.at_targets(arriving)
         self._origin[groups.span] += groups.at_targets(arriving * groups.of_target_groups(mean))
         width = groups.of_sources(by.width, begin)
@@ -488,7 +501,7 @@ class _Step:
         assert self._tree_flow is not None
         flow, now = self._flow, self._now
         queue_s = flow.queues.waiting / np.maximum(self._capacity / now.step_s, TINY)
-        back = self._tree_flow.finish(self._executed, queue_s, now.begin, now.step_s)
+        back = self._tree_flow.finish(self._executed, queue_s, now.reaches, now.begin, now.step_s)
         flow.counters.acked += back.acked
         self._sent += back.sent_bytes
         self._received += back.received_bytes

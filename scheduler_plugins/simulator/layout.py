@@ -28,6 +28,13 @@ def sums(rows: Ints, values: Floats, size: int) -> Floats:
     return np.asarray(np.bincount(rows, values, minlength=size), dtype=np.float64)
 
 
+def sums_of_each(rows: Ints, values: Floats, size: int) -> Floats:
+    """As `sums`, of each line of `values`."""
+    lines = len(values)
+    cells = (np.arange(lines)[:, None] * size + rows).ravel()
+    return sums(cells, values.ravel(), lines * size).reshape(lines, size)
+
+
 @dataclass(frozen=True)
 class PlacedComponent:
     """Executors of a component: the first and the last task of each, ascending, and its worker's row or UNPLACED."""
@@ -159,8 +166,7 @@ class Layout:
     is_system: Flags
     spin_s: Floats  # how it looks for tuples, as in `Waits`
     idle_sleep_s: Floats
-    emits: Floats  # tuples emitted per tuple executed, on streams that are not Storm's own
-    transfers: Floats  # of these, deliveries to tasks
+    transfers: Floats  # deliveries to tasks per tuple executed, on streams that are not Storm's own
     cross: Floats  # deliveries of all streams to other machines
     cross_bytes: Floats
     groups: tuple[Groups, ...]  # a level
@@ -208,8 +214,11 @@ class Layout:
 
     @cached_property
     def sinks(self) -> Flags:
-        """Executors that emit to nobody and are neither spouts nor Storm's own."""
-        return np.asarray((self.emits == 0) & ~self.is_spout & ~self.is_system)
+        """Executors of bolts from which no stream leads on, beside Storm's own: one that happens to pass nothing is no
+        sink."""
+        leads_on = np.zeros(len(self.components), dtype=bool)
+        leads_on[[edge.source for edge in self.edges if not edge.edge.is_system]] = True
+        return np.asarray(~leads_on[self.component] & ~self.is_spout & ~self.is_system)
 
     @cached_property
     def keys(self) -> Ints:
@@ -265,7 +274,6 @@ def layout_of(topologies: Sequence[PlacedTopology], worker_machine: Ints, machin
         is_system=_spread([work.kind == "system" for work in works], sizes).astype(bool),
         spin_s=_spread([each.spin_s for each in waits], sizes),
         idle_sleep_s=_spread([_longer(each.sleep_s, slack_s) for each in waits], sizes),
-        emits=emitted.emits,
         transfers=emitted.transfers,
         cross=emitted.cross,
         cross_bytes=emitted.cross_bytes,
@@ -456,7 +464,6 @@ def _by_task(executors: Ints, first: Ints, last: Ints) -> Ints:
 
 @dataclass(frozen=True)
 class _Emissions:
-    emits: Floats
     transfers: Floats
     deliveries: Floats
     remote: Floats
@@ -466,9 +473,8 @@ class _Emissions:
 
 
 def _emissions(size: int, groups: Sequence[Groups], machine: Ints) -> _Emissions:
-    """Of each executor, per tuple that it executes: `emits` and `transfers` on components' own streams, the others on
-    all."""
-    emits, transfers, deliveries, remote, cross, cross_bytes, remote_bytes = (np.zeros(size) for _ in range(7))
+    """Of each executor, per tuple that it executes: `transfers` on components' own streams, the others on all."""
+    transfers, deliveries, remote, cross, cross_bytes, remote_bytes = (np.zeros(size) for _ in range(6))
     for level in groups:
         if not level.number:
             continue
@@ -481,7 +487,6 @@ def _emissions(size: int, groups: Sequence[Groups], machine: Ints) -> _Emissions
         is_own = level.group_is_own[level.source_group]
         tuple_bytes = level.group_bytes[level.source_group]
         for column, values in (
-            (emits, level.source_selectivity * is_own),
             (transfers, sent * is_own),
             (deliveries, sent),
             (remote, away),
@@ -490,7 +495,7 @@ def _emissions(size: int, groups: Sequence[Groups], machine: Ints) -> _Emissions
             (remote_bytes, away * tuple_bytes),
         ):
             np.add(column, sums(level.source, values, size), out=column)
-    return _Emissions(emits, transfers, deliveries, remote, cross, cross_bytes, remote_bytes)
+    return _Emissions(transfers, deliveries, remote, cross, cross_bytes, remote_bytes)
 
 
 def _weight_at(targets: tuple[Ints, Ints, Floats], sources: tuple[Ints, Ints], place: Ints) -> Floats:

@@ -181,7 +181,7 @@ class Costs:
     `sleep_slack_ms`: what a sleep takes longer than it was told. `warm_up_cores`: what a worker uses more than at rest
     when it has just started, whatever comes to it, for its JVM compiles; after `warm_up_s` 1/e of it is left.
     `frame_bytes`: what Storm adds to a tuple that leaves its worker. `noise`:
-    standard deviation of an executor's speed, step by step, as a share of it, beside that of what its tuples cost
+    standard deviation of an executor's speed, second by second, as a share of it, beside that of what its tuples cost
     (`cost_cv2`).
     """
 

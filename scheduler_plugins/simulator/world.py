@@ -259,7 +259,8 @@ class World:
         if self._flow is not None:
             self._cut_sample()
             carry_over(self._flow, flow, ready)
-            self._cut[-1].counters.lost[:] += self._flow.counters.lost
+            for name in ("lost", "missed"):  # of those that ended after the sample was cut, at the same time
+                getattr(self._cut[-1].counters, name)[:] += getattr(self._flow.counters, name)
         self._flow, self._keys, self._is_stale = flow, keys, False
 
     def _step(self, step_s: float) -> None:
@@ -300,11 +301,12 @@ class World:
 
         Tuples cost differently, and the fewer a step has the less they make up for each other: measured on Storm, that
         is all there is. Of an executor with less than a step's work before it, the wait by Kingman's formula has it.
+        `noise` is that of a second, and one second's is independent of the next one's.
         """
         assert self._flow is not None
         service_s = layout.sleep_s + layout.thread_s
         is_busy = self._flow.queues.waiting * service_s > step_s
-        return np.sqrt(self.costs.noise**2 + np.where(is_busy, layout.cv2 * service_s / step_s, 0.0))
+        return np.sqrt((self.costs.noise**2 + np.where(is_busy, layout.cv2 * service_s, 0.0)) / step_s)
 
     def _reaches(self, loads: list[Load]) -> Flags | None:
         if not any(load.is_cut or load.unreached for load in loads):

@@ -80,7 +80,9 @@ def test_who_waits_loses_nothing_by_a_scale_in() -> None:
 
 @pytest.mark.parametrize("name", BUSY)
 def test_what_policies_do_to_components_that_burn_cpu_is_what_was_reckoned(name: str) -> None:
-    """docs/findings.md has it with other costs of Storm, which move the numbers by a few points and no sign."""
+    """docs/findings.md has it with other costs of Storm. What changes a lot does so by as much, to 5 points, and what
+    hardly changes does not."""
     reckoned = [each.change_percent for each in outcomes(load(f"cost_models/{name}"), LEFT, OVERHEAD_MS)]
     for variant, percent in enumerate(reckoned):
-        assert change_percent(f"cost_models/{name}", variant) == pytest.approx(percent, abs=8.0)
+        found, points = change_percent(f"cost_models/{name}", variant), 5.0 if abs(percent) > 8.0 else 2.0
+        assert found == pytest.approx(percent, abs=points)

@@ -16,7 +16,7 @@ from scheduler_plugins.simulator.world import World
 from tests.calibration.tuple_by_tuple import Closed, closed_per_s, closed_theory_per_s
 from tests.support.worlds import ACK_BYTES, BACK_BYTES, FREE, INIT_BYTES, Totals, acked, add, chain, dealt, world_of
 
-M1, M2 = Slot("m1", 6700), Slot("m2", 6700)
+M1, M2, M3 = Slot("m1", 6700), Slot("m2", 6700), Slot("m3", 6700)
 
 
 def fork(rate: float | None, *sleeps_ms: float, passes: float = 1.0) -> TopologyWork:
@@ -127,6 +127,118 @@ def test_the_limit_is_of_each_task_of_a_spout() -> None:
     world.assign("x-1", dealt(work, [M1], {"spout": 1, "bolt_1": 1}))
     world.advance(1120, totals.take)
     assert pending(world) == pytest.approx(100.0, rel=0.02)
+
+
+ROUTES = tuple(((task, 1.0),) for task in range(3))
+
+
+def in_lines(grouping: str, pending: int = 100, buffer: float = math.inf) -> tuple[World, Totals]:
+    """A line of a spout and a bolt on each of three machines, which do 100, 10 and 50/s; an acker on the third."""
+    work = chain(None, [0.0], 3, cpu_ms=10.0, buffer=buffer, grouping="fields" if grouping == "routes" else grouping)
+    if grouping == "routes":
+        work = replace(work, edges=(replace(work.edges[0], routes=ROUTES),))
+    work = acked(work, ackers=1, pending=pending, timeout_s=20.0)
+    world, slots = world_of(work, machines=3, cores=1.0), [M1, M2, M3]
+    world.load("m2").speed, world.load("m3").speed = 0.1, 0.5
+    world.assign("x-1", replace(dealt(work, slots), placement={**dealt(work, slots).placement, 7: M3}))
+    return world, Totals()
+
+
+def of_spouts(totals: Totals, name: str, from_s: float) -> list[float]:
+    """A second, of each executor."""
+    kept = [sample for sample in totals.samples if sample.begin >= from_s - 1e-6]
+    total = sum(getattr(each.counters, name)[each.layout.is_spout] for each in kept)
+    return list(total / sum(each.end - each.begin for each in kept))
+
+
+@pytest.mark.parametrize("grouping", ["routes", "local_or_shuffle", "ring"])
+def test_a_slow_line_fills_the_limit_of_its_own_spout_only(grouping: str) -> None:
+    """A spout's acks are of its own line, whatever the others do. (A ring's first task feeds the second bolt.)"""
+    world, totals = in_lines(grouping)
+    world.advance(1120, totals.take)
+    rates = [10.0, 50.0, 100.0] if grouping == "ring" else [100.0, 10.0, 50.0]
+    assert of_spouts(totals, "executed", 1060) == pytest.approx(rates, rel=0.02)
+    assert of_spouts(totals, "acked", 1060) == pytest.approx(rates, rel=0.02)
+    last = totals.samples[-1]
+    assert last.queues.waiting[last.layout.component == 1] == pytest.approx([100.0] * 3, rel=0.05)
+
+
+def test_with_short_queues_it_does_what_it_does_with_long_ones() -> None:
+    world, totals = in_lines("routes", buffer=20.0)
+    world.advance(1120, totals.take)
+    assert of_spouts(totals, "executed", 1060) == pytest.approx([100.0, 10.0, 50.0], rel=0.02)
+    assert totals.waiting["bolt_1"] == pytest.approx(3 * 20.0, rel=0.05) and totals.waiting["spout"] == 0.0
+
+
+def test_one_tree_in_each_line_meets_no_other_and_is_as_fast_as_its_line() -> None:
+    world, totals = in_lines("routes", pending=1)
+    world.advance(1120, totals.take)
+    assert of_spouts(totals, "acked", 1060) == pytest.approx([100.0, 10.0, 50.0], rel=0.02)
+
+
+def test_a_worker_that_dies_costs_its_own_line_the_trees() -> None:
+    world, totals = in_lines("routes")
+    now = world.topologies["x-1"].assignment
+    world.assign("x-1", replace(now, placement={**now.placement, 6: Slot("m3", 6701)}))
+    world.advance(1040, totals.take)
+    world.kill_worker("x-1", Slot("m3", 6701))
+    trees = world._flow.trees if world._flow else None
+    assert trees is not None
+    assert trees.lost.sum(axis=0)[:3] == pytest.approx([0.0, 0.0, 100.0], abs=5.0)
+    world.advance(1050, totals.take)
+    assert of_spouts(totals, "executed", 1045) == pytest.approx([100.0, 10.0, 0.0], rel=0.05, abs=1.0)
+    world.advance(1120, totals.take)
+    assert of_spouts(totals, "executed", 1090) == pytest.approx([100.0, 10.0, 50.0], rel=0.05)
+
+
+def test_trees_stay_with_their_line_where_other_executors_are_cut_anew() -> None:
+    """The first two spouts become one executor, and the third, which was the third of three lines, the second."""
+    world, totals = in_lines("routes")
+    world.advance(1060, totals.take)
+    assert pending(world) == pytest.approx(300.0, rel=0.05)
+    now = world.topologies["x-1"].assignment
+    world.assign("x-1", replace(now, executors={**now.executors, "spout": 2}, placement={**now.placement, 2: M1}))
+    world.advance(1061, totals.take)
+    last = totals.samples[-1]
+    trees = world._flow.trees if world._flow else None
+    assert trees is not None
+    third = last.layout.is_spout & (last.layout.first == 3)
+    line = int(trees.number[third][0])
+    assert line == 1 and last.counters.acked[third] == pytest.approx([50.0], rel=0.05)
+    at_bolt = float(trees.waiting[line, last.layout.component == 1].sum())
+    assert at_bolt == pytest.approx(float(trees.live[third][0]), rel=0.05) and at_bolt > 90
+
+
+def test_a_spout_that_is_cut_off_hears_of_no_tree_and_stalls_at_its_limit() -> None:
+    """Bolt and acker are on m1, one of two spouts on m2, which gives its trees up every 20 to 40 s."""
+    work = acked(chain(None, [1.0], 2), ackers=1, pending=100, timeout_s=20.0)
+    world, totals = world_of(work), Totals()
+    world.assign("x-1", replace(dealt(work, [M1]), placement={1: M1, 2: M2, 3: M1, 4: M1, 5: M1}))
+    world.advance(1010, totals.take)
+    assert of_spouts(totals, "acked", 1005)[1] > 500
+    world.load("m2").is_cut = True
+    world.advance(1070, totals.take)
+    while_cut = [sample for sample in totals.samples if sample.begin >= 1010]
+    assert not any(sample.machines.sent_bytes.any() or sample.machines.received_bytes.any() for sample in while_cut)
+    assert of_spouts(totals, "acked", 1010)[1] == 0.0
+    assert sum(float(sample.counters.executed[1]) for sample in while_cut) < 100 * (1 + 60 / 20)
+    trees = world._flow.trees if world._flow else None
+    assert trees is not None and trees.pending[1] < 101
+    world.load("m2").is_cut = False
+    world.advance(1120, totals.take)
+    assert of_spouts(totals, "acked", 1115)[1] > 500
+
+
+def test_a_line_that_is_cut_off_leaves_the_others_as_they_are() -> None:
+    """Its bolt is beside its spout, and their acker elsewhere."""
+    world, totals = in_lines("routes")
+    world.advance(1060, totals.take)
+    world.load("m2").is_cut = True
+    world.advance(1120, totals.take)
+    assert of_spouts(totals, "acked", 1060) == pytest.approx([100.0, 0.0, 50.0], rel=0.02)
+    assert of_spouts(totals, "executed", 1060)[1] < 3 * 110 / 60, "its limit, after each timeout"
+    trees = world._flow.trees if world._flow else None
+    assert trees is not None and trees.pending[1] < 110 and not trees.lost[:, [0, 2]].any()
 
 
 def test_one_tree_at_a_time_takes_what_its_way_takes() -> None:

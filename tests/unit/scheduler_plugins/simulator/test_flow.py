@@ -102,6 +102,28 @@ def test_a_full_queue_holds_back_who_feeds_it() -> None:
     assert totals.waiting["spout"] > 1000, "what is due and not emitted waits at the source"
 
 
+@pytest.mark.parametrize("cpu_ms", [0.0, 5.0])
+def test_a_source_that_emits_as_fast_as_it_can_is_never_behind(cpu_ms: float) -> None:
+    """A full queue, or a lack of CPU, holds it back; nothing was due that it did not emit, so nothing gets older."""
+    totals = advanced(chain(None, [20.0], 2, cpu_ms=cpu_ms, buffer=50.0), 120, cores=0.2)
+    assert totals.rate("bolt_1", 1060, 1120) == pytest.approx(2 * 1000 / (20.0 + cpu_ms), rel=0.01)
+    assert totals.due["spout"] == totals.executed["spout"] and totals.waiting["spout"] == 0.0
+    assert sum(float(sample.counters.late.sum()) for sample in totals.samples) == 0.0
+    last = totals.samples[-1]
+    sinks = last.layout.sinks
+    latency = float(last.counters.latency_s[sinks].sum() / last.counters.executed[sinks].sum())
+    assert latency == pytest.approx(50 * (20.0 + cpu_ms) / 1000, rel=0.1), "what a full queue takes"
+    assert totals.latency_s(1060) == pytest.approx(latency, rel=0.05)
+
+
+def test_a_bolt_that_happens_to_pass_nothing_is_no_sink() -> None:
+    work = chain(100.0, [0.0, 0.0], 2)
+    totals = advanced(replace(work, edges=(work.edges[0], replace(work.edges[1], selectivity=0.0))), 10)
+    last = totals.samples[-1]
+    assert set(last.layout.component[last.layout.sinks]) == {2}
+    assert totals.executed["bolt_1"] > 0 and not any(sample.counters.latency_s.any() for sample in totals.samples)
+
+
 def test_unbounded_queues_hold_nobody_back() -> None:
     totals = advanced(chain(200.0, [0.0, 20.0], 2), 60)
     assert totals.rate("spout", 1040, 1060) == pytest.approx(200.0)

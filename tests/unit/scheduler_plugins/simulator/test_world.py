@@ -162,6 +162,19 @@ def test_a_source_that_skips_gives_up_what_its_process_was_behind() -> None:
     assert totals.missed["spout"] >= behind / 2, "all that one of two tasks was behind"
 
 
+def test_what_sources_give_up_is_counted_where_a_worker_dies_as_others_are_moved() -> None:
+    """At the same time: the sample was cut already when the worker died."""
+    work = chain(200.0, [20.0], 2, buffer=10.0)
+    source = replace(work.components[0], on_restart="skip")
+    world, totals = world_of(replace(work, components=(source, *work.components[1:])), costs=STARTS), Totals()
+    world.advance(1060, totals.take)
+    world.assign("x-1", moved(world, 4, Slot("m2", 6701)))
+    world.kill_worker("x-1", M1)
+    world.advance(1070, totals.take)
+    kept = totals.executed["spout"] + totals.waiting["spout"] + totals.missed["spout"]
+    assert totals.missed["spout"] > 4000 and kept == pytest.approx(totals.due["spout"])
+
+
 def test_executing_takes_longer_on_a_core_that_is_shared() -> None:
     world, totals = world_of(chain(1000.0, [0.0], 2, cpu_ms=10.0), machines=1, cores=0.5), Totals()
     world.advance(1020, totals.take)
@@ -291,6 +304,17 @@ def test_noise_comes_from_the_seed() -> None:
         return totals.executed["bolt_1"]
 
     assert executed(1) == executed(1) != executed(2)
+
+
+@pytest.mark.parametrize("step_s", [1.0, 10.0])
+def test_noise_is_as_large_in_steps_of_any_length(step_s: float) -> None:
+    """A tenth of a second's 50 tuples, in seconds that know nothing of each other."""
+    world, totals = world_of(chain(200.0, [20.0], 1), machines=1, costs=replace(FREE, noise=0.1), seed=3), Totals()
+    world.step_s, world.sample_s = step_s, 10.0
+    world.advance(6000, totals.take)
+    windows = [float(s.counters.executed[s.layout.sinks].sum()) for s in totals.samples if s.begin >= 1010]
+    assert statistics.fmean(windows) == pytest.approx(500.0, rel=0.01)
+    assert statistics.stdev(windows) == pytest.approx(0.1 * 50 * math.sqrt(10), rel=0.1)
 
 
 def test_no_machines_are_refused_in_words() -> None:
