@@ -118,7 +118,7 @@ def test_each_topology_has_the_numbers_that_it_has_alone(three: SeriesPaths) -> 
     beside, alone_by_event = numbers(three), numbers(three, "alone")
     for event in ("e0", "e1", "e2", "e3"):
         of = alone_by_event["star", event]
-        of.pop("payback_s", None)  # bytes are the cluster's: beside others it is of the tuples of all
+        of.pop("payback_s", None)  # bytes are of the cluster: beside others they are set against the tuples of all
         kept = {metric: value for metric, value in of.items() if not metric.startswith(shared)}
         assert beside["star", event] == pytest.approx(kept) and kept
         given = {metric: value for metric, value in of.items() if metric.startswith(shared)}
