@@ -36,10 +36,9 @@ setup: bootstrap  ## install and build everything an experiment needs
 	@$(SUDO) $(BIN)/barograph setup; status=$$?; $(give_back); exit $$status
 
 demo: setup  ## star from 4 to 5 machines, Storm's default and Stela, one short run each; ends with a report
-	@$(SUDO) $(BIN)/barograph run stela/star --demo --new
+	@$(SUDO) $(BIN)/barograph run stela/star --demo --new; status=$$?; $(give_back); exit $$status
 
 simulated:  ## the same experiment in a model of Storm: no machines, no root; ends with a report
-	@$(give_back)
 	@.ci/bootstrap --python-only
 	@$(BIN)/barograph run stela/star --testbed simulated --new
 

@@ -45,12 +45,17 @@ def pytest_configure() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
+SPARK_LIMIT_S = 1800  # what is interrupted takes the session of every test after it with it
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What others cover in less time runs where somebody asks for it. What has machines is where it is looked for."""
     folders = [Path(__file__).parent / name for name in WITH_MACHINES]
     for item in items:
         if any(map(item.get_closest_marker, REACHING_MARKS)) and not any(map(item.path.is_relative_to, folders)):
             raise pytest.UsageError(f"{item.nodeid} has machines, and no part of `make test` would run it: move it")
+        if any(map(item.get_closest_marker, ("spark", "browser"))):  # whole analyses, on a box that may be busy
+            item.add_marker(pytest.mark.timeout(SPARK_LIMIT_S), append=False)
     if os.environ.get(LONG):
         return
     for item in items:
