@@ -44,10 +44,10 @@ def pytest_configure() -> None:
     os.environ.pop("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", None)  # the database of a developer's own Airflow
 
 
-@pytest.hookimpl(tryfirst=True)
 SPARK_LIMIT_S = 1800  # what is interrupted takes the session of every test after it with it
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What others cover in less time runs where somebody asks for it. What has machines is where it is looked for."""
     folders = [Path(__file__).parent / name for name in WITH_MACHINES]
