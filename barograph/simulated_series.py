@@ -17,6 +17,7 @@ from barograph.plan.blocks import PlannedRun
 from barograph.plan.experiment import Experiment, Variant
 from barograph.plan.simulation import complaints
 from barograph.run.context import SeriesContext, context_in_memory
+from barograph.run.recorded_start import supervisor_ids
 from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
 from barograph.series.series import Series, read_series, series_document
 from barograph.series_steps import attempt_next_run
@@ -101,16 +102,6 @@ def _write_document(real: Path, simulated: Series) -> None:
 def _context(series: Series, real: RunPaths, seed: int) -> SeriesContext:
     testbed = SimulatedTestbed({**series.experiment.testbed.options[SimulatedTestbed.name], "seed": seed})
     clock = SimulatedClock()
-    folder = series.folder / CLUSTER
-    cluster = SimulatedCluster(series.experiment, testbed, clock, folder, supervisor_ids=supervisor_ids(real))
+    folder, ids = series.folder / CLUSTER, supervisor_ids(json_lines(real.decisions))
+    cluster = SimulatedCluster(series.experiment, testbed, clock, folder, supervisor_ids=ids)
     return context_in_memory(series.experiment, cluster, clock, testbed.options.look_s)
-
-
-def supervisor_ids(real: RunPaths) -> dict[str, str]:
-    """By machine, as Nimbus knew them in a recorded run. Their order decides who gets which slot: it is drawn anew on
-    every machine, and is no property of what is compared."""
-    found: dict[str, str] = {}
-    for line in json_lines(real.decisions):
-        machines = line.get("request", {}).get("machines", ())
-        found |= {each["name"]: each["supervisor_id"] for each in machines}
-    return found

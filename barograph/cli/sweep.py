@@ -6,7 +6,7 @@ import argparse
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -103,12 +103,7 @@ def _carry_out(folder: SweepFolder, pool: Pool[Any, PointOutcome], console: Cons
     if missing and (others := folder.other_commits()):
         say(f"note: complete runs are of {', '.join(others)}, the others will be of another commit; --new begins anew")
     try:
-        try:
-            failed = _simulate(folder, missing, pool, console)
-        finally:
-            pool.end()  # Spark needs the memory
-            for point in missing:
-                remove_cluster(folder.of(point))
+        failed = _simulate(folder, missing, pool, console)
         update_failures(folder)
         path = _report(folder, say)
     except KeyboardInterrupt:
@@ -127,10 +122,15 @@ def _carry_out(folder: SweepFolder, pool: Pool[Any, PointOutcome], console: Cons
 def _simulate(
     folder: SweepFolder, missing: Sequence[Point], pool: Pool[Any, PointOutcome], console: Console
 ) -> Counter[str]:
-    """How many points failed, by the blame of their first failure."""
+    """How many points failed, by the blame of their first failure. However it ends, no process of the pool is left
+    (Spark needs the memory), and no disk of a machine."""
     facts, failed = folder.facts(), Counter[str]()
     jobs = [RunJob(point, folder.of(point), facts) for point in missing]
-    with progress_view(console, "points", len(jobs)) as view:
+    with ExitStack() as stack:
+        for job in jobs:
+            stack.callback(remove_cluster, job.folder)
+        stack.callback(pool.end)
+        view = stack.enter_context(progress_view(console, "points", len(jobs)))
         for point, outcome in _outcomes(pool, jobs, view, folder):
             if outcome.failures:
                 failed[outcome.failures[0].blame] += 1

@@ -206,7 +206,7 @@ class NotSimulated(BarographError):
 
 def _failure(outcome: PointOutcome | Death) -> NotSimulated | None:
     if isinstance(outcome, Death):
-        return NotSimulated(outcome.words(), "infrastructure")
+        return NotSimulated(outcome.words(), outcome.blame)
     return NotSimulated(outcome.failures[0].message, outcome.failures[0].blame) if outcome.failures else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,13 +90,20 @@ def start_of(rounds: Sequence[Mapping[str, Any]]) -> RecordedStart:
     """Of a decision log's lines: each topology's placement in the first round that saw all of its tasks placed, and
     the supervisors as Nimbus knew them."""
     found: dict[str, dict[int, str]] = {}
-    ids: dict[str, str] = {}
     for line in rounds:
-        machines = line.get("request", {}).get("machines", ())
-        ids |= {each["name"]: each["supervisor_id"] for each in machines if each.get("supervisor_id")}
         for topology in line["observation"]["topologies"]:
             tasks = {task for component in topology["components"] for task in component["tasks"]}
             placement = {int(task): slot for task, slot in topology["placement"].items()}
             if topology["name"] not in found and tasks and tasks <= set(placement):
                 found[topology["name"]] = placement
-    return RecordedStart(found, ids)
+    return RecordedStart(found, supervisor_ids(rounds))
+
+
+def supervisor_ids(rounds: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """By machine, as Nimbus knew them; of a decision log's lines. Their order decides who gets which slot: it is drawn
+    anew on every machine, and is no property of what is compared."""
+    found: dict[str, str] = {}
+    for line in rounds:
+        machines = line.get("request", {}).get("machines", ())
+        found |= {each["name"]: each["supervisor_id"] for each in machines if each.get("supervisor_id")}
+    return found

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis.record.files import RunPaths, read_json, write_json_atomic
+from analysis.record.files import RunPaths, json_lines, read_json, write_json_atomic
 from barograph.plan.experiment import Code, Durations, Experiment, Variant, load
+from barograph.run.recorded_start import supervisor_ids
 from barograph.run.simulation import drawn_id
-from barograph.simulated_series import simulate, supervisor_ids
+from barograph.simulated_series import simulate
 
 SHORT = Durations(warm_up_floor_s=10, warm_up_ceiling_s=10, after_floor_s=20, horizon_s=20)
 STAR = replace(load("stela/star"), repetitions=1, durations=SHORT)
@@ -58,7 +59,9 @@ def test_machines_come_in_the_order_of_the_recorded_supervisors(tmp_path: Path) 
     recorded = [{"name": f"m{n}", "supervisor_id": f"{9 - n}-id"} for n in range(1, 6)]
     lines = [json.dumps({"request": {"machines": part}}) for part in (recorded[:4], recorded)]
     (run / "decisions.jsonl").write_text("\n".join([lines[0], "{", lines[1]]))
-    assert supervisor_ids(RunPaths(run)) == {each["name"]: each["supervisor_id"] for each in recorded}
+    assert supervisor_ids(json_lines(RunPaths(run).decisions)) == {
+        each["name"]: each["supervisor_id"] for each in recorded
+    }
     simulate(real, {}, tmp_path / "sim", [run.name], lambda _: None)
     assert machines_of(tmp_path / "sim", run.name) == ["m5", "m4", "m3", "m2", "m1"]
 

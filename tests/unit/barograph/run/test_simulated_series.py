@@ -12,18 +12,18 @@ import pytest
 
 from analysis import pipeline
 from analysis.claims import capacity
-from analysis.record.files import RunPaths, read_json, write_json_atomic
+from analysis.record.files import RunPaths, json_lines, read_json, write_json_atomic
 from barograph.errors import RunBroken
 from barograph.plan.durations import DEFAULT_OVERHEAD, run_s
 from barograph.plan.experiment import Durations, Experiment, Variant, load
 from barograph.run.context import SeriesContext
 from barograph.run.monitor import steady_test
+from barograph.run.recorded_start import supervisor_ids
 from barograph.run.simulated_cluster import BEGIN_S, SimulatedClock, SimulatedCluster
 from barograph.series.results import complete_runs
 from barograph.series.run_record import median_overhead
 from barograph.series.series import Series, open_series
 from barograph.series_steps import attempt_next_run
-from barograph.simulated_series import supervisor_ids
 from inventory.simulated import SimulatedTestbed
 from scheduler_plugins.model import Decision, Memory, Observation, Slot
 from scheduler_plugins.policies import POLICIES, Entry, initial_placement
@@ -180,7 +180,9 @@ def test_the_experiments_seed_draws_speeds_and_the_testbeds_also_supervisors(
     def simulated(experiment: Experiment, seed: int, option: int = 0) -> tuple[list[bytes], dict[str, str]]:
         series, context = series_of(replace(experiment, seed=seed), tmp_path / "cluster", heard, seed=option)
         (folder,) = run_all(series, context)
-        return [path.read_bytes() for path in sorted(folder.glob("workers/*"))], supervisor_ids(RunPaths(folder))
+        return [path.read_bytes() for path in sorted(folder.glob("workers/*"))], supervisor_ids(
+            json_lines(RunPaths(folder).decisions)
+        )
 
     (lines, ids), (same_lines, same_ids), (_, other_ids) = (simulated(even, *seeds) for seeds in ((1,), (2,), (1, 1)))
     assert (lines, ids) == (same_lines, same_ids), "no tuple costs more than another"
