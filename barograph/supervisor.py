@@ -4,6 +4,8 @@ JSON is a list of commands. When one of them ends, when SIGINT or SIGTERM comes,
 dies, every process ends that any of them has started: SIGINT, after STEP_S SIGTERM, then SIGKILL. This one is the
 parent of orphans among them (a subreaper), so it knows them all; emulated machines it leaves alone. Each command gets
 SIGTERM from the kernel should this process be killed.
+
+Signals are waited for and never handled: a handler that raises could cut the end short, whenever it ran.
 """
 
 from __future__ import annotations
@@ -15,12 +17,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from types import FrameType
 
-from barograph.child_processes import POLL_S, Step, descendants, die_with_parent
+from barograph.child_processes import POLL_S, Step, descendants, die_with_parent, keep_exit_codes
 
 PR_SET_CHILD_SUBREAPER = 36
 # Schedulers end their tasks first; a task that is asked to end collects its measurements.
@@ -29,10 +30,8 @@ STEP_S = 15.0
 # the reaper ends it, with its network and record.
 NOT_OURS = ("conmon",)
 STEPS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
-
-
-class Ended(Exception):
-    """Somebody asked for the end."""
+REQUESTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # for the end
+AWAITED = (*REQUESTS, signal.SIGCHLD)
 
 
 def command(commands: Sequence[Sequence[str]], parent_pid: int, step_s: float = STEP_S) -> list[str]:
@@ -43,27 +42,13 @@ def command(commands: Sequence[Sequence[str]], parent_pid: int, step_s: float = 
 def main(arguments: Sequence[str]) -> int:
     parent_pid, step_s, commands = int(arguments[0]), float(arguments[1]), json.loads(arguments[2])
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _end)
+    keep_exit_codes()
+    signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)
     try:
         die_with_parent(parent_pid, signal.SIGTERM)
         return _first_end([_start(argv) for argv in commands])
-    except Ended:
-        return 0
     finally:
-        _ignore_signals()  # also where a program ended by itself
         _end_all([(number, step_s) for number in STEPS])
-
-
-def _end(_number: int, _frame: FrameType | None) -> None:
-    _ignore_signals()
-    raise Ended
-
-
-def _ignore_signals() -> None:
-    """The end is under way; another signal must not cut it short."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
 
 
 def _start(argv: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -73,20 +58,24 @@ def _start(argv: Sequence[str]) -> subprocess.Popen[bytes]:
 
 def _prepare(supervisor: int) -> None:
     """Of a command, before it begins."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in REQUESTS:
         signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, AWAITED)
     die_with_parent(supervisor, signal.SIGTERM)
 
 
 def _first_end(programs: Sequence[subprocess.Popen[bytes]]) -> int:
-    """The exit code of the first command that ends; never 0, for none of them is expected to."""
+    """The exit code of the first command that ends, never 0, for none of them is expected to; 0 where the end is
+    requested.
+    """
     by_pid = {program.pid: program for program in programs}
-    while True:
-        pid, status = os.waitpid(-1, 0)  # orphans too
-        if (program := by_pid.get(pid)) is not None:
-            program.returncode = code = os.waitstatus_to_exitcode(status)
-            print(f"{program.args!r} ended with {code}", flush=True)
-            return code if code > 0 else 1
+    while signal.sigwait(AWAITED) == signal.SIGCHLD:
+        for pid, status in _collect():  # orphans too
+            if (program := by_pid.get(pid)) is not None:
+                program.returncode = code = os.waitstatus_to_exitcode(status)
+                print(f"{program.args!r} ended with {code}", flush=True)
+                return code if code > 0 else 1
+    return 0
 
 
 def _end_all(steps: Sequence[Step]) -> None:
@@ -96,7 +85,7 @@ def _end_all(steps: Sequence[Step]) -> None:
         for pid in everybody:
             _signal(pid, number)
         while everybody and time.monotonic() < deadline_s:
-            _collect()
+            list(_collect())
             time.sleep(POLL_S)
             everybody = descendants(os.getpid(), NOT_OURS)
             if number == signal.SIGKILL:  # what was born meanwhile
@@ -109,10 +98,11 @@ def _signal(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
-def _collect() -> None:
+def _collect() -> Iterator[tuple[int, int]]:
+    """Children that have ended: process ids and statuses."""
     with suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            yield ended
 
 
 if __name__ == "__main__":

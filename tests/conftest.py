@@ -28,6 +28,7 @@ settings.load_profile("barograph")
 
 REACHING_MARKS = ("integration", "e2e")
 WITH_MACHINES = ("contract", "integration")  # where the parts of `make test` that have machines look
+WITH_BROWSER = "browser"
 LONG = "BAROGRAPH_LONG_TESTS"
 
 # Spark's driver and Airflow's metadata never share a test's state with the user's.
@@ -52,6 +53,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What others cover in less time runs where somebody asks for it. What has machines is where it is looked for."""
     folders = [Path(__file__).parent / name for name in WITH_MACHINES]
     for item in items:
+        if item.path.is_relative_to(Path(__file__).parent / WITH_BROWSER):
+            item.add_marker(pytest.mark.browser)
         if any(map(item.get_closest_marker, REACHING_MARKS)) and not any(map(item.path.is_relative_to, folders)):
             raise pytest.UsageError(f"{item.nodeid} has machines, and no part of `make test` would run it: move it")
         if any(map(item.get_closest_marker, ("spark", "browser"))):  # whole analyses, on a box that may be busy

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from barograph import supervisor
@@ -108,21 +108,37 @@ def test_the_exit_code_is_that_of_the_program_that_ended(tmp_path: Path) -> None
         assert subprocess.run(supervisor.command(commands, os.getpid())).returncode == expected
 
 
-def ignores_interrupts(pid: int) -> bool:
-    (mask,) = [line.split()[1] for line in Path(f"/proc/{pid}/status").read_text().splitlines() if "SigIgn" in line]
-    return bool(int(mask, 16) >> (signal.SIGINT - 1) & 1)
+def mask_of(pid: int, field: str) -> set[int]:
+    """The numbers of the signals that a process ignores (`SigIgn`), blocks (`SigBlk`) or handles (`SigCgt`)."""
+    (mask,) = [line.split()[1] for line in Path(f"/proc/{pid}/status").read_text().splitlines() if field in line]
+    return {number for number in range(1, 65) if int(mask, 16) >> (number - 1) & 1}
 
 
-def test_a_signal_does_not_cut_the_end_short(tmp_path: Path) -> None:
+def test_the_supervisor_waits_for_signals_and_handles_none(tmp_path: Path) -> None:
+    """A handler that raises could come between a program's end and the end of all."""
+    with supervised(tmp_path, STAYS) as (parent, everybody):
+        one = the_supervisor(everybody)
+        assert not mask_of(one, "SigCgt") & {signal.SIGTERM, signal.SIGHUP}
+        assert not any(mask_of(pid, "SigBlk") for pid in everybody if pid not in (parent.pid, one))
+
+
+def test_signals_do_not_cut_the_end_short(tmp_path: Path) -> None:
+    """They come all the time, from before a program ends until the orphan has, which ignores SIGINT."""
     with supervised(tmp_path, AWAITS) as (parent, everybody):
-        while not ignores_interrupts(int((tmp_path / "orphan").read_text())):
+        while signal.SIGINT not in mask_of(int((tmp_path / "orphan").read_text()), "SigIgn"):
             time.sleep(0.05)
         one = the_supervisor(everybody)
-        (awaits,) = [pid for pid in everybody if ".go" in command_of(pid) and pid not in (parent.pid, one)]
+        ends = [pid for pid in everybody if pid != parent.pid]
+        os.kill(one, signal.SIGSTOP)  # both are there when it goes on: that a program has ended, and a request to end
         (tmp_path / "orphan.go").touch()
-        await_ends([awaits])
-        os.kill(one, signal.SIGTERM)  # the orphan, which ignores SIGINT, is still to end
-        await_ends([pid for pid in everybody if pid != parent.pid])
+        (awaits,) = [pid for pid in everybody if ".go" in command_of(pid) and pid not in (parent.pid, one)]
+        while "State:\tZ" not in Path(f"/proc/{awaits}/status").read_text():
+            time.sleep(0.05)
+        os.kill(one, signal.SIGCONT)
+        while any(process_start(pid) for pid in ends):
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                with suppress(ProcessLookupError):
+                    os.kill(one, number)
 
 
 def test_an_emulated_machine_is_left_to_its_lease(tmp_path: Path) -> None:
