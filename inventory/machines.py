@@ -125,15 +125,16 @@ def scale_type(type: MachineType, factor: float) -> MachineType:
     return replace(type, cores=type.cores * factor, memory_mb=memory_mb)
 
 
-def describe_scaling(type: MachineType, factor: float) -> str:
-    """One line for logs and reports: what the factor made of the type, and whether the memory floor was used."""
+def describe_scaling(type: MachineType, factor: float, bandwidth_mbit: int) -> str:
+    """One line for logs and reports: what the factor made of the type, whether the memory floor was used, and the
+    bandwidth of each machine, which the factor leaves alone.
+    """
     result = scale_type(type, factor)
-    given = f"{result.cores:g} cores, {result.memory_mb} MB, {result.bandwidth_mbit} Mbit/s"
-    if result is type:
-        return f"{type.name}: {given} (not scaled)"
     wanted_mb = round(type.memory_mb * factor)
-    floor = f" (floor; the factor alone gives {wanted_mb} MB)" if wanted_mb < MEMORY_FLOOR_MB else ""
-    return f"{type.name} x {factor:g}: {given}{floor}"
+    floored = result is not type and wanted_mb < MEMORY_FLOOR_MB
+    floor = f" (the least; the factor alone gives {wanted_mb} MB)" if floored else ""
+    given = f"{result.cores:g} cores, {result.memory_mb} MB{floor}, {bandwidth_mbit} Mbit/s"
+    return f"{type.name}: {given} (not scaled)" if result is type else f"{type.name} x {factor:g}: {given}"
 
 
 def _first_error(path: Path, error: ValidationError) -> str:

@@ -87,10 +87,11 @@ def remarks(experiment: Experiment) -> tuple[str, ...]:
     """What is allowed but worth saying."""
     chosen = experiment.testbed
     stated, whole = machines.machine_type(chosen.machine_type), testbed_of(chosen).whole_machines
-    remarks = [machines.describe_scaling(stated, 1.0 if whole else chosen.scale)]
+    shaped = machine_requests(experiment)[1].type
+    remarks = [machines.describe_scaling(stated, 1.0 if whole else chosen.scale, shaped.bandwidth_mbit)]
     if whole and chosen.scale != 1:
         remarks.append(f"{chosen.name} gives whole machines: the scale of {chosen.scale:g} is not applied")
-    slots = experiment.machines.before * machine_requests(experiment)[1].type.slots
+    slots = experiment.machines.before * shaped.slots
     asked = {_workers_at_start(experiment, variant) for variant in experiment.variants}
     for workers in sorted(asked):
         if slots < workers:

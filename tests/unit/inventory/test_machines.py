@@ -37,19 +37,21 @@ def test_scaling_keeps_everything_but_cores_and_memory(factor: float, name: str)
 
 
 def test_the_memory_floor_is_said() -> None:
-    assert describe_scaling(MACHINE_TYPES["type_1"], 0.25) == (
-        "type_1 x 0.25: 0.25 cores, 768 MB, 100 Mbit/s (floor; the factor alone gives 512 MB)"
+    assert describe_scaling(MACHINE_TYPES["type_1"], 0.25, 25) == (
+        "type_1 x 0.25: 0.25 cores, 768 MB (the least; the factor alone gives 512 MB), 25 Mbit/s"
     )
-    assert "floor" not in describe_scaling(MACHINE_TYPES["type_2"], 0.25)
-    assert [describe_scaling(MACHINE_TYPES["type_1"], 0.18), describe_scaling(MACHINE_TYPES["type_2"], 0.045)] == [
-        "type_1 x 0.18: 0.18 cores, 768 MB, 100 Mbit/s (floor; the factor alone gives 369 MB)",
-        "type_2 x 0.045: 0.18 cores, 768 MB, 100 Mbit/s (floor; the factor alone gives 553 MB)",
+    assert "least" not in describe_scaling(MACHINE_TYPES["type_2"], 0.25, 100)
+    assert [
+        describe_scaling(MACHINE_TYPES[name], factor, 100) for name, factor in (("type_1", 0.18), ("type_2", 0.045))
+    ] == [
+        "type_1 x 0.18: 0.18 cores, 768 MB (the least; the factor alone gives 369 MB), 100 Mbit/s",
+        "type_2 x 0.045: 0.18 cores, 768 MB (the least; the factor alone gives 553 MB), 100 Mbit/s",
     ]
 
 
 def test_the_master_is_not_scaled() -> None:
     assert scale_type(MACHINE_TYPES["master"], 0.1) == MACHINE_TYPES["master"]
-    assert describe_scaling(MACHINE_TYPES["master"], 0.1).endswith("(not scaled)")
+    assert describe_scaling(MACHINE_TYPES["master"], 0.1, 100).endswith("(not scaled)")
 
 
 @pytest.mark.parametrize("factor", [0.0, -1.0, 1.01, float("nan")])

@@ -45,7 +45,7 @@ def test_every_shipped_experiment_is_whole(name: str) -> None:
     assert from_data(experiment.as_data()) == experiment
     if experiment.testbed.name == "local":
         check_cores(machine_requests(experiment), 2.0)
-    assert remarks(experiment)
+    assert f"{experiment.testbed.bandwidth_mbit:g} Mbit/s" in remarks(experiment)[0]
     for topology in experiment.every_topology():
         assert topology.name == COUNTING or "seed" in render_topology(topology, seed=7)
 
