@@ -125,7 +125,8 @@ def tuples_in_spans(spark: SparkSession, lines: DataFrame, spans: Sequence[Span]
 def speeds(lines: DataFrame) -> list[Row]:
     """Of executors that never wait: how much what they execute in a second differs from the second before.
 
-    Only components of which a worker has one executor at work. `square`: half the sum of squared differences.
+    Only components of which a worker has one executor, for two that are half busy look like one that never waits: tasks
+    of one executor show the same CPU time. `square`: half the sum of squared differences.
     """
     of_line = (
         view(lines, "task_samples", ("pid",))
@@ -134,7 +135,9 @@ def speeds(lines: DataFrame) -> list[Row]:
         .agg(
             (f.sum("executed") / f.max("dt_s")).alias("rate"),
             (f.sum("execute_ms") / f.max("dt_s") / 1000).alias("busy"),
+            f.count_distinct("cpu_ms").alias("executors"),  # 0 in records without CPU time
         )
+        .where(f.col("executors") <= 1)
     )
     order = Window.partitionBy(*PROCESS, "component").orderBy("t_s")
     before = {name: f.lag(name).over(order).alias(f"{name}_before") for name in ("rate", "busy", "t_s")}
