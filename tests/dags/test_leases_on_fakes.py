@@ -27,7 +27,7 @@ from barograph.settings import airflow_home
 from inventory.leases import registry
 from inventory.leases.holder import HEARTBEAT_BOUND_S, Holder
 from tests.dags import fake_runs
-from tests.dags.fake_runs import await_phase, leases, series_of, slow, statuses
+from tests.dags.fake_runs import alone, await_phase, leases, series_of, slow, statuses
 
 pytestmark = pytest.mark.timeout(1200)  # the only limit on what ends by itself: a busy box is slow
 World = dict[str, str]
@@ -252,8 +252,8 @@ def test_a_dag_that_has_a_run_keeps_its_machines_while_none_of_its_tasks_work(he
     for name, dag, run in (("of a run", "reaper", ""), ("of a dead run", "reaper", "x"), ("of no run", "some.dag", "")):
         mine = Holder(0, dag, run=run)
         registry.take("ann", name, "fake", 7200, shared=True, holder=mine, clock=lambda: silent_s)
-    argv = [sys.executable, "-c", REAPER]
-    done = subprocess.run(argv, env=command_line_environment(airflow_home()), capture_output=True, text=True)
+    argv, env = [sys.executable, "-c", REAPER], {**command_line_environment(airflow_home()), **alone("reaper")}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True)
     assert last_line(done.stdout) == "success", done.stderr[-3000:]
     assert [lease.series_id for lease in registry.read_all()] == ["of a run"]
 
