@@ -123,14 +123,33 @@ def theirs(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.spark
-def test_a_scheduler_that_is_not_ours_from_the_form(world: dict[str, str], theirs: Path) -> None:
-    done = from_the_form(world, theirs.parent, {"b": theirs.name, "variants": ["even_rebalance", "stela"], "blocks": 3})
+def with_theirs(world: dict[str, str], theirs: Path) -> Path:
+    """The series of a comparison of both variants with that scheduler."""
+    asked = {"b": theirs.name, "variants": ["even_rebalance", "stela"], "blocks": 3}
+    done = from_the_form(world, theirs.parent, asked)
     assert "state: success" in done.stdout, done.stdout + done.stderr
     (series,) = compared(world)
+    return series
+
+
+def test_a_scheduler_that_is_not_ours_from_the_form(unanalysed: dict[str, str], theirs: Path) -> None:
+    series = with_theirs(unanalysed, theirs)
+    assert set(statuses(series).values()) == {"complete"}
     assert len(statuses(series)) == 9, "it runs once a block, and is in both pairs"
-    sides = record.read(series)["sides"]
-    assert (sides["b"]["label"], sides["b"]["subject"]) == ("theirs", "their scheduler")
+    comparison = record.read(series)
+    assert (comparison["sides"]["b"]["label"], comparison["sides"]["b"]["subject"]) == ("theirs", "their scheduler")
+    pairs = [(pair["a"], pair["b"]) for pair in comparison["pairs"]]
+    assert pairs == [("even_rebalance_a", "foreign_b"), ("stela_a", "foreign_b")]
+    assert (series / "report.html").is_file()
+
+
+# Shorter: the test before this one; an analysis of a comparison in a DAG is in
+# test_the_same_commit_until_certain_from_the_command_line, one of several pairs in
+# tests/unit/analysis/compare/test_evaluation.py.
+@pytest.mark.long
+@pytest.mark.spark
+def test_a_comparison_with_a_scheduler_that_is_not_ours_is_analysed(world: dict[str, str], theirs: Path) -> None:
+    series = with_theirs(world, theirs)
     result = json.loads((series / "comparison_result.json").read_text())
     assert {row["pair"] for row in result["rows"]} == {"even_rebalance", "stela"}
     assert (series / "comparison.html").is_file()

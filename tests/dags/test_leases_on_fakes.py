@@ -149,7 +149,7 @@ def test_parent_and_child_killed_at_once_are_reaped_and_the_series_is_free(here:
 
 
 @pytest.fixture
-def stuck(world: World) -> Iterator[list[Path]]:
+def stuck() -> Iterator[list[Path]]:
     """What does not let a lease of the fake testbed go: a folder where it has files."""
     made: list[Path] = []
     yield made
@@ -183,8 +183,8 @@ def test_an_interrupted_run_that_cannot_release_says_what_is_left(world: World, 
     assert (leases(world), machines(world)) == ([], [])
 
 
-@pytest.mark.spark
-def test_a_run_that_cannot_release_is_no_success(world: World, stuck: list[Path]) -> None:
+def test_a_run_that_cannot_release_is_no_success(unanalysed: World, stuck: list[Path]) -> None:
+    world = unanalysed
     with slow(world, pace=0.05) as process:
         series = await_phase(world, "warm_up", process)
         hinder(world, stuck)
