@@ -14,12 +14,13 @@ from airflow.sdk import Param, dag, task
 
 from barograph.nights.suite import suite_names
 from barograph.plan.experiment import names
+from barograph.web import dag_id_of
 from dags.wiring import DEFAULTS
 
 
 def our_dags() -> list[str]:
     """The ids of all DAGs of this folder."""
-    experiments = [name.replace("/", ".") for name in names()]
+    experiments = [dag_id_of(name) for name in names()]
     return [
         *experiments,
         *(f"nightly.{name}" for name in suite_names()),

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, get_parsing_context
 
 from barograph.plan.experiment import Experiment, load, names
+from barograph.web import dag_id_of
 from barograph.web.dag_documentation import experiment_documentation
 from dags.waiting import waiting_task
 from dags.wiring import (
@@ -28,7 +29,7 @@ from dags.wiring import (
 def build(experiment: Experiment) -> DAG:
     """The DAG of an experiment; its id is `family.name`."""
     with new_dag(
-        experiment.name.replace("/", "."),
+        dag_id_of(experiment.name),
         experiment.title,
         form=experiment_form(experiment),
         tags=["experiment", experiment.name.partition("/")[0], *experiment.claims],
@@ -51,7 +52,10 @@ def build(experiment: Experiment) -> DAG:
 
 
 def build_all() -> dict[str, DAG]:
-    return dags_of(names(), lambda name: build(load(name)))
+    """Those of all files, or the one that Airflow asks for: a process that does a task has no use for the others."""
+    asked = get_parsing_context().dag_id
+    wanted = [name for name in names() if asked in (None, dag_id_of(name))]
+    return dags_of(wanted, lambda name: build(load(name)))
 
 
 globals().update({dag_id.replace(".", "_"): dag for dag_id, dag in build_all().items()})

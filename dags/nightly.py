@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import DAG, Param, TaskGroup, task, teardown
+from airflow.sdk import DAG, Param, TaskGroup, get_parsing_context, task, teardown
 
 from barograph.nights.suite import LONGEST_H, Choice, Suite, load_suite, suite_names
 from barograph.web.dag_documentation import suite_documentation
@@ -34,7 +34,7 @@ def build(suite: Suite) -> DAG:
     """The DAG of a suite; its id is `nightly.<suite>`."""
     name = suite.name
     with new_dag(
-        f"nightly.{name}",
+        dag_id_of(name),
         suite.title,
         form=form(suite),
         tags=["nightly", suite.testbed],
@@ -130,8 +130,15 @@ def experiment_group(of: Suite, choice: Choice, night: Any, before: Any) -> Any:
     return conclusion
 
 
+def dag_id_of(suite: str) -> str:
+    return f"nightly.{suite}"
+
+
 def build_all() -> dict[str, DAG]:
-    return dags_of(suite_names(), lambda name: build(load_suite(name)))
+    """As that of experiments: those of all files, or the one that Airflow asks for."""
+    asked = get_parsing_context().dag_id
+    wanted = [name for name in suite_names() if asked in (None, dag_id_of(name))]
+    return dags_of(wanted, lambda name: build(load_suite(name)))
 
 
 globals().update({dag_id.replace(".", "_"): dag for dag_id, dag in build_all().items()})

@@ -16,7 +16,8 @@ import signal
 import sys
 import time
 import traceback
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -114,10 +115,11 @@ def _run(series_dir: Path) -> None:
     progress.tell("phase", phase="start", expected_s=6)
     from airflow.utils.state import DagRunState
 
-    dag, answers = _dag_of(series)
-    for task in dag.tasks:  # who waits at a terminal hears of a failure at once
-        task.retries = 0
-    dag_run = dag.test(run_conf={**answers, "opened": str(series_dir)})
+    with _parsing_alone(series):
+        dag, answers = _dag_of(series)
+        for task in dag.tasks:  # who waits at a terminal hears of a failure at once
+            task.retries = 0
+        dag_run = dag.test(run_conf={**answers, "opened": str(series_dir)})
     if _stop_requested(series):
         raise Interrupted
     if dag_run.state != DagRunState.SUCCESS:
@@ -156,6 +158,19 @@ def _run_here(series_dir: Path) -> None:
         announce(series_dir, report)
     if failed:
         raise _worst_failure(series)
+
+
+@contextmanager
+def _parsing_alone(series: Series) -> Iterator[None]:
+    """`dag.test` writes every DAG of the folder to the database: half of the start. Here a file has but the series'."""
+    from airflow.sdk.definitions._internal.dag_parsing_context import _airflow_parsing_context_manager
+
+    from barograph.compare import record
+    from barograph.web import dag_id_of
+
+    dag_id = "compare_branches" if record.is_comparison(series.folder) else dag_id_of(series.experiment.name)
+    with _airflow_parsing_context_manager(dag_id=dag_id):
+        yield
 
 
 def _dag_of(series: Series) -> tuple[Any, dict[str, Any]]:

@@ -2,3 +2,7 @@
 
 # Under this key of its XComs the task that opens what a DAG run makes says it: a series' folder, or the id of a night.
 RESULT_KEY = "barograph_result"
+
+
+def dag_id_of(experiment: str) -> str:
+    return experiment.replace("/", ".")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from barograph.airflow_environment import prepare
-from tests.dags import fake_runs
+from tests.dags import fake_runs, no_analysis
 from tests.dags.fake_runs import Resumed
 from tests.support import planted
 from tests.support import postgres as server
@@ -41,6 +41,14 @@ def world(home: Path, tmp_path: Path, request: pytest.FixtureRequest) -> dict[st
     """An environment in which leases, results and machines are this test's own."""
     analysed = request.node.get_closest_marker("spark") is not None
     return {**_world(home, tmp_path), **(request.getfixturevalue("spark_variables") if analysed else {})}
+
+
+@pytest.fixture
+def unanalysed(prepared: Path, tmp_path: Path) -> dict[str, str]:
+    """As `world`, where an analysis is a page that says nothing: it takes most of the time of a whole DAG."""
+    home = shutil.copytree(prepared, tmp_path / "home")
+    no_analysis.settings(home / "airflow")
+    return _world(home, tmp_path)
 
 
 def _world(home: Path, folder: Path) -> dict[str, str]:

@@ -16,6 +16,13 @@ from typing import Any
 World = Mapping[str, str]
 
 
+def alone(dag_id: str) -> dict[str, str]:
+    """The variable by which Airflow says which DAG it asks a file for: `dag.test` writes all that it finds."""
+    from airflow.sdk.definitions.context import _AIRFLOW_PARSING_CONTEXT_DAG_ID
+
+    return {_AIRFLOW_PARSING_CONTEXT_DAG_ID: dag_id}
+
+
 def command(*options: str) -> list[str]:
     return [
         sys.executable,

@@ -16,12 +16,13 @@ from barograph.compare.sides import Side
 from barograph.plan.experiment import Code, load, with_changes
 from barograph.series.series import open_series
 from barograph.settings import ROOT
-from tests.dags.fake_runs import statuses
+from tests.dags.fake_runs import alone, statuses
 
 pytestmark = [
     pytest.mark.timeout(1200),
     pytest.mark.skipif(not (ROOT / ".git").exists(), reason="commits are compared"),
 ]
+EXPERIMENT = "small/star"  # the shortest: what an analysis takes grows with the seconds of each run
 FORM = """
 import json, sys
 from pathlib import Path
@@ -35,7 +36,7 @@ for answers in sys.argv[2:]:
 
 
 def compared(world: dict[str, str]) -> list[Path]:
-    return sorted(Path(world["BAROGRAPH_RESULTS"]).glob("compare/stela_star/*"))
+    return sorted(Path(world["BAROGRAPH_RESULTS"]).glob("compare/small_star/*"))
 
 
 def python(world: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -47,13 +48,14 @@ def from_the_form(
     world: dict[str, str], schedulers: Path, *answers: dict[str, object]
 ) -> subprocess.CompletedProcess[str]:
     """A DAG run for each, one after the other; `schedulers` stands in for dags/schedulers."""
-    given = {"a": "HEAD", "b": "HEAD", "experiment": "stela/star", "variants": ["stela"], "testbed": "fake"}
-    return python(world, "-c", FORM, str(schedulers), *(json.dumps({**given, **each}) for each in answers))
+    given = {"a": "HEAD", "b": "HEAD", "experiment": EXPERIMENT, "variants": ["stela"], "testbed": "fake"}
+    env = {**world, **alone("compare_branches")}
+    return python(env, "-c", FORM, str(schedulers), *(json.dumps({**given, **each}) for each in answers))
 
 
 @pytest.mark.spark
 def test_the_same_commit_until_certain_from_the_command_line(world: dict[str, str]) -> None:
-    asked = ["compare", "HEAD", "HEAD", "--experiment", "stela/star", "--variants", "stela", "--testbed", "fake"]
+    asked = ["compare", "HEAD", "HEAD", "--experiment", EXPERIMENT, "--variants", "stela", "--testbed", "fake"]
     # A goal that the first look reaches, also with downtimes of 2 and 3 s in whole seconds: each look is an analysis.
     # When it goes on: compare/test_stopping.py.
     done = python(world, "-m", "barograph", *asked, "--until-certain", "--goal", "300", "--budget", "9 blocks")
@@ -121,14 +123,33 @@ def theirs(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.spark
-def test_a_scheduler_that_is_not_ours_from_the_form(world: dict[str, str], theirs: Path) -> None:
-    done = from_the_form(world, theirs.parent, {"b": theirs.name, "variants": ["even_rebalance", "stela"], "blocks": 3})
+def with_theirs(world: dict[str, str], theirs: Path) -> Path:
+    """The series of a comparison of both variants with that scheduler."""
+    asked = {"b": theirs.name, "variants": ["even_rebalance", "stela"], "blocks": 3}
+    done = from_the_form(world, theirs.parent, asked)
     assert "state: success" in done.stdout, done.stdout + done.stderr
     (series,) = compared(world)
+    return series
+
+
+def test_a_scheduler_that_is_not_ours_from_the_form(unanalysed: dict[str, str], theirs: Path) -> None:
+    series = with_theirs(unanalysed, theirs)
+    assert set(statuses(series).values()) == {"complete"}
     assert len(statuses(series)) == 9, "it runs once a block, and is in both pairs"
-    sides = record.read(series)["sides"]
-    assert (sides["b"]["label"], sides["b"]["subject"]) == ("theirs", "their scheduler")
+    comparison = record.read(series)
+    assert (comparison["sides"]["b"]["label"], comparison["sides"]["b"]["subject"]) == ("theirs", "their scheduler")
+    pairs = [(pair["a"], pair["b"]) for pair in comparison["pairs"]]
+    assert pairs == [("even_rebalance_a", "foreign_b"), ("stela_a", "foreign_b")]
+    assert (series / "report.html").is_file()
+
+
+# Shorter: the test before this one; an analysis of a comparison in a DAG is in
+# test_the_same_commit_until_certain_from_the_command_line, one of several pairs in
+# tests/unit/analysis/compare/test_evaluation.py.
+@pytest.mark.long
+@pytest.mark.spark
+def test_a_comparison_with_a_scheduler_that_is_not_ours_is_analysed(world: dict[str, str], theirs: Path) -> None:
+    series = with_theirs(world, theirs)
     result = json.loads((series / "comparison_result.json").read_text())
     assert {row["pair"] for row in result["rows"]} == {"even_rebalance", "stela"}
     assert (series / "comparison.html").is_file()
@@ -136,7 +157,7 @@ def test_a_scheduler_that_is_not_ours_from_the_form(world: dict[str, str], their
 
 def test_a_side_that_does_not_build_is_refused_with_its_log(world: dict[str, str], theirs: Path) -> None:
     theirs.write_text(theirs.read_text() + "build: [sh, -c, 'echo no such symbol Topologies; exit 3']\n")
-    asked = ["compare", "HEAD", str(theirs), "--experiment", "stela/star", "--testbed", "fake"]
+    asked = ["compare", "HEAD", str(theirs), "--experiment", EXPERIMENT, "--testbed", "fake"]
     done = python(world, "-m", "barograph", *asked)
     assert done.returncode == 2, done.stdout + done.stderr
     assert done.stderr.startswith("configuration: ") and "no such symbol Topologies" in done.stderr
@@ -148,6 +169,6 @@ def test_the_first_task_refuses_in_one_line_what_cannot_be_compared(world: dict[
     said = done.stdout + done.stderr
     assert done.stdout.count("state: failed") == 3, said
     assert "configuration: this repository has no commit 'no-such-branch'" in said
-    assert "configuration: variants is stella; stela/star has the variants" in said
+    assert "configuration: variants is stella; small/star has the variants" in said
     assert "configuration: b is '/etc/theirs.yaml'; allowed in a form: " in said
     assert compared(world) == []

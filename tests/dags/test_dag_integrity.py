@@ -55,6 +55,16 @@ print(json.dumps({
 """
 
 
+ALONE = """
+import sys
+from airflow.sdk.definitions._internal.dag_parsing_context import _airflow_parsing_context_manager
+for asked in sys.argv[1:]:
+    with _airflow_parsing_context_manager(dag_id=asked):
+        from dags import experiments, nightly
+        print(asked, "->", *experiments.build_all(), *nightly.build_all())
+"""
+
+
 @pytest.fixture(scope="session")
 def wired(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What a fresh process sees of the DAG files; no database is needed for it."""
@@ -75,6 +85,15 @@ def wired(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_every_experiment_has_a_dag(wired: dict[str, Any]) -> None:
     assert sorted(wired["dags"]) == sorted(name.replace("/", ".") for name in names())
     assert wired["globals"] == sorted(name.replace("/", "_") for name in names())
+
+
+def test_who_asks_for_one_dag_gets_that_alone(tmp_path: Path) -> None:
+    """As each process of Airflow that does a task."""
+    asked = ["stela.star", "nightly.quick", "compare_branches"]
+    argv, environment = [sys.executable, "-c", ALONE, *asked], {**os.environ, **settings(tmp_path)}
+    done = subprocess.run(argv, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
+    said = [line for line in done.stdout.splitlines() if "->" in line]
+    assert said == ["stela.star -> stela.star", "nightly.quick -> nightly.quick", "compare_branches ->"]
 
 
 def test_nothing_heavy_at_the_top(wired: dict[str, Any]) -> None:

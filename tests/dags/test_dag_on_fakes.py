@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.record.files import read_json, write_json_atomic
 from barograph.airflow_environment import COMMAND_LINE_DATABASE, SCHEDULER_DATABASE, environment
+from barograph.errors import EXIT_CODES
 from barograph.plan.events import Crash, PlannedEvent, RateChange, ScaleIn, ScaleOut, machines_at_end
 from barograph.plan.experiment import Durations, MachineCount, load, with_changes
 from barograph.series.series import open_series
@@ -124,16 +124,15 @@ def child_of(series: Path, world: dict[str, str], pace: float) -> subprocess.Pop
 
 @pytest.mark.spark
 def test_a_mixed_plan_through_the_dag(world: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its analysis fails at first, by a setting that is wrong; then that alone is done, without machines."""
     series = series_with(world, monkeypatch, *MIXED)
-    said, _ = (process := child_of(series, world, 0.0)).communicate()
-    assert process.returncode == 0, said
+    said, _ = (process := child_of(series, {**world, "BAROGRAPH_SPARK_MASTER": "nowhere"}, 0.0)).communicate()
+    assert process.returncode == EXIT_CODES["configuration"] and not (series / "report.html").exists(), said
+    (failed,) = [line for line in map(json.loads, progress(series)) if line["kind"] == "failed"]
+    assert failed["message"].startswith("BAROGRAPH_SPARK_MASTER is 'nowhere'"), "all before it went well"
     assert statuses(series) == {"stela-r1": "complete"} and leases(world) == []
     told = [json.loads(line) for line in (series / "runs" / "stela-r1" / "events.jsonl").read_text().splitlines()]
     assert [event["given_back"] for event in told if event["kind"] == "machines_left"] == [True]
-    assert (series / "report.html").is_file()
-    # As if it had been killed before its report: that alone is done, without machines.
-    (series / "report.html").unlink()
-    write_json_atomic(series / "series.json", {**read_json(series / "series.json"), "reported": []})
     said, _ = (process := child_of(series, world, 0.0)).communicate()
     assert process.returncode == 0 and (series / "report.html").is_file(), said
     assert not (series / "attempts").exists() and sum('"phase": "provision"' in line for line in progress(series)) == 1

@@ -22,6 +22,7 @@ from barograph.child_processes import ChildProcess, descendants
 from barograph.cli.ui import ENDING
 from barograph.settings import ROOT
 from inventory.leases.holder import process_start
+from tests.dags import no_analysis
 from tests.dags.running_airflow import HOUR, OTHER, PACE, SHORT, Airflow, Site, is_known, started_s, until
 from tests.support.cloud import unmanned
 from tests.support.cloud.cloud import Cloud
@@ -43,6 +44,7 @@ def site(request: pytest.FixtureRequest) -> Site:
 def home(prepared: Path, site: Site, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = shutil.copytree(prepared, tmp_path_factory.mktemp(site.testbed) / "barograph")
     unmanned.settings(folder / "airflow")
+    no_analysis.settings(folder / "airflow")  # an analysis of a run that was cut short takes long
     return folder
 
 

@@ -27,7 +27,7 @@ from barograph.settings import airflow_home
 from inventory.leases import registry
 from inventory.leases.holder import HEARTBEAT_BOUND_S, Holder
 from tests.dags import fake_runs
-from tests.dags.fake_runs import await_phase, leases, series_of, slow, statuses
+from tests.dags.fake_runs import alone, await_phase, leases, series_of, slow, statuses
 
 pytestmark = pytest.mark.timeout(1200)  # the only limit on what ends by itself: a busy box is slow
 World = dict[str, str]
@@ -149,7 +149,7 @@ def test_parent_and_child_killed_at_once_are_reaped_and_the_series_is_free(here:
 
 
 @pytest.fixture
-def stuck(world: World) -> Iterator[list[Path]]:
+def stuck() -> Iterator[list[Path]]:
     """What does not let a lease of the fake testbed go: a folder where it has files."""
     made: list[Path] = []
     yield made
@@ -183,8 +183,8 @@ def test_an_interrupted_run_that_cannot_release_says_what_is_left(world: World, 
     assert (leases(world), machines(world)) == ([], [])
 
 
-@pytest.mark.spark
-def test_a_run_that_cannot_release_is_no_success(world: World, stuck: list[Path]) -> None:
+def test_a_run_that_cannot_release_is_no_success(unanalysed: World, stuck: list[Path]) -> None:
+    world = unanalysed
     with slow(world, pace=0.05) as process:
         series = await_phase(world, "warm_up", process)
         hinder(world, stuck)
@@ -252,8 +252,8 @@ def test_a_dag_that_has_a_run_keeps_its_machines_while_none_of_its_tasks_work(he
     for name, dag, run in (("of a run", "reaper", ""), ("of a dead run", "reaper", "x"), ("of no run", "some.dag", "")):
         mine = Holder(0, dag, run=run)
         registry.take("ann", name, "fake", 7200, shared=True, holder=mine, clock=lambda: silent_s)
-    argv = [sys.executable, "-c", REAPER]
-    done = subprocess.run(argv, env=command_line_environment(airflow_home()), capture_output=True, text=True)
+    argv, env = [sys.executable, "-c", REAPER], {**command_line_environment(airflow_home()), **alone("reaper")}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True)
     assert last_line(done.stdout) == "success", done.stderr[-3000:]
     assert [lease.series_id for lease in registry.read_all()] == ["of a run"]
 
