@@ -247,7 +247,7 @@ def end_event(path: Path, event_id: str, after_s: float) -> None:
 def starve(workers: Path, name: str) -> None:
     """From e1 on the topology's spout emits nothing, and what is due goes on."""
     for path in workers.glob("*.avro"):
-        lines = [dict(line) for line in worker_files.read(path)]
+        lines = [dict(line) for line in worker_files.read(path) if line is not None]
         if lines[0]["topology"] != storm_id(name):
             continue
         for line in lines[E1:]:

@@ -4,7 +4,7 @@ their sums, and one that arrives or departs has none while it is not there."""
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,9 +19,6 @@ from analysis.report import series_page
 from barograph.nights.outcome import numbers_of
 from tests.golden import several
 from tests.golden.series import GoldenSeries
-
-if TYPE_CHECKING:
-    pass
 
 pytestmark = pytest.mark.spark
 RUN = "stela-r1"
