@@ -15,6 +15,8 @@ from analysis.calibration.fit import fit_costs
 from analysis.calibration.judgement import Judgement
 from analysis.calibration.linear import Estimate
 from analysis.calibration.validation import COSTS_FILE, ERRORS_FILE
+from analysis.ingest import tables
+from analysis.metrics import build
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths, write_json_atomic
 from barograph import calibration
@@ -22,7 +24,6 @@ from barograph.plan.experiment import Durations, Experiment, TopologyChoice, loa
 from barograph.series.series import read_series
 from barograph.simulated_series import simulate
 from scheduler_plugins.simulator.work import Costs
-from tests.golden import one_pass
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,8 +69,7 @@ class World:
 @pytest.fixture(scope="module")
 def world(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> World:
     folder = tmp_path_factory.mktemp("calibration")
-    measured: dict[str, Path] = {}
-    sums: list[RunSums] = []
+    measured, sums = {}, []
     for name, experiment in (("saturated", STAR), ("calm", CALM)):
         source = real_series(folder / "source" / "stela" / "star" / name, experiment)
         runs = [run.run_id for run in read_series(source).plan()]
@@ -77,10 +77,10 @@ def world(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Worl
         found = simulate(source, asdict(GIVEN), into, runs, lambda _: None)
         assert found.missing == {}
         real_series(into, experiment)
-        measured[name] = into
-    one_pass.analyse(spark, folder / "together", measured)
-    for name, into in measured.items():
         paths = SeriesPaths(into)
+        tables.build_tables(spark, paths)
+        build.build_metrics(spark, paths)
+        measured[name] = into
         stored = partial(_table, spark, paths)
         works = calibration.works_of(read_series(into))
         sums += collect(spark, stored, partial(small_tables.rows, paths), works, name)
