@@ -37,7 +37,7 @@ from analysis.metrics.topologies import Units
 from analysis.record import clock_offsets, sample_views, small_tables
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.record.files import SeriesPaths
-from analysis.record.schemas import TABLES, WORKER_LINES
+from analysis.record.schemas import LARGE_TABLES, TABLES, WORKER_LINES
 from analysis.record.small_tables import SEPARATOR, Row, run_of, topology_of, unit_of
 
 RUNS_AT_ONCE = 200
@@ -66,7 +66,7 @@ class TableAccess:
         of each topology. `beside`: columns of workers' lines to have beside those of a view."""
         if TABLES[name].group:
             return self.view(tables.read(self.spark, self.paths, WORKER_LINES.name), name, beside)
-        frame = tables.read(self.spark, self.paths, name)
+        frame = self._frame(name)
         if name == "placements":
             return self._of_topologies(frame)
         if name == "machines":
@@ -75,6 +75,12 @@ class TableAccess:
             unit = f.concat_ws(SEPARATOR, "run_id", "topology").alias("run_id")
             return frame.select(unit, *[name for name in frame.columns if name not in ("run_id", "topology")])
         return self.units.while_there(self.units.in_units(frame, self.units.topologies))
+
+    def _frame(self, name: str) -> DataFrame:
+        """A table as it is stored. Few rows go into each query themselves: where Spark read them, that would be a
+        listing, a scan to compile and a job more, and each costs more than such rows (a third of a short series)."""
+        few = None if name in LARGE_TABLES else small_tables.few_rows(self.spark, self.paths, name)
+        return tables.read(self.spark, self.paths, name) if few is None else few
 
     def view(self, lines: DataFrame, name: str, beside: Sequence[str] = ()) -> DataFrame:
         """Of workers' lines."""

@@ -26,6 +26,7 @@ Row = dict[str, Any]
 
 HISTOGRAM = ("buckets", "counts")  # columns of `latency` that are most of it
 CHUNK_ROWS = 50_000
+FEW_ROWS = 2_000
 SEPARATOR = "/"  # between a run and a topology; in no name of a run
 
 
@@ -148,6 +149,19 @@ def arrow_columns(declared: str) -> "pa.Schema":
              "array<bigint>": pa.list_(pa.int64()), "array<double>": pa.list_(pa.float64())}  # fmt: skip
     columns = (column.split(" ") for column in declared.split(", "))
     return pa.schema([(field.strip("`"), kinds[kind]) for field, kind in columns])
+
+
+def few_rows(spark: "SparkSession", paths: SeriesPaths, name: str) -> "DataFrame | None":
+    """A table as values of a query; None where it has more rows than a query should have."""
+    import pyarrow.dataset as ds
+
+    declared = TABLES[name].ddl
+    schema = arrow_columns(declared)
+    stored = ds.dataset(str(paths.table(name)), schema, format="parquet")
+    if stored.count_rows() > FEW_ROWS:
+        return None
+    found = stored.to_table()
+    return spark.createDataFrame(found, declared) if found.num_rows else empty_frame(spark, declared)
 
 
 def frame_of_rows(spark: "SparkSession", rows: Sequence[Sequence[Any]], declared: str) -> "DataFrame":

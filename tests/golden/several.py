@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.metrics.latency_histogram import bucket_of
+from analysis.record import worker_files
 from scheduler_plugins.messages import decision_json
 from scheduler_plugins.model import Decision
 from tests.golden import records
@@ -217,3 +218,44 @@ def run_json(
         },
         "clock_offset_ms": {f"m{n}": 0.0 for n in range(1, 5)},
     }  # fmt: skip
+
+
+def write_series_with_others(root: Path) -> None:
+    """Beside the two runs that count, some whose records are otherwise: analysed too, but in no figure."""
+    write_series(root)
+    failed: dict[str, Any] = {"status": "failed"}
+    write_run(root, "stela", 2, 2, ("star",), "alone", **failed)
+    silent = facts_of("star") | {"id": "star-9-1763800000"}  # of which no worker has a line
+    shown = [silent, facts_of("diamond"), facts_of("page")]
+    write_run(root, "stela", 3, 3, ("diamond", "page"), "silent", topologies=shown, topology=silent, **failed)
+    absent = {"id": None, "name": "page", "workers": 1, "components": None, "edges": None}  # never submitted
+    shown = [facts_of("star"), facts_of("diamond"), absent]
+    write_run(root, "stela", 4, 4, ("star", "diamond"), "absent", topologies=shown, **failed)
+    write_run(root, "stela", 5, 5, ("star", "diamond"), "disturbed", **failed)
+    end_event(root / "runs" / "disturbed" / "events.jsonl", "e1", 30.0)
+    starve(root / "runs" / "disturbed" / "workers", "diamond")
+
+
+def end_event(path: Path, event_id: str, after_s: float) -> None:
+    """What it had begun is over so long after it."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    zero_s = next(line["t"] for line in lines if line.get("event_id") == event_id)
+    ended = {"t": zero_s + after_s, "kind": "disturbance_ended", "event_id": event_id, "machines": ["m1"]}
+    path.write_text("".join(json.dumps(line) + "\n" for line in [*lines, ended]))
+
+
+def starve(workers: Path, name: str) -> None:
+    """From e1 on the topology's spout emits nothing, and what is due goes on."""
+    for path in workers.glob("*.avro"):
+        lines = [dict(line) for line in worker_files.read(path) if line is not None]
+        if lines[0]["topology"] != storm_id(name):
+            continue
+        for line in lines[E1:]:
+            line["spouts"] |= {"emitted": [0]}
+            for rows, names in {"tasks": ("emitted", "transferred", "executed"), "streams": ("emitted",),
+                                "sources": ("executed",)}.items():  # fmt: skip
+                line[rows] |= {name: [0] * len(line[rows]["task"]) for name in names}
+            line.pop("sinks", None)
+            line.pop("traffic", None)
+        path.unlink()
+        worker_files.write(path, lines)

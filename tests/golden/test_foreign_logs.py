@@ -9,10 +9,9 @@ import pytest
 
 from analysis.errors import ForeignLogError
 from analysis.ingest import readers, tables
-from analysis.metrics import build
 from analysis.record.files import SeriesPaths
 from analysis.report import series_page
-from tests.golden import foreign_logs
+from tests.golden import foreign_logs, one_pass
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,13 +24,6 @@ STELA = f"stela-star-1-{foreign_logs.START + 2000}"
 
 def rows(spark: "SparkSession", root: Path, table: str, where: str = "true") -> list[dict[str, Any]]:
     return [row.asDict() for row in tables.read(spark, SeriesPaths(root), table).where(where).collect()]
-
-
-def tables_of(spark: "SparkSession", root: Path) -> Path:
-    tables.build_tables(spark, root)
-    build.build_metrics(spark, root)
-    series_page.build_report(root)
-    return root
 
 
 def totals(spark: "SparkSession", root: Path, run_id: str) -> dict[float, float]:
@@ -51,9 +43,28 @@ def log_of(path: Path, lines: Iterator[str], options: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def stela(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> Path:
+def analysed(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> dict[str, Path]:
+    """Both series below."""
+    folder = tmp_path_factory.mktemp("foreign")
+    roots = {"stela": series_of_stela(folder / "stela", spark), "storm": series_of_storm(folder / "storm", spark)}
+    one_pass.analyse(spark, folder / "together", roots)
+    for root in roots.values():
+        series_page.build_report(root)
+    return roots
+
+
+@pytest.fixture(scope="module")
+def stela(analysed: dict[str, Path]) -> Path:
+    return analysed["stela"]
+
+
+@pytest.fixture(scope="module")
+def storm(analysed: dict[str, Path]) -> Path:
+    return analysed["storm"]
+
+
+def series_of_stela(folder: Path, spark: "SparkSession") -> Path:
     """Two schedulers in one file, and two lines that are none; one in another, with rates summed over the sinks."""
-    folder = tmp_path_factory.mktemp("stela")
     lines = list(foreign_logs.stela_lines())
     lines[40:40] = ["310:stela:sink_outp\n", "\n", "\x00\x00\n"]
     means = "scaled_at_s: 300\nvariants: {defaultscheduler: even_rebalance}\n"
@@ -62,13 +73,11 @@ def stela(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> Pa
         log_of(folder / "output_bolt", iter(lines), means),
         log_of(folder / "rates", foreign_logs.stela_lines(("rates",)), sums),
     ]
-    return tables_of(spark, readers.read("stela_statistics", logs, folder / "results", name="stela/star", spark=spark))
+    return readers.read("stela_statistics", logs, folder / "results", name="stela/star", spark=spark)
 
 
-@pytest.fixture(scope="module")
-def storm(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> Path:
+def series_of_storm(folder: Path, spark: "SparkSession") -> Path:
     """Three topologies: Storm's own log, one of before 2.3 in two files, and one of today whose sink moves."""
-    folder = tmp_path_factory.mktemp("storm")
     old, artifacts = list(foreign_logs.old_storm_lines()), folder / "workers-artifacts" / "star-1-1763699990"
     logs = [
         log_of(folder / "genuine.log", iter(GENUINE.read_text().splitlines(keepends=True)),
@@ -78,7 +87,7 @@ def storm(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> Pa
         log_of(folder / "moved.log", foreign_logs.new_storm_lines(),
                f"scaled_at: {foreign_logs.START + foreign_logs.SCALED}\n"),
     ]  # fmt: skip
-    return tables_of(spark, readers.read("storm_metrics", logs, folder / "results", name="old/star", spark=spark))
+    return readers.read("storm_metrics", logs, folder / "results", name="old/star", spark=spark)
 
 
 def test_every_scheduler_of_a_stela_file_becomes_a_run(spark: "SparkSession", stela: Path) -> None:

@@ -1,6 +1,6 @@
 """Metrics of a run with two events: each has its own before and after."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import pytest
 
@@ -8,24 +8,13 @@ from analysis.metrics.metric_directions import METRICS
 from tests.golden import scale_in
 from tests.golden.series import GoldenSeries
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-
 pytestmark = pytest.mark.spark
 RUN = scale_in.RUN.run_id
 
 
 @pytest.fixture(scope="module")
-def mixed(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> GoldenSeries:
-    from analysis.ingest import tables
-    from analysis.metrics import build
-
-    root = tmp_path_factory.mktemp("series") / "20261121-000000-abcdef02"
-    scale_in.write_series(root)
-    tables.build_tables(spark, root)
-    build.build_metrics(spark, root)
-    return GoldenSeries(root, spark, {})
+def mixed(in_one_pass: Mapping[str, GoldenSeries]) -> GoldenSeries:
+    return in_one_pass["scale_in"]
 
 
 def test_each_event_has_its_own_downtime_and_moves(mixed: GoldenSeries) -> None:

@@ -1,33 +1,20 @@
 """Traffic by pairs of tasks, workers and machines, bytes, and what a new placement cost, from raw lines to numbers."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.golden import placed_anew
 from tests.golden.series import GoldenSeries
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 pytestmark = pytest.mark.spark
 RUN = placed_anew.RUN
 
 
-def analysed(root: Path, spark: "SparkSession", **changes: Any) -> GoldenSeries:
-    from analysis.ingest import tables
-    from analysis.metrics import build
-
-    placed_anew.write_series(root, **changes)
-    tables.build_tables(spark, root)
-    build.build_metrics(spark, root)
-    return GoldenSeries(root, spark, {})
-
-
 @pytest.fixture(scope="module")
-def series(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> GoldenSeries:
-    return analysed(tmp_path_factory.mktemp("series") / "20261124-000000-abcdef04", spark)
+def series(in_one_pass: Mapping[str, GoldenSeries]) -> GoldenSeries:
+    return in_one_pass["placed_anew"]
 
 
 def test_each_pair_of_tasks_has_its_rate_and_where_both_were(series: GoldenSeries) -> None:
@@ -103,9 +90,9 @@ def test_when_the_saving_has_paid_for_the_interruption(series: GoldenSeries) -> 
 
 
 def test_without_counts_of_traffic_or_ackers_there_is_no_number(
-    spark: "SparkSession", tmp_path: Path, series: GoldenSeries
+    series: GoldenSeries, in_one_pass: Mapping[str, GoldenSeries]
 ) -> None:
-    without = analysed(tmp_path / "s", spark, ackers_counted=False, with_traffic=False).measured(RUN)
+    without = in_one_pass["placed_anew_uncounted"].measured(RUN)
     assert series.measured(RUN).keys() - without.keys() == {
         name for name in series.measured(RUN) if name.startswith(("between_", "traffic_", "processed_"))
     }

@@ -1,11 +1,10 @@
 """Runs of several topologies with the same task numbers and names: each has the numbers that it has alone, the cluster
 their sums, and one that arrives or departs has none while it is not there."""
 
-import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,16 +12,13 @@ from analysis.compare.blocks import runs_of
 from analysis.compare.evaluation import series_blocks
 from analysis.compare.question import Pair
 from analysis.ingest import tables
-from analysis.metrics import build
-from analysis.record import small_tables, worker_files
+from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from analysis.record.schemas import STORED, TABLES
 from analysis.report import series_page
 from barograph.nights.outcome import numbers_of
 from tests.golden import several
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.golden.series import GoldenSeries
 
 pytestmark = pytest.mark.spark
 RUN = "stela-r1"
@@ -30,48 +26,8 @@ Row = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def three(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> SeriesPaths:
-    """Beside the two runs that count, some whose records are otherwise: analysed too, but in no figure."""
-    root = several.write_series(tmp_path_factory.mktemp("several") / "series")
-    failed: Row = {"status": "failed"}
-    several.write_run(root, "stela", 2, 2, ("star",), "alone", **failed)
-    silent = several.facts_of("star") | {"id": "star-9-1763800000"}  # of which no worker has a line
-    shown = [silent, several.facts_of("diamond"), several.facts_of("page")]
-    several.write_run(root, "stela", 3, 3, ("diamond", "page"), "silent", topologies=shown, topology=silent, **failed)
-    absent = {"id": None, "name": "page", "workers": 1, "components": None, "edges": None}  # never submitted
-    shown = [several.facts_of("star"), several.facts_of("diamond"), absent]
-    several.write_run(root, "stela", 4, 4, ("star", "diamond"), "absent", topologies=shown, **failed)
-    several.write_run(root, "stela", 5, 5, ("star", "diamond"), "disturbed", **failed)
-    end_event(root / "runs" / "disturbed" / "events.jsonl", "e1", 30.0)
-    starve(root / "runs" / "disturbed" / "workers", "diamond")
-    tables.build_tables(spark, root)
-    build.build_metrics(spark, root)
-    return SeriesPaths(root)
-
-
-def end_event(path: Path, event_id: str, after_s: float) -> None:
-    """What it had begun is over so long after it."""
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    zero_s = next(line["t"] for line in lines if line.get("event_id") == event_id)
-    ended = {"t": zero_s + after_s, "kind": "disturbance_ended", "event_id": event_id, "machines": ["m1"]}
-    path.write_text("".join(json.dumps(line) + "\n" for line in [*lines, ended]))
-
-
-def starve(workers: Path, name: str) -> None:
-    """From e1 on the topology's spout emits nothing, and what is due goes on."""
-    for path in workers.glob("*.avro"):
-        lines = [dict(line) for line in worker_files.read(path)]
-        if lines[0]["topology"] != several.storm_id(name):
-            continue
-        for line in lines[several.E1 :]:
-            line["spouts"] |= {"emitted": [0]}
-            for rows, names in {"tasks": ("emitted", "transferred", "executed"), "streams": ("emitted",),
-                                "sources": ("executed",)}.items():  # fmt: skip
-                line[rows] |= {name: [0] * len(line[rows]["task"]) for name in names}
-            line.pop("sinks", None)
-            line.pop("traffic", None)
-        path.unlink()
-        worker_files.write(path, lines)
+def three(in_one_pass: Mapping[str, GoldenSeries]) -> SeriesPaths:
+    return SeriesPaths(in_one_pass["several"].root)
 
 
 @pytest.fixture(scope="module")

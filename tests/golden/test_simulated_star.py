@@ -2,23 +2,12 @@
 and that it is the same where workers write every ten seconds.
 """
 
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import pytest
 
-from barograph.plan.experiment import load
-from barograph.run.context import context_in_memory
-from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
-from barograph.series.series import open_series
-from barograph.series_steps import attempt_next_run
-from inventory.simulated import SimulatedTestbed
 from scheduler_plugins.simulator.work import Costs
 from tests.golden.series import GoldenSeries
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 # Two executors of centre, 8.05 ms a tuple and what a sleep takes longer, and each tuple to two sinks.
@@ -26,34 +15,20 @@ AT_REST = 2 * 2 * 1000 / (8.05 + Costs().sleep_slack_ms)
 
 
 @pytest.fixture(scope="module")
-def simulated(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> GoldenSeries:
-    return analysed(tmp_path_factory.mktemp("simulated"), spark)
+def simulated(in_one_pass: Mapping[str, GoldenSeries]) -> GoldenSeries:
+    return reported(in_one_pass["star"])
 
 
 @pytest.fixture(scope="module")
-def in_long_lines(tmp_path_factory: pytest.TempPathFactory, spark: "SparkSession") -> GoldenSeries:
-    return analysed(tmp_path_factory.mktemp("long_lines"), spark, sample_s=10)
+def in_long_lines(in_one_pass: Mapping[str, GoldenSeries]) -> GoldenSeries:
+    return reported(in_one_pass["star_in_long_lines"])
 
 
-def analysed(root: Path, spark: "SparkSession", **options: object) -> GoldenSeries:
-    from analysis.ingest import tables
-    from analysis.metrics import build
+def reported(series: GoldenSeries) -> GoldenSeries:
     from analysis.report import series_page
 
-    star = load("stela/star")
-    experiment = replace(star, testbed=replace(star.testbed, name="simulated"), repetitions=1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("BAROGRAPH_RESULTS", str(root / "results"))
-        series = open_series(experiment, new=True)
-    testbed, clock = SimulatedTestbed(options), SimulatedClock()
-    cluster = SimulatedCluster(experiment, testbed, clock, root / "cluster")
-    context = context_in_memory(experiment, cluster, clock, testbed.options.look_s)
-    while attempt_next_run(series, context):
-        continue
-    tables.build_tables(spark, series.folder)
-    build.build_metrics(spark, series.folder)
-    series_page.build_report(series.folder)
-    return GoldenSeries(series.folder, spark, {})
+    series_page.build_report(series.root)
+    return series
 
 
 def test_throughput_and_its_gain_are_the_closed_forms(simulated: GoldenSeries) -> None:
