@@ -34,7 +34,8 @@ def carry_over(old: Flow, new: Flow, ready: Flags) -> None:
     if old.trees is not None:
         _carry_trees(old, new, same & ready, place)
     shared = min(new.layout.machines, old.layout.machines)
-    new.sending[:shared], new.receiving[:shared] = old.sending[:shared], old.receiving[:shared]
+    for name in ("sent", "received"):
+        getattr(new.network, name)[:shared] = getattr(old.network, name)[:shared]
 
 
 def _carry_trees(old: Flow, new: Flow, stays: Flags, place: Ints) -> None:

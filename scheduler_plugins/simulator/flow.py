@@ -15,6 +15,7 @@ import numpy as np
 from scheduler_plugins.simulator.acking import Trees
 from scheduler_plugins.simulator.cpu import fair_level
 from scheduler_plugins.simulator.layout import Flags, Floats, Groups, Ints, Layout, sums
+from scheduler_plugins.simulator.network import Network, NetworkStep, received_bytes
 from scheduler_plugins.simulator.waits import idle_wait_s, queue_wait_s
 
 TINY = 1e-9
@@ -107,16 +108,15 @@ class _Costs:
 
 @dataclass
 class Flow:
-    """Tuples under way in a layout, and what the step before says of how busy machines and networks are. `trees`: where
-    there are ackers."""
+    """Tuples under way in a layout, and what the step before says of how busy machines are. `trees`: where there are
+    ackers."""
 
     layout: Layout
     queues: Queues
     counters: Counters
     machines: MachineCounters
     arrivals: Floats  # of the step before, a second
-    sending: Floats  # share that each machine's network lets out, and …
-    receiving: Floats  # … in
+    network: Network
     level: Floats  # cores that the greediest threads of each machine got; infinity where there was enough
     service_s: Floats  # that a tuple took each executor, by the clock
     trees: Trees | None
@@ -131,22 +131,24 @@ class Flow:
     def begin(cls, layout: Layout, now: float) -> Flow:
         """Nothing is under way at `now` (s) and nothing counted; no machine or network was short of anything."""
         queues, counters = Queues.empty(layout.size, now), Counters.zero(layout)
-        ones = np.ones(layout.machines)
         arrivals = np.zeros(layout.size)
         level, service = np.full(layout.machines, np.inf), np.zeros(layout.size)
         machines, trees = MachineCounters.zero(layout.machines), Trees.of(layout)
-        return cls(layout, queues, counters, machines, arrivals, ones, ones.copy(), level, service, trees)
+        return cls(layout, queues, counters, machines, arrivals, Network(layout), level, service, trees)
 
     def step(self, now: Conditions) -> None:
         costs = self._costs()
         capacity = self._capacity(now, costs)
+        network = self.network.begin_step(now.bandwidth, now.step_s, now.reaches)
+        if network is not None:
+            capacity = network.shared(capacity, self._wanted(now, capacity))
         if self.trees is not None and self.trees.has_limit:
             through = self._room(capacity, np.where(self.layout.is_spout, 0.0, -self.queues.waiting))
             capacity = self.trees.bounded(capacity, through, now.reaches, now.step_s)
         room = None
         if self.is_bounded:
             room = self._room(capacity, np.maximum(self.layout.buffer - self.queues.waiting, 0.0))
-        step = _Step(self, now, costs, capacity, room)
+        step = _Step(self, now, costs, capacity, room, network)
         for number, part in enumerate(self.layout.slices()):
             arrivals = step.fall_due(part) if number == 0 else step.arrive(part)
             step.execute(arrivals, number)
@@ -179,7 +181,7 @@ class Flow:
         self.is_tight = bool((asked > TIGHT * now.cores).any())
         share = np.where(layout.machine >= 0, self.level[layout.machine], np.inf)
         self.service_s = np.maximum(each_s, cpu_s / np.maximum(share, TINY))
-        return np.asarray(now.up * now.step_s * now.speed / self.service_s * self._let_through())
+        return np.asarray(now.up * now.step_s * now.speed / self.service_s)
 
     def _is_sudden(self, now: Conditions, due: Floats) -> bool:
         """Whether what falls due, who works or what machines can do is not what it was in the step before."""
@@ -206,18 +208,19 @@ class Flow:
                 arriving[groups.span] += groups.at_targets(to)
         return arriving
 
-    def _let_through(self) -> Floats:
-        """The share of its work that each executor may do, so that its machine and those it sends to can carry it."""
-        layout = self.layout
-        if (self.sending >= 1.0).all() and (self.receiving >= 1.0).all():
-            return np.ones(1)
-        own = np.where((layout.machine >= 0) & (layout.cross > 0), self.sending[layout.machine], 1.0)
-        for groups in layout.groups:
-            slowest = np.ones(groups.number)
-            np.minimum.at(slowest, groups.place_group, self.receiving[groups.place_machine])
-            far = layout.cross[groups.source] > 0
-            np.minimum.at(own, groups.source[far], slowest[groups.source_group[far]])
-        return np.asarray(own)
+    def _wanted(self, now: Conditions, capacity: Floats) -> Floats:
+        """Tuples that each executor would execute in the step, as far as that can be foreseen."""
+        spout = self.layout.is_spout
+        wanted = np.minimum(self.queues.waiting + np.where(spout, now.due, self.arrivals * now.step_s), capacity)
+        if self.trees is not None:
+            wanted = np.minimum(wanted, np.where(spout, self.trees.allowed_per_s * now.step_s, np.inf))
+        if self.is_bounded:
+            room = self._room(capacity, np.maximum(self.layout.buffer - self.queues.waiting, 0.0))
+            for groups in self.layout.groups:
+                if groups.number:
+                    factor = source_factors(groups, groups.of_sources(wanted, 0), room[groups.span])
+                    wanted[groups.source_executors] *= factor
+        return wanted
 
     def _room(self, capacity: Floats, free: Floats) -> Floats:
         """Tuples that each executor can take in this step: the `free` part of its queue, and what it will execute,
@@ -262,9 +265,17 @@ class _Arrivals:
 class _Step:
     """What one step has found so far."""
 
-    def __init__(self, flow: Flow, now: Conditions, costs: _Costs, capacity: Floats, room: Floats | None) -> None:
+    def __init__(
+        self,
+        flow: Flow,
+        now: Conditions,
+        costs: _Costs,
+        capacity: Floats,
+        room: Floats | None,
+        network: NetworkStep | None,
+    ) -> None:
         layout = flow.layout
-        self._flow, self._now, self._capacity, self._room = flow, now, capacity, room
+        self._flow, self._now, self._capacity, self._room, self._network = flow, now, capacity, room, network
         self._thread_s, self._transfer_s = costs.thread_s, costs.transfer_s
         if layout.burns:  # who is faster by chance has tuples that cost less
             self._thread_s = self._thread_s + layout.work_s * (1.0 / now.speed - 1.0)
@@ -325,6 +336,8 @@ class _Step:
         executed = self._within_cores(part, np.minimum(there, self._capacity[part]))
         if groups.number and self._room is not None:
             executed = self._held_back(part, groups, executed)
+        if self._network is not None:
+            executed = self._network.carry(number, part, executed)
         if number == 0:
             arrivals, there = self._as_emitted(arrivals, there, executed)
         self._executed[part] = executed
@@ -360,7 +373,7 @@ class _Step:
     def _serve(self, arrivals: _Arrivals, there: Floats, executed: Floats) -> tuple[Floats, Floats]:
         """Mean origin of what is executed, and from its oldest to its newest (s); what waits moves on."""
         queues, part = self._flow.queues, arrivals.part
-        before, left = queues.waiting[part], there - executed
+        before, left = queues.waiting[part].copy(), there - executed
         left[left < TINY] = 0.0
         first, last = arrivals.origin - arrivals.width / 2, arrivals.origin + arrivals.width / 2
         if not before.any() and not left.any():
@@ -416,7 +429,7 @@ class _Step:
         about = groups.of_sources(by.spread, begin) + (origin - groups.of_source_groups(mean)) ** 2
         arriving = groups.of_target_groups(total) * groups.target_weight
         if now.reaches is None:
-            self._count_received(groups, sent, total)
+            self._received += received_bytes(groups, sent, total, self._flow.layout.machines)
         else:
             arriving = self._that_reaches(groups, arriving, sent, now.reaches)
         if self._tree_flow is not None and by.trees is not None:
@@ -430,13 +443,6 @@ class _Step:
             of_groups = groups.total(sent * each) / safe
             arrived[groups.span] += groups.at_targets(arriving * groups.of_target_groups(of_groups))
         return np.asarray(arriving)
-
-    def _count_received(self, groups: Groups, sent: Floats, total: Floats) -> None:
-        here = groups.source_place >= 0
-        own = sums(groups.source_place[here], sent[here], len(groups.place_group))
-        far = groups.place_weight * (total[groups.place_group] - own)
-        received = far * groups.group_bytes[groups.place_group]
-        self._received += sums(groups.place_machine, received, self._flow.layout.machines)
 
     def _that_reaches(self, groups: Groups, arriving: Floats, sent: Floats, reaches: Flags) -> Floats:
         """What is sent between machines that do not reach each other is lost, and crosses no network."""
@@ -492,9 +498,6 @@ class _Step:
             self._return_acks()
         flow.machines.sent_bytes += self._sent
         flow.machines.received_bytes += self._received
-        allowed = now.bandwidth * now.step_s
-        flow.sending = _share(flow.sending, allowed, self._sent)
-        flow.receiving = _share(flow.receiving, allowed, self._received)
 
     def _return_acks(self) -> None:
         """What ackers send to spouts."""
@@ -505,8 +508,4 @@ class _Step:
         flow.counters.acked += back.acked
         self._sent += back.sent_bytes
         self._received += back.received_bytes
-
-
-def _share(before: Floats, allowed: Floats, carried: Floats) -> Floats:
-    """What a network lets through next, from what it carried now: all of it as soon as that fits."""
-    return np.asarray(np.minimum(1.0, before * np.minimum(allowed / np.maximum(carried, TINY), 2.0)))
+        flow.network.sent, flow.network.received = back.sent_bytes / now.step_s, back.received_bytes / now.step_s
