@@ -48,7 +48,7 @@ class Trees:
     tuple comes to an executor until its tree is complete; `quick_s`: of a spout's trees, until it hears of one that met
     no other tuple; `queue_s`: the mean wait for others on the way, if its busiest executor worked half of the time.
     `thread_s`, `transfer_s`: CPU for what an acker sends back, a tuple. `allowed_per_s`: what a spout might emit, the
-    step before.
+    step before; `back`: the share of it that it could hear of.
     """
 
     layout: Layout
@@ -65,6 +65,7 @@ class Trees:
     thread_s: Floats
     transfer_s: Floats
     allowed_per_s: Floats
+    back: Floats
 
     @classmethod
     def of(cls, layout: Layout) -> Trees | None:
@@ -88,7 +89,8 @@ class Trees:
         waiting, lost = np.zeros((kinds, size)), np.zeros((2, size))
         names = ("live", "acked_per_s", "remaining_s", "quick_s", "queue_s", "thread_s", "transfer_s")
         columns = {name: np.zeros(size) for name in names}
-        return cls(layout, number, limit, patience, waiting=waiting, lost=lost, allowed_per_s=allowed, **columns)
+        back = np.ones(size)
+        return cls(layout, number, limit, patience, waiting, lost=lost, allowed_per_s=allowed, back=back, **columns)
 
     @property
     def kinds(self) -> int:
@@ -127,27 +129,56 @@ class Trees:
     def begin_step(self) -> TreeStep:
         return TreeStep(self)
 
-    def bounded(self, capacity: Floats, through: Floats, reaches: Flags | None, step_s: float) -> Floats:
+    def bounded(self, capacity: Floats, through: Floats, up: Floats, reaches: Flags | None, step_s: float) -> Floats:
         """What executors can do in a step, of which spouts emit only what they may.
 
         Trees on their way are rate x time (Little), and the time is `quick_s` and a wait that grows with the rate as
         load / (1 - load) does. Where that would take more load than there ever is, trees wait in queues of the fluid:
         then a spout emits what comes back, which is what came in the step before, and what is free of its limit.
-        `through`: what each spout could emit in the step without a queue that grows, if it hears of it: `reaches`, as
-        in Conditions.
+        `through`: what each spout could emit in the step without a queue that grows, if it hears of it; `up` and
+        `reaches` as in Conditions. Of what does not come back it emits no more than its limit.
         """
         is_limited = np.isfinite(self.limit)
         trees = np.maximum(np.where(is_limited, self.limit, 0.0) - self.lost.sum(axis=0), 0.0)
-        most = np.maximum(self.acked_per_s * step_s, through)
-        if reaches is not None:
-            most = most * self._share_at(np.where(self.layout.is_system, self.layout.tasks, 0.0), reaches.T)
+        back, before = self._back(up, reaches), self.back
+        most = np.maximum(self.acked_per_s * step_s * np.minimum(back / np.maximum(before, TINY), 1.0), through * back)
         most = np.maximum(most, TINY)
         way, queue = most * self.quick_s / step_s, most * self.queue_s / step_s
         load = 2.0 * trees / np.maximum(way + trees + np.sqrt((way - trees) ** 2 + 4.0 * trees * queue), TINY)
         allowed = np.maximum(trees - self.live + most, 0.0) / (1.0 + self.quick_s / step_s)
         allowed = np.where(load < HIGHEST_UTILISATION, np.minimum(load * most, allowed), allowed)
+        allowed = np.minimum(allowed, trees / np.maximum(1.0 - back, TINY))
+        self.back = back
         self.allowed_per_s = np.where(is_limited, allowed / step_s, np.inf)
         return np.asarray(np.minimum(capacity, self.allowed_per_s * step_s))
+
+    def _back(self, up: Floats, reaches: Flags | None) -> Floats:
+        """Of each executor, the share of the trees that come to it which a spout will hear of: on their way are
+        machines and workers that are there and reach each other."""
+        layout = self.layout
+        if reaches is None and up[~layout.is_spout].all():
+            return np.ones(layout.size)
+        share = np.where(layout.is_system, up, 0.0)
+        for groups in reversed(layout.groups):
+            if groups.number:
+                below = _below(groups, share) if reaches is None else self._below_reached(groups, share, reaches)
+                sent = sums(groups.source, self.split(groups) * below, layout.size)
+                share += np.where(layout.is_spout, 1.0, up) * sent
+        if reaches is None:
+            return np.minimum(share, 1.0)
+        return np.minimum(share, self._share_at(np.where(layout.is_system, layout.tasks, 0.0), reaches.T))
+
+    def _below_reached(self, groups: Groups, share: Floats, reaches: Flags) -> Floats:
+        """As `_below`, where the other targets of a source have none."""
+        machine, machines = self.layout.machine, self.layout.machines
+        placed = machine[groups.target] >= 0
+        cell = groups.target_group * machines + machine[groups.target]
+        values = (groups.target_weight * share[groups.target])[placed]
+        at = sums(cell[placed], values, groups.number * machines).reshape(groups.number, machines)
+        weight = sums(groups.target_group, groups.target_weight, groups.number)
+        reached = (at @ reaches.T.astype(np.float64)) / np.maximum(weight, TINY)[:, None]
+        source = machine[groups.source]
+        return np.where(source >= 0, reached[groups.source_group, source], 0.0)
 
     # What becomes of trees
 

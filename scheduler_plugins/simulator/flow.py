@@ -144,7 +144,7 @@ class Flow:
             capacity = network.shared(capacity, self._wanted(now, capacity))
         if self.trees is not None and self.trees.has_limit:
             through = self._room(capacity, np.where(self.layout.is_spout, 0.0, -self.queues.waiting))
-            capacity = self.trees.bounded(capacity, through, now.reaches, now.step_s)
+            capacity = self.trees.bounded(capacity, through, now.up, now.reaches, now.step_s)
         room = None
         if self.is_bounded:
             room = self._room(capacity, np.maximum(self.layout.buffer - self.queues.waiting, 0.0))

@@ -229,6 +229,44 @@ def test_a_spout_that_is_cut_off_hears_of_no_tree_and_stalls_at_its_limit() -> N
     assert of_spouts(totals, "acked", 1115)[1] > 500
 
 
+@pytest.mark.parametrize("step_s", [1.0, 10.0])
+@pytest.mark.parametrize(("rate", "limit"), [(190.0, 50), (None, 500)])
+def test_a_spout_has_no_more_trees_in_flight_where_the_machine_after_it_crashes(
+    rate: float | None, limit: int, step_s: float
+) -> None:
+    work = acked(chain(rate, [5.0], 1), ackers=1, pending=limit)
+    world, totals = world_of(work), Totals()
+    world.assign("x-1", replace(dealt(work, [M1]), placement={1: M1, 2: M2, 3: M2}))
+    world.step_s = world.sample_s = step_s
+    world.advance(1030, totals.take)
+    before = totals.lost.get("bolt_1", 0.0)
+    world.crash("m2")
+    world.advance(1050, totals.take)
+    assert pending(world) == pytest.approx(limit, rel=0.02), "all that it may have, and none of them comes back"
+    assert totals.lost["bolt_1"] - before <= limit * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("step_s", [1.0, 10.0])
+def test_where_one_of_two_machines_crashes_a_spout_goes_on_until_its_limit_is_lost(step_s: float) -> None:
+    """Half of 100/s comes back, the other half fills 500 in 10 s."""
+    work = acked(chain(100.0, [1.0], 2), ackers=1, pending=250)
+    world, totals = world_of(work, machines=2), Totals()
+    placement = {1: M1, 2: M1, 3: M1, 4: M2, 5: M1}
+    world.assign("x-1", replace(dealt(work, [M1]), placement=placement))
+    world.step_s = world.sample_s = step_s
+    world.advance(1020, totals.take)
+    world.crash("m2")
+    world.advance(1050, totals.take)
+    emitted = totals.executed["spout"]
+    assert pending(world) == pytest.approx(500.0, rel=0.02)
+    assert emitted - acks_in_all(totals) == pytest.approx(500.0, rel=0.02)
+    assert totals.lost["bolt_1"] <= 500.0 * (1 + 1e-6)
+
+
+def acks_in_all(totals: Totals) -> float:
+    return sum(float(sample.counters.acked.sum()) for sample in totals.samples)
+
+
 def test_a_line_that_is_cut_off_leaves_the_others_as_they_are() -> None:
     """Its bolt is beside its spout, and their acker elsewhere."""
     world, totals = in_lines("routes")
