@@ -92,15 +92,17 @@ class WorkerLines:
         lines = self.end(sample)
         if sample.layout is not self._layout:
             self._change(sample)
-        self._begin(sample)
         counts, ready = self._counts, _ready(sample)
         assert counts is not None
+        self._begin(sample, ready)
         _Count(sample, counts, self._active(sample)).all()
         self._note_queues(sample, counts.rows)
         self._begun, self._end_s = sample.has_begun, sample.end
         if is_full(sample.end, self.sample_s):
             lines += self._write(ready)
             self._forget_rest(ready)
+        if sample.dead:
+            self._forget_rest(np.array([key not in sample.dead for key in self._keys], dtype=bool))
         return lines
 
     def end(self, following: Sample | None = None) -> list[Line]:
@@ -125,12 +127,10 @@ class WorkerLines:
         self._counts = _Counts.of(rows, self._counts)
         self._layout, self._keys = layout, sample.worker_keys
 
-    def _begin(self, sample: Sample) -> None:
+    def _begin(self, sample: Sample, ready: Flags) -> None:
         """A process is there once its tasks are; one without any writes nothing."""
-        assert self._counts is not None
-        has_tasks = np.diff(self._counts.rows.tasks.begins) > 0
         for row, (key, worker) in enumerate(zip(sample.worker_keys, sample.workers, strict=True)):
-            if key not in self._processes and worker.ready_s <= sample.end and has_tasks[row]:
+            if key not in self._processes and ready[row]:
                 begun = max(worker.ready_s, sample.begin)
                 self._processes[key] = Process(next(self._pids), worker.begun_s, begun)
             process = self._processes.get(key)
@@ -156,13 +156,14 @@ class WorkerLines:
         self._behind_ms = np.where(self._waiting > 0, age_ms, 0.0)
         self._workers = sample.workers
 
-    def _forget_rest(self, ready: Flags) -> None:
-        """What was counted where nobody writes; of sources it belongs to the gap that whoever goes on tells of."""
+    def _forget_rest(self, writers: Flags) -> None:
+        """What was counted in other workers than these; of sources it belongs to the gap that whoever goes on tells
+        of."""
         counts = self._counts
         assert counts is not None
-        for row in np.flatnonzero(~ready).tolist():
+        for row in np.flatnonzero(~writers).tolist():
             self._processes.pop(self._keys[row], None)
-        gone = ~_of_rows(counts.rows.tasks, ready)
+        gone = ~_of_rows(counts.rows.tasks, writers)
         due = counts.tasks["due"]
         counts.tasks["gap_due"].values += np.where(gone, due.values, 0.0)
         for name, column in counts.tasks.items():
@@ -170,7 +171,7 @@ class WorkerLines:
                 column.drop(gone)
         for each in (counts.sources, counts.streams, counts.traffic):
             if each is not None:
-                each.drop(~_of_rows(each.rows, ready))
+                each.drop(~_of_rows(each.rows, writers))
 
     def _write(self, workers: Flags) -> list[Line]:
         """A line each of these workers that have counted since their last one."""

@@ -91,6 +91,7 @@ class Sample:
     workers: tuple[Worker, ...]  # of these rows, as they were at the end
     has_begun: frozenset[str]  # topologies whose sources' schedules have begun
     ready: Flags  # of each executor: its worker counts
+    dead: frozenset[WorkerKey] = frozenset()  # whose processes died at the end, so write no last line
 
 
 @dataclass
@@ -180,13 +181,13 @@ class World:
 
     def kill_worker(self, topology_id: str, slot: Slot, wait_s: float = 3.0) -> None:
         """Its process dies; the supervisor, which looks every so often, starts it again."""
+        self._die({(topology_id, slot)})
         self.workers[topology_id, slot] = self._started(topology_id, slot, wait_s)
-        self._lose_queues({(topology_id, slot)})
 
     def crash(self, machine: str) -> None:
+        self._die({key for key in self.workers if key[1].machine == machine})
         self.load(machine).is_alive = False
         self._supervisors.pop(machine, None)
-        self._lose_queues({key for key in self.workers if key[1].machine == machine})
 
     def restart(self, machine: str) -> None:
         """A crashed machine boots; its supervisor starts the workers that are still assigned to it."""
@@ -219,10 +220,20 @@ class World:
         return (math.floor(self._sampled_s / self.sample_s + READY) + 1) * self.sample_s
 
     def _cut_sample(self) -> None:
-        """What those have counted that are about to end; it may be of no time at all. Once where several end at a
-        time."""
+        """What those have counted that are about to end or to die; it may be of no time at all. Once where several end
+        at a time."""
         if self._flow is not None and not self._cut:
             self._cut.append(self._sample())
+
+    def _die(self, keys: set[WorkerKey]) -> None:
+        """What waits in these workers is lost, and what they have counted since their last line."""
+        self._cut_sample()
+        if self._cut:
+            last = self._cut[-1]
+            begun_s = {key: worker.begun_s for key, worker in zip(last.worker_keys, last.workers, strict=True)}
+            dead = {key for key in keys if begun_s.get(key) == self.workers[key].begun_s}
+            self._cut[-1] = replace(last, dead=last.dead | dead)
+        self._lose_queues(keys)
 
     def _step_s(self) -> float:
         """Short while anything starts, and never across the begin of a start, which would have the cores of its whole

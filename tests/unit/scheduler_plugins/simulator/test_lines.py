@@ -133,6 +133,35 @@ def test_what_a_worker_had_counted_when_it_was_killed_nobody_writes() -> None:
     assert gap["from_s"] == [BEGIN_S + 30.0]
 
 
+def test_a_worker_that_is_back_within_a_line_writes_what_it_did_itself() -> None:
+    """Killed 3 s into a line of 10 s and back after 6.6 s: 0.4 s of 50 tuples/s a task, and what fell due before."""
+    here = Written(world_of(chain(100.0, [2.0], tasks=2), costs=Costs()), sample_s=10.0).until(33.0)
+    here.world.kill_worker("x-1", M1)
+    here.until(60.0)
+    mine = [line for line in here.lines if line["machine"] == "m1"]
+    before, first = (line for line in mine if line["t"] in (BEGIN_S + 30, BEGIN_S + 40))
+    assert before["pid"] != first["pid"] and 0.3 < first["dt_s"] < 0.5
+    bolt = first["tasks"]["component"].index("bolt_1")
+    spout = first["tasks"]["component"].index("spout")
+    assert 0.9 * first["dt_s"] * 1000 < first["tasks"]["execute_ms"][bolt] <= first["dt_s"] * 1000 + 1
+    assert first["tasks"]["emitted"][spout] == pytest.approx(350, abs=2), "what fell due since it was killed"
+    assert first["gaps"]["from_s"] == [BEGIN_S + 30.0]
+    counted = here.sums("spouts", "due")["all"] + here.sums("gaps", "due")["all"]
+    assert counted == pytest.approx(here.totals.due["spout"], abs=3)
+    emitted = here.sums("tasks", "emitted", by="component")["spout"]
+    assert emitted == pytest.approx(here.totals.executed["spout"] - 150, abs=3), "of 3 s nobody writes"
+
+
+def test_a_crashed_worker_writes_no_last_line_whatever_is_assigned_then() -> None:
+    here = Written(world_of(chain(100.0, [5.0], tasks=2), costs=Costs()), sample_s=10.0).until(33.0)
+    here.world.crash("m2")
+    here.until(35.0)
+    here.world.assign("x-1", dealt(here.world.topologies["x-1"].work, [M1]))
+    here.until(70.0)
+    assert max(line["t"] for line in here.lines if line["machine"] == "m2") == BEGIN_S + 30
+    assert max(line["t"] for line in here.lines if line["machine"] == "m1" and line["t"] < BEGIN_S + 40) == BEGIN_S + 35
+
+
 def test_a_crashed_machine_is_silent_and_what_it_ran_begins_elsewhere() -> None:
     here = Written(world_of(chain(100.0, [5.0], tasks=2), costs=Costs())).until(30.0)
     here.world.crash("m2")
