@@ -28,7 +28,7 @@ CLUSTER = ".cluster"  # what the simulated machines have on their disks; nothing
 
 @dataclass(frozen=True)
 class SimulatedSeries:
-    """`folder` looks like a series' folder. `missing`: by run, why it could not be simulated."""
+    """`folder` looks like a series' folder. `missing`: by run, why it could not be simulated with any seed."""
 
     folder: Path
     missing: Mapping[str, str]
@@ -68,9 +68,13 @@ def simulate(
             missing[run.run_id] = refused[run.variant.name]
             continue
         say(f"simulating {experiment.name} {run.run_id}{f' with {seeds} seeds' if seeds > 1 else ''}")
-        for seed in range(seeds):
-            if why := _simulate_run(simulated, _with_seed(run, seed, seeds), seed, SeriesPaths(real).run(run.run_id)):
-                missing[run.run_id] = why
+        recorded = SeriesPaths(real).run(run.run_id)
+        whys = [_simulate_run(simulated, _with_seed(run, seed, seeds), seed, recorded) for seed in range(seeds)]
+        failed = [why for why in whys if why]
+        if len(failed) == seeds:
+            missing[run.run_id] = failed[-1]
+        elif failed:
+            say(f"{run.run_id}: {len(failed)} of {seeds} seeds could not be simulated; the last failed by {failed[-1]}")
     return SimulatedSeries(into, missing)
 
 

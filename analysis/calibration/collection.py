@@ -53,14 +53,15 @@ def collect(
     length_s = sums.window_s(small("zeros"))
     processes = sums.processes(lines)
     ids = topology_ids(small("topologies"), processes)
-    placed = _first_rounds(stored("placements"))
+    placements = stored("placements")
+    placed = _first_rounds(placements)
     groups = starts.merge(starts.start_groups(starts.orders(small("events"), placed, ids), processes))
     joined = starts.joins(small("phases"), small("events"), groups)
     spans = [*(group.span for group in groups), *(join.span for join in joined)]
     cpu = sums.cpu_in_spans(spark, samples, spans) if spans else {}
     tuples = sums.tuples_in_spans(spark, lines, spans) if spans else []
     tables = {
-        "activity": sums.activity(lines, length_s),
+        "activity": sums.with_executors(sums.activity(lines, length_s), sums.executors(placements), processes),
         "machine_cpu": sums.machine_cpu(samples, length_s),
         "speeds": sums.speeds(lines),
         **{name: small(name) for name in ("latency", "intervals", "scale_events", "settled", "machines")},

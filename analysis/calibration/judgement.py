@@ -7,7 +7,7 @@ or how long it lasted until then), and an error is given only where both sides r
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -124,7 +124,8 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Of one series. `runs`: complete real ones. `missing`: of them, by run, why it has no simulated counterpart."""
+    """Of one series. `runs`: complete real ones. `missing`: of them, by run, why it has no simulated counterpart;
+    where others of its variant have one, its numbers are left out."""
 
     experiment: str
     series_id: str
@@ -150,7 +151,7 @@ def judge(real: SeriesPaths, simulated: SeriesPaths, missing: Mapping[str, str])
     """Both have been analysed. A run of the one may be several of the other, with other seeds."""
     variants, simulated_variants = (complete_runs(paths) for paths in (real, simulated))
     experiment = next((row["experiment"] for row in rows(real, "runs") if row["experiment"]), real.root.parent.name)
-    of_sides = ((real, variants), (simulated, simulated_variants))
+    of_sides = ((real, with_counterpart(variants, missing)), (simulated, simulated_variants))
     sides = [values_of(partial(rows, paths), of_side) for paths, of_side in of_sides]
     cells = cells_of(experiment, *sides)
     return Judgement(
@@ -167,6 +168,12 @@ def judge(real: SeriesPaths, simulated: SeriesPaths, missing: Mapping[str, str])
 def complete_runs(paths: SeriesPaths) -> dict[str, str]:
     """The variant of each complete run."""
     return {row["run_id"]: row["variant"] for row in rows(paths, "runs") if row["status"] == "complete"}
+
+
+def with_counterpart(variants: Mapping[str, str], missing: Collection[str]) -> dict[str, str]:
+    """The variant of each real run that simulated ones stand for; of a variant without any, all."""
+    judged = {run: variant for run, variant in variants.items() if run not in missing}
+    return judged | {run: variant for run, variant in variants.items() if variant not in judged.values()}
 
 
 Reader = Callable[[str], list[Row]]

@@ -73,6 +73,36 @@ def activity(lines: DataFrame, length_s: int) -> list[Row]:
     return _rows(found)
 
 
+def executors(placements: DataFrame) -> list[Row]:
+    """Of each slot and component: how many executors it had, from each round (`t_s`) on in which that changed."""
+    by_slot = ("run_id", "topology", "slot", "component")
+    rounds = (
+        placements.where(f.col("slot").isNotNull())
+        .groupBy(*by_slot, "t_s")
+        .agg(f.count_distinct("first_task").alias("executors"))
+    )
+    before = f.lag("executors", 1, 0).over(Window.partitionBy(*by_slot).orderBy("t_s")).alias("before")
+    changed = rounds.select(*by_slot, "t_s", "executors", before).where(f.col("executors") != f.col("before"))
+    return _rows(changed.select(*by_slot, "t_s", "executors"))
+
+
+def with_executors(activity: Iterable[Row], executors: Iterable[Row], processes: Iterable[Row]) -> list[Row]:
+    """Rows of `activity` with `timed_executor_s`: as `timed_s`, but the seconds of executors, which may have several
+    tasks. A process has the executors of the last round before it began; without such a round each task is one."""
+    rounds: dict[tuple[str, str, str, str], list[Row]] = {}
+    for row in sorted(executors, key=lambda row: float(row["t_s"])):
+        rounds.setdefault((row["run_id"], row["topology"], row["slot"], row["component"]), []).append(row)
+    begun_s = {tuple(row[name] for name in PROCESS): float(row["begun_s"]) for row in processes}
+    found = []
+    for row in activity:
+        begin_s = begun_s[tuple(row[name] for name in PROCESS)]
+        slot = (row["run_id"], row["topology"], f"{row['machine']}:{row['port']}", row["component"])
+        of_slot = [each["executors"] for each in rounds.get(slot, ()) if each["t_s"] <= begin_s]
+        share = of_slot[-1] / row["tasks"] if of_slot else 1.0
+        found.append(row | {"timed_executor_s": None if row["timed_s"] is None else row["timed_s"] * share})
+    return found
+
+
 def machine_cpu(samples: DataFrame, length_s: int) -> list[Row]:
     """CPU seconds of each machine and window, and the seconds that its lines are of."""
     cpu_s = f.sum(f.col("cpu_cores") * f.col("dt_s")).alias("cpu_s")

@@ -60,13 +60,13 @@ def _thread_rows(run: RunSums, default: Costs) -> Linear:
 
 
 def _timed(rows: Sequence[Row]) -> dict[str, float]:
-    return {key: sum(float(row[f"timed_{key}"] or 0) for row in rows) for key in ("executed", "transferred", "s")}
+    return {key: sum(float(row[f"timed_{key}"] or 0) for row in rows) for key in ("executed", "transferred")}
 
 
 def _rests(rows: Sequence[Row], is_spout: bool) -> tuple[float, float]:
-    """Seconds in which its threads had nothing to do, as columns."""
+    """Seconds in which its executors' threads had nothing to do, as columns."""
     busy_s = sum(float(row["timed_execute_ms"] or 0) for row in rows) / 1000
-    resting_s = max(0.0, _timed(rows)["s"] - busy_s)
+    resting_s = max(0.0, sum(float(row["timed_executor_s"]) for row in rows) - busy_s)
     return resting_s * is_spout, resting_s * (not is_spout)
 
 

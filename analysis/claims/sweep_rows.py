@@ -103,7 +103,8 @@ Numbers = Mapping[Values, Mapping[Seed, float]]
 
 def _numbers(claim: Claim, sweep: SweepRuns) -> Numbers | str:
     """Of each point that the claim is about, and seed; or why there are none: what is stated of all points is no number
-    of those that are left. A time that was not reached is no number."""
+    of those that are left. A time that was not reached is no number.
+    But for spreads they are of the seeds that all points have."""
     own = sweep.of(claim.variant, claim.metric, claim.event)
     other = sweep.of(claim.baseline, claim.metric, claim.event)
     about = sweep.about(claim)
@@ -121,7 +122,17 @@ def _numbers(claim: Claim, sweep: SweepRuns) -> Numbers | str:
     }  # fmt: skip
     least = 2 if claim.kind in SPREADS else 1
     few = [_point_text(claim, point) for point, of in found.items() if len(of) < least]
-    return f"too few seeds at {', '.join(few)}" if few else found
+    if few:
+        return f"too few seeds at {', '.join(few)}"
+    return found if claim.kind in SPREADS else _of_common_seeds(found)
+
+
+def _of_common_seeds(found: Numbers) -> Numbers | str:
+    """A seed that one point lacks is no seed of all."""
+    common = set.intersection(*(set(of) for of in found.values()))
+    if not common:
+        return "no seed has a number at every point"
+    return {point: {seed: value for seed, value in of.items() if seed in common} for point, of in found.items()}
 
 
 def _absent(claim: Claim, about: Sequence[Values]) -> list[str]:
@@ -142,12 +153,9 @@ def _number(claim: Claim, own: Value, other: Value | None) -> float | None:
 
 
 def _by_seed(claim: Claim, numbers: Numbers) -> list[float]:
-    """What is stated of the points, seed by seed; of seeds that not every point has, of all that each has together."""
-    common = set.intersection(*(set(of) for of in numbers.values()))
-    over = OVER[claim.over]
-    if not common:
-        return [over([fmean(of.values()) for of in numbers.values()])]
-    return [over([of[seed] for of in numbers.values()]) for seed in sorted(common)]
+    """What is stated of the points, seed by seed."""
+    seeds = sorted(next(iter(numbers.values())))
+    return [OVER[claim.over]([of[seed] for of in numbers.values()]) for seed in seeds]
 
 
 def _spread(of_seeds: Mapping[Seed, float]) -> float:

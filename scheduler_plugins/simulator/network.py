@@ -100,7 +100,7 @@ class NetworkStep:
         """What executors can execute, if each stream of what they would (`wanted`) has a fair share of both networks:
         who sends little is not held up by who sends much."""
         of_levels = [self._bytes(number, part, wanted[part]) for number, part in enumerate(self._layout.slices())]
-        if not of_levels or self._fits(*np.sum(of_levels, axis=0)):  # nothing is placed, or all of it passes
+        if self._fits(*np.array(of_levels).reshape(-1, 2, self._layout.machines).sum(axis=0)):
             return capacity
         streams = joined(self._network.levels).within(self._reaches)
         for machine, free in ((streams.target, self._to_receive), (streams.source, self._to_send)):

@@ -52,6 +52,16 @@ def test_what_cannot_be_simulated_is_missing_with_a_reason(tmp_path: Path) -> No
     )
 
 
+def test_a_run_of_which_one_seed_fails_is_not_missing(tmp_path: Path) -> None:
+    real, said = real_series(tmp_path / "real", replace(STAR, variants=STAR.variants[:1])), list[str]()
+    runs = tmp_path / "sim" / "runs"
+    runs.mkdir(parents=True)
+    (runs / "even_rebalance-r2").symlink_to(tmp_path / "nowhere" / "else")
+    found = simulate(real, {}, tmp_path / "sim", ["even_rebalance-r1"], said.append, seeds=2)
+    assert found.missing == {} and read_json(runs / "even_rebalance-r1" / "run.json")["status"] == "complete"
+    assert "even_rebalance-r1: 1 of 2 seeds could not be simulated" in said[-1]
+
+
 def test_machines_come_in_the_order_of_the_recorded_supervisors(tmp_path: Path) -> None:
     real = real_series(tmp_path / "real", replace(STAR, variants=STAR.variants[:1]))
     run = real / "runs" / "even_rebalance-r1"

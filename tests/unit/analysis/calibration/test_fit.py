@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.calibration import fit, linear
+from analysis.calibration import fit, linear, sums
 from analysis.calibration.collection import RunSums
 from analysis.calibration.deliveries import is_dealt_evenly, of_worker, remote_shares
 from analysis.calibration.fit import fit_costs
@@ -249,10 +249,28 @@ def tuple_rows(pid: int, cpu_ms: float, over_ms: float = 0.0) -> list[dict[str, 
     for name, n in ((name, n) for name in BOLTS for n in range(1, 4)):
         tuples = 100.0 * n
         counts = {"executed": tuples, "transferred": 0.0, "execute_ms": tuples * (5.0 + over_ms + cpu_ms)}
-        timed = {f"timed_{key}": value for key, value in counts.items()} | {"timed_s": 10.0, "emitted": 0.0}
+        timed = {f"timed_{key}": value for key, value in counts.items()} | {"timed_s": 10.0, "timed_executor_s": 10.0}
         where = {"topology": "x-1", "component": name, "machine": "m1", "port": 6700, "pid": pid}
         found.append({**where, **counts, **timed, "window_s": 1000.0 + 10 * n, "cpu_ms": tuples * cpu_ms})
     return found
+
+
+def test_a_thread_rests_while_its_executor_does_whatever_the_number_of_its_tasks() -> None:
+    """One executor of two tasks, from idle to saturated, which waits at 0.01 cores."""
+    rows = []
+    loads = [(busy, passes) for busy in (0.1, 0.4, 0.7, 1.0) for passes in (0.0, 0.3, 1.0)]
+    for n, (busy, passes) in enumerate(loads):
+        counts = {"executed": 2000.0 * busy, "transferred": 2000.0 * busy * passes, "execute_ms": 10_000.0 * busy}
+        cpu_ms = 0.05 * counts["executed"] + 0.03 * counts["transferred"] + 10.0 * 10.0 * (1 - busy)
+        of = {"run_id": "a-r1", "topology": "x-1", "component": "bolt_0", "machine": "m1", "port": 6700, "pid": 1}
+        timed = {f"timed_{key}": value for key, value in counts.items()} | {"timed_s": 20.0, "tasks": 2}
+        rows.append({**of, **counts, **timed, "window_s": 1000.0 + 10 * n, "cpu_ms": cpu_ms})
+    process = {name: rows[0][name] for name in sums.PROCESS} | {"begun_s": 990.0}
+    placed = {"run_id": "a-r1", "topology": "x-1", "slot": "m1:6700", "component": "bolt_0"}
+    rounds = [placed | {"t_s": t_s, "executors": number} for t_s, number in ((1030.0, 2), (980.0, 1), (900.0, 2))]
+    run = replace(NOTHING, works={"x-1": SLEEPERS}, activity=tuple(sums.with_executors(rows, rounds, [process])))
+    found = {each.name: each.value for each in tuple_estimates([run], Costs())}
+    assert found["receive_ms"] == pytest.approx(0.05) and found["local_emit_ms"] == pytest.approx(0.03)
 
 
 def test_a_sleep_takes_longer_than_it_was_told() -> None:

@@ -20,6 +20,8 @@ from analysis.calibration.judgement import (
     over_runs,
     rankings,
     summaries,
+    values_of,
+    with_counterpart,
 )
 
 
@@ -87,6 +89,20 @@ def test_what_could_not_be_simulated_was_not_judged() -> None:
     )
     judgement = Judgement("stela/star", "s", cells, (), (), 3, {"code-r1": "it has code"})
     assert (judgement.judged_runs, judgement.judged_variants) == (2, {"stela"})
+
+
+def test_a_real_run_counts_only_where_it_was_simulated_or_nothing_of_its_variant_was() -> None:
+    runs = {"stela-r1": 100.0, "stela-r2": 130.0, "code-r1": 90.0}
+    of = {"topology": "star", "event_id": "e1", "metric": "throughput_after", "censored": False}
+    tables = {"measurements": [{**of, "run_id": run, "value": value} for run, value in runs.items()]}
+    counted = with_counterpart(
+        {run: run.split("-")[0] for run in runs}, {"stela-r2": "it hung", "code-r1": "it has code"}
+    )
+    real = values_of(lambda name: tables.get(name, []), counted)
+    simulated = {("star", "stela", "e1", "throughput_after"): Value(100.0, 5)}
+    found = {each.variant: each for each in cells_of("stela/star", real, simulated)}
+    assert (found["stela"].real.runs, found["stela"].error) == (1, 0.0)
+    assert (found["code"].real.value, found["code"].error) == (90.0, None)
 
 
 def test_a_cell_is_there_for_what_either_side_has() -> None:

@@ -29,6 +29,21 @@ def lines(folder: Path, tasks: dict[str, list[Any]]) -> Path:
     return file
 
 
+def test_executors_of_a_slot_are_those_of_the_rounds_in_which_they_change(spark: SparkSession) -> None:
+    rounds = [
+        (t_s, task, first, None if t_s == 20.0 else "m1:6700")
+        for t_s, of_tasks in ((10.0, (1, 1)), (20.0, (1, 1)), (30.0, (1, 1)), (40.0, (1, 2)))
+        for task, first in enumerate(of_tasks, start=1)
+    ]
+    rows = [("r", t_s, "s", "bolt", task, first, slot) for t_s, task, first, slot in rounds]
+    schema = "run_id string, t_s double, topology string, component string, task int, first_task int, slot string"
+    found = sums.executors(spark.createDataFrame(rows, schema))
+    assert [(row["slot"], row["t_s"], row["executors"]) for row in found] == [
+        ("m1:6700", 10.0, 1),
+        ("m1:6700", 40.0, 2),
+    ]
+
+
 @pytest.mark.parametrize(
     ("tasks", "pairs"),
     [

@@ -128,6 +128,23 @@ def test_a_seed_that_a_point_lacks_is_no_seed_of_all(tmp_path: Path) -> None:
     assert found.best_of_three is None
 
 
+@pytest.mark.parametrize(("ten", "twenty", "common"), [((1, 2), (2, 3), [2]), ((1,), (2, 3), [])])
+def test_seeds_are_those_that_all_points_have(
+    ten: Sequence[int], twenty: Sequence[int], common: Sequence[int], tmp_path: Path
+) -> None:
+    """Seed 2 gives -50 at 10 and -20 at 20."""
+    kept = {(10, seed) for seed in ten} | {(20, seed) for seed in twenty}
+    less = {"even": SENT["even"], "metis": {key: value for key, value in SENT["metis"].items() if key in kept}}
+    found = row(tmp_path, CLAIM, **{BYTES: less, EMITTED: RATE})
+    assert found.runs == len(common)
+    if common:
+        assert found.measured == found.low == found.high == pytest.approx(-35.0)
+        assert found.reason.startswith("simulated, sweep-1: before 10: −50.0, before 20: −20.0")
+    else:
+        assert (found.verdict, found.measured) == ("not run", None)
+        assert found.reason == "simulated, sweep-1: no seed has a number at every point"
+
+
 def test_a_mean_over_all_points_is_none_of_those_that_are_left(tmp_path: Path) -> None:
     """Of METIS no run at 20 machines is complete; of a claim about 20 and 80 no point has 80."""
     ten: Numbers = {"even": SENT["even"], "metis": {key: value for key, value in SENT["metis"].items() if key[0] == 10}}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from scheduler_plugins.model import Slot
 from scheduler_plugins.simulator.cpu import fair_level
-from scheduler_plugins.simulator.work import ComponentWork, EdgeWork, SimulationError, TopologyWork
-from scheduler_plugins.simulator.world import Assignment
+from scheduler_plugins.simulator.work import ComponentWork, EdgeWork, MachineSize, SimulationError, TopologyWork
+from scheduler_plugins.simulator.world import Assignment, World
 from tests.calibration.star_by_events import STARS, Star, by_events, by_fluid
 from tests.calibration.tuple_by_tuple import Case, batch_interval, cases, fluid_latency_s, shuffled_chain
 from tests.support.worlds import FREE, Totals, chain, dealt, world_of
@@ -227,6 +227,12 @@ def test_a_machine_receives_no_more_than_its_bandwidth() -> None:
     received = [float(each.machines.received_bytes[2]) / (each.end - each.begin) for each in totals.samples]
     assert max(received) <= 1e6 * (1 + 1e-9) and received[-1] == pytest.approx(1e6)
     assert sent_mbit(totals)[-1] == pytest.approx(4.0)
+
+
+def test_before_anything_runs_networks_with_a_limit_carry_nothing() -> None:
+    world, totals = World([MachineSize("m1", 1.0, 8.0)], FREE, 1000.0), Totals()
+    world.advance(1003.0, totals.take)
+    assert [float(sample.machines.sent_bytes[0]) for sample in totals.samples] == [0.0, 0.0, 0.0]
 
 
 def test_local_or_shuffle_crosses_no_network() -> None:
