@@ -14,6 +14,7 @@ import pytest
 
 from barograph import cli
 from barograph.settings import ROOT
+from tests.support.graphs_by_hand import stages
 
 # Communication graphs of the paper's authors, which are no part of this repository.
 PUBLISHED = Path(os.environ.get("BAROGRAPH_PAPER_DATA") or Path(__file__).parents[5] / "shared" / "data") / "metis"
@@ -91,13 +92,56 @@ def test_sizes_of_vertices_count_in_the_volume_and_a_note_says_that_metis_has_th
     assert "METIS is called without the vertices' sizes" in shown.err
 
 
-def test_what_metis_prints_by_itself_is_not_in_the_json(tmp_path: Path) -> None:
+def test_what_metis_prints_by_itself_is_not_among_our_output(tmp_path: Path) -> None:
     chain = tmp_path / "chain.graph"
     chain.write_text("4 3 010\n90 2\n1 1 3\n1 2 4\n1 3\n")
     argv = [sys.executable, "-m", "barograph", "partition", str(chain), "--parts", "4", "--json"]
     ended = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
     assert json.loads(ended.stdout)["parts"] == 4
-    assert "too many parts" in ended.stderr
+    assert "***" not in ended.stderr  # METIS says so of "too many parts"
+
+
+def all_to_all(path: Path, width: int, depth: int) -> Path:
+    """A graph file of stages each of whose vertices sends to all of the next."""
+    pairs = stages(width, depth)
+    neighbours: dict[int, list[int]] = {vertex: [] for vertex in range(width * depth)}
+    for one, other in zip(pairs.sources.tolist(), pairs.targets.tolist(), strict=True):
+        neighbours[one].append(other + 1)
+        neighbours[other].append(one + 1)
+    lines = [" ".join(map(str, mine)) for mine in neighbours.values()]
+    path.write_text("\n".join([f"{len(lines)} {len(pairs.rates)}", *lines, ""]))
+    return path
+
+
+def test_where_k_way_puts_all_into_one_part_the_line_is_that_of_bisection(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = all_to_all(tmp_path / "stages.graph", 20, 3)
+    assert cli.main(["partition", str(graph), "--parts", "20", "--json", "--objective", "cut"]) == 0
+    shown = capsys.readouterr()
+    line = json.loads(shown.out)["methods"][0]
+    assert line["method"] == "METIS cut, recursive" and line["imbalance"] < 2 and line["crossing_percent"] > 90
+    assert "note: METIS cut: k-way leaves 19 of 20 parts empty, imbalance 20.00, where whole vertices" in shown.err
+    assert "so these are the parts of METIS' recursive bisection (imbalance 1.667)" in shown.err
+
+
+def test_where_no_way_of_metis_finds_a_balance_a_note_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    star = tmp_path / "star.graph"
+    star.write_text("8 7 010\n8 2 3 4 5 6 7 8\n" + "1 1\n" * 7)
+    assert cli.main(["partition", str(star), "--parts", "4", "--objective", "cut"]) == 0
+    assert "these are k-way's parts, which the policy metis would not carry out" in capsys.readouterr().err
+
+
+def test_a_note_says_where_metis_misses_its_imbalance(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Eight vertices in three parts: one has three of them or more."""
+    words = ["partition", str(graph), "--parts", "3", "--objective", "cut", "--imbalance"]
+    assert cli.main([*words, "1.03"]) == 0
+    missed = "METIS cut: imbalance 1.125, more than the 1.03 that it aims for; whole vertices allow 1.125"
+    assert missed in capsys.readouterr().err
+    assert cli.main([*words, "1.2"]) == 0
+    assert "METIS cut: imbalance" not in capsys.readouterr().err
 
 
 def test_a_graph_without_edges_is_shared_by_weight_and_a_note_says_that_metis_was_not_called(
