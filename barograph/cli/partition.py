@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.metis_files import GraphFile, read_graph, read_partition, write_partition
+from barograph.cli.arguments import given_file, require_writable_into
 from barograph.cli.terminal import line_printer, note, say, silent_libraries, stdout_console
 from barograph.errors import ExperimentError
 from scheduler_plugins.policies import greedy
@@ -62,18 +63,23 @@ class Partition:
 
 
 def add_arguments(partition: argparse.ArgumentParser) -> None:
-    partition.add_argument("graph", type=Path, metavar="GRAPH", help="a graph file of METIS (docs/partitioning.md)")
+    partition.add_argument(
+        "graph", type=given_file, metavar="GRAPH", help="a graph file of METIS (docs/partitioning.md)"
+    )
     partition.add_argument(
         "--parts", type=int, required=True, metavar="K", help="into how many parts, from 2 to the number of vertices"
     )
     partition.add_argument(
-        "--into", type=Path, metavar="FILE", help="write the parts of --method there, a part a line, counted from 0"
+        "--into",
+        type=given_file,
+        metavar="FILE",
+        help="write the parts of --method there, a part a line, counted from 0",
     )
     partition.add_argument("--method", choices=METHODS, help="whose parts --into has")
     partition.add_argument("--overwrite", action="store_true", help="--into may be a file that is there")
     partition.add_argument(
         "--partition",
-        type=Path,
+        type=given_file,
         metavar="FILE",
         help="somebody's partition of this graph, a part a line, to compare with",
     )
@@ -133,9 +139,9 @@ def _check_into(options: argparse.Namespace, methods: Sequence[str]) -> None:
             raise ExperimentError("--method and --overwrite are for --into; add it, or leave them out")
         return
     if options.method not in methods:
-        raise ExperimentError(f"--into has the parts of one --method; it is {options.method}, of {', '.join(methods)}")
-    if not into.absolute().parent.is_dir():
-        raise ExperimentError(f"--into is {into}; its folder is not there")
+        what = f"{options.method} is none of this call" if options.method else "which is missing"
+        raise ExperimentError(f"--into has the parts of one --method, {what}; give one of {', '.join(methods)}")
+    require_writable_into(into)
     if into.exists() and not (options.overwrite and into.is_file()):
         what = "which is there; --overwrite writes over it" if into.is_file() else "which is no file"
         raise ExperimentError(f"--into is {into}, {what}")

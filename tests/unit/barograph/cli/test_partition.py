@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -12,7 +13,10 @@ from typing import Any
 
 import pytest
 
+from analysis import metis_files, pipeline
 from barograph import cli
+from barograph.plan.experiment import load, with_changes
+from barograph.series.series import open_series
 from barograph.settings import ROOT
 from tests.support.graphs_by_hand import stages
 
@@ -221,12 +225,21 @@ def test_the_page_shows_what_the_command_does(tmp_path: Path, capsys: pytest.Cap
     ("words", "said"),
     [
         (("--parts", "2", "--method", "cut"), "--method and --overwrite are for --into; add it"),
-        (("--parts", "2", "--into", "x.part"), "--into has the parts of one --method; it is None, of vol, cut, greedy"),
+        (("--parts", "2", "--into", "x.part"), "one --method, which is missing; give one of vol, cut, greedy"),
         (
             ("--parts", "2", "--into", "x.part", "--method", "cut", "--objective", "vol"),
-            "it is cut, of vol, greedy, round_robin",
+            "cut is none of this call; give one of vol, greedy, round_robin",
         ),
         (("--parts", "2", "--into", "none/x.part", "--method", "cut"), "--into is none/x.part; its folder is not"),
+        (
+            ("--parts", "2", "--into", "/proc/x.part", "--method", "cut"),
+            "x.part, which cannot be written: ",
+        ),
+        (("--parts", "2", "--into", "x" * 250, "--method", "cut"), "which cannot be written: File name too long; give"),
+        (
+            ("--parts", "2", "--into", "x" * 5000, "--method", "cut"),
+            "which cannot be written: File name too long; give",
+        ),
         (("--parts", "2", "--into", "/", "--method", "cut", "--overwrite"), "--into is /, which is no file"),
         (("--parts", "9"), "--parts is 9 of"),
         (("--parts", "1"), "allowed are 2 to 8, the number of vertices"),
@@ -240,6 +253,28 @@ def test_wrong_words_end_with_2(
 ) -> None:
     assert cli.main(["partition", str(graph), *words]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [("",), ("x.graph", "--into", ""), ("x.graph", "--partition", "")])
+def test_a_file_without_a_name_is_refused(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["partition", *words, "--parts", "2"])
+    assert "the name is empty; give a file" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_written_after_all_is_the_users_to_mend(
+    graph: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder goes while the parts are computed."""
+
+    def refuse(path: Path, _text: str) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(metis_files, "write_text_atomic", refuse)
+    into = graph.parent / "x.part"
+    assert cli.main(["partition", str(graph), "--parts", "2", "--into", str(into), "--method", "greedy"]) == 2
+    assert "x.part cannot be written: Permission denied; give another file" in capsys.readouterr().err
+    assert list(graph.parent.iterdir()) == [graph]
 
 
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the authors' graphs are not on this machine")
@@ -264,7 +299,14 @@ def test_the_authors_graphs_and_partitions(
     assert crossing["METIS cut"] < 0.5 * crossing["given"]
 
 
-@pytest.mark.parametrize(("name", "words"), [("", "is there already"), ("none/new.graph", "its folder is not there")])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("", "is there already"),
+        ("none/new.graph", "its folder is not there"),
+        ("/proc/new.graph", "which cannot be written"),
+    ],
+)
 def test_a_graph_is_written_to_a_new_file_only(
     graph: Path, capsys: pytest.CaptureFixture[str], name: str, words: str
 ) -> None:
@@ -273,3 +315,23 @@ def test_a_graph_is_written_to_a_new_file_only(
     assert cli.main(["graph", "stela/star", "stela-r1", "--into", str(into)]) == 2
     assert words in capsys.readouterr().err
     assert graph.read_text() == RINGS
+
+
+@pytest.mark.usefixtures("own_folders")
+def test_the_graph_of_a_simulated_run_is_had_by_its_testbed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An experiment's newest series on machines is meant otherwise. No Spark is started here."""
+    simulated = open_series(with_changes(load("metis/payload"), {"testbed": "simulated"}), now_s=1000.0)
+    asked: list[Path] = []
+
+    def graph_of(series: Path, *_: object, **__: object) -> tuple[int, int]:
+        asked.append(series)
+        return 80, 70
+
+    monkeypatch.setattr(pipeline, "communication_graph", graph_of)
+    words = ["graph", "metis/payload", "metis-r1", "--into", str(tmp_path / "payload.graph")]
+    assert cli.main(words) == 2
+    assert "no series of metis/payload on machines (1 simulated" in capsys.readouterr().err
+    assert cli.main([*words, "--testbed", "simulated"]) == 0
+    assert asked == [simulated.folder] and "80 tasks, 70 edges" in capsys.readouterr().out
