@@ -24,7 +24,7 @@ from barograph.cli.terminal import line_printer, note, say, silent_libraries, st
 from barograph.errors import ExperimentError
 from scheduler_plugins.policies import greedy
 from scheduler_plugins.policies.communication import CommunicationGraph, Integers, graph_of_pairs, load_imbalance
-from scheduler_plugins.policies.pairwise import NoRoom
+from scheduler_plugins.policies.pairwise import Names, NoRoom
 from scheduler_plugins.policies.partition import (
     OBJECTIVES,
     MetisOptions,
@@ -36,9 +36,11 @@ from scheduler_plugins.policies.partition import (
 
 VERSION = 1
 IMBALANCES = (1.001, 100.0)
+WIDEST = 1000  # of the table
 SHOWN_IMBALANCE = 0.0005  # less is not in the table's digits
 MOST_SEED = 2**31 - 1
 WITHOUT_METIS = ("greedy", "round_robin")
+NAMES = Names("vertex", "vertices", "part", "weight", whole=True)
 METHODS = (*OBJECTIVES, *WITHOUT_METIS)  # as --method names them
 
 
@@ -178,7 +180,7 @@ def compare(file: GraphFile, count: int, metis: list[MetisOptions], given: Integ
         return Partition(options.objective, line, found.parts)
 
     def greedy_parts(parameters: greedy.Parameters) -> Integers:
-        return greedy.greedy_parts(graph, count, len(graph.vertex_weights), parameters)
+        return greedy.greedy_parts(graph, count, len(graph.vertex_weights), parameters, NAMES)
 
     for options in metis:
         try:
@@ -232,4 +234,5 @@ def show(path: Path, file: GraphFile, count: int, lines: list[Line], console: Co
     for line in lines:
         seconds = "–" if line.seconds is None else f"{line.seconds:.3f}"
         table.add_row(line.method, f"{line.crossing_percent:.2f}", str(line.volume), f"{line.imbalance:.3f}", seconds)
+    console.width = max(console.width, WIDEST)  # a narrow terminal breaks lines; rich would cut numbers
     console.print(table)

@@ -168,7 +168,25 @@ def test_where_greedy_gives_up_the_line_says_what_was_done(tmp_path: Path, capsy
     assert cli.main(["partition", str(heavy), "--parts", "2"]) == 0
     shown = capsys.readouterr()
     assert "greedy, no_room least_loaded" in shown.out
-    assert "note: greedy, as published, gives up (no worker takes one more executor with a load of 90.000" in shown.err
+    assert (
+        "note: greedy, as published, gives up (no part takes one more vertex with a weight of 90; allowed" in shown.err
+    )
+    assert "allowed are 2 vertices and a weight of 51)" in shown.err
+
+
+def test_no_number_of_the_table_is_cut_on_a_narrow_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a volume that 64 bits do not hold is not wrapped around."""
+    monkeypatch.setenv("COLUMNS", "80")
+    large = 2**62
+    heavy = tmp_path / "heavy.graph"
+    heavy.write_text(f"4 3 110\n{large} 90 2\n{large} 1 1 3\n{large} 1 2 4\n{large} 1 3\n")
+    assert cli.main(["partition", str(heavy), "--parts", "2"]) == 0
+    out = capsys.readouterr().out
+    rows = {words[0]: words for line in out.splitlines()[2:] if (words := re.split(r"  +", line.strip()))}
+    assert "…" not in out and "greedy, no_room least_loaded" in rows
+    assert rows["round robin"][2] == str(4 * large) and len(rows["round robin"]) == 5
 
 
 @pytest.mark.parametrize("method", ["vol", "cut", "greedy", "round_robin"])
