@@ -6,11 +6,13 @@ vertex: its size, its weights, and its neighbours, counted from 1, each with the
 lines of both its vertices, maybe with different weights. A partition is a line a vertex, the number of its part.
 docs/partitioning.md says the same to users.
 
-Reading raises GraphFileError, naming file and line, what is there, what is allowed.
+Reading raises GraphFileError, naming file and line, what is there, what is allowed; so does writing where the file
+cannot be written, but for a full disk.
 """
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -221,11 +223,20 @@ def _check_edges(header: _Header, numbers: _Numbers, sources: Integers, targets:
 
 def write_graph(graph: CommunicationArrays, path: Path, what: str) -> None:
     """With weights of vertices and edges; `what` it is of, for a comment in the first line."""
-    write_text_atomic(path, "".join(_text(graph, what)))
+    _write(path, _text(graph, what))
 
 
 def write_partition(parts: Integers, path: Path) -> None:
-    write_text_atomic(path, "".join(f"{part}\n" for part in parts.tolist()))
+    _write(path, (f"{part}\n" for part in parts.tolist()))
+
+
+def _write(path: Path, texts: Iterator[str]) -> None:
+    try:
+        write_text_atomic(path, "".join(texts))
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise GraphFileError(f"{path} cannot be written: {error.strerror}; give another file") from error
 
 
 def _text(graph: CommunicationArrays, what: str) -> Iterator[str]:

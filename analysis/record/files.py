@@ -193,13 +193,24 @@ def write_text_atomic(path: Path, text: str) -> None:
     Several processes may write the same file: each has a part file of its own, and the last one wins.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = f".{path.name}.{secrets.token_hex(4)}"
+    part = _part_name(path)
     try:
         with atomic_save(path, part_file=part, file_perms=0o644) as file:
             file.write(text.encode())
     except BaseException:
         path.with_name(part).unlink(missing_ok=True)  # atomic_save leaves it where the last flush fails: a full disk
         raise
+
+
+def _part_name(path: Path) -> str:
+    return f".{path.name}.{secrets.token_hex(4)}"
+
+
+def require_writable(path: Path) -> None:
+    """Raise the OSError that `write_text_atomic` would raise for its folder or its name. Nothing is left behind."""
+    part = path.parent / _part_name(path)
+    part.touch(exist_ok=False)
+    part.unlink()
 
 
 def append_event(run: RunPaths, t: float, kind: str, **fields: Any) -> None:

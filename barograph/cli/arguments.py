@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -28,6 +29,27 @@ def add_testbed_choice(command: argparse.ArgumentParser) -> None:
         "--testbed", type=_known_testbed, metavar="NAME",
         help="only series of this testbed: simulated, local, ec2, emulab or existing (default: all but simulated ones)",
     )  # fmt: skip
+
+
+def require_writable_into(into: Path) -> None:
+    """Before anything is computed: raise ExperimentError where `--into` names a file that cannot be written."""
+    from analysis.record.files import require_writable
+
+    try:
+        if not into.absolute().parent.is_dir():
+            raise ExperimentError(f"--into is {into}; its folder is not there")
+        require_writable(into.absolute())
+    except OSError as error:
+        raise ExperimentError(
+            f"--into is {into}, which cannot be written: {error.strerror}; give another file"
+        ) from error
+
+
+def given_file(text: str) -> Path:
+    """The path of a file; an empty text is none."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name is empty; give a file")
+    return Path(text)
 
 
 def _known_testbed(name: str) -> str:

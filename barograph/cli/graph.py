@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import getpass
-import os
 import re
 from pathlib import Path
 
+from barograph.cli.arguments import add_testbed_choice, given_file, require_writable_into
 from barograph.cli.dag_process import signals_as_interrupt
 from barograph.cli.terminal import say
 from barograph.errors import ExperimentError
@@ -22,7 +21,8 @@ PART = re.compile(r"(e[1-9][0-9]*)\.(before|after)")
 def add_arguments(graph: argparse.ArgumentParser) -> None:
     graph.add_argument("series", help="the series' folder or id, or an experiment for its newest")
     graph.add_argument("run", help="one of its runs, such as metis-r1; its topology has barograph.traffic: true")
-    graph.add_argument("--into", type=Path, required=True, metavar="FILE", help="the graph file to write")
+    add_testbed_choice(graph)
+    graph.add_argument("--into", type=given_file, required=True, metavar="FILE", help="the graph file to write")
     graph.add_argument(
         "--part", metavar="EVENT.SIDE", help="only the steady part of a side of an event, such as e1.before"
     )
@@ -36,8 +36,8 @@ def execute(options: argparse.Namespace) -> int:
     part = PART.fullmatch(options.part) if options.part else None
     if options.part and part is None:
         raise ExperimentError(f"--part is {options.part!r}; allowed: an event and a side of it, such as e1.before")
-    _require_new(options.into.absolute())
-    folder = find_series(options.series)
+    _require_new(options.into)
+    folder = find_series(options.series, options.testbed)
     with signals_as_interrupt(), limited("analyse"), results_of(folder).whole(folder) as whole:
         tasks, edges = communication_graph(
             whole, options.run, options.into, spark_master(), part=(part[1], part[2]) if part else None,
@@ -49,9 +49,6 @@ def execute(options: argparse.Namespace) -> int:
 
 def _require_new(path: Path) -> None:
     """Before Spark is started. Nothing is overwritten."""
-    if not path.parent.is_dir():
-        raise ExperimentError(f"--into is {path}; its folder is not there")
+    require_writable_into(path)
     if path.exists():
         raise ExperimentError(f"--into is {path}, which is there already; nothing is overwritten: give another file")
-    if not os.access(path.parent, os.W_OK):
-        raise ExperimentError(f"--into is {path}; its folder may not be written to by {getpass.getuser()}")

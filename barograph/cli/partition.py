@@ -19,17 +19,28 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.metis_files import GraphFile, read_graph, read_partition, write_partition
-from barograph.cli.terminal import line_printer, note, say, stderr_for_libraries, stdout_console
+from barograph.cli.arguments import given_file, require_writable_into
+from barograph.cli.terminal import line_printer, note, say, silent_libraries, stdout_console
 from barograph.errors import ExperimentError
 from scheduler_plugins.policies import greedy
 from scheduler_plugins.policies.communication import CommunicationGraph, Integers, graph_of_pairs, load_imbalance
-from scheduler_plugins.policies.pairwise import NoRoom
-from scheduler_plugins.policies.partition import OBJECTIVES, MetisOptions, PymetisMissing, metis_parts
+from scheduler_plugins.policies.pairwise import Names, NoRoom
+from scheduler_plugins.policies.partition import (
+    OBJECTIVES,
+    MetisOptions,
+    MetisPartition,
+    PymetisMissing,
+    least_imbalance,
+    metis_parts,
+)
 
 VERSION = 1
 IMBALANCES = (1.001, 100.0)
+WIDEST = 1000  # of the table
+SHOWN_IMBALANCE = 0.0005  # less is not in the table's digits
 MOST_SEED = 2**31 - 1
 WITHOUT_METIS = ("greedy", "round_robin")
+NAMES = Names("vertex", "vertices", "part", "weight", whole=True)
 METHODS = (*OBJECTIVES, *WITHOUT_METIS)  # as --method names them
 
 
@@ -54,18 +65,23 @@ class Partition:
 
 
 def add_arguments(partition: argparse.ArgumentParser) -> None:
-    partition.add_argument("graph", type=Path, metavar="GRAPH", help="a graph file of METIS (docs/partitioning.md)")
+    partition.add_argument(
+        "graph", type=given_file, metavar="GRAPH", help="a graph file of METIS (docs/partitioning.md)"
+    )
     partition.add_argument(
         "--parts", type=int, required=True, metavar="K", help="into how many parts, from 2 to the number of vertices"
     )
     partition.add_argument(
-        "--into", type=Path, metavar="FILE", help="write the parts of --method there, a part a line, counted from 0"
+        "--into",
+        type=given_file,
+        metavar="FILE",
+        help="write the parts of --method there, a part a line, counted from 0",
     )
     partition.add_argument("--method", choices=METHODS, help="whose parts --into has")
     partition.add_argument("--overwrite", action="store_true", help="--into may be a file that is there")
     partition.add_argument(
         "--partition",
-        type=Path,
+        type=given_file,
         metavar="FILE",
         help="somebody's partition of this graph, a part a line, to compare with",
     )
@@ -74,7 +90,8 @@ def add_arguments(partition: argparse.ArgumentParser) -> None:
     )
     partition.add_argument(
         "--imbalance", type=float, default=1.03, metavar="X",
-        help=f"METIS' heaviest part over the mean, at most; {IMBALANCES[0]} to {IMBALANCES[1]:g}",
+        help=f"METIS' aim for the heaviest part over the mean, missed with few vertices a part; {IMBALANCES[0]} to"
+        f" {IMBALANCES[1]:g}",
     )  # fmt: skip
     partition.add_argument("--seed", type=int, default=0, metavar="N", help=f"of METIS; 0 to {MOST_SEED}")
     partition.add_argument("--json", action="store_true", help="print JSON, for other programs")
@@ -105,8 +122,7 @@ def execute(options: argparse.Namespace) -> int:
             "note: the graph has no edges, so METIS is not called: the heaviest vertex first, each to the lightest part"
         )
     metis = [MetisOptions(objective, options.imbalance, options.seed) for objective in objectives]
-    with stderr_for_libraries():
-        partitions = list(compare(file, options.parts, metis, given))
+    partitions = list(compare(file, options.parts, metis, given))
     lines = [partition.line for partition in partitions]
     if options.json:
         say(as_json(options.graph, file, options.parts, lines))
@@ -125,9 +141,9 @@ def _check_into(options: argparse.Namespace, methods: Sequence[str]) -> None:
             raise ExperimentError("--method and --overwrite are for --into; add it, or leave them out")
         return
     if options.method not in methods:
-        raise ExperimentError(f"--into has the parts of one --method; it is {options.method}, of {', '.join(methods)}")
-    if not into.absolute().parent.is_dir():
-        raise ExperimentError(f"--into is {into}; its folder is not there")
+        what = f"{options.method} is none of this call" if options.method else "which is missing"
+        raise ExperimentError(f"--into has the parts of one --method, {what}; give one of {', '.join(methods)}")
+    require_writable_into(into)
     if into.exists() and not (options.overwrite and into.is_file()):
         what = "which is there; --overwrite writes over it" if into.is_file() else "which is no file"
         raise ExperimentError(f"--into is {into}, {what}")
@@ -152,12 +168,23 @@ def compare(file: GraphFile, count: int, metis: list[MetisOptions], given: Integ
         parts = parts_of()
         return Partition(name, line_of(method, file, graph, count, parts, time.perf_counter() - begun), parts)
 
+    def cut_by_metis(options: MetisOptions) -> Partition:
+        begun = time.perf_counter()
+        with silent_libraries():  # METIS prints where vertices are few; the notes say what came of it
+            found = metis_parts(graph, count, options)
+        seconds = time.perf_counter() - begun
+        method = f"METIS {options.objective}" + (", recursive" if found.by_bisection else "")
+        line = line_of(method, file, graph, count, found.parts, seconds)
+        if words := _metis_note(found, line, graph, count, options):
+            note(f"note: METIS {options.objective}: {words}")
+        return Partition(options.objective, line, found.parts)
+
     def greedy_parts(parameters: greedy.Parameters) -> Integers:
-        return greedy.greedy_parts(graph, count, len(graph.vertex_weights), parameters)
+        return greedy.greedy_parts(graph, count, len(graph.vertex_weights), parameters, NAMES)
 
     for options in metis:
         try:
-            yield cut(options.objective, f"METIS {options.objective}", partial(metis_parts, graph, count, options))
+            yield cut_by_metis(options)
         except PymetisMissing as error:
             note(f"note: without METIS {options.objective}: {error}; install pymetis")
     try:  # as the paper has it, a vertex's weight being its load
@@ -169,6 +196,19 @@ def compare(file: GraphFile, count: int, metis: list[MetisOptions], given: Integ
     yield cut("round_robin", "round robin", lambda: np.arange(file.vertices) % count)
     if given is not None:
         yield Partition("", line_of("given", file, graph, count, given, None), given)
+
+
+def _metis_note(found: MetisPartition, line: Line, graph: CommunicationGraph, count: int, options: MetisOptions) -> str:
+    """What METIS has missed; empty for nothing."""
+    if not found.is_sound:
+        return f"{found.fault}; these are k-way's parts, which the policy metis would not carry out"
+    if found.by_bisection:
+        return f"{found.fault}; so these are the parts of METIS' recursive bisection (imbalance {line.imbalance:.3f})"
+    if len(graph.neighbours) and line.imbalance > options.imbalance + SHOWN_IMBALANCE:
+        least = least_imbalance(graph.vertex_weights, count)
+        aim = f"more than the {options.imbalance:g} that it aims for"
+        return f"imbalance {line.imbalance:.3f}, {aim}; whole vertices allow {least:.3f}"
+    return ""
 
 
 def line_of(
@@ -194,4 +234,5 @@ def show(path: Path, file: GraphFile, count: int, lines: list[Line], console: Co
     for line in lines:
         seconds = "–" if line.seconds is None else f"{line.seconds:.3f}"
         table.add_row(line.method, f"{line.crossing_percent:.2f}", str(line.volume), f"{line.imbalance:.3f}", seconds)
+    console.width = max(console.width, WIDEST)  # a narrow terminal breaks lines; rich would cut numbers
     console.print(table)

@@ -65,7 +65,9 @@ class CommunicationGraph:
         others = parts[self.neighbours]
         outside = others != parts[rows]
         needing = np.unique(rows[outside] * count + others[outside]) // count
-        return len(needing) if self.vertex_sizes is None else int(self.vertex_sizes[needing].sum())
+        if self.vertex_sizes is None:
+            return len(needing)
+        return int(self.vertex_sizes[needing].sum(dtype=object))  # Python's whole numbers: METIS' may be of 64 bits
 
 
 def load_imbalance(weights: Numbers, parts: Integers, count: int) -> float:

@@ -49,6 +49,9 @@ BOUNDS = {
 }
 
 
+EXECUTORS = Names("executor", "executors", "worker")
+
+
 @dataclass(frozen=True)
 class Parameters:
     alpha: float = 0.0
@@ -90,14 +93,19 @@ def _propose(graph: ExecutorGraph, observation: Observation, parameters: Paramet
     return _proposal(graph, relocation(graph, workers, nodes, parameters.labels), loads, observation, parameters)
 
 
-def greedy_parts(graph: CommunicationGraph, count: int, executors: int, parameters: Parameters) -> Integers:
+def greedy_parts(
+    graph: CommunicationGraph,
+    count: int,
+    executors: int,
+    parameters: Parameters,
+    names: Names = EXECUTORS,
+) -> Integers:
     """The worker, 0 to count - 1, of each vertex; its weight is its load. `executors`: in all, also those that are no
-    vertex. Raises NoRoom, unless `no_room` is `least_loaded`."""
+    vertex. `names`: what a refusal calls them. Raises NoRoom, unless `no_room` is `least_loaded`."""
     fewest, most = ceil(executors / count), executors - count + 1
     most_items = np.full(count, fewest + ceil(parameters.alpha * (most - fewest)))
     most_load = np.full(count, parameters.gamma * graph.vertex_weights.sum() / count)
     strict = parameters.no_room == "decline"
-    names = Names("executor", "worker")
     return pairwise_bins(graph, most_items, most_load, names, strict=strict, least_used=count)
 
 
@@ -119,7 +127,7 @@ def _machines_of_workers(
     used = machines_to_use(count, slots, parameters.beta)
     most_items = np.minimum(slots, _workers_a_machine(count, used, slots))
     strict = parameters.no_room == "decline"
-    names = Names("worker", "machine")
+    names = Names("worker", "workers", "machine")
     return pairwise_bins(worker_graph, most_items, capacity, names, strict=strict, least_used=used)
 
 

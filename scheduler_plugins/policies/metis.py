@@ -7,8 +7,11 @@ executors with traffic; each part is one worker on a machine of its own. Where t
 asked for, the others end: MP has one worker a machine.
 
 `objective: vol` is how the paper ran METIS (`-objtype=vol`): total communication volume, in which edge weights do not
-count. `cut` minimises MP's own cost function, the tuples between parts. `imbalance` is METIS' bound (1.03), `seed` its
+count. `cut` minimises MP's own cost function, the tuples between parts. `imbalance` is METIS' aim (1.03), `seed` its
 seed. `labels`: relocation.py.
+
+Where METIS' k-way leaves parts empty or far too heavy the parts are those of its recursive bisection, and where that
+does no better the topology stays where it is (partition.py); the reason says either.
 
 A partition is carried out whatever it saves, as MP did, unless `least_saving_percent` says how much of the tuples
 between machines it has to save: less is declined, and the reason says what it would have been. In a hold the policy
@@ -39,7 +42,7 @@ SEEDS = (0, 2**31 - 1)  # METIS has 32 bits
 @dataclass(frozen=True)
 class Parameters:
     objective: Objective = "vol"  # as the paper ran it
-    imbalance: float = 1.03  # of the heaviest part, at most: METIS' default
+    imbalance: float = 1.03  # of the heaviest part: METIS' aim, and its default
     vertex_weight: Literal["tuples", "one", "cpu"] = "tuples"
     labels: Labels = "matched"
     seed: int = 0
@@ -67,15 +70,19 @@ def _propose(graph: ExecutorGraph, _observation: Observation, parameters: Parame
     count = min(len(graph.slots), graph.topology.workers, len(busy))
     options = MetisOptions(parameters.objective, parameters.imbalance, parameters.seed)
     try:
-        parts = metis_parts(graph.subgraph(busy, weights[busy]), count, options)
+        partition = metis_parts(graph.subgraph(busy, weights[busy]), count, options)
     except PymetisMissing as error:
         return Proposal(f"refused: {error}; install it on the master, or choose another policy")
+    what = f"{len(busy)} executors in {count} parts"
+    if not partition.is_sound:
+        return Proposal(f"declined, METIS {parameters.objective} finds no balance for {what}: {partition.fault}")
+    parts = partition.parts
     workers = np.full(len(graph.executors), -1)
     workers[busy] = parts
     found = relocation(graph, workers, np.arange(count), parameters.labels)
     balance = load_imbalance(weights[busy], parts, count)
-    how = f"{len(busy)} executors in {count} parts (METIS {parameters.objective}, imbalance {balance:.2f})"
-    said = f"{how}; {found.words()}"
+    why = f", by recursive bisection: {partition.fault}" if partition.by_bisection else ""
+    said = f"{what} (METIS {parameters.objective}, imbalance {balance:.2f}{why}); {found.words()}"
     least = parameters.least_saving_percent
     if least is not None and found.saving_percent() < least:
         return Proposal(f"declined, less than {least:g} % are saved: {said}")

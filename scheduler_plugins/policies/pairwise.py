@@ -11,6 +11,7 @@ What MP leaves open is decided here: of equal pairs the one with the lower items
 
 from __future__ import annotations
 
+from math import floor
 from typing import NamedTuple
 
 import numpy as np
@@ -26,10 +27,13 @@ class NoRoom(Exception):
 
 
 class Names(NamedTuple):
-    """What the items and bins are, for people."""
+    """What the items, bins and loads are, for people. `whole`: loads are whole numbers."""
 
     item: str
+    items: str
     bin: str
+    load: str = "load"
+    whole: bool = False
 
 
 def pairwise_bins(
@@ -165,9 +169,12 @@ class _PairwisePlacement:
         return int(np.argmin(np.where(self._items < self._most_items, self._load, np.inf))) if at is None else at
 
     def _no_room(self, item: int) -> str:
-        most = f"{self._most_items.max()}, and {self._most_load.max():.3f} in all"
-        one = f"{self._names.item} with a load of {self._loads[item]:.3f}"
-        return f"no {self._names.bin} takes one more {one}; allowed are {most}"
+        names, digits = self._names, 0 if self._names.whole else 3
+        items, load = self._most_items.max(), self._most_load.max() / (1 + ROUNDING)
+        most = floor(load + ROUNDING) if names.whole else load
+        allowed = f"{items} {names.item if items == 1 else names.items} and a {names.load} of {most:.{digits}f}"
+        one = f"{names.item} with a {names.load} of {self._loads[item]:.{digits}f}"
+        return f"no {names.bin} takes one more {one}; allowed are {allowed}"
 
     def _put(self, item: int, bin_: int) -> None:
         self.bins[item] = bin_

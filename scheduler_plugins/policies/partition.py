@@ -5,6 +5,10 @@ parts and ignores edge weights; `cut` adds up edge weights. pymetis cannot hand 
 Weights of METIS are whole numbers of 32 bits: ours are scaled to a sum of 2²⁸, unless they are small whole numbers, and
 are 1 at least.
 
+With few vertices a part k-way keeps neither its imbalance nor all its parts: three stages of 20 vertices, each with all
+of the next, it puts into one of 20 parts for `cut`, with every seed. Where that is so METIS' recursive bisection is
+asked. It knows only `cut`: for `vol` it is given edges without weights.
+
 A master may be without pymetis: it is imported where it is used. Errors: PymetisMissing.
 """
 
@@ -13,6 +17,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Literal
 
 import numpy as np
@@ -23,6 +28,8 @@ Objective = Literal["vol", "cut"]
 OBJECTIVES: Mapping[Objective, int] = {"vol": 1, "cut": 0}  # METIS' numbers of them
 LARGEST_SUM = 2**28  # of weights: METIS takes three times the sum in 32 bits
 UFACTOR = 1000  # METIS' imbalance is in thousandths above 1
+ROUNDING = 1e-6  # of weights that were scaled to whole numbers
+WELL_OVER = 2  # times what is aimed for: with two or three vertices a part METIS' parts often have one or two more
 
 
 class PymetisMissing(Exception):
@@ -34,15 +41,43 @@ class PymetisMissing(Exception):
 @dataclass(frozen=True)
 class MetisOptions:
     objective: Objective = "vol"
-    imbalance: float = 1.03  # the heaviest part's weight over the mean, at most
+    imbalance: float = 1.03  # the heaviest part's weight over the mean: METIS' aim
     seed: int = 0
 
 
-def metis_parts(graph: CommunicationGraph, count: int, options: MetisOptions) -> Integers:
-    """The part, 0 to count - 1, of each vertex. A part may stay empty. Where there are no edges METIS is not asked.
-    Raises PymetisMissing."""
+@dataclass(frozen=True, eq=False)
+class MetisPartition:
+    """`parts`: of each vertex, 0 to count - 1; one may stay empty. `fault`: what is wrong with k-way's, in words; then
+    they are those of recursive bisection, or, where these are at fault too, k-way's, and not sound."""
+
+    parts: Integers
+    fault: str = ""
+    is_sound: bool = True
+
+    @property
+    def by_bisection(self) -> bool:
+        return bool(self.fault) and self.is_sound
+
+
+def metis_parts(graph: CommunicationGraph, count: int, options: MetisOptions) -> MetisPartition:
+    """In `count` parts. Where there are no edges METIS is not asked. Raises PymetisMissing."""
     if count == 1 or not len(graph.neighbours):  # nothing to cut, and METIS is not made for either
-        return _parts_by_weight(graph.vertex_weights, count)
+        return MetisPartition(_parts_by_weight(graph.vertex_weights, count))
+    weights = whole_weights(graph.vertex_weights)
+    by_k_way = _ask_metis(graph, weights, count, options, recursive=False)
+    fault = _fault(weights, by_k_way, count, options.imbalance)
+    if not fault:
+        return MetisPartition(by_k_way)
+    by_bisection = _ask_metis(graph, weights, count, options, recursive=True)
+    second = _fault(weights, by_bisection, count, options.imbalance)
+    if not second:
+        return MetisPartition(by_bisection, f"k-way {fault}")
+    return MetisPartition(by_k_way, f"k-way {fault}; recursive bisection {second}", is_sound=False)
+
+
+def _ask_metis(
+    graph: CommunicationGraph, weights: Rows, count: int, options: MetisOptions, *, recursive: bool
+) -> Integers:
     try:
         import pymetis
     except ImportError as error:
@@ -50,16 +85,39 @@ def metis_parts(graph: CommunicationGraph, count: int, options: MetisOptions) ->
     _, parts = pymetis.part_graph(
         count,
         pymetis.CSRAdjacency(graph.starts, graph.neighbours),
-        vweights=whole_weights(graph.vertex_weights),
+        vweights=weights,
         eweights=whole_weights(graph.edge_weights) if options.objective == "cut" else None,
-        recursive=False,
+        recursive=recursive,
         options=pymetis.Options(
-            objtype=OBJECTIVES[options.objective],
+            objtype=OBJECTIVES["cut" if recursive else options.objective],
             ufactor=round(UFACTOR * (options.imbalance - 1)),
             seed=options.seed,
         ),
     )
     return np.asarray(parts, dtype=np.int64)
+
+
+def _fault(weights: Rows, parts: Integers, count: int, imbalance: float) -> str:
+    """Why these parts are not to be used, in words: some are empty, while one that has several vertices is over the
+    aim; or one is over twice the aim. The aim is what whole vertices allow, or `imbalance` if that is more."""
+    loads, vertices = np.bincount(parts, weights, count), np.bincount(parts, minlength=count)
+    least, mean = least_imbalance(weights, count), float(loads.mean())
+    aim = max(imbalance, least) * mean * (1 + ROUNDING)
+    empty = int(np.count_nonzero(vertices == 0))
+    could_give = bool(np.any((vertices > 1) & (loads > aim)))
+    if not (empty and could_give) and loads.max() <= WELL_OVER * aim:
+        return ""
+    left = f"leaves {empty} of {count} parts empty, imbalance" if empty else "has an imbalance of"
+    return f"{left} {loads.max() / mean:.2f}, where whole vertices allow {least:.2f}"
+
+
+def least_imbalance(weights: Rows | Numbers, count: int) -> float:
+    """What no partition of whole vertices is below: one part has the heaviest, and one has as many as an even share of
+    them, rounded up. 1.0 where nothing weighs."""
+    mean = float(weights.sum()) / count
+    share = ceil(len(weights) / count)
+    lightest = np.partition(weights, share - 1)[:share]
+    return max(1.0, float(weights.max()) / mean, float(lightest.sum()) / mean) if mean > 0 else 1.0
 
 
 def _parts_by_weight(weights: Numbers, count: int) -> Integers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -12,8 +13,12 @@ from typing import Any
 
 import pytest
 
+from analysis import metis_files, pipeline
 from barograph import cli
+from barograph.plan.experiment import load, with_changes
+from barograph.series.series import open_series
 from barograph.settings import ROOT
+from tests.support.graphs_by_hand import stages
 
 # Communication graphs of the paper's authors, which are no part of this repository.
 PUBLISHED = Path(os.environ.get("BAROGRAPH_PAPER_DATA") or Path(__file__).parents[5] / "shared" / "data") / "metis"
@@ -91,13 +96,56 @@ def test_sizes_of_vertices_count_in_the_volume_and_a_note_says_that_metis_has_th
     assert "METIS is called without the vertices' sizes" in shown.err
 
 
-def test_what_metis_prints_by_itself_is_not_in_the_json(tmp_path: Path) -> None:
+def test_what_metis_prints_by_itself_is_not_among_our_output(tmp_path: Path) -> None:
     chain = tmp_path / "chain.graph"
     chain.write_text("4 3 010\n90 2\n1 1 3\n1 2 4\n1 3\n")
     argv = [sys.executable, "-m", "barograph", "partition", str(chain), "--parts", "4", "--json"]
     ended = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
     assert json.loads(ended.stdout)["parts"] == 4
-    assert "too many parts" in ended.stderr
+    assert "***" not in ended.stderr  # METIS says so of "too many parts"
+
+
+def all_to_all(path: Path, width: int, depth: int) -> Path:
+    """A graph file of stages each of whose vertices sends to all of the next."""
+    pairs = stages(width, depth)
+    neighbours: dict[int, list[int]] = {vertex: [] for vertex in range(width * depth)}
+    for one, other in zip(pairs.sources.tolist(), pairs.targets.tolist(), strict=True):
+        neighbours[one].append(other + 1)
+        neighbours[other].append(one + 1)
+    lines = [" ".join(map(str, mine)) for mine in neighbours.values()]
+    path.write_text("\n".join([f"{len(lines)} {len(pairs.rates)}", *lines, ""]))
+    return path
+
+
+def test_where_k_way_puts_all_into_one_part_the_line_is_that_of_bisection(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = all_to_all(tmp_path / "stages.graph", 20, 3)
+    assert cli.main(["partition", str(graph), "--parts", "20", "--json", "--objective", "cut"]) == 0
+    shown = capsys.readouterr()
+    line = json.loads(shown.out)["methods"][0]
+    assert line["method"] == "METIS cut, recursive" and line["imbalance"] < 2 and line["crossing_percent"] > 90
+    assert "note: METIS cut: k-way leaves 19 of 20 parts empty, imbalance 20.00, where whole vertices" in shown.err
+    assert "so these are the parts of METIS' recursive bisection (imbalance 1.667)" in shown.err
+
+
+def test_where_no_way_of_metis_finds_a_balance_a_note_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    star = tmp_path / "star.graph"
+    star.write_text("8 7 010\n8 2 3 4 5 6 7 8\n" + "1 1\n" * 7)
+    assert cli.main(["partition", str(star), "--parts", "4", "--objective", "cut"]) == 0
+    assert "these are k-way's parts, which the policy metis would not carry out" in capsys.readouterr().err
+
+
+def test_a_note_says_where_metis_misses_its_imbalance(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Eight vertices in three parts: one has three of them or more."""
+    words = ["partition", str(graph), "--parts", "3", "--objective", "cut", "--imbalance"]
+    assert cli.main([*words, "1.03"]) == 0
+    missed = "METIS cut: imbalance 1.125, more than the 1.03 that it aims for; whole vertices allow 1.125"
+    assert missed in capsys.readouterr().err
+    assert cli.main([*words, "1.2"]) == 0
+    assert "METIS cut: imbalance" not in capsys.readouterr().err
 
 
 def test_a_graph_without_edges_is_shared_by_weight_and_a_note_says_that_metis_was_not_called(
@@ -120,7 +168,25 @@ def test_where_greedy_gives_up_the_line_says_what_was_done(tmp_path: Path, capsy
     assert cli.main(["partition", str(heavy), "--parts", "2"]) == 0
     shown = capsys.readouterr()
     assert "greedy, no_room least_loaded" in shown.out
-    assert "note: greedy, as published, gives up (no worker takes one more executor with a load of 90.000" in shown.err
+    assert (
+        "note: greedy, as published, gives up (no part takes one more vertex with a weight of 90; allowed" in shown.err
+    )
+    assert "allowed are 2 vertices and a weight of 51)" in shown.err
+
+
+def test_no_number_of_the_table_is_cut_on_a_narrow_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a volume that 64 bits do not hold is not wrapped around."""
+    monkeypatch.setenv("COLUMNS", "80")
+    large = 2**62
+    heavy = tmp_path / "heavy.graph"
+    heavy.write_text(f"4 3 110\n{large} 90 2\n{large} 1 1 3\n{large} 1 2 4\n{large} 1 3\n")
+    assert cli.main(["partition", str(heavy), "--parts", "2"]) == 0
+    out = capsys.readouterr().out
+    rows = {words[0]: words for line in out.splitlines()[2:] if (words := re.split(r"  +", line.strip()))}
+    assert "…" not in out and "greedy, no_room least_loaded" in rows
+    assert rows["round robin"][2] == str(4 * large) and len(rows["round robin"]) == 5
 
 
 @pytest.mark.parametrize("method", ["vol", "cut", "greedy", "round_robin"])
@@ -177,12 +243,21 @@ def test_the_page_shows_what_the_command_does(tmp_path: Path, capsys: pytest.Cap
     ("words", "said"),
     [
         (("--parts", "2", "--method", "cut"), "--method and --overwrite are for --into; add it"),
-        (("--parts", "2", "--into", "x.part"), "--into has the parts of one --method; it is None, of vol, cut, greedy"),
+        (("--parts", "2", "--into", "x.part"), "one --method, which is missing; give one of vol, cut, greedy"),
         (
             ("--parts", "2", "--into", "x.part", "--method", "cut", "--objective", "vol"),
-            "it is cut, of vol, greedy, round_robin",
+            "cut is none of this call; give one of vol, greedy, round_robin",
         ),
         (("--parts", "2", "--into", "none/x.part", "--method", "cut"), "--into is none/x.part; its folder is not"),
+        (
+            ("--parts", "2", "--into", "/proc/x.part", "--method", "cut"),
+            "x.part, which cannot be written: ",
+        ),
+        (("--parts", "2", "--into", "x" * 250, "--method", "cut"), "which cannot be written: File name too long; give"),
+        (
+            ("--parts", "2", "--into", "x" * 5000, "--method", "cut"),
+            "which cannot be written: File name too long; give",
+        ),
         (("--parts", "2", "--into", "/", "--method", "cut", "--overwrite"), "--into is /, which is no file"),
         (("--parts", "9"), "--parts is 9 of"),
         (("--parts", "1"), "allowed are 2 to 8, the number of vertices"),
@@ -196,6 +271,28 @@ def test_wrong_words_end_with_2(
 ) -> None:
     assert cli.main(["partition", str(graph), *words]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [("",), ("x.graph", "--into", ""), ("x.graph", "--partition", "")])
+def test_a_file_without_a_name_is_refused(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["partition", *words, "--parts", "2"])
+    assert "the name is empty; give a file" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_written_after_all_is_the_users_to_mend(
+    graph: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder goes while the parts are computed."""
+
+    def refuse(path: Path, _text: str) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(metis_files, "write_text_atomic", refuse)
+    into = graph.parent / "x.part"
+    assert cli.main(["partition", str(graph), "--parts", "2", "--into", str(into), "--method", "greedy"]) == 2
+    assert "x.part cannot be written: Permission denied; give another file" in capsys.readouterr().err
+    assert list(graph.parent.iterdir()) == [graph]
 
 
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the authors' graphs are not on this machine")
@@ -220,7 +317,14 @@ def test_the_authors_graphs_and_partitions(
     assert crossing["METIS cut"] < 0.5 * crossing["given"]
 
 
-@pytest.mark.parametrize(("name", "words"), [("", "is there already"), ("none/new.graph", "its folder is not there")])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("", "is there already"),
+        ("none/new.graph", "its folder is not there"),
+        ("/proc/new.graph", "which cannot be written"),
+    ],
+)
 def test_a_graph_is_written_to_a_new_file_only(
     graph: Path, capsys: pytest.CaptureFixture[str], name: str, words: str
 ) -> None:
@@ -229,3 +333,23 @@ def test_a_graph_is_written_to_a_new_file_only(
     assert cli.main(["graph", "stela/star", "stela-r1", "--into", str(into)]) == 2
     assert words in capsys.readouterr().err
     assert graph.read_text() == RINGS
+
+
+@pytest.mark.usefixtures("own_folders")
+def test_the_graph_of_a_simulated_run_is_had_by_its_testbed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An experiment's newest series on machines is meant otherwise. No Spark is started here."""
+    simulated = open_series(with_changes(load("metis/payload"), {"testbed": "simulated"}), now_s=1000.0)
+    asked: list[Path] = []
+
+    def graph_of(series: Path, *_: object, **__: object) -> tuple[int, int]:
+        asked.append(series)
+        return 80, 70
+
+    monkeypatch.setattr(pipeline, "communication_graph", graph_of)
+    words = ["graph", "metis/payload", "metis-r1", "--into", str(tmp_path / "payload.graph")]
+    assert cli.main(words) == 2
+    assert "no series of metis/payload on machines (1 simulated" in capsys.readouterr().err
+    assert cli.main([*words, "--testbed", "simulated"]) == 0
+    assert asked == [simulated.folder] and "80 tasks, 70 edges" in capsys.readouterr().out

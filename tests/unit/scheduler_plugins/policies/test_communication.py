@@ -65,6 +65,13 @@ def test_a_volume_counts_the_sizes_of_vertices() -> None:
     assert sized.volume(np.array([0, 1, 2]), 3) == 2 * 5 + 2 + 3
 
 
+def test_a_volume_of_large_sizes_is_exact() -> None:
+    """What 64 bits do not hold."""
+    large = 2**63 - 1
+    sized = graph_of_pairs(arrays([(0, 1, 1.0), (0, 2, 1.0)]), np.ones(3), np.array([large, large, 1]))
+    assert sized.volume(np.array([0, 1, 2]), 3) == 3 * large + 1
+
+
 def test_rates_that_are_none_make_no_edge() -> None:
     assert entries(graph([(0, 1, float("nan")), (1, 2, float("inf")), (2, 3, -1.0), (4, 4, 9.0)])) == []
 

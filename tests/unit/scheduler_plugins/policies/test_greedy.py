@@ -79,7 +79,8 @@ def test_as_published_it_gives_up_where_an_executor_fits_nowhere() -> None:
     topology = with_cpu_loads(pairs_of_two(hosts), {1: 5.0})
     kept = decide(rescheduling(topology, hosts=hosts))
     assert kept.settled and not kept.changes()
-    assert "declined: greedy finds no place: no worker takes one more executor with a load of 5.000" in kept.reason
+    assert "declined: greedy finds no place: no worker takes one more executor with a load of 5.000; " in kept.reason
+    assert "; allowed are 4 executors and a load of 1.788" in kept.reason
     placed = decide(rescheduling(topology, hosts=hosts), no_room="least_loaded")
     assert crossing(topology, placed.placement["t-1"]) < crossing(topology, {})
 

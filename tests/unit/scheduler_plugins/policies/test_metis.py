@@ -11,8 +11,10 @@ import pytest
 
 from scheduler_plugins.model import Component, Executor, Machine, ScaleEvent, Slot, Topology
 from scheduler_plugins.policies import PolicyError, bind
+from tests.support.graphs_by_hand import stages
 from tests.support.topologies_by_hand import machines
 from tests.support.traffic_by_hand import (
+    RATE,
     chains,
     crossing,
     dealt_out,
@@ -111,6 +113,37 @@ def test_a_saving_that_is_too_small_is_declined_with_what_it_would_have_been() -
     assert second.settled and not second.changes()
     assert "t: declined, less than 50 % are saved: " in second.reason and "a saving of 0.0 %" in second.reason
     assert decide(rescheduling(again, hosts=hosts), labels="in_order").changes()
+
+
+def all_to_all(width: int, depth: int) -> tuple[Topology, tuple[Machine, ...]]:
+    """Every task sends to every task of the next stage; a machine with one slot for each task of a stage."""
+    hosts = machines(width, ports=1)
+    pairs = stages(width, depth)
+    traffic = dict.fromkeys(zip((pairs.sources + 1).tolist(), (pairs.targets + 1).tolist(), strict=True), RATE)
+    return replace(dealt_out(chains(width, depth, workers=width), hosts), traffic=traffic), hosts
+
+
+def test_not_all_executors_are_put_on_one_machine_to_save_all_traffic() -> None:
+    """As METIS' k-way does with two stages of twenty."""
+    topology, hosts = all_to_all(20, 2)
+    decision = decide(rescheduling(topology, hosts=hosts), objective="cut", vertex_weight="one")
+    assert len(set(slots_after(topology, decision).values())) == 20
+    assert (
+        "imbalance 2.00, by recursive bisection: k-way leaves 19 of 20 parts empty, imbalance 20.00, where whole"
+        " vertices allow 1.00); " in decision.reason
+    )
+
+
+def test_where_no_way_of_metis_finds_a_balance_nothing_moves() -> None:
+    """One task exchanges with all others and burns more CPU than they do together."""
+    hosts = machines(4, ports=1)
+    topology = with_cpu_loads(dealt_out(chains(4, 2, workers=4), hosts), {1: 0.8})
+    star = dict.fromkeys(((1, other) for other in range(2, 9)), RATE)
+    unbalanced = rescheduling(replace(topology, traffic=star), hosts=hosts)
+    decision = decide(unbalanced, objective="cut", vertex_weight="cpu")
+    assert decision.settled and not decision.changes()
+    words = "t: declined, METIS cut finds no balance for 8 executors in 4 parts: k-way leaves 1 of 4 parts empty"
+    assert words in decision.reason and "; recursive bisection leaves 1 of 4 parts empty" in decision.reason
 
 
 def test_in_a_hold_it_acts_by_itself_and_rests() -> None:

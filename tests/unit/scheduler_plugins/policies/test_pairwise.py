@@ -11,7 +11,7 @@ from scheduler_plugins.policies.communication import Pairs, graph_of_pairs
 from scheduler_plugins.policies.pairwise import Names, NoRoom, pairwise_bins
 from tests.support.greedy_reference import Traffic, between, greedy_bins
 
-NAMES = Names("executor", "worker")
+NAMES = Names("executor", "executors", "worker")
 
 
 def bins_of(
@@ -73,6 +73,7 @@ def test_a_pair_stays_together_although_a_later_one_would_part_it() -> None:
 
 def test_an_item_that_is_too_heavy_for_every_bin_is_named() -> None:
     with pytest.raises(
-        NoRoom, match=r"no worker takes one more executor with a load of 3\.000; allowed are 2, and 2\.2"
+        NoRoom,
+        match=r"no worker takes one more executor with a load of 3\.000; allowed are 2 executors and a load of 2\.200",
     ):
         bins_of([3.0, 0.5, 0.5], {(0, 1): 1.0}, [2, 2], [2.2, 2.2], 1)

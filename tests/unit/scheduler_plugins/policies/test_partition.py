@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 
@@ -9,7 +10,17 @@ import numpy as np
 import pytest
 
 from scheduler_plugins.policies.communication import CommunicationGraph, Pairs, graph_of_pairs, load_imbalance
-from scheduler_plugins.policies.partition import LARGEST_SUM, MetisOptions, PymetisMissing, metis_parts, whole_weights
+from scheduler_plugins.policies.partition import (
+    LARGEST_SUM,
+    OBJECTIVES,
+    MetisOptions,
+    Objective,
+    PymetisMissing,
+    least_imbalance,
+    metis_parts,
+    whole_weights,
+)
+from tests.support.graphs_by_hand import stages
 
 
 def grid(side: int, heavy: float = 1.0) -> tuple[CommunicationGraph, Pairs]:
@@ -22,9 +33,9 @@ def grid(side: int, heavy: float = 1.0) -> tuple[CommunicationGraph, Pairs]:
 
 
 @pytest.mark.parametrize("objective", ["vol", "cut"])
-def test_metis_cuts_a_grid_into_even_parts(objective: str) -> None:
+def test_metis_cuts_a_grid_into_even_parts(objective: Objective) -> None:
     graph, pairs = grid(16)
-    parts = metis_parts(graph, 4, MetisOptions(objective))  # type: ignore[arg-type]
+    parts = metis_parts(graph, 4, MetisOptions(objective)).parts
     assert set(parts.tolist()) == {0, 1, 2, 3}
     assert load_imbalance(graph.vertex_weights, parts, 4) <= 1.05
     assert pairs.crossing(parts) < 0.25 * pairs.crossing(np.arange(256) % 4)
@@ -34,27 +45,80 @@ def test_cut_looks_at_weights_and_vol_does_not() -> None:
     """Rows that must not be cut: 16 edges between halves of weight 1, or 16 of weight 1,000."""
     graph, pairs = grid(16, heavy=1000.0)
     even = CommunicationGraph(graph.starts, graph.neighbours, np.ones_like(graph.edge_weights), graph.vertex_weights)
-    by_cut, by_vol = (metis_parts(graph, 2, MetisOptions(objective)) for objective in ("cut", "vol"))  # type: ignore[arg-type]
+    by_vol, by_cut = (metis_parts(graph, 2, MetisOptions(objective)).parts for objective in OBJECTIVES)
     assert pairs.crossing(by_cut) < 100
-    assert by_vol.tolist() == metis_parts(even, 2, MetisOptions("vol")).tolist()
+    assert by_vol.tolist() == metis_parts(even, 2, MetisOptions("vol")).parts.tolist()
 
 
 def test_the_same_seed_gives_the_same_parts() -> None:
     graph, _ = grid(20)
-    first, again, other = (metis_parts(graph, 7, MetisOptions("cut", seed=seed)).tolist() for seed in (3, 3, 4))
+    first, again, other = (metis_parts(graph, 7, MetisOptions("cut", seed=seed)).parts.tolist() for seed in (3, 3, 4))
     assert first == again != other
 
 
 def test_a_graph_that_is_not_connected_and_has_vertices_alone_is_cut_too() -> None:
     pairs = Pairs(np.array([0, 2, 4]), np.array([1, 3, 5]), np.ones(3))
-    parts = metis_parts(graph_of_pairs(pairs, np.ones(8)), 4, MetisOptions("cut"))
+    parts = metis_parts(graph_of_pairs(pairs, np.ones(8)), 4, MetisOptions("cut")).parts
     assert max(Counter(parts.tolist()).values()) <= 3
+
+
+@pytest.mark.parametrize(("width", "depth"), [(20, 3), (20, 2), (40, 2), (80, 2)])
+@pytest.mark.parametrize("seed", [0, 7])
+def test_where_k_way_puts_everything_into_one_part_bisection_does_not(width: int, depth: int, seed: int) -> None:
+    """Stages of which each vertex sends to all of the next, in as many parts as a stage has vertices."""
+    graph = graph_of_pairs(stages(width, depth), np.ones(width * depth))
+    found = metis_parts(graph, width, MetisOptions("cut", seed=seed))
+    assert found.by_bisection
+    words = f"k-way leaves {width - 1} of {width} parts empty, imbalance {width:.2f}, where whole vertices allow 1.00"
+    assert found.fault == words
+    assert len(set(found.parts.tolist())) == width
+    assert load_imbalance(graph.vertex_weights, found.parts, width) <= 2
+
+
+def star(leaves: int) -> Pairs:
+    """Vertex 0 sends to every other."""
+    return Pairs(np.zeros(leaves, np.int64), np.arange(1, leaves + 1), np.ones(leaves))
+
+
+def test_where_bisection_leaves_parts_empty_too_the_partition_is_not_sound() -> None:
+    """A star whose middle weighs more than all its leaves."""
+    weights = np.array([8.0, *[1.0] * 7])
+    found = metis_parts(graph_of_pairs(star(7), weights), 4, MetisOptions("cut"))
+    assert not found.is_sound and not found.by_bisection
+    words = r"k-way leaves 1 of 4 parts empty, imbalance 2.40, .* 2.13; recursive bisection leaves 1 of 4 parts empty.*"
+    assert re.fullmatch(words, found.fault)
+    assert load_imbalance(weights, found.parts, 4) == pytest.approx(2.4)
+
+
+def test_a_part_may_be_empty_where_no_other_could_give_a_vertex() -> None:
+    """The heaviest vertex, half of all weight, is alone, and no part with several is over the mean."""
+    found = metis_parts(graph_of_pairs(star(11), np.exp2(np.arange(12.0))), 6, MetisOptions("cut"))
+    assert len(set(found.parts.tolist())) < 6
+    assert (found.fault, found.is_sound) == ("", True)
+
+
+@pytest.mark.parametrize("objective", ["vol", "cut"])
+def test_parts_of_k_way_that_are_a_little_over_stay(objective: Objective) -> None:
+    """The paper's Reference: ten tasks of a component in ten parts. What k-way gives with tuples is kept, 1.071."""
+    pairs = stages(10, 8)
+    graph = graph_of_pairs(pairs, pairs.processed(80))
+    found = metis_parts(graph, 10, MetisOptions(objective))
+    assert (found.fault, found.is_sound) == ("", True)
+    assert load_imbalance(graph.vertex_weights, found.parts, 10) == pytest.approx(15 / 14)
+
+
+@pytest.mark.parametrize(
+    ("weights", "count", "least"),
+    [([1, 1, 1, 1], 2, 1.0), ([1, 1, 1], 2, 4 / 3), ([9, 1, 1, 1], 2, 1.5), ([5, 4, 4], 2, 16 / 13), ([0, 0], 2, 1.0)],
+)
+def test_whole_vertices_allow_no_less(weights: list[int], count: int, least: float) -> None:
+    assert least_imbalance(np.array(weights, np.float64), count) == pytest.approx(least)
 
 
 def test_a_graph_without_edges_is_dealt_out() -> None:
     nothing = np.array([], np.int64)
     graph = graph_of_pairs(Pairs(nothing, nothing, np.array([])), np.ones(5))
-    assert metis_parts(graph, 2, MetisOptions()).tolist() == [0, 1, 0, 1, 0]
+    assert metis_parts(graph, 2, MetisOptions()).parts.tolist() == [0, 1, 0, 1, 0]
 
 
 def test_without_pymetis_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
