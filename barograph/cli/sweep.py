@@ -27,7 +27,7 @@ from barograph.series.interruption import limited
 from barograph.series.results import results
 from barograph.series.status import minutes
 from barograph.sweep import report
-from barograph.sweep.folder import SweepFolder, note_failures, open_sweep, update_failures
+from barograph.sweep.folder import SweepFolder, code_of_today, code_words, note_failures, open_sweep, update_failures
 from barograph.sweep.point import CheckJob, PointOutcome, RunJob, death_failure, do, remove_cluster
 
 SHOWN_COMPLAINTS = 10
@@ -100,8 +100,11 @@ class PointsRefused(BarographError):
 def _carry_out(folder: SweepFolder, pool: Pool[Any, PointOutcome], console: Console, say: Say) -> int:
     missing, whole = folder.missing(), len(folder.points)
     say(f"{folder.root}: {len(missing)} of {whole} points to do, {whole - len(missing)} complete")
-    if missing and (others := folder.other_commits()):
-        say(f"note: complete runs are of {', '.join(others)}, the others will be of another commit; --new begins anew")
+    today = code_of_today()
+    if others := folder.runs_of_other_code(today):
+        theirs = ", ".join(f"{number} of {words}" for words, number in others.items())
+        now = code_words(today)
+        say(f"note: complete runs are of other code ({theirs}) than the work tree's {now}; --new begins anew")
     try:
         failed = _simulate(folder, missing, pool, console)
         update_failures(folder)

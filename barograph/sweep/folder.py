@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +16,9 @@ from typing import Any
 
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.sweep_record import PREFIX, SWEEP_FILE
+from barograph.code.refs import SHORT
 from barograph.plan.sweep import Point, Sweep, sweep_digest
-from barograph.series.provenance import git_state
+from barograph.series.provenance import git_state, simulating_code_sha256
 from barograph.series.run_record import read_run
 from barograph.settings import results_root
 from barograph.sweep.point import Failure, failures_of, state_of, write_point_file
@@ -40,15 +42,34 @@ class SweepFolder:
 
     def facts(self) -> dict[str, Any]:
         """Of the sweep, for the documents of its points."""
-        commit, dirty = git_state()
-        return {"sweep": self.root.name, "git_commit": commit, "git_dirty": dirty}
+        return {"sweep": self.root.name, **code_of_today()}
 
-    def other_commits(self) -> tuple[str, ...]:
-        """Commits of complete runs that are not the one of today."""
-        today, _ = git_state()
+    def runs_of_other_code(self, today: Mapping[str, Any]) -> dict[str, int]:
+        """How many complete runs are not known to be of the code that `code_of_today` says, by the words for theirs."""
         runs = (read_run(run) or {} for point in self.points for run in SeriesPaths(self.of(point)).runs.glob("*"))
-        commits = {str(run.get("git_commit")) for run in runs if run.get("status") == "complete"}
-        return tuple(sorted(commits - {str(today)}))
+        complete = (run for run in runs if run.get("status") == "complete")
+        return dict(sorted(Counter(code_words(run) for run in complete if not is_of_code(run, today)).items()))
+
+
+def code_of_today() -> dict[str, Any]:
+    """The work tree's code, as the record of a point's run says it."""
+    commit, dirty = git_state()
+    return {"git_commit": commit, "git_dirty": dirty, "code_sha256": simulating_code_sha256()}
+
+
+def is_of_code(run: Mapping[str, Any], today: Mapping[str, Any]) -> bool:
+    """Whether a run's record says that it is of this code: a commit does, where nothing was changed since."""
+    if "code_sha256" in run:
+        return bool(run["code_sha256"] == today["code_sha256"])
+    clean = [(each.get("git_commit"), each.get("git_dirty")) for each in (run, today)]
+    return clean[0] == clean[1] and clean[0][0] is not None and clean[0][1] is False
+
+
+def code_words(facts: Mapping[str, Any]) -> str:
+    """`1f2e3d4c5b6a with uncommitted changes`."""
+    commit = facts.get("git_commit")
+    said = str(commit)[:SHORT] if commit else "an unknown commit"
+    return f"{said}{' with uncommitted changes' if facts.get('git_dirty') else ''}"
 
 
 def open_sweep(sweep: Sweep, points: Sequence[Point], *, new: bool) -> SweepFolder:
