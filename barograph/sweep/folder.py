@@ -21,7 +21,7 @@ from barograph.plan.sweep import Point, Sweep, sweep_digest
 from barograph.series.provenance import git_state, simulating_code_sha256
 from barograph.series.run_record import read_run
 from barograph.settings import results_root
-from barograph.sweep.point import Failure, failures_of, state_of, write_point_file
+from barograph.sweep.point import Failure, failure_data, failures_of, state_of, write_point_file
 
 
 @dataclass(frozen=True)
@@ -127,17 +127,24 @@ def linked_name(point: Point, run_id: str) -> str:
 
 
 def note_failures(folder: SweepFolder, point: Point, failures: Sequence[Failure]) -> None:
-    """Of a point whose process could not say so itself."""
-    folder.of(point).mkdir(parents=True, exist_ok=True)
-    write_point_file(folder.of(point), failures)
+    """Of a point that could not say so itself. Raises OSError where it can have no folder."""
+    if state_of(folder.of(point)) == "missing":
+        folder.of(point).mkdir(parents=True, exist_ok=True)
+        write_point_file(folder.of(point), failures)
+    for each in failures:
+        if each.trace:
+            (folder.of(point) / "failure.txt").write_text(each.trace, encoding="utf-8")
 
 
-def update_failures(folder: SweepFolder) -> int:
-    """Write into `sweep.json` what failed in which point, for the report; returns how many points that concerns."""
+def update_failures(folder: SweepFolder, latest: Mapping[str, Sequence[Failure]]) -> int:
+    """Write into `sweep.json` what failed in which point, for the report; returns how many points that concerns.
+
+    `latest`: by the point's id, failures of this execution; its folder may not have them, as where the disk is full.
+    """
     rows = [
         {"point": point.number, "values": dict(point.values), **failure}
         for point in folder.points
-        for failure in failures_of(folder.of(point))
+        for failure in failures_of(folder.of(point)) or map(failure_data, latest.get(point.point_id, ()))
     ]
     path = folder.root / SWEEP_FILE
     write_json_atomic(path, {**read_json(path), "failures": rows})

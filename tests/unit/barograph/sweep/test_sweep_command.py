@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -132,6 +133,30 @@ def test_a_run_that_fails_is_said_and_tried_again_and_stops_no_other(
     assert main(["sweep", file, "--variants", "stela"]) == 5
     assert "1 of 2 points to do, 1 complete" in capsys.readouterr().out
     assert failures_of(first)[0]["blame"] == "system_under_test"
+
+
+def test_a_point_that_cannot_begin_is_in_the_report_and_ends_no_other(
+    sweep_file: Write, drawn: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bug of ours for all that is known: it has a traceback, which the point's folder keeps where there is one."""
+    file = str(sweep_file(RATES))
+    assert main(["sweep", file, "--variants", "stela"]) == 0
+    first, second = points_of(folder_of())
+    for point in (first, second):
+        shutil.rmtree(point)
+    first.write_text("a file in the folder's place")
+    (second / "series.json").mkdir(parents=True)
+    capsys.readouterr()
+    assert main(["sweep", file, "--variants", "stela"]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.count("its folder does not keep that: ") == 1 and "2 of 2 points failed" in said
+    rows = read_json(folder_of() / "sweep.json")["failures"]
+    assert [(row["point"], row["run_id"], row["blame"]) for row in rows] == [(1, "", "harness"), (2, "", "harness")]
+    assert [each["message"] for each in failures_of(second)] == [rows[1]["message"]]
+    assert "Traceback" in (second / "failure.txt").read_text()
+    (second / "series.json").rmdir()
+    assert main(["sweep", file, "--variants", "stela"]) == 1
+    assert (state_of(second), drawn) == ("complete", [2, 0, 1])
 
 
 def change(file: Path, **facts: object) -> None:
