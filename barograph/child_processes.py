@@ -45,12 +45,15 @@ class ChildProcess:
         output: IO[bytes],
         environment: Mapping[str, str] | None = None,
         ending: Sequence[Step] = AT_ONCE,
+        ends_its_own: bool = False,
     ) -> None:
         """Start it in `folder`, without input. Raises OSError where it cannot be started.
 
-        `output` takes what it writes, errors too; `environment` None: this process's.
+        `output` takes what it writes, errors too; `environment` None: this process's. `ends_its_own`: the first signal
+        of `ending` is for the program alone, which ends the others.
         """
         keep_exit_codes()
+        self._ends_its_own = ends_its_own
         self._ending = tuple(ending)
         self._process = subprocess.Popen(
             list(argv),
@@ -71,7 +74,17 @@ class ChildProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.end_group(self._ending)
+        steps: Sequence[Step] = self._ending
+        try:
+            if self._ends_its_own:
+                (number, limit_s), steps = steps[0], steps[1:]
+                self.send(number)
+                self.wait(limit_s)
+        except BaseException:  # as in `end_group`
+            steps = AT_ONCE
+            raise
+        finally:
+            self.end_group(steps)
 
     def exit_code(self) -> int | None:
         """None while it runs; -N where signal N ended it."""

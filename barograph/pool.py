@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -23,6 +25,7 @@ from barograph.settings import environment_of_children
 
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
+LENGTH_BYTES, AT_ONCE_BYTES = 8, 2**20  # of a message: its length comes first
 LAST_WAIT_S = 10.0  # for a process that was killed
 # Each process has a core of its own: threads of numerical libraries would only take turns.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -103,7 +106,7 @@ class Pool(Generic[Job, Answer]):
     def _give_out(self, waiting: list[Job]) -> None:
         while waiting and (worker := self._free_worker()) is not None:
             worker.job = waiting.pop()
-            with suppress(BrokenPipeError):  # it has died meanwhile: its end of the pipe says so when it is asked
+            with suppress(ConnectionError):  # it has died meanwhile: its end of the pipe says so when it is asked
                 worker.connection.send(worker.job)
 
     def _free_worker(self) -> _Worker[Job] | None:
@@ -123,7 +126,7 @@ class Pool(Generic[Job, Answer]):
         assert job is not None, "only busy ones are asked"
         try:
             return job, worker.connection.recv()
-        except (EOFError, ConnectionResetError):
+        except (EOFError, OSError):  # also within an answer
             worker.process.join(LAST_WAIT_S)
             worker.connection.close()
             self._workers.remove(worker)
@@ -146,31 +149,48 @@ def in_own_process(work: Callable[[], Answer], limit_s: float) -> Answer | Death
     processes of a pool, which have no other threads: a copy has the one that makes it alone, and what another had
     locked would stay locked in it.
     """
-    ours, theirs = multiprocessing.Pipe(duplex=False)
+    ours, theirs = os.pipe()
     parent_pid, pid = os.getpid(), os.fork()
     if pid == 0:
         _work_and_end(work, theirs, parent_pid)
-    theirs.close()
-    answer, has_answered, is_over_limit = None, False, False
+    os.close(theirs)
+    process, said, is_over_limit = os.pidfd_open(pid), None, False
     try:
-        is_over_limit = not ours.poll(limit_s)
-        if not is_over_limit:
-            answer, has_answered = ours.recv(), True
-    except EOFError:
-        pass
+        said = _message(ours, process, limit_s)
+    except TimeoutError:
+        is_over_limit = True
     finally:
-        if is_over_limit:
-            os.kill(pid, signal.SIGKILL)
-        ours.close()
+        os.kill(pid, signal.SIGKILL)  # what has answered has nothing more to do
+        os.close(ours)
+        os.close(process)
         exit_code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return cast("Answer", answer) if has_answered else Death(exit_code, limit_s if is_over_limit else None)
+    return Death(exit_code, limit_s if is_over_limit else None) if said is None else cast("Answer", pickle.loads(said))
 
 
-def _work_and_end(work: Callable[[], object], connection: Connection, parent_pid: int) -> NoReturn:
+def _message(pipe: int, process: int, limit_s: float) -> bytes | None:
+    """What the process sends; None where it ends without. Raises TimeoutError.
+
+    The end of the pipe says nothing: what the process has begun may hold it, and outlive it.
+    """
+    said, deadline_s, watched = bytearray(), time.monotonic() + limit_s, [pipe, process]
+    while ready := wait(watched, max(0.0, deadline_s - time.monotonic())):
+        if pipe not in ready:
+            return None
+        if not (part := os.read(pipe, AT_ONCE_BYTES)):
+            watched.remove(pipe)
+        said += part
+        if len(said) >= LENGTH_BYTES and len(said) == LENGTH_BYTES + int.from_bytes(said[:LENGTH_BYTES]):
+            return bytes(said[LENGTH_BYTES:])
+    raise TimeoutError
+
+
+def _work_and_end(work: Callable[[], object], pipe: int, parent_pid: int) -> NoReturn:
     """Nothing that this process would do at its end is the copy's to do."""
     try:
         die_with_parent(parent_pid, signal.SIGKILL)
-        connection.send(work())
+        answer = pickle.dumps(work())
+        with open(pipe, "wb") as writer:
+            writer.write(len(answer).to_bytes(LENGTH_BYTES) + answer)
         os._exit(0)
     except BaseException:  # noqa: BLE001 - what is left of it is said by the exit code
         traceback.print_exc()

@@ -91,6 +91,7 @@ def _run_facts(series: Series, context: SeriesContext, run: PlannedRun) -> Mappi
         "git_commit": document.get("git_commit"),
         "git_dirty": document.get("git_dirty"),
         "git_changes": document.get("git_changes"),
+        **({"code_sha256": document["code_sha256"]} if "code_sha256" in document else {}),
         "measurement": MEASUREMENT,
         "versions": {**facts.versions, **code},
         "harness_facts": dict(facts.harness),

@@ -1,21 +1,25 @@
 """A series simulated once more: the experiment, variants, runs and seeds of a real one, on the testbed `simulated`.
 
 No lease, no DAG and no progress for anybody: a simulated run holds nothing and takes seconds. Its record and its
-analysis are those of every other run.
+analysis are those of every other run. Runs are side by side, each in a process of its own with a limit.
 """
 
 from __future__ import annotations
 
 import shutil
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from analysis.record.files import RunPaths, SeriesPaths, json_lines, write_json_atomic
 from barograph.errors import Say, message_of
 from barograph.plan.blocks import PlannedRun
+from barograph.plan.durations import step_limit
 from barograph.plan.experiment import Experiment, Variant
 from barograph.plan.simulation import complaints
+from barograph.pool import Death, Pool, cores, in_own_process
 from barograph.run.context import SeriesContext, context_in_memory
 from barograph.run.recorded_start import supervisor_ids
 from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
@@ -62,20 +66,62 @@ def simulate(
     refused = refusals(experiment)
     simulated = Series(into, replace(experiment, repetitions=experiment.repetitions * seeds), series.opened_s)
     _write_document(real, simulated)
-    missing: dict[str, str] = {}
-    for run in (run for run in series.plan() if run.run_id in runs):
-        if run.variant.name in refused:
-            missing[run.run_id] = refused[run.variant.name]
-            continue
-        say(f"simulating {experiment.name} {run.run_id}{f' with {seeds} seeds' if seeds > 1 else ''}")
-        recorded = SeriesPaths(real).run(run.run_id)
-        whys = [_simulate_run(simulated, _with_seed(run, seed, seeds), seed, recorded) for seed in range(seeds)]
-        failed = [why for why in whys if why]
-        if len(failed) == seeds:
-            missing[run.run_id] = failed[-1]
-        elif failed:
-            say(f"{run.run_id}: {len(failed)} of {seeds} seeds could not be simulated; the last failed by {failed[-1]}")
+    chosen = [run for run in series.plan() if run.run_id in runs]
+    missing = {run.run_id: refused[run.variant.name] for run in chosen if run.variant.name in refused}
+    limit_s = step_limit("run", experiment).seconds
+    jobs = [
+        SeedJob(simulated, _with_seed(run, seed, seeds), seed, SeriesPaths(real).run(run.run_id), limit_s)
+        for run in chosen
+        if run.run_id not in missing
+        for seed in range(seeds)
+    ]
+    try:
+        missing |= _side_by_side(jobs, say)
+    finally:  # also what processes that were ended have left
+        shutil.rmtree(simulated.folder / CLUSTER, ignore_errors=True)
     return SimulatedSeries(into, missing)
+
+
+@dataclass(frozen=True)
+class SeedJob:
+    """`run`: the simulated one. `real`: the run that it is set beside."""
+
+    simulated: Series
+    run: PlannedRun
+    seed: int
+    real: RunPaths
+    limit_s: float
+
+
+def _side_by_side(jobs: Sequence[SeedJob], say: Say) -> dict[str, str]:
+    """By real run of which no seed could be simulated, why."""
+    failures: dict[str, list[str]] = defaultdict(list)
+    missing: dict[str, str] = {}
+    seeds = Counter(job.real.root.name for job in jobs)
+    left = seeds.copy()
+    with Pool(do, min(cores(), len(jobs))) as pool:
+        for job, why in filter(None, pool.answers(jobs)):
+            name = job.real.root.name
+            if why:
+                failures[name].append(why.words() if isinstance(why, Death) else why)
+            left[name] -= 1
+            if left[name]:
+                continue
+            over = sum(not number for number in left.values())
+            say(f"{job.simulated.experiment.name} {name} is simulated, {over} of {len(left)} runs")
+            failed = failures[name]
+            if len(failed) == seeds[name]:
+                missing[name] = failed[-1]
+            elif failed:
+                last = f"the last failed by {failed[-1]}"
+                say(f"{name}: {len(failed)} of {seeds[name]} seeds could not be simulated; {last}")
+    return missing
+
+
+def do(job: SeedJob) -> str:
+    """In a process of the pool: why the run failed; empty where it did not."""
+    why = in_own_process(partial(_simulate_run, job.simulated, job.run, job.seed, job.real), job.limit_s)
+    return why.words() if isinstance(why, Death) else why
 
 
 def _with_seed(run: PlannedRun, seed: int, seeds: int) -> PlannedRun:
@@ -88,11 +134,11 @@ def _with_seed(run: PlannedRun, seed: int, seeds: int) -> PlannedRun:
 def _simulate_run(simulated: Series, run: PlannedRun, seed: int, real: RunPaths) -> str:
     """Why it failed; empty where it did not."""
     try:
-        attempt_next_run(simulated, _context(simulated, real, seed), run)
+        attempt_next_run(simulated, _context(simulated, run, real, seed), run)
     except Exception as error:  # noqa: BLE001 - a run that fails here is missing on that side, and the page says why
         return message_of(error)
     finally:
-        shutil.rmtree(simulated.folder / CLUSTER, ignore_errors=True)
+        shutil.rmtree(simulated.folder / CLUSTER / run.run_id, ignore_errors=True)
     return ""
 
 
@@ -103,9 +149,9 @@ def _write_document(real: Path, simulated: Series) -> None:
     write_json_atomic(SeriesPaths(simulated.folder).series_json, {**document, **changed})
 
 
-def _context(series: Series, real: RunPaths, seed: int) -> SeriesContext:
+def _context(series: Series, run: PlannedRun, real: RunPaths, seed: int) -> SeriesContext:
     testbed = SimulatedTestbed({**series.experiment.testbed.options[SimulatedTestbed.name], "seed": seed})
     clock = SimulatedClock()
-    folder, ids = series.folder / CLUSTER, supervisor_ids(json_lines(real.decisions))
+    folder, ids = series.folder / CLUSTER / run.run_id, supervisor_ids(json_lines(real.decisions))
     cluster = SimulatedCluster(series.experiment, testbed, clock, folder, supervisor_ids=ids)
     return context_in_memory(series.experiment, cluster, clock, testbed.options.look_s)

@@ -79,23 +79,31 @@ def _first_end(programs: Sequence[subprocess.Popen[bytes]]) -> int:
 
 
 def _end_all(steps: Sequence[Step]) -> None:
+    refused: set[int] = set()
     for number, limit_s in steps:
         deadline_s = time.monotonic() + limit_s
         everybody = descendants(os.getpid(), NOT_OURS)
         for pid in everybody:
-            _signal(pid, number)
-        while everybody and time.monotonic() < deadline_s:
+            _signal(pid, number, refused)
+        while not refused.issuperset(everybody) and time.monotonic() < deadline_s:
             list(_collect())
             time.sleep(POLL_S)
             everybody = descendants(os.getpid(), NOT_OURS)
             if number == signal.SIGKILL:  # what was born meanwhile
                 for pid in everybody:
-                    _signal(pid, number)
+                    _signal(pid, number, refused)
 
 
-def _signal(pid: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
+def _signal(pid: int, number: signal.Signals, refused: set[int]) -> None:
+    """`refused`: processes of other users (setuid), which are left, each with one line said."""
+    try:
         os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+    except PermissionError:
+        if pid not in refused:
+            refused.add(pid)
+            print(f"process {pid} is another user's and cannot be ended; see `ps {pid}`", flush=True)
 
 
 def _collect() -> Iterator[tuple[int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +15,7 @@ from rich.table import Table
 from analysis import java
 from barograph.cli.dag_process import signals_as_interrupt
 from barograph.cli.terminal import line_printer, stdout_console
-from barograph.errors import ExperimentError
+from barograph.errors import INTERRUPTED_EXIT, ExperimentError
 from barograph.series.results import results
 from barograph.series.series import find_all_series
 from barograph.settings import results_root
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from analysis.calibration.validation import Validation
     from barograph.calibration import Calibration
 
+UNFINISHED = ".unfinished"  # a file in the folder of a calibration that is not complete
 SERIES = "a series' folder or id, an experiment for its newest, or a pattern such as 'stela/*'"
 
 
@@ -58,7 +60,13 @@ def execute(options: argparse.Namespace) -> int:
 
         runs = [run for each in fitted for run in calibration.sums_of(spark, each)]
         estimates = fit_costs(runs)
-        found = calibration.calibrate(spark, estimates, fitted, judged, folder, now.date(), say, options.seeds)
+        try:
+            _begin(folder)
+            found = calibration.calibrate(spark, estimates, fitted, judged, folder, now.date(), say, options.seeds)
+        except KeyboardInterrupt:
+            say(f"interrupted: {folder} may have the costs, and not how far they are off; the same command begins anew")
+            return INTERRUPTED_EXIT
+    (folder / UNFINISHED).unlink()
     show(found, console)
     _keep(found)
     return 0
@@ -69,14 +77,24 @@ def _folders(names: Sequence[str]) -> list[Path]:
 
 
 def _new_folder(given: Path | None, now: datetime) -> Path:
-    """Nothing in it is overwritten. Raises ExperimentError where there is something."""
+    """Raises ExperimentError where there is something in it, but for a calibration of ours that was cut short."""
     from analysis.calibration.validation import FOLDER
 
     folder = given.absolute() if given else results_root() / FOLDER / f"{now:%Y%m%d-%H%M%S}"
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    is_ours = (folder / UNFINISHED).is_file()
+    if folder.exists() and not is_ours and (not folder.is_dir() or any(folder.iterdir())):
         what = "is not empty" if folder.is_dir() else "is a file"
         raise ExperimentError(f"--into is {folder}, which {what}; give a folder that is new or empty")
     return folder
+
+
+def _begin(folder: Path) -> None:
+    """Mark it as ours until it is complete, and remove the simulated runs of one that was cut short."""
+    from barograph.calibration import SIMULATED
+
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / UNFINISHED).touch()
+    shutil.rmtree(folder / SIMULATED, ignore_errors=True)
 
 
 def _keep(found: Calibration) -> None:

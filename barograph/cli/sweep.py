@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from barograph.cli.arguments import add_testbed, comma_separated, testbed_option
 from barograph.cli.dag_process import signals_as_interrupt
 from barograph.cli.run import report_of_sweeps
 from barograph.cli.terminal import line_printer, stdout_console
-from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, BarographError, ExperimentError, Say, worst_exit
+from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, BarographError, ExperimentError, Say, message_of, worst_exit
 from barograph.plan.sweep import Point, Sweep, load, point_words, require_simulated
 from barograph.pool import Death, Pool, cores
 from barograph.series import hold
@@ -27,8 +26,8 @@ from barograph.series.interruption import limited
 from barograph.series.results import results
 from barograph.series.status import minutes
 from barograph.sweep import report
-from barograph.sweep.folder import SweepFolder, note_failures, open_sweep, update_failures
-from barograph.sweep.point import CheckJob, PointOutcome, RunJob, death_failure, do, remove_cluster
+from barograph.sweep.folder import SweepFolder, code_of_today, code_words, note_failures, open_sweep, update_failures
+from barograph.sweep.point import CheckJob, Failure, PointOutcome, RunJob, death_failure, do, remove_cluster
 
 SHOWN_COMPLAINTS = 10
 LINE_EVERY_S = 10.0  # where the output is no terminal
@@ -100,11 +99,14 @@ class PointsRefused(BarographError):
 def _carry_out(folder: SweepFolder, pool: Pool[Any, PointOutcome], console: Console, say: Say) -> int:
     missing, whole = folder.missing(), len(folder.points)
     say(f"{folder.root}: {len(missing)} of {whole} points to do, {whole - len(missing)} complete")
-    if missing and (others := folder.other_commits()):
-        say(f"note: complete runs are of {', '.join(others)}, the others will be of another commit; --new begins anew")
+    today = code_of_today()
+    if others := folder.runs_of_other_code(today):
+        theirs = ", ".join(f"{number} of {words}" for words, number in others.items())
+        now = code_words(today)
+        say(f"note: complete runs are of other code ({theirs}) than the work tree's {now}; --new begins anew")
     try:
         failed = _simulate(folder, missing, pool, console)
-        update_failures(folder)
+        update_failures(folder, failed)
         path = _report(folder, say)
     except KeyboardInterrupt:
         left = len(folder.missing())
@@ -114,35 +116,41 @@ def _carry_out(folder: SweepFolder, pool: Pool[Any, PointOutcome], console: Cons
         say(f"report: {path}")
         _family_page(folder, say)
     if failed:
-        number = sum(failed.values())
-        say(f"{number} of {whole} points failed; the report says why, the same command tries them again")
-    return worst_exit([EXIT_CODES[blame] for blame in failed])
+        say(f"{len(failed)} of {whole} points failed; the report says why, the same command tries them again")
+    return worst_exit([EXIT_CODES[failures[0].blame] for failures in failed.values()])
 
 
 def _simulate(
     folder: SweepFolder, missing: Sequence[Point], pool: Pool[Any, PointOutcome], console: Console
-) -> Counter[str]:
-    """How many points failed, by the blame of their first failure. However it ends, no process of the pool is left
+) -> dict[str, tuple[Failure, ...]]:
+    """What failed, by the id of the point. However it ends, no process of the pool is left
     (Spark needs the memory), and no disk of a machine."""
-    facts, failed = folder.facts(), Counter[str]()
+    facts, failed = folder.facts(), dict[str, tuple[Failure, ...]]()
     jobs = [RunJob(point, folder.of(point), facts) for point in missing]
     with ExitStack() as stack:
         for job in jobs:
             stack.callback(remove_cluster, job.folder)
         stack.callback(pool.end)
         view = stack.enter_context(progress_view(console, "points", len(jobs)))
-        for point, outcome in _outcomes(pool, jobs, view, folder):
+        for point, outcome in _outcomes(pool, jobs, view):
             if outcome.failures:
-                failed[outcome.failures[0].blame] += 1
-                for each in outcome.failures:
-                    view.say(f"point {point.number} ({point.point_id}): {each.words()}")
-                    if each.trace:
-                        (folder.of(point) / "failure.txt").write_text(each.trace, encoding="utf-8")
+                failed[point.point_id] = outcome.failures
+                _say_failures(folder, point, outcome.failures, view.say)
     return failed
 
 
+def _say_failures(folder: SweepFolder, point: Point, failures: Sequence[Failure], say: Say) -> None:
+    where = f"point {point.number} ({point.point_id})"
+    for each in failures:
+        say(f"{where}: {each.words()}")
+    try:
+        note_failures(folder, point, failures)
+    except OSError as error:  # this point's trouble, and no other's
+        say(f"{where}: its folder does not keep that: {message_of(error)}")
+
+
 def _outcomes(
-    pool: Pool[Any, PointOutcome], jobs: Sequence[CheckJob | RunJob], view: Progress, folder: SweepFolder | None = None
+    pool: Pool[Any, PointOutcome], jobs: Sequence[CheckJob | RunJob], view: Progress
 ) -> Iterator[tuple[Point, PointOutcome]]:
     for answer in pool.answers(jobs, LOOK_S):
         if answer is None:
@@ -151,8 +159,6 @@ def _outcomes(
         job, outcome = answer
         if isinstance(outcome, Death):
             outcome = PointOutcome(0.0, (death_failure(outcome),))
-            if folder is not None:
-                note_failures(folder, job.point, outcome.failures)
         yield job.point, outcome
         view.advance()
 

@@ -16,6 +16,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from barograph import supervisor
@@ -37,7 +38,9 @@ from barograph.settings import HOLDER, ROOT, airflow_home
 USER = "admin"
 READY_S = 300.0  # on a busy box; an Airflow that has ended is noticed at once
 PARTS = (("api-server",), ("dag-processor",), ("scheduler", "--skip-serve-logs"), ("triggerer", "--skip-serve-logs"))
-ENDING = ((signal.SIGTERM, len(supervisor.STEPS) * supervisor.STEP_S + 5.0), (signal.SIGKILL, 15.0))
+SUPERVISOR_S = len(supervisor.STEPS) * supervisor.STEP_S + 5.0
+# First the supervisor alone, which ends the others step by step, then what is left of its group.
+ENDING = ((signal.SIGTERM, SUPERVISOR_S), (signal.SIGTERM, 5.0), (signal.SIGKILL, 15.0))
 LAST_PORT = 65_535
 LOG = "ui.log"
 
@@ -77,9 +80,14 @@ def serve(port: int, say: Say) -> int:
 
 def start_airflow(home: Path, port: int) -> ChildProcess:
     """Its parts under a supervisor, which ends with everything that they have started."""
-    argv = supervisor.command([[sys.executable, "-m", "airflow", *part] for part in PARTS], os.getpid())
-    with (home / LOG).open("ab") as log:
-        return ChildProcess(argv, folder=ROOT, output=log, environment=ui_environment(home, port), ending=ENDING)
+    parts = [[sys.executable, "-m", "airflow", *part] for part in PARTS]
+    return start_supervised(parts, home / LOG, ui_environment(home, port))
+
+
+def start_supervised(commands: Sequence[Sequence[str]], log: Path, environment: Mapping[str, str]) -> ChildProcess:
+    argv = supervisor.command(commands, os.getpid())
+    with log.open("ab") as output:
+        return ChildProcess(argv, folder=ROOT, output=output, environment=environment, ending=ENDING, ends_its_own=True)
 
 
 def ui_environment(home: Path, port: int) -> dict[str, str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,14 +19,22 @@ from barograph.series import hold
 from barograph.series.progress import ProgressFile
 from barograph.series.series import STOP_FILE, Series, read_series
 
+# A request may come by several ways: Airflow's worker passes on to its task what the task has got too. Who asks again
+# after that is in a hurry, and may cut a collection short.
+ONE_REQUEST_S = 10.0
+
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Within the block SIGTERM and SIGINT raise Interrupted; off the main thread signals are somebody else's."""
+    """Within the block SIGTERM and SIGINT raise Interrupted, once a request; off the main thread signals are somebody
+    else's."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, _raise_interrupted) for number in (signal.SIGTERM, signal.SIGINT)}
+    found = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    outer = next((handler for handler in found if isinstance(handler, _Interruption)), None)
+    handle = outer or _Interruption()
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
@@ -33,8 +42,17 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _raise_interrupted(number: int, _frame: FrameType | None) -> None:
-    raise Interrupted(f"{signal.Signals(number).name} received")
+class _Interruption:
+    """Handles the signals of a block, and of those within it."""
+
+    def __init__(self) -> None:
+        self._begun_s: float | None = None
+
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        now_s = time.monotonic()
+        if self._begun_s is None or now_s - self._begun_s >= ONE_REQUEST_S:
+            self._begun_s = now_s
+            raise Interrupted(f"{signal.Signals(number).name} received")
 
 
 @contextmanager

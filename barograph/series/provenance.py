@@ -81,6 +81,20 @@ def git_state() -> tuple[str | None, bool | None]:
         return None, None
 
 
+SIMULATING = ("scheduler_plugins", "topologies", "inventory", "playbooks", "analysis", "barograph")
+
+
+def simulating_code_sha256(root: Path = ROOT) -> str:
+    """Of all code that a simulated run may meet, in git or not; of data an experiment's own document says enough."""
+    digest = hashlib.sha256()
+    for house in SIMULATING:
+        for file in sorted(path for kind in ("*.py", "*.yaml") for path in (root / house).rglob(kind)):
+            name = file.relative_to(root)
+            if "target" not in name.parts:  # what Maven copies there
+                digest.update(f"{name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
 DISTRIBUTIONS = ("apache-airflow", "ansible-core", "ansible-runner", "pyspark")
 
 

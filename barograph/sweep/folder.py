@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,11 +16,12 @@ from typing import Any
 
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.sweep_record import PREFIX, SWEEP_FILE
+from barograph.code.refs import SHORT
 from barograph.plan.sweep import Point, Sweep, sweep_digest
-from barograph.series.provenance import git_state
+from barograph.series.provenance import git_state, simulating_code_sha256
 from barograph.series.run_record import read_run
 from barograph.settings import results_root
-from barograph.sweep.point import Failure, failures_of, state_of, write_point_file
+from barograph.sweep.point import Failure, failure_data, failures_of, state_of, write_point_file
 
 
 @dataclass(frozen=True)
@@ -40,15 +42,34 @@ class SweepFolder:
 
     def facts(self) -> dict[str, Any]:
         """Of the sweep, for the documents of its points."""
-        commit, dirty = git_state()
-        return {"sweep": self.root.name, "git_commit": commit, "git_dirty": dirty}
+        return {"sweep": self.root.name, **code_of_today()}
 
-    def other_commits(self) -> tuple[str, ...]:
-        """Commits of complete runs that are not the one of today."""
-        today, _ = git_state()
+    def runs_of_other_code(self, today: Mapping[str, Any]) -> dict[str, int]:
+        """How many complete runs are not known to be of the code that `code_of_today` says, by the words for theirs."""
         runs = (read_run(run) or {} for point in self.points for run in SeriesPaths(self.of(point)).runs.glob("*"))
-        commits = {str(run.get("git_commit")) for run in runs if run.get("status") == "complete"}
-        return tuple(sorted(commits - {str(today)}))
+        complete = (run for run in runs if run.get("status") == "complete")
+        return dict(sorted(Counter(code_words(run) for run in complete if not is_of_code(run, today)).items()))
+
+
+def code_of_today() -> dict[str, Any]:
+    """The work tree's code, as the record of a point's run says it."""
+    commit, dirty = git_state()
+    return {"git_commit": commit, "git_dirty": dirty, "code_sha256": simulating_code_sha256()}
+
+
+def is_of_code(run: Mapping[str, Any], today: Mapping[str, Any]) -> bool:
+    """Whether a run's record says that it is of this code: a commit does, where nothing was changed since."""
+    if "code_sha256" in run:
+        return bool(run["code_sha256"] == today["code_sha256"])
+    clean = [(each.get("git_commit"), each.get("git_dirty")) for each in (run, today)]
+    return clean[0] == clean[1] and clean[0][0] is not None and clean[0][1] is False
+
+
+def code_words(facts: Mapping[str, Any]) -> str:
+    """`1f2e3d4c5b6a with uncommitted changes`."""
+    commit = facts.get("git_commit")
+    said = str(commit)[:SHORT] if commit else "an unknown commit"
+    return f"{said}{' with uncommitted changes' if facts.get('git_dirty') else ''}"
 
 
 def open_sweep(sweep: Sweep, points: Sequence[Point], *, new: bool) -> SweepFolder:
@@ -106,17 +127,24 @@ def linked_name(point: Point, run_id: str) -> str:
 
 
 def note_failures(folder: SweepFolder, point: Point, failures: Sequence[Failure]) -> None:
-    """Of a point whose process could not say so itself."""
-    folder.of(point).mkdir(parents=True, exist_ok=True)
-    write_point_file(folder.of(point), failures)
+    """Of a point that could not say so itself. Raises OSError where it can have no folder."""
+    if state_of(folder.of(point)) == "missing":
+        folder.of(point).mkdir(parents=True, exist_ok=True)
+        write_point_file(folder.of(point), failures)
+    for each in failures:
+        if each.trace:
+            (folder.of(point) / "failure.txt").write_text(each.trace, encoding="utf-8")
 
 
-def update_failures(folder: SweepFolder) -> int:
-    """Write into `sweep.json` what failed in which point, for the report; returns how many points that concerns."""
+def update_failures(folder: SweepFolder, latest: Mapping[str, Sequence[Failure]]) -> int:
+    """Write into `sweep.json` what failed in which point, for the report; returns how many points that concerns.
+
+    `latest`: by the point's id, failures of this execution; its folder may not have them, as where the disk is full.
+    """
     rows = [
         {"point": point.number, "values": dict(point.values), **failure}
         for point in folder.points
-        for failure in failures_of(folder.of(point))
+        for failure in failures_of(folder.of(point)) or map(failure_data, latest.get(point.point_id, ()))
     ]
     path = folder.root / SWEEP_FILE
     write_json_atomic(path, {**read_json(path), "failures": rows})

@@ -169,8 +169,11 @@ def _context(series: Series, start: RecordedStart | None) -> SeriesContext:
 
 def write_point_file(folder: Path, failures: Sequence[Failure]) -> None:
     """The point is over."""
-    said = [{"run_id": each.run_id, "blame": each.blame, "message": each.message} for each in failures]
-    write_json_atomic(folder / POINT_FILE, {"v": 1, "failures": said})
+    write_json_atomic(folder / POINT_FILE, {"v": 1, "failures": [failure_data(each) for each in failures]})
+
+
+def failure_data(failure: Failure) -> dict[str, Any]:
+    return {"run_id": failure.run_id, "blame": failure.blame, "message": failure.message}
 
 
 def failures_of(folder: Path) -> list[dict[str, Any]]:

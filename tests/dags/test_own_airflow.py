@@ -16,10 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from barograph import supervisor
 from barograph.airflow_environment import CONNECTION, DATABASE
 from barograph.child_processes import ChildProcess, descendants
-from barograph.cli.ui import ENDING, PARTS, ui_environment, write_password
+from barograph.cli.ui import PARTS, start_supervised, ui_environment, write_password
 from barograph.settings import HOLDER, ROOT
 from tests.dags.running_airflow import DAG, PACE, SHORT, Airflow, Site, is_known, until
 from tests.support import redis
@@ -65,7 +64,7 @@ def airflow(prepared: Path, postgres: Postgres, tmp_path: Path) -> Iterator[Airf
         for arguments in (("db", "migrate"), ("pools", "import", "dags/pools.json")):
             run_airflow(env, tmp_path, *arguments)
         parts = [[sys.executable, "-m", "airflow", *part] for part in PARTS]
-        with start(parts, env, tmp_path / "airflow.log") as process:
+        with start_supervised(parts, tmp_path / "airflow.log", env) as process:
             found = Airflow(process, port, env, home, Site("fake"))
             until(lambda: answers(found), process, "it answers", 900)
             until(lambda: is_known(found), process, "the DAG is known", 900)
@@ -86,15 +85,9 @@ def run_airflow(env: dict[str, str], folder: Path, *arguments: str) -> None:
         assert done.wait(600) == 0, (folder / "make.log").read_text()[-2000:]
 
 
-def start(commands: list[list[str]], env: dict[str, str], log: Path) -> ChildProcess:
-    argv = supervisor.command(commands, os.getpid())
-    with log.open("wb") as output:
-        return ChildProcess(argv, folder=ROOT, output=output, environment=env, ending=ENDING)
-
-
 def test_a_series_is_measured_by_two_workers_and_never_reaped(airflow: Airflow, tmp_path: Path) -> None:
     with ExitStack() as workers:
-        one = workers.enter_context(start([worker("one")], airflow.env, tmp_path / "one.log"))
+        one = workers.enter_context(start_supervised([worker("one")], tmp_path / "one.log", airflow.env))
         run = airflow.trigger(DAG, {**SHORT, "warm_up_floor_s": 300, "warm_up_ceiling_s": 400})
         airflow.await_measuring(run)
         (lease,) = airflow.leases()
@@ -102,7 +95,7 @@ def test_a_series_is_measured_by_two_workers_and_never_reaped(airflow: Airflow, 
         assert (holder["holder_pid"], holder["holder_start"]) == (0, DAG), "no process of this box is asked for"
         airflow.reap()
         assert airflow.leases() == [lease] and airflow.machines() != [], "its heartbeat is fresh"
-        workers.enter_context(start([worker("two")], airflow.env, tmp_path / "two.log"))
+        workers.enter_context(start_supervised([worker("two")], tmp_path / "two.log", airflow.env))
         _unshare, celery, *_ = descendants(one.pid)
         os.kill(celery, signal.SIGTERM)  # it ends what it does, and takes nothing more
 

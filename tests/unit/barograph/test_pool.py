@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import threading
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -114,8 +117,70 @@ def test_what_a_job_leaves_running_ends_with_its_own_process() -> None:
     assert not [pid for pid in descendants(pids[0]) if Path(f"/proc/{pid}").exists()]
 
 
-def raising(_job: int) -> Death | None:
-    return in_own_process(lambda: 1 // 0, 60.0)  # type: ignore[return-value]
+def begins_an_answer_and_is_killed(_job: int) -> None:
+    (connection,) = [each for each in gc.get_objects() if isinstance(each, Connection)]
+    os.write(connection.fileno(), struct.pack("!i", 1000) + b"the first of a thousand bytes")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_is_killed_while_it_answers_costs_its_job_alone() -> None:
+    with Pool(begins_an_answer_and_is_killed, 1) as pool:
+        assert [answer for answer in pool.answers([1, 2]) if answer is not None] == [
+            (job, Death(-signal.SIGKILL)) for job in (1, 2)
+        ]
+
+
+def is_killed_within_an_answer(seconds: float) -> bytes | Death:
+    """While its parent sleeps, a process fills the pipe; another one, which it has begun, kills it then, and lives on
+    for these seconds."""
+
+    def work() -> bytes:
+        answers, waits = os.getpid(), os.getppid()
+        if os.fork() == 0:
+            while Path(f"/proc/{answers}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+                time.sleep(0.05)
+            os.kill(answers, signal.SIGKILL)
+            os.kill(waits, signal.SIGCONT)
+            time.sleep(seconds)
+            os._exit(0)
+        os.kill(waits, signal.SIGSTOP)
+        return bytes(10_000_000)
+
+    return in_own_process(work, 60.0)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 30.0])
+def test_a_process_that_is_killed_within_an_answer_is_no_bug_of_ours(seconds: float) -> None:
+    begin_s = time.monotonic()
+    with Pool(is_killed_within_an_answer, 1) as pool:
+        assert [answer[1] for answer in pool.answers([seconds]) if answer] == [Death(-signal.SIGKILL)]
+    assert time.monotonic() - begin_s < 25, "what it has begun and lives on is not waited for"
+
+
+def closes_everything_and_hangs(_job: int) -> Death | None:
+    def work() -> None:
+        os.closerange(3, 100)
+        time.sleep(600)
+
+    return in_own_process(work, 1.0)
+
+
+def test_the_limit_holds_after_the_end_of_the_pipe() -> None:
+    with Pool(closes_everything_and_hangs, 1) as pool:
+        assert [answer[1] for answer in pool.answers([1]) if answer] == [Death(-signal.SIGKILL, 1.0)]
+
+
+def large(size: int) -> bytes | Death:
+    return in_own_process(lambda: bytes(size), 60.0)
+
+
+def test_an_answer_may_be_larger_than_a_pipe() -> None:
+    with Pool(large, 1) as pool:
+        assert [answer[1] for answer in pool.answers([0, 5_000_000]) if answer] == [b"", bytes(5_000_000)]
+
+
+def raising(_job: int) -> int | Death:
+    return in_own_process(lambda: 1 // 0, 60.0)
 
 
 def test_work_that_raises_has_no_answer() -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from analysis.record.files import RunPaths, json_lines, read_json, write_json_atomic
+from barograph import simulated_series
+from barograph.plan.durations import Limit
 from barograph.plan.experiment import Code, Durations, Experiment, Variant, load
 from barograph.run.recorded_start import supervisor_ids
 from barograph.run.simulation import drawn_id
@@ -60,6 +62,18 @@ def test_a_run_of_which_one_seed_fails_is_not_missing(tmp_path: Path) -> None:
     found = simulate(real, {}, tmp_path / "sim", ["even_rebalance-r1"], said.append, seeds=2)
     assert found.missing == {} and read_json(runs / "even_rebalance-r1" / "run.json")["status"] == "complete"
     assert "even_rebalance-r1: 1 of 2 seeds could not be simulated" in said[-1]
+
+
+def test_a_run_that_is_over_its_limit_is_missing_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulated_series, "step_limit", lambda _step, _experiment: Limit(0.01, "a test's"))
+    real = real_series(tmp_path / "real", STAR)
+    runs = ["even_rebalance-r1", "stela-r1"]
+    found = simulate(real, {}, tmp_path / "sim", runs, lambda _: None, seeds=2)
+    assert sorted(found.missing) == runs
+    assert all("still busy after 0.01 s, which is its limit, and was killed" in why for why in found.missing.values())
+    assert not (tmp_path / "sim" / ".cluster").exists()
 
 
 def test_machines_come_in_the_order_of_the_recorded_supervisors(tmp_path: Path) -> None:

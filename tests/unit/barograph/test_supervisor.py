@@ -141,6 +141,33 @@ def test_signals_do_not_cut_the_end_short(tmp_path: Path) -> None:
                     os.kill(one, number)
 
 
+ANOTHER_USERS = """
+import os, signal, subprocess, sys
+from barograph import supervisor
+sleepers = [subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) for _ in range(3)]
+theirs, send = sleepers[0], os.kill
+
+def kill(pid, number):  # root may signal everybody, so the kernel's refusal is said in its place
+    if pid == theirs.pid:
+        raise PermissionError(1, "Operation not permitted")
+    send(pid, number)
+
+os.kill = kill
+supervisor._end_all([(signal.SIGTERM, 60.0), (signal.SIGKILL, 60.0)])
+print(theirs.pid, supervisor.descendants(os.getpid()) == [theirs.pid])
+send(theirs.pid, signal.SIGKILL)
+"""
+
+
+def test_a_process_of_another_user_keeps_no_other_one(tmp_path: Path) -> None:
+    begin_s = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", ANOTHER_USERS], capture_output=True, text=True, check=True)
+    said, result = done.stdout.splitlines()
+    pid, is_left_alone = result.split()
+    assert said == f"process {pid} is another user's and cannot be ended; see `ps {pid}`"
+    assert is_left_alone == "True" and time.monotonic() - begin_s < 60, "it is not waited for"
+
+
 def test_an_emulated_machine_is_left_to_its_lease(tmp_path: Path) -> None:
     """Podman's `conmon` has left the one that started it; here it is a program of that name with one below it."""
     conmon = tmp_path / "conmon"

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from analysis.calibration import fit
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from barograph import calibration, cli
+from barograph.cli import calibrate
 from barograph.plan.experiment import load
 from barograph.series.series import open_series
 from barograph.simulated_series import as_simulated
@@ -101,6 +104,32 @@ def test_nothing_of_the_user_s_is_overwritten(tmp_path: Path, capsys: pytest.Cap
     assert f"{tmp_path}/mine/costs.yaml, which is a file" in refusal(
         capsys, str(series(now_s=2e9)), "--into", str(tmp_path / "mine" / "costs.yaml")
     )
+
+
+def test_after_an_interruption_the_same_command_is_accepted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    into, real = tmp_path / "mine", str(series())
+    monkeypatch.setattr(calibration, "spark_for", lambda *_: nullcontext())
+    monkeypatch.setattr(calibration, "sums_of", lambda *_: [])
+    monkeypatch.setattr(fit, "fit_costs", lambda _: [])
+
+    def cut_short(*_: object) -> Any:
+        (into / "costs.yaml").touch()
+        (into / calibration.SIMULATED / "half").mkdir(parents=True)
+        raise KeyboardInterrupt
+
+    def complete(*_: object) -> Any:
+        assert not (into / calibration.SIMULATED).exists(), "what an earlier one has simulated has other costs"
+        return None
+
+    for ending, code in ((cut_short, 130), (cut_short, 130), (complete, 0)):
+        monkeypatch.setattr(calibration, "calibrate", ending)
+        monkeypatch.setattr(calibrate, "show", lambda *_: None)
+        monkeypatch.setattr(calibrate, "_keep", lambda *_: None)
+        assert cli.main(["calibrate", real, "--into", str(into)]) == code
+        assert ("the same command begins anew" in " ".join(capsys.readouterr().out.split())) == (code == 130)
+    assert "which is not empty" in refusal(capsys, real, "--into", str(into)), "it is complete"
 
 
 def test_a_box_without_java_is_told_before_anything_else(

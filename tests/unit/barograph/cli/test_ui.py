@@ -1,13 +1,16 @@
 """What can be checked of `barograph ui` without Airflow: its settings, its password, its port."""
 
 import json
+import os
 import socket
 import stat
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from barograph.cli.ui import PortUnavailable, serve, ui_environment, write_password
+from barograph.cli.ui import PortUnavailable, serve, start_supervised, ui_environment, write_password
 
 
 def test_it_listens_on_loopback_only(tmp_path: Path) -> None:
@@ -36,3 +39,60 @@ def test_a_port_in_use_is_said_before_anything_starts() -> None:
 def test_a_port_that_is_none_is_said_too(port: int) -> None:
     with pytest.raises(PortUnavailable, match=f"--port is {port}; allowed: 1 to 65535"):
         serve(port, print)
+
+
+# What comes to it in the two seconds after the first signal: SIGTERM would be the supervisor's second step.
+RECORDS = """
+import signal, sys, time
+from pathlib import Path
+file, numbers = Path(sys.argv[1]), (signal.SIGINT, signal.SIGTERM)
+signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+file.with_suffix(".ready").touch()
+came, end_s = [signal.sigwait(numbers)], time.monotonic() + 2
+while (left_s := end_s - time.monotonic()) > 0:
+    if more := signal.sigtimedwait(numbers, left_s):
+        came.append(more.si_signo)
+file.write_text(" ".join(signal.Signals(each).name for each in came))
+"""
+# As a worker of Airflow: it passes on to its task what it gets, and waits for it.
+PASSES_ON = """
+import signal, subprocess, sys, time
+task = subprocess.Popen([sys.executable, "-c", *sys.argv[1:]])
+
+def pass_on(number, _frame):
+    time.sleep(0.5)
+    task.send_signal(number)
+
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, pass_on)
+task.wait()
+"""
+COLLECTS = """
+import sys, time
+from pathlib import Path
+from barograph.errors import Interrupted
+from barograph.series.interruption import interruptible
+file = Path(sys.argv[1])
+with interruptible():
+    try:
+        with interruptible():
+            file.with_suffix(".ready").touch()
+            while True:
+                pass
+    except Interrupted:
+        end_s = time.monotonic() + 2
+        while time.monotonic() < end_s:
+            pass
+        file.write_text("collected")
+"""
+
+
+def test_at_the_end_a_busy_task_is_asked_once_and_collects(tmp_path: Path) -> None:
+    signals, task = tmp_path / "signals", tmp_path / "task"
+    commands = [(RECORDS, str(signals)), (PASSES_ON, COLLECTS, str(task))]
+    with start_supervised([[sys.executable, "-c", *each] for each in commands], tmp_path / "log", os.environ) as all_of:
+        while not all(file.with_suffix(".ready").exists() for file in (signals, task)):
+            assert all_of.exit_code() is None, (tmp_path / "log").read_text()
+            time.sleep(0.05)
+    said = (tmp_path / "log").read_text()
+    assert signals.read_text() == "SIGINT" and task.exists() and task.read_text() == "collected", said

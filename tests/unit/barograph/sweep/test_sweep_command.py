@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,9 +16,10 @@ import pytest
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from barograph.child_processes import descendants
 from barograph.cli import main
+from barograph.series.provenance import simulating_code_sha256
 from barograph.series.series import read_series
 from barograph.settings import results_root
-from barograph.sweep import report
+from barograph.sweep import folder, report
 from barograph.sweep.folder import SweepFolder, link_runs
 from barograph.sweep.point import failures_of, state_of
 
@@ -133,6 +135,30 @@ def test_a_run_that_fails_is_said_and_tried_again_and_stops_no_other(
     assert failures_of(first)[0]["blame"] == "system_under_test"
 
 
+def test_a_point_that_cannot_begin_is_in_the_report_and_ends_no_other(
+    sweep_file: Write, drawn: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bug of ours for all that is known: it has a traceback, which the point's folder keeps where there is one."""
+    file = str(sweep_file(RATES))
+    assert main(["sweep", file, "--variants", "stela"]) == 0
+    first, second = points_of(folder_of())
+    for point in (first, second):
+        shutil.rmtree(point)
+    first.write_text("a file in the folder's place")
+    (second / "series.json").mkdir(parents=True)
+    capsys.readouterr()
+    assert main(["sweep", file, "--variants", "stela"]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.count("its folder does not keep that: ") == 1 and "2 of 2 points failed" in said
+    rows = read_json(folder_of() / "sweep.json")["failures"]
+    assert [(row["point"], row["run_id"], row["blame"]) for row in rows] == [(1, "", "harness"), (2, "", "harness")]
+    assert [each["message"] for each in failures_of(second)] == [rows[1]["message"]]
+    assert "Traceback" in (second / "failure.txt").read_text()
+    (second / "series.json").rmdir()
+    assert main(["sweep", file, "--variants", "stela"]) == 1
+    assert (state_of(second), drawn) == ("complete", [2, 0, 1])
+
+
 def change(file: Path, **facts: object) -> None:
     write_json_atomic(file, {**read_json(file), **facts})
 
@@ -156,10 +182,62 @@ def test_of_a_point_that_failed_the_good_runs_stay_and_nothing_is_lost(
     (aside,) = [path for path in (point / "attempts").iterdir() if path.name.startswith("stela-r1")]
     assert read_json(aside / "run.json")["status"] == "failed"
     assert {path.name: path.read_bytes() for path in aside.glob("workers/*")} == was_measured
-    change(good / "run.json", git_commit="abc123")
-    (point / "point.json").unlink()
-    assert main(["sweep", file]) == 0
-    assert "note: complete runs are of abc123, the others will be of another commit" in capsys.readouterr().out
+
+
+TODAY = {"git_commit": "b" * 40, "git_dirty": False, "code_sha256": "today"}
+
+
+def test_numbers_of_other_code_are_said_also_where_nothing_is_missing(
+    sweep_file: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder, "git_state", lambda: (TODAY["git_commit"], TODAY["git_dirty"]))
+    monkeypatch.setattr(folder, "simulating_code_sha256", lambda: TODAY["code_sha256"])
+    file = str(sweep_file({"seed": [1]}))
+
+    def said() -> str:
+        assert main(["sweep", file]) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    assert "note: " not in said() and "note: " not in said(), "the same code"
+    monkeypatch.setattr(folder, "simulating_code_sha256", lambda: "after an edit")
+    monkeypatch.setattr(folder, "git_state", lambda: ("b" * 40, True))
+    assert (
+        f"0 of 1 points to do, 1 complete note: complete runs are of other code (2 of {'b' * 12}) than the work tree's"
+        f" {'b' * 12} with uncommitted changes; --new begins anew"
+    ) in said()
+    (point,) = points_of(folder_of())
+    change(point / "runs" / "stela-r1" / "run.json", git_commit="a" * 40, code_sha256="after an edit")
+    assert f"(1 of {'b' * 12})" in said(), "a commit that changed no code is the same code"
+
+
+@pytest.mark.parametrize(
+    ("facts", "now_dirty", "is_same"),
+    [
+        ({"git_commit": "b" * 40, "git_dirty": False}, False, True),
+        ({"git_commit": "a" * 40, "git_dirty": False}, False, False),
+        ({"git_commit": "b" * 40, "git_dirty": True}, False, False),
+        ({"git_commit": "b" * 40, "git_dirty": True}, True, False),
+        ({"git_commit": "b" * 40, "git_dirty": False}, True, False),
+        ({"git_commit": None, "git_dirty": None}, False, False),
+    ],
+)
+def test_of_a_record_without_a_digest_the_commit_decides_where_nothing_was_changed(
+    facts: dict[str, object], now_dirty: bool, is_same: bool
+) -> None:
+    assert folder.is_of_code(facts, {**TODAY, "git_dirty": now_dirty}) == is_same
+
+
+def test_a_policys_edit_changes_the_digest_of_the_code_and_a_page_does_not(tmp_path: Path) -> None:
+    policy = tmp_path / "scheduler_plugins" / "policies" / "mine.py"
+    policy.parent.mkdir(parents=True)
+    policy.write_text("A = 1")
+    before = simulating_code_sha256(tmp_path)
+    (tmp_path / "topologies" / "target").mkdir(parents=True)
+    (tmp_path / "topologies" / "target" / "star.yaml").write_text("a: 1")
+    (tmp_path / "scheduler_plugins" / "README.md").write_text("words")
+    assert simulating_code_sha256(tmp_path) == before
+    policy.write_text("A = 2")
+    assert simulating_code_sha256(tmp_path) != before
 
 
 def start(file: Path, *more: str) -> subprocess.Popen[str]:
