@@ -10,13 +10,13 @@ the highest). Runs of one model differ by its own noise alone, so the range over
 import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from analysis.claims.ledger_rows import NO_VERDICT, NOT_RUN, LedgerRow, Value, percent_over, ratio_of
-from analysis.claims.rules import best_of_three
+from analysis.claims.rules import PUBLISHED_RUNS, best_of_three
 from analysis.claims.statements import RATIOS, SPREADS, Claim, Kind
 from analysis.numerals import number
 from analysis.record.event_timeline import event_id_of
@@ -89,7 +89,7 @@ def sweep_row(claim: Claim, sweep: SweepRuns) -> LedgerRow:
     best = _best_of_three(claim, sweep)
     notes = [
         f"simulated, {sweep.sweep_id}: {_points_text(claim, numbers)}",
-        "" if best is None else f"the best of three seeds, as published: {_text(claim, best)}",
+        "" if best is None else f"the best of the first three seeds, as published: {_text(claim, best)}",
         _unsteady_text(claim, sweep),
     ]
     middle = max(each) if claim.kind is Kind.LARGEST_SPREAD else fmean(each)
@@ -119,9 +119,18 @@ def _numbers(claim: Claim, sweep: SweepRuns) -> Numbers | str:
         }
         for point in about
     }  # fmt: skip
-    least = 2 if claim.kind in SPREADS else 1
+    least = 1
+    if claim.kind in SPREADS:  # of so many runs as the source had: of more they lie further apart
+        least = PUBLISHED_RUNS
+        found = {point: {seed: of[seed] for seed in sorted(of, key=_order)[:least]} for point, of in found.items()}
     few = [_point_text(claim, point) for point, of in found.items() if len(of) < least]
     return f"too few seeds at {', '.join(few)}" if few else found
+
+
+def _order(seed: Seed) -> Any:
+    """By number: 2 before 10."""
+    fields, repetition = seed
+    return [json.loads(text) for _, text in fields], repetition
 
 
 def _absent(claim: Claim, about: Sequence[Values]) -> list[str]:
@@ -151,7 +160,7 @@ def _by_seed(claim: Claim, numbers: Numbers) -> list[float]:
 
 
 def _spread(of_seeds: Mapping[Seed, float]) -> float:
-    """In percent of the mean."""
+    """Of a point's first three seeds, in percent of their mean."""
     values = list(of_seeds.values())
     return 100.0 * (max(values) - min(values)) / fmean(values) if max(values) > min(values) else 0.0
 
@@ -163,22 +172,21 @@ def _best_of_three(claim: Claim, sweep: SweepRuns) -> float | None:
     sides = []
     for variant in (claim.variant, claim.baseline):
         values, ranks = (sweep.of(variant, metric, claim.event) for metric in (claim.metric, claim.best_by))
-        sides.append({
-            point: best_of_three(_in_blocks(values.get(point, {})), _in_blocks(ranks.get(point, {})))
-            for point in sweep.about(claim)
-        })  # fmt: skip
+        side = {}
+        for point in sweep.about(claim):
+            of, by = values.get(point, {}), ranks.get(point, {})
+            seeds = sorted({*of, *by}, key=_order)
+            side[point] = best_of_three(_in_blocks(of, seeds), _in_blocks(by, seeds))
+        sides.append(side)
     own, other = sides
     pairs = [(own[point], other[point]) for point in own]
     found = [percent_over(one, two) for one, two in pairs if one is not None and two is not None and two > 0.0]
     return OVER[claim.over](found) if found and len(found) == len(pairs) else None
 
 
-def _in_blocks(of_seeds: OfSeeds) -> list[Value]:
-    """A seed and repetition is a block."""
-    return [
-        Value(value.run_id, value.value, value.censored, (json.dumps(seed), repetition))
-        for (seed, repetition), value in of_seeds.items()
-    ]
+def _in_blocks(of_seeds: OfSeeds, seeds: Sequence[Seed]) -> list[Value]:
+    """A seed and repetition is a block; `seeds`: all of the point, in their order."""
+    return [replace(value, block=("", seeds.index(seed))) for seed, value in of_seeds.items()]
 
 
 # --- words ------------------------------------------------------------------------------------------------------------

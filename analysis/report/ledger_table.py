@@ -67,7 +67,7 @@ def _range_words(row: LedgerRow) -> str:
     if row.claim.kind in DERIVED_KINDS:
         return f"{range_text(row)} over its claims"
     if row.claim.kind in SPREADS:
-        return f"{range_text(row)} over the points, of {seeds} each"
+        return f"{range_text(row)} over the points, of the first {seeds} of each"
     if row.low is None or row.runs == 1:
         return seeds
     return f"the same with {seeds}" if row.low == row.high else f"{range_text(row)} over {seeds}"
