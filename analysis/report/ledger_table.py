@@ -83,6 +83,7 @@ def statement_text(row: LedgerRow) -> str:
         Kind.RATIO_ABOVE: f"more than {number_text}",
         Kind.RATIO_AT_MOST: f"at most {number_text}",
         Kind.OWN_AT_MOST: f"at most {number_text}",
+        Kind.ADDED_AT_LEAST: f"at least {number_text}",
         Kind.OWN_AT_LEAST: f"at least {number_text}",
         Kind.OWN_BELOW: f"below {number_text}",
         Kind.ONLY: f"alone above {number_text}",

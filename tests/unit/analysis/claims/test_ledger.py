@@ -310,6 +310,11 @@ def test_the_shipped_claims_of_metis_are_those_of_the_ledger_and_of_table_1() ->
     plateau = next(claim for claim in claims if claim.name == "M12/plateau")
     assert (plateau.variant, plateau.baseline) == ("tasks_16", "tasks_12"), "IV-C2: more than 12 yield no more"
     assert (plateau.region.low, plateau.region.high) == (-inf, 10.0)
+    kept = next(claim for claim in claims if claim.name == "M10/METIS")
+    assert kept.variants == ("metis_acked", "even_acked", "metis_unacked", "even_unacked")
+    assert (kept.region.low, kept.region.high) == (-10.0, inf), "V-B2: scheduling does not compensate for it"
+    balance = {(claim.region.low, round(claim.region.high, 9)) for claim in claims if claim.id == "M08"}
+    assert balance == {(-inf, 10.0)}, "better balanced is balanced"
     simulated = {claim.name for claim in claims if claim.simulated}
     assert {name.partition("/")[0] for name in simulated} == {"M02", "M03", "M04", "M05", "M06", "M07", "M08", "M09",
                                                               "M14"}  # fmt: skip
