@@ -6,11 +6,11 @@ A check of each run needs no estimate. What cannot come out here is `not testabl
 it came out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from analysis.claims import estimates, feasibility
+from analysis.claims import estimates, feasibility, specs
 from analysis.claims.estimates import LEVEL, Estimated, StudentEstimate, Times
 from analysis.claims.ledger_rows import (  # fmt: skip
     DIFFERS,
@@ -55,7 +55,10 @@ def judgement(p_inside: float, p_outside: float) -> Judgement:
 
 def judge(claim: Claim, measured: Conditions) -> LedgerRow:
     """The row of a claim that is about runs."""
-    return _unless_not_testable(measured_row(claim, measured), measured)
+    row = measured_row(claim, measured)
+    if row.runs and (note := moved_note(claim, measured)):
+        row = replace(row, reason=f"{row.reason}; {note}")
+    return _unless_not_testable(row, measured)
 
 
 def measured_row(claim: Claim, measured: Conditions) -> LedgerRow:
@@ -87,6 +90,24 @@ def _unless_not_testable(row: LedgerRow, measured: Conditions) -> LedgerRow:
         return row
     seen = f"; measured: {row.reason}" if row.runs else ""
     return replace(row, verdict=NOT_TESTABLE, reason=f"{reasons[0]}{seen}", p=None)
+
+
+BY_TRAFFIC = ("metis", "greedy")  # policies that place what runs anew, or keep all of it
+RESCHEDULED = "rescheduled_percent"
+
+
+def moved_note(claim: Claim, measured: Conditions) -> str:
+    """In how many runs such policies moved anything, of those that the claim compares."""
+    known = [found for spec in measured.specs.get(claim.experiment, ()) if (found := specs.read(spec)) is not None]
+    names = {variant.name for each in known for variant in each.variants if variant.policy in BY_TRAFFIC}
+    asked = replace(claim, metric=RESCHEDULED)
+    return moved_text({name: measured.of(asked, name) for name in claim.variants if name in names})
+
+
+def moved_text(runs: Mapping[str, Iterable[Value]]) -> str:
+    """`greedy moved executors in 0 of 6 runs`, by variant; `runs`: their RESCHEDULED."""
+    each = {name: [value.value > 0.0 for value in values] for name, values in runs.items()}
+    return ", ".join(f"{name} moved executors in {sum(of)} of {len(of)} runs" for name, of in each.items() if of)
 
 
 def _with_steadiness(row: LedgerRow, values: Sequence[Value]) -> LedgerRow:

@@ -32,7 +32,8 @@ def simulated_row(claim: Claim, measured: Conditions) -> LedgerRow:
     if row.verdict == NOT_RUN:
         return row
     numbers = numbers_of_seeds(claim, measured)
-    notes = [_without_number(claim, row, measured), _unsteady_note(row), _possible(claim, measured)]
+    moved = rules.moved_note(claim, measured)
+    notes = [_without_number(claim, row, measured), _unsteady_note(row), moved, _possible(claim, measured)]
     return replace(
         row,
         low=min(numbers, default=None),

@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Any
 
 from analysis.claims.ledger_rows import NO_VERDICT, NOT_RUN, LedgerRow, Value, percent_over, ratio_of
-from analysis.claims.rules import PUBLISHED_RUNS, best_of_three
+from analysis.claims.rules import BY_TRAFFIC, PUBLISHED_RUNS, RESCHEDULED, best_of_three, moved_text
 from analysis.claims.statements import RATIOS, SPREADS, Claim, Kind
 from analysis.numerals import number
 from analysis.record.event_timeline import event_id_of
@@ -32,12 +32,13 @@ OfSeeds = Mapping[Seed, Value]
 @dataclass(frozen=True)
 class SweepRuns:
     """Complete runs of a sweep: variant, metric, event -> point -> seed -> value. `points`: all of its file, in its
-    order, also those without a complete run."""
+    order, also those without a complete run. `by_traffic`: variants whose policy is one of BY_TRAFFIC."""
 
     name: str
     sweep_id: str
     points: Sequence[Values]
     values: Mapping[tuple[str, str, str], Mapping[Values, OfSeeds]]
+    by_traffic: frozenset[str] = frozenset()
 
     def about(self, claim: Claim) -> list[Values]:
         return [point for point in self.points if _is_about(claim, point)]
@@ -47,20 +48,21 @@ class SweepRuns:
 
 
 def read(paths: SeriesPaths, metrics: Collection[str]) -> SweepRuns:
-    """These metrics of a sweep that is analysed."""
+    """These metrics of a sweep that is analysed, and where anything moved."""
     document = read_json(paths.root / SWEEP_FILE)
     points = [split_values(point["values"]) for point in document["points"]]
     runs = {run["run_id"]: run for run in rows(paths, "runs") if run["status"] == "complete"}
     found: dict[tuple[str, str, str], dict[Values, dict[Seed, Value]]] = defaultdict(lambda: defaultdict(dict))
     for row in sorted(measurements(paths), key=lambda row: str(row["run_id"])):
         run = runs.get(row["run_id"])
-        if run is not None and row["metric"] in metrics:
+        if run is not None and row["metric"] in (*metrics, RESCHEDULED):
             fields, seeds = points[point_of(row["run_id"]) - 1]
             value = Value(row["run_id"], row["value"], row["censored"], steady=row["steady"])
             found[run["variant"], row["metric"], event_id_of(row)][fields][seeds, int(run["repetition"] or 1)] = value
     fields_of_points = tuple(dict.fromkeys(fields for fields, _ in points))
     values = {key: dict(of) for key, of in found.items()}
-    return SweepRuns(document["experiment"], paths.root.name, fields_of_points, values)
+    by_traffic = frozenset(run["variant"] for run in runs.values() if run.get("policy") in BY_TRAFFIC)
+    return SweepRuns(document["experiment"], paths.root.name, fields_of_points, values, by_traffic)
 
 
 def with_sweeps(ledger: Iterable[LedgerRow], folders: Sequence[Path]) -> list[LedgerRow]:
@@ -91,6 +93,7 @@ def sweep_row(claim: Claim, sweep: SweepRuns) -> LedgerRow:
         f"simulated, {sweep.sweep_id}: {_points_text(claim, numbers)}",
         "" if best is None else f"the best of the first three seeds, as published: {_text(claim, best)}",
         _unsteady_text(claim, sweep),
+        _moved_text(claim, sweep),
     ]
     middle = max(each) if claim.kind is Kind.LARGEST_SPREAD else fmean(each)
     seeds = min(len(of) for of in numbers.values())
@@ -216,3 +219,15 @@ def _unsteady_text(claim: Claim, sweep: SweepRuns) -> str:
     ]  # fmt: skip
     unsteady = sum(value.steady is False for value in values)
     return f"{unsteady} of {len(values)} runs were not steady" if unsteady else ""
+
+
+def _moved_text(claim: Claim, sweep: SweepRuns) -> str:
+    names = [name for name in claim.variants if name in sweep.by_traffic]
+    return moved_text({
+        name: [
+            value
+            for point, of in sweep.of(name, RESCHEDULED, claim.event).items() if _is_about(claim, point)
+            for value in of.values()
+        ]
+        for name in names
+    })  # fmt: skip

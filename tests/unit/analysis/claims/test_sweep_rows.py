@@ -47,7 +47,8 @@ def write_sweep(
         (f"{n:05}.{variant}-r1", variant, point) for n, point in enumerate(points, 1) for variant in ("even", "metis")
     ]
     write_table(root, "runs", [
-        {"run_id": run_id, "variant": variant, "status": "complete", "repetition": 1, "experiment": NAME}
+        {"run_id": run_id, "variant": variant, "status": "complete", "repetition": 1, "experiment": NAME,
+         "policy": variant}
         for run_id, variant, _ in runs
     ])  # fmt: skip
     write_table(root, "measurements", [
@@ -115,6 +116,17 @@ def test_the_spread_of_three_runs(tmp_path: Path) -> None:
     assert shown["model_text"] == f"the model gives {words}; stated 5 %"
     assert (shown["measured_text"], shown["range_text"], shown["stated_text"]) == ("15 %", "10 to 20", "5 %")
     assert ledger_row(row_without_sweep(claim))["region_text"] == "4.5 to 5.5"
+
+
+def test_the_row_says_in_how_many_runs_the_policy_moved_anything(tmp_path: Path) -> None:
+    """The default is asked too, and nobody expects it to find anything."""
+    moved = {"even": dict.fromkeys(SENT["even"], 0.0), "metis": {key: 100.0 * (key[0] == 10) for key in SENT["metis"]}}
+    numbers = {BYTES: SENT, EMITTED: RATE, "rescheduled_percent": moved}
+    assert row(tmp_path, CLAIM, **numbers).reason.endswith("not steady; metis moved executors in 3 of 6 runs")
+    sweep = read(SeriesPaths(tmp_path / "sweep-1"), {BYTES, EMITTED})
+    twenty = sweep_row(replace(CLAIM, points=(("machines.before", ("20",)),)), sweep)
+    assert twenty.reason.endswith("; metis moved executors in 0 of 3 runs")
+    assert "moved" not in sweep_row(replace(CLAIM, variant="even", baseline="even"), sweep).reason
 
 
 FIVE = (1, 2, 3, 10, 11)
