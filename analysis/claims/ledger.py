@@ -92,7 +92,7 @@ def _claimed_variants() -> dict[str, set[str]]:
     """By experiment: what its claims compare."""
     found: dict[str, set[str]] = defaultdict(set)
     for claim in (claim for claim in load_claims() if not claim.simulated):
-        found[claim.experiment] |= {claim.variant, *claim.others, *([claim.baseline] if claim.baseline else [])}
+        found[claim.experiment] |= set(claim.variants)
     return found
 
 

@@ -6,11 +6,11 @@ A check of each run needs no estimate. What cannot come out here is `not testabl
 it came out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from analysis.claims import estimates, feasibility
+from analysis.claims import estimates, feasibility, specs
 from analysis.claims.estimates import LEVEL, Estimated, StudentEstimate, Times
 from analysis.claims.ledger_rows import (  # fmt: skip
     DIFFERS,
@@ -55,12 +55,15 @@ def judgement(p_inside: float, p_outside: float) -> Judgement:
 
 def judge(claim: Claim, measured: Conditions) -> LedgerRow:
     """The row of a claim that is about runs."""
-    return _unless_not_testable(measured_row(claim, measured), measured)
+    row = measured_row(claim, measured)
+    if row.runs and (note := moved_note(claim, measured)):
+        row = replace(row, reason=f"{row.reason}; {note}")
+    return _unless_not_testable(row, measured)
 
 
 def measured_row(claim: Claim, measured: Conditions) -> LedgerRow:
     """By what was measured alone, whatever can come out in the experiment."""
-    compared = [claim.variant, *([claim.baseline] if claim.baseline else []), *claim.others]
+    compared = claim.variants
     absent = [variant for variant in compared if not measured.of(claim, variant)]
     if absent:
         return row_without_runs(claim, measured, absent)
@@ -70,6 +73,8 @@ def measured_row(claim: Claim, measured: Conditions) -> LedgerRow:
         return _with_steadiness(_judge_every_run(claim, own), everyone)
     if claim.kind is Kind.ONLY:
         row = _judge_only(claim, {name: sorted(measured.of(claim, name), key=_block) for name in compared})
+    elif claim.kind is Kind.ADDED_AT_LEAST:
+        row = _judge_added(claim, added_in_blocks(claim, measured))
     elif claim.kind in RATIOS:
         row = _with_best_of_three(_judge_ratio(claim, own, measured.of(claim, claim.baseline)), measured)
     else:
@@ -85,6 +90,24 @@ def _unless_not_testable(row: LedgerRow, measured: Conditions) -> LedgerRow:
         return row
     seen = f"; measured: {row.reason}" if row.runs else ""
     return replace(row, verdict=NOT_TESTABLE, reason=f"{reasons[0]}{seen}", p=None)
+
+
+BY_TRAFFIC = ("metis", "greedy")  # policies that place what runs anew, or keep all of it
+RESCHEDULED = "rescheduled_percent"
+
+
+def moved_note(claim: Claim, measured: Conditions) -> str:
+    """In how many runs such policies moved anything, of those that the claim compares."""
+    known = [found for spec in measured.specs.get(claim.experiment, ()) if (found := specs.read(spec)) is not None]
+    names = {variant.name for each in known for variant in each.variants if variant.policy in BY_TRAFFIC}
+    asked = replace(claim, metric=RESCHEDULED)
+    return moved_text({name: measured.of(asked, name) for name in claim.variants if name in names})
+
+
+def moved_text(runs: Mapping[str, Iterable[Value]]) -> str:
+    """`greedy moved executors in 0 of 6 runs`, by variant; `runs`: their RESCHEDULED."""
+    each = {name: [value.value > 0.0 for value in values] for name, values in runs.items()}
+    return ", ".join(f"{name} moved executors in {sum(of)} of {len(of)} runs" for name, of in each.items() if of)
 
 
 def _with_steadiness(row: LedgerRow, values: Sequence[Value]) -> LedgerRow:
@@ -149,6 +172,41 @@ def _judge_ratio(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> 
     row = _judge_pairs(claim, own, other)
     note = f"; {alone} run{'' if alone == 1 else 's'} without the other side in its block left out" if alone else ""
     return replace(row, reason=row.reason + note)
+
+
+@dataclass(frozen=True)
+class Added:
+    """What something adds under a claim's variant and under its baseline, block by block; `sides`: the runs of these
+    blocks. Less than nothing is nothing."""
+
+    sides: Mapping[str, Sequence[Value]]
+    variant: Sequence[float]
+    baseline: Sequence[float]
+
+
+def added_in_blocks(claim: Claim, measured: Conditions) -> Added:
+    """Of the blocks that have all four variants."""
+    of = {name: {value.block: value for value in measured.of(claim, name)} for name in claim.variants}
+    blocks = sorted(set.intersection(*(set(each) for each in of.values())))
+    sides = {name: [each[block] for block in blocks] for name, each in of.items()}
+    more = [
+        [max(0.0, one.value - other.value) for one, other in zip(sides[name], sides[without], strict=True)]
+        for name, without in zip((claim.variant, str(claim.baseline)), claim.without, strict=True)
+    ]
+    return Added(sides, *more)
+
+
+def _judge_added(claim: Claim, added: Added) -> LedgerRow:
+    """Where a block has none under one of them, as of times of which one side's may be 0."""
+    if not added.variant:
+        return _no_number(claim, added.sides, f"no block has all of {', '.join(claim.variants)}")
+    if min(added.baseline) <= 0.0:
+        return _no_number(claim, added.sides, f"in a block {claim.baseline} has no more than {claim.without[1]}")
+    if min(added.variant) <= 0.0:
+        found: Estimated | None = estimates.mean_ratio(added.variant, added.baseline, quantum(claim.metric))
+        return _row_of(claim, found, percent_over(fmean(added.variant), fmean(added.baseline)), added.sides)
+    ratio = estimates.paired_ratio(added.variant, added.baseline, quantum(claim.metric))
+    return _row_of(claim, ratio, estimates.geometric_ratio(added.variant, added.baseline), added.sides)
 
 
 PUBLISHED_RUNS = 3  # of each configuration MP ran so many, and took the best one (IV-D1)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from analysis.claims import feasibility, rules
 from analysis.claims.exact import judge_exact
-from analysis.claims.ledger_rows import NO_VERDICT, NOT_RUN, Conditions, LedgerRow, Value, ratio_of
+from analysis.claims.ledger_rows import NO_VERDICT, NOT_RUN, Conditions, LedgerRow, Value, percent_over, ratio_of
 from analysis.claims.statements import RATIOS, Claim, Kind
 
 
@@ -32,7 +32,8 @@ def simulated_row(claim: Claim, measured: Conditions) -> LedgerRow:
     if row.verdict == NOT_RUN:
         return row
     numbers = numbers_of_seeds(claim, measured)
-    notes = [_without_number(claim, row, measured), _unsteady_note(row), _possible(claim, measured)]
+    moved = rules.moved_note(claim, measured)
+    notes = [_without_number(claim, row, measured), _unsteady_note(row), moved, _possible(claim, measured)]
     return replace(
         row,
         low=min(numbers, default=None),
@@ -50,6 +51,10 @@ def numbers_of_seeds(claim: Claim, measured: Conditions) -> list[float]:
     """One a seed, in the claim's unit: a block has one seed, which all of its variants share. None where a run of any
     seed never got there: the rest would be those that were quick."""
     own = measured.of(claim, claim.variant)
+    if claim.kind is Kind.ADDED_AT_LEAST:
+        added = rules.added_in_blocks(claim, measured)
+        sides = list(zip(added.variant, added.baseline, strict=True))
+        return [percent_over(one, other) for one, other in sides] if min(added.baseline, default=0.0) > 0.0 else []
     if claim.kind not in RATIOS:
         return [] if any(value.censored for value in own) else [value.value for value in own]
     pairs = rules.pairs_of_blocks(own, measured.of(claim, claim.baseline))

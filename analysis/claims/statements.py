@@ -28,6 +28,8 @@ class Kind(StrEnum):
     than the resolution; `ratio_at_most`: up to it, and the resolution beyond.
     `own`: the variant's own number, around the stated one; `own_at_most`, `own_at_least`: up to it, or from it on, and
     the resolution beyond; `own_below`: below it by more than the resolution.
+    `added_at_least`: 100 x ((variant - its `without`) / (baseline - its `without`) - 1), block by block: what something
+    adds under one variant over what it adds under another, from the stated number on, and the resolution beyond.
     `every_run`: the metric equals the stated value in every run; a check of each run, so one run is enough.
     `only`: the variant's own number is above the stated one by more than the resolution, that of none of `others` is.
     `span`: what each claim in `of` is about lies from `stated` to `stated_high`, and the resolution beyond.
@@ -40,6 +42,7 @@ class Kind(StrEnum):
     RATIO = "ratio"
     RATIO_ABOVE = "ratio_above"
     RATIO_AT_MOST = "ratio_at_most"
+    ADDED_AT_LEAST = "added_at_least"
     OWN = "own"
     OWN_AT_MOST = "own_at_most"
     OWN_AT_LEAST = "own_at_least"
@@ -60,6 +63,7 @@ NEEDS: dict[Kind, frozenset[str]] = dict.fromkeys(Kind, WITHIN) | {
     Kind.RATIO: WITHIN | {"baseline"},
     Kind.RATIO_ABOVE: WITHIN | {"baseline"},
     Kind.RATIO_AT_MOST: WITHIN | {"baseline"},
+    Kind.ADDED_AT_LEAST: WITHIN | {"baseline", "without"},
     Kind.ONLY: WITHIN | {"others"},
     Kind.SPAN: WITHIN | {"of", "stated_high"},
     Kind.LOWEST: WITHIN | {"of"},
@@ -106,7 +110,8 @@ class Claim:
     """One statement of a paper that a measurement can meet or fail.
 
     `part` tells apart several statements under one id (CLAIMS ledger id, e.g. S09). `event`: which event of a run the
-    metric is of. `about`: the source itself says that its number is not exact. `of`: names of other claims. `within`:
+    metric is of. `about`: the source itself says that its number is not exact. `of`: names of other claims. `without`:
+    the variants that lack what `variant` and `baseline` have more. `within`:
     None where nothing is estimated. `topology`: which one, or `all`, where the experiment's runs have several.
     `best_by`: the source took the best of three runs by this metric; a row says what that makes here, beside its own
     estimate. `family`: the key of FAMILIES whose file it is in.
@@ -132,6 +137,7 @@ class Claim:
     about: bool = False
     stated_high: float | None = None
     others: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
     of: tuple[str, ...] = ()
     topology: str | None = None
     best_by: str | None = None
@@ -143,6 +149,11 @@ class Claim:
     @property
     def name(self) -> str:
         return f"{self.id}/{self.part}" if self.part else self.id
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """All that it compares."""
+        return (self.variant, *([self.baseline] if self.baseline else []), *self.without, *self.others)
 
     @property
     def is_signed(self) -> bool:
@@ -159,6 +170,7 @@ class Claim:
         return {
             Kind.OWN_AT_MOST: Region(-inf, high),
             Kind.OWN_AT_LEAST: Region(low, inf),
+            Kind.ADDED_AT_LEAST: Region(low, inf),
             Kind.OWN_BELOW: Region(-inf, low),
             Kind.RATIO_ABOVE: Region(high, inf),
             Kind.RATIO_AT_MOST: Region(-inf, high),
@@ -256,6 +268,7 @@ RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "points": ("a mapping of fields to lists of their values", _is_points),
     "over": (f"one of {', '.join(OVER)}", lambda value: isinstance(value, str) and value in OVER),
     "others": ("a list of variants", _is_names),
+    "without": ("a list of two variants", lambda value: _is_names(value) and len(value) == 2),
     "of": ("a list of claims", _is_names),
     "event": ("e1, e2, ...", lambda value: isinstance(value, str) and EVENT_ID.fullmatch(value) is not None),
 }
@@ -296,7 +309,7 @@ def _claim_from(entry: Any, where: str, resolutions: Mapping[str, Resolution]) -
             raise ClaimFileError(f"{where}: `{name}` is needed by {kinds}, and by no other kind; this one is {kind}")
     if "within" in entry and entry["within"] not in resolutions:
         raise ClaimFileError(f"{where}: within is {entry['within']!r}; resolutions has {', '.join(resolutions)}")
-    typed: dict[str, Any] = {name: tuple(entry[name]) for name in ("others", "of") if name in entry}
+    typed: dict[str, Any] = {name: tuple(entry[name]) for name in ("others", "without", "of") if name in entry}
     typed |= {name: float(entry[name]) for name in ("stated", "stated_high") if name in entry}
     if "points" in entry:
         typed["points"] = tuple((path, tuple(map(json.dumps, of))) for path, of in entry["points"].items())

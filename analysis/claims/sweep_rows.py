@@ -10,13 +10,13 @@ the highest). Runs of one model differ by its own noise alone, so the range over
 import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from analysis.claims.ledger_rows import NO_VERDICT, NOT_RUN, LedgerRow, Value, percent_over, ratio_of
-from analysis.claims.rules import best_of_three
+from analysis.claims.rules import BY_TRAFFIC, PUBLISHED_RUNS, RESCHEDULED, best_of_three, moved_text
 from analysis.claims.statements import RATIOS, SPREADS, Claim, Kind
 from analysis.numerals import number
 from analysis.record.event_timeline import event_id_of
@@ -32,12 +32,13 @@ OfSeeds = Mapping[Seed, Value]
 @dataclass(frozen=True)
 class SweepRuns:
     """Complete runs of a sweep: variant, metric, event -> point -> seed -> value. `points`: all of its file, in its
-    order, also those without a complete run."""
+    order, also those without a complete run. `by_traffic`: variants whose policy is one of BY_TRAFFIC."""
 
     name: str
     sweep_id: str
     points: Sequence[Values]
     values: Mapping[tuple[str, str, str], Mapping[Values, OfSeeds]]
+    by_traffic: frozenset[str] = frozenset()
 
     def about(self, claim: Claim) -> list[Values]:
         return [point for point in self.points if _is_about(claim, point)]
@@ -47,20 +48,21 @@ class SweepRuns:
 
 
 def read(paths: SeriesPaths, metrics: Collection[str]) -> SweepRuns:
-    """These metrics of a sweep that is analysed."""
+    """These metrics of a sweep that is analysed, and where anything moved."""
     document = read_json(paths.root / SWEEP_FILE)
     points = [split_values(point["values"]) for point in document["points"]]
     runs = {run["run_id"]: run for run in rows(paths, "runs") if run["status"] == "complete"}
     found: dict[tuple[str, str, str], dict[Values, dict[Seed, Value]]] = defaultdict(lambda: defaultdict(dict))
     for row in sorted(measurements(paths), key=lambda row: str(row["run_id"])):
         run = runs.get(row["run_id"])
-        if run is not None and row["metric"] in metrics:
+        if run is not None and row["metric"] in (*metrics, RESCHEDULED):
             fields, seeds = points[point_of(row["run_id"]) - 1]
             value = Value(row["run_id"], row["value"], row["censored"], steady=row["steady"])
             found[run["variant"], row["metric"], event_id_of(row)][fields][seeds, int(run["repetition"] or 1)] = value
     fields_of_points = tuple(dict.fromkeys(fields for fields, _ in points))
     values = {key: dict(of) for key, of in found.items()}
-    return SweepRuns(document["experiment"], paths.root.name, fields_of_points, values)
+    by_traffic = frozenset(run["variant"] for run in runs.values() if run.get("policy") in BY_TRAFFIC)
+    return SweepRuns(document["experiment"], paths.root.name, fields_of_points, values, by_traffic)
 
 
 def with_sweeps(ledger: Iterable[LedgerRow], folders: Sequence[Path]) -> list[LedgerRow]:
@@ -89,8 +91,9 @@ def sweep_row(claim: Claim, sweep: SweepRuns) -> LedgerRow:
     best = _best_of_three(claim, sweep)
     notes = [
         f"simulated, {sweep.sweep_id}: {_points_text(claim, numbers)}",
-        "" if best is None else f"the best of three seeds, as published: {_text(claim, best)}",
+        "" if best is None else f"the best of the first three seeds, as published: {_text(claim, best)}",
         _unsteady_text(claim, sweep),
+        _moved_text(claim, sweep),
     ]
     middle = max(each) if claim.kind is Kind.LARGEST_SPREAD else fmean(each)
     seeds = min(len(of) for of in numbers.values())
@@ -120,7 +123,10 @@ def _numbers(claim: Claim, sweep: SweepRuns) -> Numbers | str:
         }
         for point in about
     }  # fmt: skip
-    least = 2 if claim.kind in SPREADS else 1
+    least = 1
+    if claim.kind in SPREADS:  # of so many runs as the source had: of more they lie further apart
+        least = PUBLISHED_RUNS
+        found = {point: {seed: of[seed] for seed in sorted(of, key=_order)[:least]} for point, of in found.items()}
     few = [_point_text(claim, point) for point, of in found.items() if len(of) < least]
     if few:
         return f"too few seeds at {', '.join(few)}"
@@ -133,6 +139,12 @@ def _of_common_seeds(found: Numbers) -> Numbers | str:
     if not common:
         return "no seed has a number at every point"
     return {point: {seed: value for seed, value in of.items() if seed in common} for point, of in found.items()}
+
+
+def _order(seed: Seed) -> Any:
+    """By number: 2 before 10."""
+    fields, repetition = seed
+    return [json.loads(text) for _, text in fields], repetition
 
 
 def _absent(claim: Claim, about: Sequence[Values]) -> list[str]:
@@ -159,7 +171,7 @@ def _by_seed(claim: Claim, numbers: Numbers) -> list[float]:
 
 
 def _spread(of_seeds: Mapping[Seed, float]) -> float:
-    """In percent of the mean."""
+    """Of a point's first three seeds, in percent of their mean."""
     values = list(of_seeds.values())
     return 100.0 * (max(values) - min(values)) / fmean(values) if max(values) > min(values) else 0.0
 
@@ -171,22 +183,21 @@ def _best_of_three(claim: Claim, sweep: SweepRuns) -> float | None:
     sides = []
     for variant in (claim.variant, claim.baseline):
         values, ranks = (sweep.of(variant, metric, claim.event) for metric in (claim.metric, claim.best_by))
-        sides.append({
-            point: best_of_three(_in_blocks(values.get(point, {})), _in_blocks(ranks.get(point, {})))
-            for point in sweep.about(claim)
-        })  # fmt: skip
+        side = {}
+        for point in sweep.about(claim):
+            of, by = values.get(point, {}), ranks.get(point, {})
+            seeds = sorted({*of, *by}, key=_order)
+            side[point] = best_of_three(_in_blocks(of, seeds), _in_blocks(by, seeds))
+        sides.append(side)
     own, other = sides
     pairs = [(own[point], other[point]) for point in own]
     found = [percent_over(one, two) for one, two in pairs if one is not None and two is not None and two > 0.0]
     return OVER[claim.over](found) if found and len(found) == len(pairs) else None
 
 
-def _in_blocks(of_seeds: OfSeeds) -> list[Value]:
-    """A seed and repetition is a block."""
-    return [
-        Value(value.run_id, value.value, value.censored, (json.dumps(seed), repetition))
-        for (seed, repetition), value in of_seeds.items()
-    ]
+def _in_blocks(of_seeds: OfSeeds, seeds: Sequence[Seed]) -> list[Value]:
+    """A seed and repetition is a block; `seeds`: all of the point, in their order."""
+    return [replace(value, block=("", seeds.index(seed))) for seed, value in of_seeds.items()]
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
@@ -216,3 +227,15 @@ def _unsteady_text(claim: Claim, sweep: SweepRuns) -> str:
     ]  # fmt: skip
     unsteady = sum(value.steady is False for value in values)
     return f"{unsteady} of {len(values)} runs were not steady" if unsteady else ""
+
+
+def _moved_text(claim: Claim, sweep: SweepRuns) -> str:
+    names = [name for name in claim.variants if name in sweep.by_traffic]
+    return moved_text({
+        name: [
+            value
+            for point, of in sweep.of(name, RESCHEDULED, claim.event).items() if _is_about(claim, point)
+            for value in of.values()
+        ]
+        for name in names
+    })  # fmt: skip

@@ -175,36 +175,68 @@ class Payback:
     is_horizon: bool
 
 
+@dataclass(frozen=True)
+class _Level:
+    """Of the windows before an event: tuples a window, bytes a tuple, and how far these lie apart from window to
+    window; prices are of windows in which anything was emitted."""
+
+    tuples: float
+    least_tuples: float
+    price: float
+    least_price: float
+    most_price: float
+
+
 def payback(emitted: Windows, sent_bytes: Windows, before: Row, lost: float) -> Payback | None:
     """When, from the event on, the balance is at 0 or above and stays there as long as it was watched.
 
     The balance, in bytes: what the tuples emitted since the event would have needed between machines at the rate of
     bytes a tuple of before it, less what was sent; less that rate times the tuples that were lost, and times those that
-    the level of before would have emitted by then and that were not. None: bytes or tuples were not measured, or
-    nothing passed between machines before.
+    the level of before would have emitted by then and that were not. Where a tuple since the event needed no fewer
+    bytes than in a window before it nothing was saved, and it is never paid. None: nothing was saved and nothing owed;
+    bytes or tuples were not measured; or nothing passed between machines before.
     """
     common = [start_s for start_s in emitted if start_s in sent_bytes]
     part = [start_s for start_s in common if before["start_s"] <= start_s and start_s + WINDOW_S <= before["end_s"]]
     after = [start_s for start_s in common if start_s >= 0.0]
-    tuples = sum(emitted[start_s] for start_s in part)
-    a_tuple = sum(sent_bytes[start_s] for start_s in part) / tuples if tuples else 0.0
-    if a_tuple <= 0.0 or not after or after[0] > 0.0 or len(after) != 1 + round((after[-1] - after[0]) / WINDOW_S):
+    level = _level([(emitted[start_s], sent_bytes[start_s]) for start_s in part])
+    if level is None or not after or after[0] > 0.0 or len(after) != 1 + round((after[-1] - after[0]) / WINDOW_S):
         return None
-    level = tuples / len(part)
-    balances = _balances([(emitted[s], sent_bytes[s]) for s in after], a_tuple, level, lost)
+    windows = [(emitted[start_s], sent_bytes[start_s]) for start_s in after]
+    tuples, size = (sum(column) for column in zip(*windows, strict=True))
+    never = Payback(after[-1] + WINDOW_S, is_horizon=True)
+    if size >= level.least_price * tuples:
+        return never if size > level.most_price * tuples or _is_owed(windows, level, lost) else None
+    balances = _balances(windows, level, lost)
     paid = len(balances)
     while paid and balances[paid - 1] >= 0.0:
         paid -= 1
-    if paid == len(balances):
-        return Payback(after[-1] + WINDOW_S, is_horizon=True)
-    return Payback(after[paid] + WINDOW_S, is_horizon=False)
+    return never if paid == len(balances) else Payback(after[paid] + WINDOW_S, is_horizon=False)
 
 
-def _balances(windows: Sequence[tuple[float, float]], a_tuple: float, level: float, lost: float) -> list[float]:
-    """At the end of each window; `windows`: tuples emitted and bytes sent."""
-    found, emitted, sent = [], 0.0, 0.0
+def _level(windows: Sequence[tuple[float, float]]) -> _Level | None:
+    tuples, size = sum(each for each, _ in windows), sum(each for _, each in windows)
+    if tuples <= 0.0 or size <= 0.0:
+        return None
+    prices = [sent / emitted for emitted, sent in windows if emitted > 0.0]
+    least = min(emitted for emitted, _ in windows)
+    return _Level(tuples / len(windows), least, size / tuples, min(prices), max(prices))
+
+
+def _is_owed(windows: Sequence[tuple[float, float]], level: _Level, lost: float) -> bool:
+    """Whether tuples were lost, or at the end of a window more are missing than one window before the event lacked."""
+    scatter = level.tuples - level.least_tuples
+    return lost > 0.0 or any(short > scatter for short, _, _ in _sums(windows, level))
+
+
+def _balances(windows: Sequence[tuple[float, float]], level: _Level, lost: float) -> list[float]:
+    return [level.price * (emitted - short - lost) - sent for short, emitted, sent in _sums(windows, level)]
+
+
+def _sums(windows: Sequence[tuple[float, float]], level: _Level) -> Iterator[tuple[float, float, float]]:
+    """At the end of each window: tuples that are missing, and since the event those emitted and bytes sent. `windows`:
+    tuples and bytes of each."""
+    emitted, sent = 0.0, 0.0
     for number, (tuples, size) in enumerate(windows, start=1):
         emitted, sent = emitted + tuples, sent + size
-        shortfall = max(0.0, number * level - emitted)
-        found.append(a_tuple * (emitted - shortfall - lost) - sent)
-    return found
+        yield max(0.0, number * level.tuples - emitted), emitted, sent

@@ -59,6 +59,12 @@ def parts(samples: DataFrame, counts: Sequence[str]) -> Iterator[Column]:
         yield f.when(share == seconds, value).otherwise(part).alias(name)
 
 
+def middle_s() -> Column:
+    """Of the line's seconds from the column `first` on and before `until`."""
+    share = (f.col("first") + f.col("until")) / 2 / line_seconds(f.col("dt_s"))
+    return f.col("t_s") - f.col("dt_s") + f.col("dt_s") * share
+
+
 def in_windows(samples: DataFrame, axes: DataFrame, counts: Sequence[str] = ()) -> DataFrame:
     """Samples with `event_id` and `window_s`, a row an axis and window that the line has seconds in; runs without an
     axis fall out. `dt_s` and the `counts` are those of its seconds there; every other column is the line's.

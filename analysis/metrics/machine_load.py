@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from analysis.metrics.communication_costs import EXPERIMENT_LAN
-from analysis.metrics.line_seconds import SEVERAL_S, in_windows, line_seconds, parts, seconds_before
+from analysis.metrics.line_seconds import SEVERAL_S, in_windows, line_seconds, middle_s, parts, seconds_before
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import POLICY_CHANGES, WHOLE_RUN
 from analysis.record.small_tables import Row
@@ -16,7 +16,7 @@ from analysis.record.small_tables import Row
 
 def in_intervals(intervals: DataFrame, samples: DataFrame, axes: DataFrame, counts: Sequence[str]) -> DataFrame:
     """Samples with `event_id` and `phase`, a row an interval that the line has seconds in. `dt_s` and the `counts` are
-    those of its seconds there."""
+    those of its seconds there, `middle_s` is the middle of these."""
     opens, closes = f.col("zero_s") + f.col("start_s"), f.col("zero_s") + f.col("end_s")
     spans = intervals.join(axes.select("run_id", "event_id", "zero_s"), ["run_id", "event_id"], how="inner").select(
         "run_id", "event_id", "phase", opens.alias("opens_s"), closes.alias("closes_s")
@@ -28,7 +28,7 @@ def in_intervals(intervals: DataFrame, samples: DataFrame, axes: DataFrame, coun
         .select(*columns, "event_id", "phase", first.alias("first"), until.alias("until"))
         .where(f.col("until") > f.col("first"))
     )
-    return inside.select(*parts(samples, counts), "event_id", "phase")
+    return inside.select(*parts(samples, counts), middle_s().alias("middle_s"), "event_id", "phase")
 
 
 MEMBERSHIPS = "run_id string, machine string, from_s double, until_s double"

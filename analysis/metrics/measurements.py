@@ -198,7 +198,8 @@ def untimed_shares(read: Reader) -> Iterator[Row]:
 
 def machine_loads(read: Reader) -> Iterator[Row]:
     """Utilisation in percent of quota, its mean over the workers' machines, its spread, and the highest over the mean;
-    of all machines, the master too: the highest steal, and cores and MB together, where each of them was measured.
+    of all machines, the master too: the highest steal, and cores and MB together. But for steal each needs all machines
+    that it is of: who was not measured may have been the busiest.
 
     A machine counts from when it joined until an event released it, even where it is there and measured all the time.
     """
@@ -209,7 +210,8 @@ def machine_loads(read: Reader) -> Iterator[Row]:
         machines = [row for row in found if row["machine"] not in gone]
         silent = _workers(described, run_id) - {row["machine"] for row in machines} - gone - crashed.get(run_id, set())
         workers = [row for row in machines if row["joins_at_scale"] is not None]  # the master is in no run's machines
-        used = [100 * share for share in _column_values(workers, "utilisation_mean")]
+        shares = _column_values(workers, "utilisation_mean")
+        used = [] if silent or len(shares) < len(workers) else [100 * share for share in shares]
         cores, memory = (
             None if silent else _total_of_all(machines, name) for name in ("cores_mean", "memory_bytes_mean")
         )

@@ -40,7 +40,7 @@ def task_traffic(traffic: DataFrame, stays: DataFrame, intervals: DataFrame, axe
     """Tuples/s of each pair of tasks in each part that counts; a pair has a row for each pair of slots in it."""
     sent = in_intervals(intervals, traffic, axes, ["n"]).select(
         *PART, "from", "to", _slot().alias("from_slot"), f.col("machine").alias("from_machine"),
-        (f.col("t_s") - f.col("dt_s") / 2).alias("sent_s"), "n",
+        f.col("middle_s").alias("sent_s"), "n",
     )  # fmt: skip
     receivers = f.broadcast(stays.select(
         f.col("run_id").alias("stay_run"), f.col("task").alias("stay_task"), f.col("slot").alias("to_slot"),

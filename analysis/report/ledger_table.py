@@ -67,7 +67,7 @@ def _range_words(row: LedgerRow) -> str:
     if row.claim.kind in DERIVED_KINDS:
         return f"{range_text(row)} over its claims"
     if row.claim.kind in SPREADS:
-        return f"{range_text(row)} over the points, of {seeds} each"
+        return f"{range_text(row)} over the points, of the first {seeds} of each"
     if row.low is None or row.runs == 1:
         return seeds
     return f"the same with {seeds}" if row.low == row.high else f"{range_text(row)} over {seeds}"
@@ -83,6 +83,7 @@ def statement_text(row: LedgerRow) -> str:
         Kind.RATIO_ABOVE: f"more than {number_text}",
         Kind.RATIO_AT_MOST: f"at most {number_text}",
         Kind.OWN_AT_MOST: f"at most {number_text}",
+        Kind.ADDED_AT_LEAST: f"at least {number_text}",
         Kind.OWN_AT_LEAST: f"at least {number_text}",
         Kind.OWN_BELOW: f"below {number_text}",
         Kind.ONLY: f"alone above {number_text}",

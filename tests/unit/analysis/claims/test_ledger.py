@@ -9,6 +9,7 @@ from analysis.claims import feasibility
 from analysis.claims.exact import COMPUTATIONS
 from analysis.claims.ledger import judge, judge_all
 from analysis.claims.ledger_rows import Conditions, LedgerRow, Value
+from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import FAMILIES, Claim, Kind, Resolution, load_claims, parse_claims
 from analysis.errors import ClaimFileError
 from analysis.report.ledger_table import interval_text, ledger_row, measured_text
@@ -310,6 +311,11 @@ def test_the_shipped_claims_of_metis_are_those_of_the_ledger_and_of_table_1() ->
     plateau = next(claim for claim in claims if claim.name == "M12/plateau")
     assert (plateau.variant, plateau.baseline) == ("tasks_16", "tasks_12"), "IV-C2: more than 12 yield no more"
     assert (plateau.region.low, plateau.region.high) == (-inf, 10.0)
+    kept = next(claim for claim in claims if claim.name == "M10/METIS")
+    assert kept.variants == ("metis_acked", "even_acked", "metis_unacked", "even_unacked")
+    assert (kept.region.low, kept.region.high) == (-10.0, inf), "V-B2: scheduling does not compensate for it"
+    balance = {(claim.region.low, round(claim.region.high, 9)) for claim in claims if claim.id == "M08"}
+    assert balance == {(-inf, 10.0)}, "better balanced is balanced"
     simulated = {claim.name for claim in claims if claim.simulated}
     assert {name.partition("/")[0] for name in simulated} == {"M02", "M03", "M04", "M05", "M06", "M07", "M08", "M09",
                                                               "M14"}  # fmt: skip
@@ -341,6 +347,20 @@ def test_the_best_of_three_runs_as_the_source_took_it_stands_beside_the_estimate
     two = {key: of[:2] for key, of in values.items()}
     assert judge(replace(S03, best_by="rank"), Conditions(two)).best_of_three is None
     assert "best_of_three" not in ledger_row(judge(S03, Conditions(values)))
+
+
+def test_the_row_says_in_how_many_runs_a_policy_that_places_by_traffic_moved_anything() -> None:
+    values = {**measured([164, 165, 166], EVEN).values}
+    values["stela/star", "stela", "rescheduled_percent", "e1"] = values_of("stela", [0, 100, 0])
+    values["stela/star", "even_rebalance", "rescheduled_percent", "e1"] = values_of("even_rebalance", [0, 0, 0])
+    variants = [{"name": "stela", "policy": "greedy"}, {"name": "even_rebalance", "policy": "even"}]
+    greedy = Conditions(values, specs={"stela/star": [{"name": "stela/star", "variants": variants}]})
+    note = "stela moved executors in 1 of 3 runs"
+    row = judge(S03, greedy)
+    assert row.verdict == "reproduced" and row.reason.endswith(f"; {note}")
+    (modelled,) = simulated_rows([S03], greedy)
+    assert note in modelled.reason
+    assert "moved" not in judge(S03, Conditions(values)).reason, "nobody knows of which policy it is"
 
 
 def test_every_estimated_claim_has_a_resolution_with_a_reason() -> None:

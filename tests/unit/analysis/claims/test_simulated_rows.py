@@ -44,6 +44,15 @@ def test_the_sentence_has_the_number_its_range_and_what_was_stated() -> None:
     assert (row.low, row.high) == (pytest.approx(49.0), pytest.approx(51.0))
 
 
+def test_what_is_added_has_a_number_a_seed() -> None:
+    """Acking adds 3 and 4 under METIS, 4 and 4 under the default."""
+    claim = replace(S04, kind=Kind.ADDED_AT_LEAST, variant="a", baseline="b", without=("c", "d"), stated=0.0)
+    row = simulated_row(claim, conditions({"a": [3.0, 4.0], "c": [0.0, 0.0], "b": [9.0, 9.0], "d": [5.0, 5.0]}))
+    assert (row.verdict, row.low, row.high) == ("no verdict", pytest.approx(-25.0), pytest.approx(0.0))
+    nothing = simulated_row(claim, conditions({"a": [3.0], "c": [0.0], "b": [5.0], "d": [5.0]}))
+    assert (nothing.verdict, nothing.measured, nothing.low) == ("no verdict", None, None)
+
+
 def test_no_verdict_no_interval_and_no_p_however_clear_the_numbers_are() -> None:
     """Real runs with these numbers differ beyond doubt."""
     clear = conditions({"stela": [170.0, 170.1, 169.9, 170.0, 170.1, 170.0], "even_rebalance": [100.0, 100.1] * 3})

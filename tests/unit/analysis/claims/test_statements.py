@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
+
 from analysis.claims.ledger import judge, judge_all
 from analysis.claims.ledger_rows import Conditions, LedgerRow, Value
-from analysis.claims.statements import Claim, Kind, Resolution
+from analysis.claims.statements import Claim, Kind, Resolution, parse_claims
+from analysis.errors import ClaimFileError
 from analysis.report.ledger_table import statement_text
 
 EXPERIMENT = "stela/page_load"
@@ -69,6 +72,58 @@ def test_yields_no_further_increase_allows_less_and_what_cannot_be_called_an_inc
     assert (more.verdict, more.direction) == ("differs", None)
     assert more.reason.startswith("no part of the interval lies below +10.0")
     assert statement_text(more).startswith("at most 0")
+
+
+ADDED = replace(GAIN, kind=Kind.ADDED_AT_LEAST, metric="network_mb_per_s_after", variant="metis_acked", stated=0.0,
+                within=Resolution("tenth", "for a test", amount=10.0), baseline="even_acked",
+                without=("metis_unacked", "even_unacked"))  # fmt: skip
+SCATTER = (0.0, 0.01, -0.01, 0.02, -0.02, 0.0)
+
+
+def acking(**means: float) -> Conditions:
+    return Conditions({
+        (EXPERIMENT, variant, "network_mb_per_s_after", "e1"): [
+            Value(f"{variant}-r{i}", mean + (scatter if mean else 0.0), block=("s", i))
+            for i, scatter in enumerate(SCATTER, 1)
+        ]
+        for variant, mean in means.items()
+    })  # fmt: skip
+
+
+def test_what_is_added_under_one_policy_is_set_against_what_is_added_under_another() -> None:
+    """3 MB/s of acking under both, though under METIS nothing else is sent, and then 1.5 MB/s and nothing at all."""
+    even = {"even_acked": 8.0, "even_unacked": 5.0}
+    kept = judge(ADDED, acking(metis_acked=3.0, metis_unacked=0.0, **even))
+    assert (kept.verdict, kept.measured) == ("reproduced", pytest.approx(0.0, abs=0.5))
+    assert (kept.runs, kept.blocks, statement_text(kept).replace("\u00a0", " ")) == (6, 6, "at least 0 %")
+    assert judge(ADDED, acking(metis_acked=6.0, metis_unacked=0.0, **even)).verdict == "reproduced"
+    half = judge(ADDED, acking(metis_acked=2.5, metis_unacked=1.0, **even))
+    assert (half.verdict, half.measured) == ("differs", pytest.approx(-50.0, abs=0.5))
+    none = judge(ADDED, acking(metis_acked=0.0, metis_unacked=0.0, **even))
+    assert (none.verdict, none.measured) == ("differs", pytest.approx(-100.0))
+
+
+def test_where_nothing_is_added_there_is_nothing_to_compensate_for() -> None:
+    row = judge(ADDED, acking(metis_acked=3.0, metis_unacked=0.0, even_acked=5.0, even_unacked=5.0))
+    assert (row.verdict, row.measured, row.reason) == (
+        "undecided", None, "in a block even_acked has no more than even_unacked",
+    )  # fmt: skip
+    three = judge(ADDED, acking(metis_acked=3.0, metis_unacked=0.0, even_acked=8.0))
+    assert (three.verdict, "even_unacked" in three.reason) == ("not run", True)
+    known = acking(metis_acked=3.0, metis_unacked=0.0, even_acked=8.0, even_unacked=5.0)
+    apart = {key: of[3:] if "even_unacked" in key else of[:3] for key, of in known.values.items()}
+    assert judge(ADDED, Conditions(apart)).reason.startswith("no block has all of metis_acked, even_acked")
+
+
+def test_a_claim_about_what_is_added_names_who_is_without_it() -> None:
+    entry = {"id": "M10", "source": "MP", "statement": "s", "experiment": "x/y", "kind": "added_at_least",
+             "metric": "m", "variant": "a", "baseline": "b", "stated": 0, "unit": "%", "within": "r"}  # fmt: skip
+    resolutions = {"r": {"amount": 10, "because": "for a test"}}
+    for wrong in ({}, {"without": ["c"]}, {"without": ["c", "d"], "kind": "ratio"}):
+        with pytest.raises(ClaimFileError, match="without"):
+            parse_claims({"resolutions": resolutions, "claims": [entry | wrong]}, "claims.yaml")
+    (found,) = parse_claims({"resolutions": resolutions, "claims": [entry | {"without": ["c", "d"]}]}, "claims.yaml")
+    assert found.without == ("c", "d")
 
 
 def test_preserves_allows_a_tenth_less() -> None:

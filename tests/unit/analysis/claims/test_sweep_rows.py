@@ -32,9 +32,11 @@ RATE = {
 Numbers = Mapping[str, Mapping[tuple[int, int], float]]
 
 
-def write_sweep(root: Path, numbers: Mapping[str, Numbers], failures: Sequence[Any] = ()) -> Path:
+def write_sweep(
+    root: Path, numbers: Mapping[str, Numbers], failures: Sequence[Any] = (), seeds: Sequence[int] = SEEDS
+) -> Path:
     """A point for each size and seed, a run of each variant in it."""
-    points = [(machines, seed) for machines in MACHINES for seed in SEEDS]
+    points = [(machines, seed) for machines in MACHINES for seed in seeds]
     root.mkdir(parents=True)
     values = [{"machines.before": machines, "topology.overrides.workers": machines, "seed": seed}
               for machines, seed in points]  # fmt: skip
@@ -45,7 +47,8 @@ def write_sweep(root: Path, numbers: Mapping[str, Numbers], failures: Sequence[A
         (f"{n:05}.{variant}-r1", variant, point) for n, point in enumerate(points, 1) for variant in ("even", "metis")
     ]
     write_table(root, "runs", [
-        {"run_id": run_id, "variant": variant, "status": "complete", "repetition": 1, "experiment": NAME}
+        {"run_id": run_id, "variant": variant, "status": "complete", "repetition": 1, "experiment": NAME,
+         "policy": variant}
         for run_id, variant, _ in runs
     ])  # fmt: skip
     write_table(root, "measurements", [
@@ -70,8 +73,8 @@ def test_a_number_is_of_all_points_seed_by_seed(tmp_path: Path) -> None:
     assert (found.runs, found.verdict, found.p, found.run_ids) == (3, "no verdict", None, ())
     assert found.best_of_three == pytest.approx(-35.0)
     assert found.reason == (
-        "simulated, sweep-1: before 10: −50.0, before 20: −20.0; the best of three seeds, as published: −35.0;"
-        " 12 of 12 runs were not steady"
+        "simulated, sweep-1: before 10: −50.0, before 20: −20.0; the best of the first three seeds, as published:"
+        " −35.0; 12 of 12 runs were not steady"
     )
     shown = ledger_row(found)
     assert (shown["simulated"], shown["interval_text"], shown["indication"]) == (True, "–", False)
@@ -109,9 +112,51 @@ def test_the_spread_of_three_runs(tmp_path: Path) -> None:
     largest = sweep_row(replace(claim, kind=Kind.LARGEST_SPREAD), read(SeriesPaths(tmp_path / "sweep-1"), {EMITTED}))
     assert largest.measured == pytest.approx(20.0)
     shown = {name: str(text).replace("\u00a0", " ") for name, text in ledger_row(found, simulated=True).items()}
-    assert shown["model_text"] == "the model gives 15 % (10 to 20 over the points, of 3 seeds each); stated 5 %"
+    words = "15 % (10 to 20 over the points, of the first 3 seeds of each)"
+    assert shown["model_text"] == f"the model gives {words}; stated 5 %"
     assert (shown["measured_text"], shown["range_text"], shown["stated_text"]) == ("15 %", "10 to 20", "5 %")
     assert ledger_row(row_without_sweep(claim))["region_text"] == "4.5 to 5.5"
+
+
+def test_the_row_says_in_how_many_runs_the_policy_moved_anything(tmp_path: Path) -> None:
+    """The default is asked too, and nobody expects it to find anything."""
+    moved = {"even": dict.fromkeys(SENT["even"], 0.0), "metis": {key: 100.0 * (key[0] == 10) for key in SENT["metis"]}}
+    numbers = {BYTES: SENT, EMITTED: RATE, "rescheduled_percent": moved}
+    assert row(tmp_path, CLAIM, **numbers).reason.endswith("not steady; metis moved executors in 3 of 6 runs")
+    sweep = read(SeriesPaths(tmp_path / "sweep-1"), {BYTES, EMITTED})
+    twenty = sweep_row(replace(CLAIM, points=(("machines.before", ("20",)),)), sweep)
+    assert twenty.reason.endswith("; metis moved executors in 0 of 3 runs")
+    assert "moved" not in sweep_row(replace(CLAIM, variant="even", baseline="even"), sweep).reason
+
+
+FIVE = (1, 2, 3, 10, 11)
+SPREAD = replace(CLAIM, kind=Kind.MEAN_SPREAD, metric=EMITTED, variant="even", baseline=None, best_by=None,
+                 within=Resolution("whole", "for a test", amount=0.5))  # fmt: skip
+
+
+def test_a_spread_is_of_three_runs_as_published_the_first_by_number(tmp_path: Path) -> None:
+    """10 of 100; with seeds 10 and 11 it would be 100 of 100."""
+    rates = {(m, seed): rate for m in MACHINES for seed, rate in zip(FIVE, (95, 100, 105, 50, 150), strict=True)}
+    root = write_sweep(tmp_path / "sweep-1", {EMITTED: {"even": rates, "metis": {}}}, seeds=FIVE)
+    found = sweep_row(SPREAD, read(SeriesPaths(root), {EMITTED}))
+    assert (found.measured, found.low, found.high, found.runs) == (pytest.approx(10.0), 10.0, 10.0, 3)
+
+
+def test_of_a_point_with_two_seeds_there_is_no_spread_of_three(tmp_path: Path) -> None:
+    two: Numbers = {"even": {key: rate for key, rate in RATE["even"].items() if key != (20, 3)}, "metis": {}}
+    found = row(tmp_path, SPREAD, **{EMITTED: two})
+    assert (found.verdict, found.measured) == ("not run", None)
+    assert found.reason == "simulated, sweep-1: too few seeds at before 20"
+
+
+def test_the_first_three_seeds_are_so_by_number(tmp_path: Path) -> None:
+    """Of 1, 2 and 3 the second emitted most on both sides; of 1, 10 and 11, the first as text, it would be 11."""
+    rates = {(m, seed): rate for m in MACHINES for seed, rate in zip(FIVE, (1, 5, 2, 8, 9), strict=True)}
+    sent = {(m, seed): 10.0 for m in MACHINES for seed in FIVE}
+    less = {key: {2: 7.0, 11: 1.0}.get(key[1], 10.0) for key in sent}
+    numbers = {EMITTED: {"even": rates, "metis": rates}, BYTES: {"even": sent, "metis": less}}
+    root = write_sweep(tmp_path / "sweep-1", numbers, seeds=FIVE)
+    assert sweep_row(CLAIM, read(SeriesPaths(root), {BYTES, EMITTED})).best_of_three == pytest.approx(-30.0)
 
 
 def test_an_own_number_is_no_ratio(tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ def test_what_was_not_emitted_and_what_was_lost_has_to_be_saved_first() -> None:
 
 def test_what_is_emitted_later_is_owed_no_longer() -> None:
     """1000 tuples late: after the second window nothing is missing, and 200,000 bytes would have been needed."""
-    assert paid([0, 2000], [0, 200_000]) == Payback(20.0, is_horizon=False)
-    assert paid([0, 2000], [0, 200_001]) == Payback(20.0, is_horizon=True)
+    assert paid([0, 2000], [0, 199_999]) == Payback(20.0, is_horizon=False)
+    assert paid([0, 2000], [0, 200_000]) == Payback(20.0, is_horizon=True)
 
 
 def test_a_balance_that_falls_again_was_not_paid_by_then() -> None:
@@ -44,6 +44,28 @@ def test_a_balance_that_falls_again_was_not_paid_by_then() -> None:
 
 def test_who_saves_nothing_has_not_paid_when_the_watch_ends() -> None:
     assert paid([0, 1000, 1000], [0, 100_000, 100_000]) == Payback(30.0, is_horizon=True)
+
+
+def test_what_neither_costs_nor_saves_has_no_time() -> None:
+    """The same tuples and bytes as before: there is nothing to pay and nothing to pay it with. A lost tuple is owed for
+    ever; so are more bytes."""
+    assert paid([1000] * 3, [100_000] * 3) is None
+    assert paid([1000] * 3, [100_000] * 3, lost=1) == Payback(30.0, is_horizon=True)
+    assert paid([999, 1001, 1000], [99_900, 100_100, 100_000]) == Payback(30.0, is_horizon=True)
+    assert paid([1000] * 3, [100_000, 100_000, 100_001]) == Payback(30.0, is_horizon=True)
+
+
+def test_what_windows_before_differ_by_is_no_saving_and_no_cost() -> None:
+    """Before, a tuple needed 95 to 105 bytes, and a window had 950 to 1050 tuples."""
+    tuples = {-30.0: 1050.0, -20.0: 1000.0, -10.0: 950.0}
+    sizes = {-30.0: 1050.0 * 95.0, -20.0: 100_000.0, -10.0: 950.0 * 105.0}
+
+    def scattered(emitted: Sequence[float], sent: Sequence[float]) -> Payback | None:
+        return payback({**tuples, **after(*emitted)}, {**sizes, **after(*sent)}, BEFORE, 0.0)
+
+    assert scattered([960, 1000], [96_000, 96_000]) is None, "98 bytes a tuple, at most 40 tuples missing"
+    assert scattered([940, 1000], [94_000, 94_000]) == Payback(20.0, is_horizon=True), "60 missing and nothing saved"
+    assert scattered([1000, 1000], [94_000, 94_000]) == Payback(10.0, is_horizon=False)
 
 
 def test_without_all_windows_there_is_no_balance() -> None:

@@ -150,7 +150,7 @@ def test_machines_that_left_do_not_count_after_it_and_the_master_only_in_sums() 
     assert (found["e1", "cpu_steal_percent_before"], found["e1", "cpu_steal_percent_after"]) == (9, 3)
 
 
-def test_cores_and_memory_are_of_all_machines_or_of_none() -> None:
+def test_what_machines_used_is_of_all_of_them_or_of_none() -> None:
     """m2 was not measured after the event, which is as good as nothing of all, unless it had crashed and used none."""
     events = [{**KEY, "zero_s": 10.0, "joined": [], "released": [], "given_back": 0, "attempts": 1}]
     cpu = [
@@ -162,10 +162,15 @@ def test_cores_and_memory_are_of_all_machines_or_of_none() -> None:
     found = measured(scale_events=events, cpu=cpu, machines=described)
     assert (found["e1", "cpu_cores_before"], found["e1", "memory_mb_before"]) == (1.0, 2.0)
     assert not {("e1", "cpu_cores_after"), ("e1", "memory_mb_after")} & found.keys()
-    assert found["e1", "cpu_percent_after"] == 50.0
+    shares = {("e1", f"cpu_{name}_after") for name in ("percent", "spread_percent", "imbalance")}
+    assert not shares & found.keys() and found["e1", "cpu_imbalance_before"] == 1.0, "m2 may have been the busiest"
+    without_quota = [row | ({} if row["machine"] == "m1" else {"utilisation_mean": None}) for row in cpu[:2]]
+    unknown = measured(scale_events=events, cpu=without_quota, machines=described)
+    assert ("e1", "cpu_imbalance_before") not in unknown and unknown["e1", "cpu_cores_before"] == 1.0
     crash = [{**KEY, "t_s": 11.0, "kind": "crashed", "machine": "m2", "decision_id": None, "ok": None}]
     down = measured(scale_events=events, cpu=cpu, machines=described, events=crash)
     assert (down["e1", "cpu_cores_after"], down["e1", "memory_mb_after"]) == (0.5, 1.0)
+    assert (down["e1", "cpu_percent_after"], down["e1", "cpu_imbalance_after"]) == (50.0, 1.0)
 
 
 def test_a_machine_that_has_not_joined_yet_does_not_count_before() -> None:
