@@ -109,9 +109,12 @@ def _places(run: RunSums, interval: Row, topology: str, work: TopologyWork, cost
         executed = sum(float(row["executed"] or 0) for row in mine)
         executors = len({row["first_task"] for row in here})
         if component.kind == "spout":
-            rate = sum(float(row["emitted"] or 0) for row in mine) / length_s
+            emitted, transferred = (sum(float(row[name] or 0) for row in mine) for name in ("emitted", "transferred"))
+            # Lines have no time of a spout's tuples: theirs is that of handing them over.
+            service_ms = costs.local_emit_ms * transferred / emitted if emitted else 0.0
+            rate = emitted / length_s
             looks_ms = _looks_ms(work.spout_waits, rate / max(executors, 1), costs)
-            found[component.name] = _Place(rate, 0.0, looks_ms, 0.0, _tasks(here))
+            found[component.name] = _Place(rate, service_ms, looks_ms, 0.0, _tasks(here))
             continue
         if not executed or not here:
             return None
@@ -144,7 +147,7 @@ def _mean_way(work: TopologyWork, places: Mapping[str, _Place]) -> _Way | None:
         come = [(edge, places[edge.source].rate * edge.selectivity) for edge in work.edges if edge.target == name]
         total = sum(rate for _, rate in come)
         if not come:
-            ways[name] = _Way(place.wait_ms)
+            ways[name] = _Way(place.service_ms + place.wait_ms)
             continue
         if total <= 0:
             return None

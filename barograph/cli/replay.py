@@ -151,9 +151,11 @@ def show(comparison: Comparison, console: Console) -> None:
                 f"note: with {run.name} {run.differing_start} tasks began at other slots than in the recorded run"
             )
     for event_id, what in comparison.events.items():
-        late_s = comparison.late_s[event_id]
-        late = f" ({late_s:+.1f} s from where it was recorded)" if abs(late_s) >= 1 else ""
-        print_line(f"\n{event_id}: {what}{late}")
+        print_line(f"\n{event_id}: {what}")
+        for run in comparison.runs:
+            late_s = run.late_s[event_id]
+            if abs(late_s) >= 1:
+                print_line(f"note: with {run.name} it came {late_s:+.1f} s from where it was recorded")
         console.print(_table(comparison, event_id))
         print_line(LEGEND)
         for line in _decision_lines(comparison, event_id):

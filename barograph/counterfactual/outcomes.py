@@ -17,7 +17,7 @@ from barograph.counterfactual.simulation import RECORDED, Simulated
 from barograph.plan.experiment import Variant
 from scheduler_plugins.replay import read_rounds
 
-VERSION = 1
+VERSION = 2
 OUTCOMES = (
     "throughput_before",
     "throughput_after",
@@ -57,7 +57,8 @@ class EventOutcome:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """`source`: recorded, or simulated. `differing_start`: tasks that began at other slots than in the recorded one."""
+    """`source`: recorded, or simulated. `differing_start`: tasks that began at other slots than in the recorded one.
+    `late_s`: by event, how much later it came than it was recorded."""
 
     name: str
     policy: str
@@ -65,17 +66,16 @@ class RunOutcome:
     source: str
     events: Mapping[str, EventOutcome]
     differing_start: int
+    late_s: Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """`late_s`: by event, how much later it came in the simulation than it was recorded. `not_simulated`: why some
-    policies are not there."""
+    """`not_simulated`: why some policies are not there."""
 
     run: str
     experiment: str
     events: Mapping[str, str]
-    late_s: Mapping[str, float]
     runs: tuple[RunOutcome, ...]
     not_simulated: Mapping[str, str]
 
@@ -122,12 +122,12 @@ def compare(recording: Recording, found: Simulated, left_out: Mapping[str, str])
             variant.name, variant.policy, variant.configured(), RECORDED if name == RECORDED else "simulated",
             {event_id: _event_outcome(paths, name, event_id) for event_id in events},
             _differing(starts[RECORDED], starts[name]),
+            dict(zip(events, found.late_s.get(name, (0.0,) * len(events)), strict=True)),
         )
         for name, variant in variants.items()
     )  # fmt: skip
-    late_s = dict(zip(events, found.late_s, strict=True))
     failed = {name: f"its simulation failed: {why}" for name, why in found.failed.items()}
-    return Comparison(recording.run_id, recording.experiment.name, events, late_s, runs, {**left_out, **failed})
+    return Comparison(recording.run_id, recording.experiment.name, events, runs, {**left_out, **failed})
 
 
 def _start(paths: SeriesPaths, run_id: str) -> dict[tuple[str, int], str]:

@@ -41,12 +41,13 @@ LOCKLESS_S = 86_400.0  # of one of an older version, which took none
 @dataclass(frozen=True)
 class Simulated:
     """`folder`: with a link to the recorded run and each simulated one in `runs/`. `variants`: by the name of the link.
-    `failed`: by variant, what failed. `late_s`: by event, how much later than recorded it comes."""
+    `failed`: by variant, what failed. `late_s`: by the name of the link, how much later than recorded each event
+    comes."""
 
     folder: Path
     variants: Mapping[str, Variant]
     failed: Mapping[str, str]
-    late_s: tuple[float, ...]
+    late_s: Mapping[str, tuple[float, ...]]
 
 
 def variants_for(
@@ -130,7 +131,8 @@ def simulated(
             (failed,) = [_failure(answer) for answer in _answers(pool, jobs_of_first)]
             if failed is not None:
                 raise failed
-            late_s = _lateness(recording, jobs_of_first[0])
+            (run,) = SeriesPaths(jobs_of_first[0].folder).all_runs()
+            late_s = _lateness(recording, run)
             if attempt > CORRECTIONS or all(abs(late) <= CLOSE_S for late in late_s):
                 break
             at_s = [max(LEAST_AT_S, at - late) for at, late in zip(at_s, late_s, strict=True)]
@@ -145,7 +147,8 @@ def simulated(
         pool.end()
         links = _link(folder, [*jobs_of_first, *others])
         _analyse(folder, say)
-        yield Simulated(folder, links, failures, tuple(late_s))
+        late = {name: tuple(_lateness(recording, SeriesPaths(folder).run(name))) for name in links}
+        yield Simulated(folder, links, failures, late)
 
 
 @contextmanager
@@ -210,9 +213,8 @@ def _failure(outcome: PointOutcome | Death) -> NotSimulated | None:
     return NotSimulated(outcome.failures[0].message, outcome.failures[0].blame) if outcome.failures else None
 
 
-def _lateness(recording: Recording, job: RunJob) -> list[float]:
+def _lateness(recording: Recording, run: RunPaths) -> list[float]:
     """How many seconds later than recorded each event came, after what it counts from."""
-    (run,) = SeriesPaths(job.folder).all_runs()
     times = event_times(run.root)
     moments = [times["first_tuple"], *(times[f"e{place}"] for place in range(1, len(recording.gaps_s)))]
     gaps = [later - earlier for earlier, later in pairwise(moments)]

@@ -209,7 +209,15 @@ def calm_run(window_s: float) -> RunSums:
     of = {"event_id": "e1", "topology": "calm", "phase": "before"}
     executed = 20.0 * window_s
     activity = tuple(
-        {"topology": "calm-1", "component": name, "window_s": begin, "executed": n, "emitted": m, "execute_ms": 4.0 * n}
+        {
+            "topology": "calm-1",
+            "component": name,
+            "window_s": begin,
+            "executed": n,
+            "emitted": m,
+            "transferred": m,
+            "execute_ms": 4.0 * n,
+        }
         for begin in (1000.0, 1000.0 + window_s)
         for name, n, m in (("spout", 0.0, executed), ("bolt", executed, 0.0))
     )
@@ -228,13 +236,14 @@ def calm_run(window_s: float) -> RunSums:
 
 @pytest.mark.parametrize("window_s", [10.0, 30.0])
 def test_a_hop_is_what_latency_has_beyond_service_and_waits_whatever_the_windows(window_s: float) -> None:
-    """21 ms: 5 until the spout looks, 4 of service and a wait for others, 5 until the bolt looks; the rest is the way.
+    """21 ms: 5 until the spout looks, 0.5 until it has handed over what it emits, 4 of service and a wait for others, 5
+    until the bolt looks; the rest is the way.
     If the windows were taken for shorter than they are, the bolt would be busier."""
-    (row,) = hop_rows(calm_run(window_s), Costs(sleep_slack_ms=0.0))
+    (row,) = hop_rows(calm_run(window_s), Costs(sleep_slack_ms=0.0, local_emit_ms=0.5))
     busy = 20 * 0.004
     wait_ms = busy / (1 - busy) / 2 * 4.0
     assert (row.local, row.remote) == (0.0, 1.0)
-    assert row.ms == pytest.approx(21.0 - 5 - 4 - 5 - wait_ms)
+    assert row.ms == pytest.approx(21.0 - 5 - 0.5 - 4 - 5 - wait_ms)
 
 
 BOLTS = [f"bolt_{n}" for n in range(4)]

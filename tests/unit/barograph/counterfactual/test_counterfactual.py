@@ -11,6 +11,9 @@ import pytest
 
 from analysis.record.files import read_json, write_json_atomic
 from barograph.cli import main
+from barograph.cli.replay import show
+from barograph.cli.terminal import stdout_console
+from barograph.counterfactual.outcomes import OUTCOMES, Comparison, EventOutcome, RunOutcome
 from barograph.counterfactual.recording import Recording, as_simulated, event_times, recording_of
 from barograph.counterfactual.simulation import variants_for
 from barograph.errors import ExperimentError
@@ -82,7 +85,7 @@ def test_each_policy_has_the_outcome_of_its_closed_form(
         "a simulated recording is the simulator's"
     )
     assert errors["workers_restarted"]["difference"] == 0
-    assert abs(found["late_s"]["e1"]) < 1
+    assert then["late_s"] == {"e1": 0.0} and all(abs(run["late_s"]["e1"]) < 1 for run in (even, stela))
 
 
 @pytest.mark.spark
@@ -101,6 +104,16 @@ def test_a_run_that_only_holds_is_simulated_too_and_shown(
     before, after = (float(lines["round_robin"][place]) for place in (1, 2))
     assert before == pytest.approx(2 * OF_AN_EXECUTOR, rel=0.02) and after == pytest.approx(before, rel=0.02)
     assert "stela (recorded): no decision" in said and "the simulator's error on this run: throughput before" in said
+
+
+def test_it_says_of_each_run_how_late_its_events_came(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a policy does at one event may delay the next."""
+    nothing = {"e1": EventOutcome((), dict.fromkeys(OUTCOMES), ())}
+    late_s = (("stela", "recorded", 0.0), ("stela", "simulated", 0.2), ("metis", "simulated", 7.5))
+    runs = tuple(RunOutcome(name, name, {}, source, nothing, 0, {"e1": late}) for name, source, late in late_s)
+    show(Comparison("stela-r1", "stela/star", {"e1": "scale out"}, runs, {}), stdout_console())
+    said = [line for line in capsys.readouterr().out.splitlines() if "from where it was recorded" in line]
+    assert said == ["note: with metis it came +7.5 s from where it was recorded"]
 
 
 def test_runs_begin_as_the_recorded_one_did_and_its_events_come_when_they_did(tmp_path: Path) -> None:
