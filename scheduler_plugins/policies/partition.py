@@ -98,26 +98,36 @@ def _ask_metis(
 
 
 def _fault(weights: Rows, parts: Integers, count: int, imbalance: float) -> str:
-    """Why these parts are not to be used, in words: some are empty, while one that has several vertices is over the
-    aim; or one is over twice the aim. The aim is what whole vertices allow, or `imbalance` if that is more."""
-    loads, vertices = np.bincount(parts, weights, count), np.bincount(parts, minlength=count)
-    least, mean = least_imbalance(weights, count), float(loads.mean())
-    aim = max(imbalance, least) * mean * (1 + ROUNDING)
-    empty = int(np.count_nonzero(vertices == 0))
-    could_give = bool(np.any((vertices > 1) & (loads > aim)))
-    if not (empty and could_give) and loads.max() <= WELL_OVER * aim:
+    """Why these parts are not to be used, in words. The aim is `imbalance`, or an even share of whole vertices.
+
+    Either a part is empty, while another is over the aim and has half a mean or more beside its heaviest vertex, which
+    could be there; or a part weighs more than twice the aim, and twice its heaviest vertex.
+    """
+    loads, heaviest = np.bincount(parts, weights, count), np.zeros(count)
+    np.maximum.at(heaviest, parts, weights)
+    mean = float(loads.mean())
+    aim = max(imbalance * mean, _even_share(weights, count)) * (1 + ROUNDING)
+    empty = int(np.count_nonzero(loads == 0))  # each vertex weighs something
+    could_give = bool(np.any((loads > aim) & (loads - heaviest >= mean / 2)))
+    is_well_over = bool(np.any(loads > WELL_OVER * np.maximum(aim, heaviest)))
+    if not (empty and could_give) and not is_well_over:
         return ""
     left = f"leaves {empty} of {count} parts empty, imbalance" if empty else "has an imbalance of"
+    least = least_imbalance(weights, count)
     return f"{left} {loads.max() / mean:.2f}, where whole vertices allow {least:.2f}"
 
 
 def least_imbalance(weights: Rows | Numbers, count: int) -> float:
-    """What no partition of whole vertices is below: one part has the heaviest, and one has as many as an even share of
-    them, rounded up. 1.0 where nothing weighs."""
+    """What no partition of whole vertices is below: one part has the heaviest, and one an even share of them. 1.0 where
+    nothing weighs."""
     mean = float(weights.sum()) / count
+    return max(mean, float(weights.max()), _even_share(weights, count)) / mean if mean > 0 else 1.0
+
+
+def _even_share(weights: Rows | Numbers, count: int) -> float:
+    """What a part weighs that has as many vertices as it must, rounded up, the lightest ones."""
     share = ceil(len(weights) / count)
-    lightest = np.partition(weights, share - 1)[:share]
-    return max(1.0, float(weights.max()) / mean, float(lightest.sum()) / mean) if mean > 0 else 1.0
+    return float(np.partition(weights, share - 1)[:share].sum())
 
 
 def _parts_by_weight(weights: Numbers, count: int) -> Integers:

@@ -133,8 +133,8 @@ def test_where_no_way_of_metis_finds_a_balance_a_note_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     star = tmp_path / "star.graph"
-    star.write_text("8 7 010\n8 2 3 4 5 6 7 8\n" + "1 1\n" * 7)
-    assert cli.main(["partition", str(star), "--parts", "4", "--objective", "cut"]) == 0
+    star.write_text("8 7 010\n10 2 3 4 5 6 7 8\n10 1\n" + "1 1\n" * 6)
+    assert cli.main(["partition", str(star), "--parts", "4", "--objective", "vol"]) == 0
     assert "these are k-way's parts, which the policy metis would not carry out" in capsys.readouterr().err
 
 

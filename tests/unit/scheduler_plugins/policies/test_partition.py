@@ -81,13 +81,20 @@ def star(leaves: int) -> Pairs:
 
 
 def test_where_bisection_leaves_parts_empty_too_the_partition_is_not_sound() -> None:
-    """A star whose middle weighs more than all its leaves."""
-    weights = np.array([8.0, *[1.0] * 7])
-    found = metis_parts(graph_of_pairs(star(7), weights), 4, MetisOptions("cut"))
+    """A star whose middle and one leaf weigh more than all other leaves, which are in one part with either."""
+    weights = np.array([10.0, 10.0, *[1.0] * 6])
+    found = metis_parts(graph_of_pairs(star(7), weights), 4, MetisOptions("vol"))
     assert not found.is_sound and not found.by_bisection
-    words = r"k-way leaves 1 of 4 parts empty, imbalance 2.40, .* 2.13; recursive bisection leaves 1 of 4 parts empty.*"
+    words = r"k-way leaves 1 of 4 parts empty, imbalance 2.15, .* 1.54; recursive bisection leaves 1 of 4 parts empty.*"
     assert re.fullmatch(words, found.fault)
-    assert load_imbalance(weights, found.parts, 4) == pytest.approx(2.4)
+    assert load_imbalance(weights, found.parts, 4) == pytest.approx(14 / 6.5)
+
+
+def test_a_heavy_vertex_does_not_hide_that_parts_are_empty() -> None:
+    """No part is heavier than it, so that the imbalance is as small as can be, and half of all parts are empty."""
+    weights = np.array([20.0, *[1.0] * 39])
+    found = metis_parts(graph_of_pairs(stages(20, 2), weights), 20, MetisOptions("cut"))
+    assert found.fault.startswith("k-way leaves 10 of 20 parts empty, imbalance 6.78, where whole vertices allow 6.78")
 
 
 def test_a_part_may_be_empty_where_no_other_could_give_a_vertex() -> None:
