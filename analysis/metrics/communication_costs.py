@@ -7,6 +7,8 @@ against what its restarts cost.
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
+from statistics import pstdev
 from typing import Any
 
 from analysis.metrics.steadiness import WINDOW_S
@@ -177,14 +179,14 @@ class Payback:
 
 @dataclass(frozen=True)
 class _Level:
-    """Of the windows before an event: tuples a window, bytes a tuple, and how far these lie apart from window to
-    window; prices are of windows in which anything was emitted."""
+    """Of the windows before an event: tuples a window and bytes a tuple. `scatter`: twice the deviation of a window's
+    tuples. `margin`: twice the standard error of the price, by windows in which anything was emitted. Neither grows
+    with the number of windows, as the distance of extremes does."""
 
     tuples: float
-    least_tuples: float
+    scatter: float
     price: float
-    least_price: float
-    most_price: float
+    margin: float
 
 
 def payback(emitted: Windows, sent_bytes: Windows, before: Row, lost: float) -> Payback | None:
@@ -193,8 +195,8 @@ def payback(emitted: Windows, sent_bytes: Windows, before: Row, lost: float) -> 
     The balance, in bytes: what the tuples emitted since the event would have needed between machines at the rate of
     bytes a tuple of before it, less what was sent; less that rate times the tuples that were lost, and times those that
     the level of before would have emitted by then and that were not. Where a tuple since the event needed no fewer
-    bytes than in a window before it nothing was saved, and it is never paid. None: nothing was saved and nothing owed;
-    bytes or tuples were not measured; or nothing passed between machines before.
+    bytes than before, within twice the standard error of that, nothing was saved, and it is never paid. None: nothing
+    was saved and nothing owed; bytes or tuples were not measured; or nothing passed between machines before.
     """
     common = [start_s for start_s in emitted if start_s in sent_bytes]
     part = [start_s for start_s in common if before["start_s"] <= start_s and start_s + WINDOW_S <= before["end_s"]]
@@ -205,8 +207,9 @@ def payback(emitted: Windows, sent_bytes: Windows, before: Row, lost: float) -> 
     windows = [(emitted[start_s], sent_bytes[start_s]) for start_s in after]
     tuples, size = (sum(column) for column in zip(*windows, strict=True))
     never = Payback(after[-1] + WINDOW_S, is_horizon=True)
-    if size >= level.least_price * tuples:
-        return never if size > level.most_price * tuples or _is_owed(windows, level, lost) else None
+    if size >= (level.price - level.margin) * tuples:
+        is_dearer = size > (level.price + level.margin) * tuples
+        return never if is_dearer or _is_owed(windows, level, lost) else None
     balances = _balances(windows, level, lost)
     paid = len(balances)
     while paid and balances[paid - 1] >= 0.0:
@@ -219,14 +222,13 @@ def _level(windows: Sequence[tuple[float, float]]) -> _Level | None:
     if tuples <= 0.0 or size <= 0.0:
         return None
     prices = [sent / emitted for emitted, sent in windows if emitted > 0.0]
-    least = min(emitted for emitted, _ in windows)
-    return _Level(tuples / len(windows), least, size / tuples, min(prices), max(prices))
+    scatter = 2 * pstdev(emitted for emitted, _ in windows)
+    return _Level(tuples / len(windows), scatter, size / tuples, 2 * pstdev(prices) / sqrt(len(prices)))
 
 
 def _is_owed(windows: Sequence[tuple[float, float]], level: _Level, lost: float) -> bool:
-    """Whether tuples were lost, or at the end of a window more are missing than one window before the event lacked."""
-    scatter = level.tuples - level.least_tuples
-    return lost > 0.0 or any(short > scatter for short, _, _ in _sums(windows, level))
+    """Whether tuples were lost, or at the end of a window more are missing than windows before the event scatter."""
+    return lost > 0.0 or any(short > level.scatter for short, _, _ in _sums(windows, level))
 
 
 def _balances(windows: Sequence[tuple[float, float]], level: _Level, lost: float) -> list[float]:

@@ -5,9 +5,9 @@ parts and ignores edge weights; `cut` adds up edge weights. pymetis cannot hand 
 Weights of METIS are whole numbers of 32 bits: ours are scaled to a sum of 2²⁸, unless they are small whole numbers, and
 are 1 at least.
 
-With few vertices a part k-way keeps neither its imbalance nor all its parts: three stages of 20 vertices, each with all
-of the next, it puts into one of 20 parts for `cut`, with every seed. Where that is so METIS' recursive bisection is
-asked. It knows only `cut`: for `vol` it is given edges without weights.
+With few vertices a part k-way keeps neither its imbalance nor all its parts: three stages of 20 vertices of equal
+weight, each with all of the next, it puts into one of 20 parts for `cut`, with every seed tried. Where that is so
+METIS' recursive bisection is asked. It knows only `cut`: for `vol` it is given edges without weights.
 
 A master may be without pymetis: it is imported where it is used. Errors: PymetisMissing.
 """

@@ -154,8 +154,9 @@ class Trees:
 
     def _back(self, up: Floats, reaches: Flags | None) -> Floats:
         """Of each executor, the share of the trees that come to it which a spout will hear of: on their way are
-        machines and workers that are there and reach each other."""
+        machines and workers that are there, for all or a part of the step, and reach each other."""
         layout = self.layout
+        up = (up > 0.0).astype(np.float64)
         if reaches is None and up[~layout.is_spout].all():
             return np.ones(layout.size)
         share = np.where(layout.is_system, up, 0.0)
