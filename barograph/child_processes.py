@@ -76,7 +76,7 @@ class ChildProcess:
     ) -> None:
         steps: Sequence[Step] = self._ending
         try:
-            if self._ends_its_own:
+            if self._ends_its_own and self.exit_code() is None:  # where it is gone, the others have its time
                 (number, limit_s), steps = steps[0], steps[1:]
                 self.send(number)
                 self.wait(limit_s)

@@ -54,7 +54,7 @@ def _execute(arguments: list[str]) -> int:
         return _tell_failure(progress, error)
     code = EXIT_CODES["harness"]
     try:
-        with interruptible():
+        with interruptible(one_request_s=0.0):  # only the parent signals this process: twice is in a hurry
             # `interruptible` makes an orderly end of it. Airflow takes SIGTERM for itself as each task starts.
             die_with_parent(parent_pid, signal.SIGINT)
             _run(series_dir)
@@ -164,13 +164,17 @@ def _run_here(series_dir: Path) -> None:
 def _parsing_alone(series: Series) -> Iterator[None]:
     """`dag.test` writes every DAG of the folder to the database: half of the start. Here a file has but the series'."""
     from airflow.sdk.definitions._internal.dag_parsing_context import _airflow_parsing_context_manager
+    from airflow.sdk.definitions.context import _AIRFLOW_PARSING_CONTEXT_DAG_ID
 
     from barograph.compare import record
     from barograph.web import dag_id_of
 
     dag_id = "compare_branches" if record.is_comparison(series.folder) else dag_id_of(series.experiment.name)
-    with _airflow_parsing_context_manager(dag_id=dag_id):
-        yield
+    try:
+        with _airflow_parsing_context_manager(dag_id=dag_id):
+            yield
+    finally:  # Airflow leaves it behind, also for what is started later
+        os.environ.pop(_AIRFLOW_PARSING_CONTEXT_DAG_ID, None)
 
 
 def _dag_of(series: Series) -> tuple[Any, dict[str, Any]]:

@@ -25,15 +25,15 @@ ONE_REQUEST_S = 10.0
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
-    """Within the block SIGTERM and SIGINT raise Interrupted, once a request; off the main thread signals are somebody
-    else's."""
+def interruptible(one_request_s: float | None = None) -> Iterator[None]:
+    """Within the block, and within those in it, SIGTERM and SIGINT raise Interrupted, once in `one_request_s` (None:
+    ONE_REQUEST_S); off the main thread signals are somebody else's."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     found = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     outer = next((handler for handler in found if isinstance(handler, _Interruption)), None)
-    handle = outer or _Interruption()
+    handle = outer or _Interruption(ONE_REQUEST_S if one_request_s is None else one_request_s)
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
@@ -45,12 +45,13 @@ def interruptible() -> Iterator[None]:
 class _Interruption:
     """Handles the signals of a block, and of those within it."""
 
-    def __init__(self) -> None:
+    def __init__(self, one_request_s: float) -> None:
+        self._one_request_s = one_request_s
         self._begun_s: float | None = None
 
     def __call__(self, number: int, _frame: FrameType | None) -> None:
         now_s = time.monotonic()
-        if self._begun_s is None or now_s - self._begun_s >= ONE_REQUEST_S:
+        if self._begun_s is None or now_s - self._begun_s >= self._one_request_s:
             self._begun_s = now_s
             raise Interrupted(f"{signal.Signals(number).name} received")
 

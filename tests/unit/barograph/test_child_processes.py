@@ -148,3 +148,17 @@ def test_a_child_whose_parent_was_gone_before_ends_at_once(tmp_path: Path) -> No
     with child:
         assert child.wait(30) == -signal.SIGTERM
     assert (tmp_path / "output").read_text() == ""
+
+
+SLOW_TO_END = 'trap "sleep 1; touch ended; exit" TERM; touch ready; while :; do sleep 0.05; done'
+
+
+def test_where_who_ends_the_others_is_gone_they_have_its_time(tmp_path: Path) -> None:
+    steps = ((signal.SIGTERM, 30.0), (signal.SIGTERM, 0.1), (signal.SIGKILL, 10.0))
+    argv = ["sh", "-c", f"sh -c '{SLOW_TO_END}' & while [ ! -e ready ]; do sleep 0.05; done"]
+    with (
+        (tmp_path / "log").open("wb") as log,
+        ChildProcess(argv, folder=tmp_path, output=log, ending=steps, ends_its_own=True) as child,
+    ):
+        assert child.wait(60.0) == 0
+    assert (tmp_path / "ended").exists()

@@ -29,3 +29,12 @@ def test_who_asks_again_later_is_in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> 
         time.sleep(0.3)
         with pytest.raises(Interrupted):
             signal.raise_signal(signal.SIGINT)
+
+
+def test_where_only_one_signals_each_signal_counts() -> None:
+    """The second Ctrl-C of who follows a run in a terminal, a moment after the first."""
+    with interruptible(one_request_s=0.0):
+        with pytest.raises(Interrupted, match="SIGINT received"), interruptible():
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(Interrupted, match="SIGTERM received"), interruptible():
+            signal.raise_signal(signal.SIGTERM)
