@@ -240,6 +240,32 @@ def test_a_policys_edit_changes_the_digest_of_the_code_and_a_page_does_not(tmp_p
     assert simulating_code_sha256(tmp_path) != before
 
 
+def test_the_digest_of_the_code_is_of_regular_files_that_are_not_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = tmp_path / "barograph"
+    house.mkdir()
+    (house / "mine.py").write_text("A = 1")
+    before = simulating_code_sha256(tmp_path)
+    (house / ".#mine.py").symlink_to("somebody@somewhere.1234:5678")  # Emacs' lock
+    (house / "lost.py").symlink_to("nowhere.py")
+    (house / "folder.py").mkdir()
+    (house / ".checkpoints").mkdir()
+    for name in (".mine.py", ".checkpoints/mine.py"):
+        (house / name).write_text("A = 2")
+    assert simulating_code_sha256(tmp_path) == before
+    (house / "gone.py").write_text("A = 3")
+    read = Path.read_bytes
+
+    def read_late(path: Path) -> bytes:
+        if path.name == "gone.py":
+            path.unlink()
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_late)
+    assert simulating_code_sha256(tmp_path) == before
+
+
 def start(file: Path, *more: str) -> subprocess.Popen[str]:
     words = [sys.executable, "-m", "barograph", "sweep", str(file), "--variants", "stela", "--jobs", "2", *more]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
