@@ -174,7 +174,8 @@ def _message(pipe: int, process: int, limit_s: float) -> bytes | None:
     """
     said, deadline_s, watched = bytearray(), time.monotonic() + limit_s, [pipe, process]
     while ready := wait(watched, max(0.0, deadline_s - time.monotonic())):
-        if pipe not in ready:
+        # It may have answered and ended after the pipe was looked at, and before it was looked at itself.
+        if pipe not in ready and (pipe not in watched or not wait([pipe], 0.0)):
             return None
         if not (part := os.read(pipe, AT_ONCE_BYTES)):
             watched.remove(pipe)

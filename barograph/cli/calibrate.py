@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from analysis import java
 from barograph.cli.dag_process import signals_as_interrupt
 from barograph.cli.terminal import line_printer, stdout_console
 from barograph.errors import INTERRUPTED_EXIT, ExperimentError
+from barograph.series import hold
 from barograph.series.results import results
 from barograph.series.series import find_all_series
 from barograph.settings import results_root
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from barograph.calibration import Calibration
 
 UNFINISHED = ".unfinished"  # a file in the folder of a calibration that is not complete
+HOLD_FILES = (hold.FILE, hold.LOCK)
 SERIES = "a series' folder or id, an experiment for its newest, or a pattern such as 'stela/*'"
 
 
@@ -52,10 +55,10 @@ def execute(options: argparse.Namespace) -> int:
     calibration.require_usable(fitted, judged)
     java.require()
     now = datetime.now(UTC)
-    folder = _new_folder(options.into, now)
+    folder = _folder(options.into, now)
     console = stdout_console()
     say = line_printer(console)
-    with signals_as_interrupt(), calibration.spark_for([*fitted, *judged], say) as spark:
+    with signals_as_interrupt(), _held(folder), calibration.spark_for([*fitted, *judged], say) as spark:
         from analysis.calibration.fit import fit_costs
 
         runs = [run for each in fitted for run in calibration.sums_of(spark, each)]
@@ -63,12 +66,12 @@ def execute(options: argparse.Namespace) -> int:
         try:
             _begin(folder)
             found = calibration.calibrate(spark, estimates, fitted, judged, folder, now.date(), say, options.seeds)
+            (folder / UNFINISHED).unlink()
         except KeyboardInterrupt:
             say(f"interrupted: {folder} may have the costs, and not how far they are off; the same command begins anew")
             return INTERRUPTED_EXIT
-    (folder / UNFINISHED).unlink()
-    show(found, console)
-    _keep(found)
+        show(found, console)  # before Spark stops, which takes seconds: an interruption then costs nothing
+        _keep(found)
     return 0
 
 
@@ -76,16 +79,30 @@ def _folders(names: Sequence[str]) -> list[Path]:
     return list(dict.fromkeys(folder for name in names for folder in find_all_series(name)))
 
 
-def _new_folder(given: Path | None, now: datetime) -> Path:
-    """Raises ExperimentError where there is something in it, but for a calibration of ours that was cut short."""
+def _folder(given: Path | None, now: datetime) -> Path:
     from analysis.calibration.validation import FOLDER
 
-    folder = given.absolute() if given else results_root() / FOLDER / f"{now:%Y%m%d-%H%M%S}"
-    is_ours = (folder / UNFINISHED).is_file()
-    if folder.exists() and not is_ours and (not folder.is_dir() or any(folder.iterdir())):
+    return given.absolute() if given else results_root() / FOLDER / f"{now:%Y%m%d-%H%M%S}"
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Nobody else writes it during the block. Raises ExperimentError for a folder with something of others in it, and
+    SeriesInUse while another calibration writes it."""
+    _require_free(folder)  # nothing is written beside files of others
+    folder.mkdir(parents=True, exist_ok=True)
+    with hold.held(folder):
+        _require_free(folder)  # another calibration may have become complete meanwhile
+        yield
+
+
+def _require_free(folder: Path) -> None:
+    """Raises ExperimentError where there is something in it, but for a calibration of ours that was cut short."""
+    if not folder.exists() or (folder / UNFINISHED).is_file():
+        return
+    if not folder.is_dir() or any(not path.name.startswith(HOLD_FILES) for path in folder.iterdir()):
         what = "is not empty" if folder.is_dir() else "is a file"
         raise ExperimentError(f"--into is {folder}, which {what}; give a folder that is new or empty")
-    return folder
 
 
 def _begin(folder: Path) -> None:

@@ -18,7 +18,16 @@ from barograph.cli.arguments import add_testbed, comma_separated, testbed_option
 from barograph.cli.dag_process import signals_as_interrupt
 from barograph.cli.run import report_of_sweeps
 from barograph.cli.terminal import line_printer, stdout_console
-from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, BarographError, ExperimentError, Say, message_of, worst_exit
+from barograph.errors import (
+    EXIT_CODES,
+    INTERRUPTED_EXIT,
+    BarographError,
+    ExperimentError,
+    Say,
+    blame_of,
+    message_of,
+    worst_exit,
+)
 from barograph.plan.sweep import Point, Sweep, load, point_words, require_simulated
 from barograph.pool import Death, Pool, cores
 from barograph.series import hold
@@ -106,8 +115,15 @@ def _carry_out(folder: SweepFolder, pool: Pool[Any, PointOutcome], console: Cons
         say(f"note: complete runs are of other code ({theirs}) than the work tree's {now}; --new begins anew")
     try:
         failed = _simulate(folder, missing, pool, console)
-        update_failures(folder, failed)
-        path = _report(folder, say)
+        codes = [EXIT_CODES[failures[0].blame] for failures in failed.values()]
+        why, path = "the report says why", None
+        try:
+            update_failures(folder, failed)
+            path = _report(folder, say)
+        except OSError as error:  # as where the disk is full; what failed is said all the same
+            say(f"no report: {message_of(error)}")
+            why = "the lines above say why"
+            codes.append(EXIT_CODES[blame_of(error)])
     except KeyboardInterrupt:
         left = len(folder.missing())
         say(f"interrupted: {whole - left} of {whole} points are complete in {folder.root}; the same command goes on")
@@ -116,8 +132,8 @@ def _carry_out(folder: SweepFolder, pool: Pool[Any, PointOutcome], console: Cons
         say(f"report: {path}")
         _family_page(folder, say)
     if failed:
-        say(f"{len(failed)} of {whole} points failed; the report says why, the same command tries them again")
-    return worst_exit([EXIT_CODES[failures[0].blame] for failures in failed.values()])
+        say(f"{len(failed)} of {whole} points failed; {why}, the same command tries them again")
+    return worst_exit(codes)
 
 
 def _simulate(

@@ -8,6 +8,7 @@ import hashlib
 import os
 import platform
 import re
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -90,9 +91,15 @@ def simulating_code_sha256(root: Path = ROOT) -> str:
     for house in SIMULATING:
         for file in sorted(path for kind in ("*.py", "*.yaml") for path in (root / house).rglob(kind)):
             name = file.relative_to(root)
-            if "target" not in name.parts:  # what Maven copies there
-                digest.update(f"{name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+            if _is_code(name) and file.is_file():
+                with suppress(FileNotFoundError):  # an editor's, which has gone meanwhile
+                    digest.update(f"{name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()
+
+
+def _is_code(name: Path) -> bool:
+    """False for what Maven copies into `target`, and for hidden files, such as Emacs' links `.#name.py`."""
+    return not any(part == "target" or part.startswith(".") for part in name.parts)
 
 
 DISTRIBUTIONS = ("apache-airflow", "ansible-core", "ansible-runner", "pyspark")

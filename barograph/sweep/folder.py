@@ -127,8 +127,9 @@ def linked_name(point: Point, run_id: str) -> str:
 
 
 def note_failures(folder: SweepFolder, point: Point, failures: Sequence[Failure]) -> None:
-    """Of a point that could not say so itself. Raises OSError where it can have no folder."""
-    if state_of(folder.of(point)) == "missing":
+    """Of a point that could not say so itself; what an earlier execution has noted goes. Raises OSError where it can
+    have no folder."""
+    if failures_of(folder.of(point)) != [failure_data(each) for each in failures]:
         folder.of(point).mkdir(parents=True, exist_ok=True)
         write_point_file(folder.of(point), failures)
     for each in failures:
@@ -136,16 +137,16 @@ def note_failures(folder: SweepFolder, point: Point, failures: Sequence[Failure]
             (folder.of(point) / "failure.txt").write_text(each.trace, encoding="utf-8")
 
 
-def update_failures(folder: SweepFolder, latest: Mapping[str, Sequence[Failure]]) -> int:
-    """Write into `sweep.json` what failed in which point, for the report; returns how many points that concerns.
+def update_failures(folder: SweepFolder, latest: Mapping[str, Sequence[Failure]]) -> None:
+    """Write into `sweep.json` what failed in which point, for the report.
 
-    `latest`: by the point's id, failures of this execution; its folder may not have them, as where the disk is full.
+    `latest`: by the point's id, failures of this execution. It has tried every point that was not complete, and a
+    point's folder may not have them, as where the disk is full.
     """
     rows = [
-        {"point": point.number, "values": dict(point.values), **failure}
+        {"point": point.number, "values": dict(point.values), **failure_data(failure)}
         for point in folder.points
-        for failure in failures_of(folder.of(point)) or map(failure_data, latest.get(point.point_id, ()))
+        for failure in latest.get(point.point_id, ())
     ]
     path = folder.root / SWEEP_FILE
     write_json_atomic(path, {**read_json(path), "failures": rows})
-    return len({row["point"] for row in rows})

@@ -11,11 +11,13 @@ import subprocess
 import sys
 import threading
 import time
-from multiprocessing.connection import Connection
+from collections.abc import Sequence
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 import pytest
 
+from barograph import pool as pool_module
 from barograph.child_processes import descendants
 from barograph.pool import Death, Pool, in_own_process
 
@@ -177,6 +179,23 @@ def large(size: int) -> bytes | Death:
 def test_an_answer_may_be_larger_than_a_pipe() -> None:
     with Pool(large, 1) as pool:
         assert [answer[1] for answer in pool.answers([0, 5_000_000]) if answer] == [b"", bytes(5_000_000)]
+
+
+def answers_between_two_looks(number: int) -> int | Death:
+    """The pipe is looked at before there is an answer in it, and the process after its end."""
+
+    def late(watched: Sequence[int], limit_s: float | None = None) -> Sequence[object]:
+        return wait(watched[-1:], limit_s)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pool_module, "wait", late)
+        return in_own_process(lambda: double(number), 60.0)
+
+
+def test_an_answer_of_a_process_that_has_ended_counts() -> None:
+    with Pool(answers_between_two_looks, 1) as pool:
+        found = [answer[1] for answer in pool.answers([1, 13]) if answer]
+    assert found == [2, Death(-signal.SIGKILL)]
 
 
 def raising(_job: int) -> int | Death:

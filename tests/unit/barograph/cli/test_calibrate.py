@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import nullcontext
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from analysis.record.files import SeriesPaths
 from barograph import calibration, cli
 from barograph.cli import calibrate
 from barograph.plan.experiment import load
+from barograph.series import hold
 from barograph.series.series import open_series
 from barograph.simulated_series import as_simulated
 
@@ -106,13 +110,21 @@ def test_nothing_of_the_user_s_is_overwritten(tmp_path: Path, capsys: pytest.Cap
     )
 
 
-def test_after_an_interruption_the_same_command_is_accepted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    into, real = tmp_path / "mine", str(series())
+@pytest.fixture
+def fitted(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A series whose costs are fitted without Spark; they are neither shown nor kept in a bucket."""
     monkeypatch.setattr(calibration, "spark_for", lambda *_: nullcontext())
     monkeypatch.setattr(calibration, "sums_of", lambda *_: [])
     monkeypatch.setattr(fit, "fit_costs", lambda _: [])
+    monkeypatch.setattr(calibrate, "show", lambda *_: None)
+    monkeypatch.setattr(calibrate, "_keep", lambda *_: None)
+    return str(series())
+
+
+def test_after_an_interruption_the_same_command_is_accepted(
+    fitted: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    into = tmp_path / "mine"
 
     def cut_short(*_: object) -> Any:
         (into / "costs.yaml").touch()
@@ -121,15 +133,62 @@ def test_after_an_interruption_the_same_command_is_accepted(
 
     def complete(*_: object) -> Any:
         assert not (into / calibration.SIMULATED).exists(), "what an earlier one has simulated has other costs"
-        return None
 
     for ending, code in ((cut_short, 130), (cut_short, 130), (complete, 0)):
         monkeypatch.setattr(calibration, "calibrate", ending)
-        monkeypatch.setattr(calibrate, "show", lambda *_: None)
-        monkeypatch.setattr(calibrate, "_keep", lambda *_: None)
-        assert cli.main(["calibrate", real, "--into", str(into)]) == code
+        assert cli.main(["calibrate", fitted, "--into", str(into)]) == code
         assert ("the same command begins anew" in " ".join(capsys.readouterr().out.split())) == (code == 130)
-    assert "which is not empty" in refusal(capsys, real, "--into", str(into)), "it is complete"
+    assert "which is not empty" in refusal(capsys, fitted, "--into", str(into)), "it is complete"
+
+
+def test_a_calibration_that_goes_on_is_none_that_was_cut_short(
+    fitted: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    into, begun = tmp_path / "mine", list[str]()
+    arguments = ["calibrate", fitted, "--into", str(into)]
+
+    def goes_on(*_: object) -> Any:
+        """Another process is asked for the same folder meanwhile."""
+        begun.append("one")
+        assert len(begun) == 1, "it was accepted"
+        half = into / calibration.SIMULATED / "half"
+        half.mkdir(parents=True)
+        with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+            with monkeypatch.context() as patch:
+                patch.setenv("BAROGRAPH_HOLDER_PID", str(other.pid))
+                assert cli.main(arguments) == 3
+            other.communicate(b"\n")
+        assert half.is_dir()
+
+    monkeypatch.setattr(calibration, "calibrate", goes_on)
+    assert cli.main(arguments) == 0
+    assert "mine is in use by process" in capsys.readouterr().err
+    assert hold.read(into) is None
+
+
+def test_a_fit_that_fails_leaves_the_folder_free(fitted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(fit, "fit_costs", lambda _: 1 // 0)
+        assert cli.main(["calibrate", fitted, "--into", str(tmp_path / "mine")]) == 1
+    monkeypatch.setattr(calibration, "calibrate", lambda *_: None)
+    assert cli.main(["calibrate", fitted, "--into", str(tmp_path / "mine")]) == 0
+
+
+def test_an_interruption_while_spark_stops_finds_the_calibration_complete(
+    fitted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[object] = []
+
+    @contextmanager
+    def interrupted_at_its_end(*_: object) -> Iterator[None]:
+        yield
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(calibration, "spark_for", interrupted_at_its_end)
+    monkeypatch.setattr(calibration, "calibrate", lambda *_: "found")
+    monkeypatch.setattr(calibrate, "_keep", kept.append)
+    assert cli.main(["calibrate", fitted, "--into", str(tmp_path / "mine")]) == 130
+    assert not (tmp_path / "mine" / calibrate.UNFINISHED).exists() and kept == ["found"]
 
 
 def test_a_box_without_java_is_told_before_anything_else(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -10,18 +11,20 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from barograph.child_processes import descendants
 from barograph.cli import main
+from barograph.cli import sweep as command_of_sweeps
 from barograph.series.provenance import simulating_code_sha256
 from barograph.series.series import read_series
 from barograph.settings import results_root
 from barograph.sweep import folder, report
 from barograph.sweep.folder import SweepFolder, link_runs
-from barograph.sweep.point import failures_of, state_of
+from barograph.sweep.point import CheckJob, PointOutcome, RunJob, do, failures_of, state_of
 
 Write = Callable[..., Path]
 RATES = {"topology.parameters.rate_per_s": [40.0, 100.0]}
@@ -184,6 +187,46 @@ def test_of_a_point_that_failed_the_good_runs_stay_and_nothing_is_lost(
     assert {path.name: path.read_bytes() for path in aside.glob("workers/*")} == was_measured
 
 
+def is_killed_before_it_begins(job: CheckJob | RunJob) -> PointOutcome:
+    """In place of `do`, in a process of the pool."""
+    if isinstance(job, RunJob):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return do(job)
+
+
+def test_of_a_point_that_failed_before_the_latest_failure_is_on_record(
+    sweep_file: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = str(sweep_file({"seed": [1]}))
+    assert main(["sweep", file, "--variants", "stela"]) == 0
+    (point,) = points_of(folder_of())
+    old = {"run_id": "stela-r1", "blame": "system_under_test", "message": "a bug of the policy"}
+    change(point / "point.json", failures=[old])
+    monkeypatch.setattr(command_of_sweeps, "do", is_killed_before_it_begins)
+    assert main(["sweep", file, "--variants", "stela"]) == 4
+    (row,) = read_json(folder_of() / "sweep.json")["failures"]
+    (noted,) = failures_of(point)
+    assert "its process ended with -9" in row["message"] and row.items() >= noted.items()
+
+
+def test_what_failed_is_said_also_where_the_disk_is_full(
+    sweep_file: Write, drawn: list[int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, value: dict[str, Any]) -> None:
+        if "failures" in value:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        write_json_atomic(path, value)
+
+    monkeypatch.setattr(folder, "write_json_atomic", full)
+    monkeypatch.setattr(command_of_sweeps, "do", is_killed_before_it_begins)
+    file = str(sweep_file({"seed": [1]}))
+    assert main(["sweep", file, "--variants", "stela"]) == 3, "a full disk is worse than a process that was killed"
+    said = " ".join(capsys.readouterr().out.split())
+    assert "no report: the disk is full (" in said and "sweep.json): free some space" in said
+    assert "1 of 1 points failed; the lines above say why, the same command tries them again" in said
+    assert drawn == []
+
+
 TODAY = {"git_commit": "b" * 40, "git_dirty": False, "code_sha256": "today"}
 
 
@@ -238,6 +281,32 @@ def test_a_policys_edit_changes_the_digest_of_the_code_and_a_page_does_not(tmp_p
     assert simulating_code_sha256(tmp_path) == before
     policy.write_text("A = 2")
     assert simulating_code_sha256(tmp_path) != before
+
+
+def test_the_digest_of_the_code_is_of_regular_files_that_are_not_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = tmp_path / "barograph"
+    house.mkdir()
+    (house / "mine.py").write_text("A = 1")
+    before = simulating_code_sha256(tmp_path)
+    (house / ".#mine.py").symlink_to("somebody@somewhere.1234:5678")  # Emacs' lock
+    (house / "lost.py").symlink_to("nowhere.py")
+    (house / "folder.py").mkdir()
+    (house / ".checkpoints").mkdir()
+    for name in (".mine.py", ".checkpoints/mine.py"):
+        (house / name).write_text("A = 2")
+    assert simulating_code_sha256(tmp_path) == before
+    (house / "gone.py").write_text("A = 3")
+    read = Path.read_bytes
+
+    def read_late(path: Path) -> bytes:
+        if path.name == "gone.py":
+            path.unlink()
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_late)
+    assert simulating_code_sha256(tmp_path) == before
 
 
 def start(file: Path, *more: str) -> subprocess.Popen[str]:
