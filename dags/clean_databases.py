@@ -14,7 +14,7 @@ from airflow.sdk import Param, dag, task
 
 from barograph.nights.suite import suite_names
 from barograph.plan.experiment import names
-from barograph.web import dag_id_of
+from barograph.web import NIGHT_DAGS, dag_id_of
 from dags.wiring import DEFAULTS
 
 
@@ -23,7 +23,7 @@ def our_dags() -> list[str]:
     experiments = [dag_id_of(name) for name in names()]
     return [
         *experiments,
-        *(f"nightly.{name}" for name in suite_names()),
+        *(NIGHT_DAGS + name for name in suite_names()),
         "compare_branches",
         "reaper",
         "clean_databases",

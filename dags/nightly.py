@@ -12,6 +12,7 @@ from typing import Any
 from airflow.sdk import DAG, Param, TaskGroup, get_parsing_context, task, teardown
 
 from barograph.nights.suite import LONGEST_H, Choice, Suite, load_suite, suite_names
+from barograph.web import NIGHT_DAGS
 from barograph.web.dag_documentation import suite_documentation
 from dags.waiting import waiting_task
 from dags.wiring import OF_RELEASE, QUICK, add_series_tasks, add_watcher, dags_of, limit_of, new_dag, result_of
@@ -131,7 +132,7 @@ def experiment_group(of: Suite, choice: Choice, night: Any, before: Any) -> Any:
 
 
 def dag_id_of(suite: str) -> str:
-    return f"nightly.{suite}"
+    return NIGHT_DAGS + suite
 
 
 def build_all() -> dict[str, DAG]:

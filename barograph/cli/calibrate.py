@@ -109,7 +109,6 @@ def _begin(folder: Path) -> None:
     """Mark it as ours until it is complete, and remove the simulated runs of one that was cut short."""
     from barograph.calibration import SIMULATED
 
-    folder.mkdir(parents=True, exist_ok=True)
     (folder / UNFINISHED).touch()
     shutil.rmtree(folder / SIMULATED, ignore_errors=True)
 

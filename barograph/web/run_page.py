@@ -15,7 +15,7 @@ from barograph.nights import night_state
 from barograph.nights.night_state import Night, NightEntry
 from barograph.plan.costs import usd
 from barograph.series.status import PHASE_WORDS, SeriesStatus, hours, minutes
-from barograph.web import result_files
+from barograph.web import NIGHT_DAGS, result_files
 from barograph.web.dag_run import DagRunFacts, SeriesProgress, series_progress
 from barograph.web.result_files import NIGHTS
 
@@ -217,9 +217,6 @@ def sparkline_points(values: Sequence[float | None], width: float, height: float
         else:
             lines[-1].append(f"{place * step:.1f},{height - value / top * height:.1f}")
     return [" ".join(line) for line in lines if line]
-
-
-NIGHT_DAGS = "nightly."
 
 
 def result_folder(root: Path, dag_run: DagRunFacts) -> str | None:
