@@ -92,7 +92,7 @@ def build_registries() -> tuple[str, ...]:
 
 @contextmanager
 def environment_of_children(defaults: Mapping[str, str]) -> Iterator[None]:
-    """Processes that are started in here have these variables too, where nobody has set them."""
+    """This process and those it starts in here have these variables too, where nobody has set them."""
     added = {name: value for name, value in defaults.items() if name not in os.environ}
     os.environ.update(added)
     try:

@@ -29,7 +29,7 @@ from barograph.series import hold
 from barograph.series.interruption import interruptible, limited
 from barograph.series.progress import ProgressFile, failures_since, lines_since, worst_of
 from barograph.series.series import Series, read_series
-from barograph.settings import hold_by_this_process
+from barograph.settings import environment_of_children, hold_by_this_process
 
 
 def main(arguments: list[str]) -> int:
@@ -163,18 +163,14 @@ def _run_here(series_dir: Path) -> None:
 @contextmanager
 def _parsing_alone(series: Series) -> Iterator[None]:
     """`dag.test` writes every DAG of the folder to the database: half of the start. Here a file has but the series'."""
-    from airflow.sdk.definitions._internal.dag_parsing_context import _airflow_parsing_context_manager
     from airflow.sdk.definitions.context import _AIRFLOW_PARSING_CONTEXT_DAG_ID
 
     from barograph.compare import record
     from barograph.web import dag_id_of
 
     dag_id = "compare_branches" if record.is_comparison(series.folder) else dag_id_of(series.experiment.name)
-    try:
-        with _airflow_parsing_context_manager(dag_id=dag_id):
-            yield
-    finally:  # Airflow leaves it behind, also for what is started later
-        os.environ.pop(_AIRFLOW_PARSING_CONTEXT_DAG_ID, None)
+    with environment_of_children({_AIRFLOW_PARSING_CONTEXT_DAG_ID: dag_id}):
+        yield
 
 
 def _dag_of(series: Series) -> tuple[Any, dict[str, Any]]:
