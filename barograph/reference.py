@@ -65,7 +65,7 @@ def _argument(action: argparse.Action) -> str:
     if action.option_strings and action.nargs != 0:
         names += f" `{value}`"
     default = (
-        "" if action.default in (None, False, argparse.SUPPRESS) or action.default == [] else f"`{action.default}`"
+        "" if action.default is None or action.default is False or action.default in (argparse.SUPPRESS, []) else f"`{action.default}`"
     )
     choices = f"; one of {', '.join(map(str, action.choices))}" if action.choices else ""
     meaning = (action.help or "") % {**vars(action), "prog": "barograph"} if action.help else ""

@@ -21,6 +21,7 @@ REST = "rest"  # in the place of a side: the part of what is after an event in w
 ZEROS = {"scale_requested": "scale", "rate_changed": "rate", "crashed": "crash", "event_performed": "event"}
 # The kinds of lines that say that what an event had begun is over; what is measured after the event begins then.
 ENDS = {"disturbance_ended": "it is over", "hold_ended": "the hold is over"}
+COMINGS = {"arrival": "arrives", "departure": "departs"}  # of topologies, which all others share machines with
 
 # The kinds of lines of machines that a policy asked for, or let go, by itself.
 POLICY_CHANGES = {"machines_joined": "joined", "machines_left": "left"}
@@ -92,6 +93,7 @@ class EventMark:
     event_id: str
     kind: str  # scale_out, scale_in, rate, crash, restarted, aborted, repeated, joined, left
     label: str
+    input_of: str = ""  # the topology whose input alone the event changes; empty: it is of the cluster
 
 
 @dataclass(frozen=True)
@@ -206,13 +208,17 @@ def event_marks(run: RunPaths) -> list[EventMark]:
         if event["kind"] in ZEROS:
             requested.add(operation_id(event))
         if kind_and_label is not None:
-            marks.append(EventMark(float(event["t"]) - start, _mark_id(event), *kind_and_label))
+            kind, label = kind_and_label
+            input_of = "" if kind in COMINGS else str(event.get("topology") or "")
+            marks.append(EventMark(float(event["t"]) - start, _mark_id(event), kind, label, input_of))
     return marks
 
 
-def planned_marks(run: RunPaths) -> list[EventMark]:
-    """Without machines that a policy had join or leave by itself, which differs from run to run."""
-    return [mark for mark in event_marks(run) if mark.kind not in POLICY_CHANGES.values()]
+def planned_marks(run: RunPaths, topology: str | None = None) -> list[EventMark]:
+    """Without machines that a policy had join or leave by itself, which differs from run to run. `topology`: without
+    what changes the input of another one."""
+    marks = [mark for mark in event_marks(run) if mark.kind not in POLICY_CHANGES.values()]
+    return [mark for mark in marks if topology is None or mark.input_of in ("", topology)]
 
 
 def _mark_id(event: Json) -> str:
@@ -246,7 +252,7 @@ def _event_mark(event: Json, again: bool) -> tuple[str, str] | None:
 def event_label(event: Json) -> str:
     """An event of the plan in two or three words; kinds without a line of their own say them in the record."""
     if event["kind"] == "event_performed":
-        verb = {"arrival": "arrives", "departure": "departs"}.get(str(event.get("event")), "")
+        verb = COMINGS.get(str(event.get("event")), "")
         change = f"{event['topology']} {verb}" if verb and event.get("topology") else ""
         return str(event.get("label") or change or event.get("event") or "an event")
     if event["kind"] == "rate_changed":

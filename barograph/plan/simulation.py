@@ -26,8 +26,6 @@ from scheduler_plugins.simulator.work import (
 from topologies import catalogue, work
 from topologies.errors import UnknownWork
 
-INSTEAD = "leave it out, or take machines"
-
 
 def is_simulated(experiment: Experiment) -> bool:
     return simulated.is_simulated({"spec": {"testbed": {"name": experiment.testbed.name}}})
@@ -63,7 +61,10 @@ def _variants(experiment: Experiment) -> Iterator[str]:
     for variant in experiment.variants:
         where = f"variants.{variant.name}"
         if variant.code is not None and variant.code.scheduler:
-            yield f"{where}.code: {variant.code.scheduler} is a scheduler of Storm's, and here is no Storm; {INSTEAD}"
+            yield (
+                f"{where}.code: {variant.code.scheduler} needs a real Nimbus, which the simulated testbed does not have;"
+                f" leave the variant out, or choose another testbed"
+            )
             continue
         scheduler = variant.parameters.get("scheduler", "default")
         if variant.policy == "storm" and scheduler not in PLACING_HERE:

@@ -12,7 +12,7 @@ from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import EventMark
 from analysis.report.figures import points, style
 from analysis.report.figures.points import Column, Drawing, Spot
-from analysis.report.figures.throughput_timeline import Moment, label_tiers, moments
+from analysis.report.figures.throughput_timeline import LABEL_IN, EventLabel, draw_labels, event_labels, label_rows, moments
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,8 +28,7 @@ RATES_IN, QUEUES_IN = 1.6, 1.5  # heights of panels; above the rates is room for
 LABEL_GAP_IN = 0.2  # between labels of lines
 SMALL_IN = 1.15  # of one of several topologies
 GAP_IN = 0.24  # between these: room for a name
-LABEL_IN = 0.145  # a row of events' labels
-CHARACTERS_PER_IN = 15.0  # of such a label
+PANEL_IN = style.WIDTH_IN - MARGINS_IN[0] - MARGINS_IN[1]
 LABELS = {"total": "at sinks", "due": "offered at spouts", "spouts": "emitted at spouts"}
 LINE_STYLES = {
     "due": (style.GREY, "--", 1.1),
@@ -58,23 +57,12 @@ class RunData:
     decisions: tuple[tuple[float, str], ...] = ()  # of a policy that acts by itself: when, and its reason
 
 
-@dataclass(frozen=True)
-class EventLabel:
-    """Where an event's label stands: at the right of its line, or at the left where the panel ends before it does and
-    has more room there."""
-
-    text: str
-    at_s: float
-    is_left: bool
-    tier: int  # its row, from the top
-
-
 def draw(data: RunData, span: tuple[float, float] | None = None) -> Drawing | None:
     """`span`: of the time axis; None: as far as the rates reach."""
     if not data.rates.get("total"):
         return None
     span = span or span_of([data])
-    labels = event_labels(moments(data.marks), *span)
+    labels = event_labels(moments(data.marks), *span, PANEL_IN)
     heights = [RATES_IN + _labels_in(labels), QUEUES_IN] + ([min(3.6, 0.35 + 0.17 * len(data.cpu))] if data.cpu else [])
     left, right, bottom, top = MARGINS_IN
     height = sum(heights) + bottom + top
@@ -87,7 +75,7 @@ def draw(data: RunData, span: tuple[float, float] | None = None) -> Drawing | No
             _cpu(figure, panels[2], data)
         for axes in panels:
             _frame(axes, data, span)
-        panels[-1].set_xlabel("time since the first event (s)" if data.marks else "time since the first sample (s)")
+        panels[-1].set_xlabel(style.time_label(panels[-1], *span, _zero(data)))
         return style.drawing(figure, f"{data.run_id} over time: throughput, queues and CPU", COLUMNS)
 
 
@@ -107,7 +95,7 @@ def draw_topologies(named: Sequence[tuple[str, RunData]]) -> Drawing | None:
         return None
     cpu = named[0][1].cpu
     span = span_of([data for _, data in drawn])
-    labels = event_labels(moments(drawn[0][1].marks), *span)
+    labels = event_labels(moments(drawn[0][1].marks), *span, PANEL_IN)
     first_in = RATES_IN + _labels_in(labels)
     heights = [first_in] + [SMALL_IN] * (len(drawn) - 1) + ([min(3.6, 0.35 + 0.17 * len(cpu))] if cpu else [])
     left, right, bottom, top = MARGINS_IN
@@ -125,15 +113,18 @@ def draw_topologies(named: Sequence[tuple[str, RunData]]) -> Drawing | None:
             _cpu(figure, panels[-1], named[0][1])
         for axes, (_, data) in zip(panels, [*drawn, named[0]], strict=False):
             _frame(axes, data, span)
-        marked = bool(named[0][1].marks)
-        panels[-1].set_xlabel("time since the first event (s)" if marked else "time since the first sample (s)")
+        panels[-1].set_xlabel(style.time_label(panels[-1], *span, _zero(named[0][1])))
         run_id = named[0][1].run_id
         return style.drawing(figure, f"{run_id} over time: throughput of each topology, and CPU", COLUMNS, panels=True)
 
 
+def _zero(data: RunData) -> str:
+    return "the first event" if data.marks else "the first sample"
+
+
 def _labels_in(labels: Sequence[EventLabel]) -> float:
     """What the events' labels need above the rates."""
-    return 0.08 + (LABEL_IN * (1 + max(label.tier for label in labels)) if labels else 0.0)
+    return 0.08 + LABEL_IN * label_rows(labels)
 
 
 def _rates(axes: Axes, data: RunData, height_in: float, labels: Sequence[EventLabel] | None) -> None:
@@ -151,33 +142,11 @@ def _rates(axes: Axes, data: RunData, height_in: float, labels: Sequence[EventLa
     axes.set_ylabel("rate (tuples/s)")
     if labels is not None:
         _label_ends(axes, ends, height_in)
-    for label in labels or ():
-        axes.annotate(label.text, (label.at_s, 1), xycoords=("data", "axes fraction"), va="top", fontsize=8,
-                      ha="right" if label.is_left else "left", textcoords="offset points", color="#222222",
-                      xytext=(-3 if label.is_left else 3, -2 - 72 * LABEL_IN * label.tier))  # fmt: skip
+    draw_labels(axes, labels or ())
     high = 0.93 * axes.get_ylim()[1]
     spots = [Spot(m.middle_s, high, {"time_s": m.middle_s, "event": m.label}) for m in moments(data.marks)]
     points.add_points(axes, "", "event", "#222222", spots)
     _decisions(axes, data, named=labels is not None)
-
-
-def event_labels(events: Sequence[Moment], first_s: float, last_s: float) -> list[EventLabel]:
-    """One for each event, as a panel has room for them that reaches from `first_s` to `last_s`."""
-    left, right, _, _ = MARGINS_IN
-    per_character = (last_s - first_s) / (CHARACTERS_PER_IN * (style.WIDTH_IN - left - right))
-    widths = [per_character * (len(event.label) + 1) for event in events]
-    are_left = [
-        event.middle_s + width > last_s and first_s - event.middle_s + width < event.middle_s + width - last_s
-        for event, width in zip(events, widths, strict=True)
-    ]
-    spans = [
-        (event.middle_s - width, event.middle_s) if is_left else (event.middle_s, event.middle_s + width)
-        for event, width, is_left in zip(events, widths, are_left, strict=True)
-    ]
-    return [
-        EventLabel(event.label, event.middle_s, is_left, tier)
-        for event, is_left, tier in zip(events, are_left, label_tiers(spans), strict=True)
-    ]
 
 
 def _decisions(axes: Axes, data: RunData, *, named: bool) -> None:

@@ -1,6 +1,6 @@
 """What the figures draw: small series, bounded by windows x runs and machines x runs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
@@ -156,13 +156,17 @@ def collect(paths: SeriesPaths, topology: str | None = None) -> SeriesData:
         order_variants(set(complete.values())), _lines(windows, "total", variants), _lines(windows, "due", variants),
         _times(read("convergence"), variants), _loads(loads, variants, left),
         _levels(read("intervals"), variants), _downtimes(read("downtime"), variants),
-        tuple(mark for run_id in sorted(variants) for mark in event_timeline.planned_marks(paths.run(run_id))),
+        _marks(paths, sorted(variants), None if topology in (None, machines) else topology),
         _axis_s(rows(paths, "throughput", topology=machines)) if machines else None,
         experiment=next((row["experiment"] for row in runs if row["experiment"]), ""),
         numbers=_numbers(read("measurements"), runs),
         traffic=_traffic(paths, variants, topology or machines),
         of_model=any(map(is_simulated, runs)),
     )  # fmt: skip
+
+
+def _marks(paths: SeriesPaths, run_ids: Iterable[str], topology: str | None) -> tuple[EventMark, ...]:
+    return tuple(mark for run_id in run_ids for mark in event_timeline.planned_marks(paths.run(run_id), topology))
 
 
 def _axis_s(windows: list[Row]) -> tuple[float, float] | None:

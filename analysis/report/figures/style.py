@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from analysis.report.figures import points
@@ -30,6 +31,7 @@ WIDTH_IN = 7.2
 DISPLAY_NAMES = {
     "even_rebalance": "even + rebalance", "stela": "Stela", "metis": "METIS", "metis_cut": "METIS, edge cut",
 }  # fmt: skip
+HOURS_FROM, MOST_TICKS = 3.0, 10  # of a time axis: from how many hours on it is in hours, and of them its ticks
 LEGIBLE_VARIANTS = 4  # lines that one panel carries with a label each
 
 
@@ -111,6 +113,20 @@ def svg(figure: Canvas, title: str) -> str:
     head, tail = text.split(">", 1)
     head = re.sub(r' (width|height)="[\d.]+pt"', "", head)
     return f'{head} role="img"><title>{_escape(title)}</title>{tail}'
+
+
+def time_label(axes: Axes, first_s: float, last_s: float, since: str) -> str:
+    """The label of a time axis in seconds from `first_s` to `last_s`. A long one gets its ticks at whole hours, and says
+    hours; what is drawn stays in seconds."""
+    hours = (last_s - first_s) / 3600.0
+    if hours < HOURS_FROM:
+        return f"time since {since} (s)"
+    from matplotlib.ticker import FuncFormatter, MultipleLocator
+
+    step = next((step for step in (0.5, 1, 2, 3, 6, 12) if hours <= MOST_TICKS * step), 24 * ceil(hours / 24 / MOST_TICKS))
+    axes.xaxis.set_major_locator(MultipleLocator(3600.0 * step))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds / 3600.0:g}"))
+    return f"time since {since} (h)"
 
 
 def spread_labels(values: Sequence[float], gap: float) -> list[float]:

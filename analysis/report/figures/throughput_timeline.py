@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+HEIGHT_IN = 3.4
+LABEL_IN = 0.145  # a row of events' labels
+CHARACTERS_PER_IN = 15.0  # of such a label
 WIDE_S = 5.0  # an event whose time differs by more between runs is shown as a span
 OFFERED = "offered at spouts"
 COLUMNS = (
@@ -52,6 +55,17 @@ class Moment:
     high_s: float
 
 
+@dataclass(frozen=True)
+class EventLabel:
+    """Where an event's label stands: at the right of its line, or at the left where the panel ends before it does and
+    has more room there."""
+
+    text: str
+    at_s: float
+    is_left: bool
+    tier: int  # its row, from the top
+
+
 def draw_panel(axes: Axes, data: SeriesData, variants: Sequence[str], values: bool = True) -> None:
     """Axes from nothing to labelled lines. `values`: the labels carry the level after the last event."""
     colours = style.colours(data.variants)
@@ -62,12 +76,7 @@ def draw_panel(axes: Axes, data: SeriesData, variants: Sequence[str], values: bo
         points.add_points(axes, OFFERED, "median", style.GREY, [_spot(s, r) for s, r in offered])
         text = f"{OFFERED}, {offered[-1][1]:.0f}/s" if values else "offered"
         ends.append(End(text, style.GREY, offered[-1][1]))
-    lines = [line for line in data.totals if line.variant in variants and line.starts_s]
-    last_s = max((line.starts_s[-1] for line in lines), default=0.0) + WINDOW_S
-    if data.axis_s:
-        last_s = data.axis_s[1]
-        axes.set_xlim(left=data.axis_s[0])
-    finish(axes, ends, moments(data.marks), last_s)
+    _finish(axes, data, ends)
 
 
 def _draw_variant(axes: Axes, data: SeriesData, variant: str, colour: str, values: bool) -> End | None:
@@ -110,14 +119,21 @@ def _spot(start_s: float, rate: float, of: int | str = "") -> Spot:
     return Spot(at_s, rate, {"time_s": at_s, "tuples_per_s": rate, "runs": runs}, run_id)
 
 
-def finish(axes: Axes, ends: Sequence[End], events: Sequence[Moment], last_s: float) -> None:
-    axes.set_ylim(bottom=0)
-    per_character = (last_s - axes.get_xlim()[0]) / 62
-    tiers = label_tiers((m.middle_s, m.middle_s + per_character * (len(m.label) + 1)) for m in events)
-    top = axes.get_ylim()[1] * (1.06 + 0.07 * max(tiers, default=0))
-    axes.set_ylim(0, top)
-    for moment, tier in zip(events, tiers, strict=True):
-        _draw_moment(axes, moment, tier)
+def _span(data: SeriesData) -> tuple[float, float]:
+    """The time axis (s): of the cluster, or from the first whole window of any run to the end of the last one."""
+    starts = [start for line in data.totals for start in line.starts_s]
+    return data.axis_s or (min(starts, default=0.0), max(starts, default=0.0) + WINDOW_S)
+
+
+def _finish(axes: Axes, data: SeriesData, ends: Sequence[End]) -> None:
+    events, (first_s, last_s), (width_in, height_in) = moments(data.marks), _span(data), _size_in(axes)
+    labels = event_labels(events, first_s, last_s, width_in)
+    room = min(0.6, (0.06 + LABEL_IN * label_rows(labels)) / height_in)  # in which the labels are above the lines
+    axes.set_ylim(0, axes.get_ylim()[1] / (1 - room))
+    top = axes.get_ylim()[1]
+    for moment in events:
+        _draw_moment(axes, moment)
+    draw_labels(axes, labels)
     spots = [Spot(m.middle_s, 0.85 * top, {"time_s": m.middle_s, "event": m.label}) for m in events]
     points.add_points(axes, "", "event", "#222222", spots)
     lines_of_text = max((end.text.count("\n") + 1 for end in ends), default=1)
@@ -125,17 +141,53 @@ def finish(axes: Axes, ends: Sequence[End], events: Sequence[Moment], last_s: fl
     for end, height in zip(ends, heights, strict=True):
         axes.annotate(end.text, (last_s, height), xytext=(5, 0), textcoords="offset points", va="center",
                       color=end.colour, fontsize=8.5, annotation_clip=False, linespacing=0.95)  # fmt: skip
-    axes.set_xlim(right=last_s)
-    axes.set_xlabel("time since the first event (s)" if len(events) > 1 else "time since the request (s)")
+    axes.set_xlim(first_s, last_s)
+    since = "the first event" if len(events) > 1 else "the request"
+    axes.set_xlabel(style.time_label(axes, first_s, last_s, since))
     axes.grid(axis="x", visible=False)
 
 
-def _draw_moment(axes: Axes, moment: Moment, tier: int) -> None:
+def _size_in(axes: Axes) -> tuple[float, float]:
+    """About the width and height of a panel, whose labels have not got their room yet."""
+    spec, figure = axes.get_subplotspec(), axes.get_figure()
+    columns, rows = spec.get_gridspec().get_geometry()[::-1] if spec else (1, 1)
+    width, height = figure.get_size_inches() if figure else (style.WIDTH_IN, HEIGHT_IN)
+    return 0.6 * width / columns, 0.8 * height / rows
+
+
+def _draw_moment(axes: Axes, moment: Moment) -> None:
     if moment.high_s - moment.low_s > WIDE_S:
         axes.axvspan(moment.low_s, moment.high_s, color="#222222", alpha=0.07, lw=0)
     axes.axvline(moment.middle_s, color="#222222", lw=0.9)
-    axes.annotate(moment.label, (moment.middle_s, 1), xycoords=("data", "axes fraction"), xytext=(3, -2 - 11 * tier),
-                  textcoords="offset points", va="top", fontsize=8.5, color="#222222")  # fmt: skip
+
+
+def event_labels(events: Sequence[Moment], first_s: float, last_s: float, width_in: float) -> list[EventLabel]:
+    """One for each event, as a panel of this width has room for them that reaches from `first_s` to `last_s`."""
+    per_character = (last_s - first_s) / (CHARACTERS_PER_IN * width_in)
+    widths = [per_character * (len(event.label) + 1) for event in events]
+    are_left = [
+        event.middle_s + width > last_s and first_s - event.middle_s + width < event.middle_s + width - last_s
+        for event, width in zip(events, widths, strict=True)
+    ]
+    spans = [
+        (event.middle_s - width, event.middle_s) if is_left else (event.middle_s, event.middle_s + width)
+        for event, width, is_left in zip(events, widths, are_left, strict=True)
+    ]
+    return [
+        EventLabel(event.label, event.middle_s, is_left, tier)
+        for event, is_left, tier in zip(events, are_left, label_tiers(spans), strict=True)
+    ]
+
+
+def label_rows(labels: Sequence[EventLabel]) -> int:
+    return 1 + max((label.tier for label in labels), default=-1)
+
+
+def draw_labels(axes: Axes, labels: Sequence[EventLabel]) -> None:
+    for label in labels:
+        axes.annotate(label.text, (label.at_s, 1), xycoords=("data", "axes fraction"), va="top", fontsize=8,
+                      ha="right" if label.is_left else "left", textcoords="offset points", color="#222222",
+                      xytext=(-3 if label.is_left else 3, -2 - 72 * LABEL_IN * label.tier))  # fmt: skip
 
 
 def moments(marks: Iterable[EventMark]) -> list[Moment]:
@@ -190,7 +242,7 @@ def draw(data: SeriesData) -> Drawing | None:
         return None
     if len(data.variants) > style.LEGIBLE_VARIANTS:
         return _small_multiples(data)
-    with style.canvas(3.4) as (figure, (axes,)):
+    with style.canvas(HEIGHT_IN) as (figure, (axes,)):
         draw_panel(axes, data, data.variants)
         axes.set_ylabel(LABEL)
         return style.drawing(figure, TITLE, COLUMNS)
@@ -208,7 +260,7 @@ def _small_multiples(data: SeriesData) -> Drawing:
         for axes in panels[len(data.variants) :]:
             axes.set_visible(False)
         panels[0].set_ylim(0, 1.08 * highest(data))  # shared
-        figure.supxlabel("time since the first event (s)", fontsize=9)
+        figure.supxlabel(style.time_label(panels[0], *_span(data), "the first event"), fontsize=9)
         figure.supylabel(LABEL, fontsize=9)
         return style.drawing(figure, TITLE, COLUMNS)
 

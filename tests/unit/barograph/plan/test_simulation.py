@@ -123,7 +123,7 @@ def test_a_scheduler_of_others_is_refused_and_code_of_ours_is_not() -> None:
     ours = Variant("other", "even", code=Code(commit="main"))
     assert complaints(replace(star, variants=(ours,))) == []
     theirs = replace(ours, code=Code(repository="https://example.org/x.git", jar="x.jar", scheduler="org.example.X"))
-    with pytest.raises(ExperimentError, match=r"variants.other.code: org.example.X is a scheduler of Storm's"):
+    with pytest.raises(ExperimentError, match=r"variants.other.code: org.example.X needs a real Nimbus"):
         check(replace(star, variants=(theirs,)))
 
 

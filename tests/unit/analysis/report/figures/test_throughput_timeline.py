@@ -50,7 +50,7 @@ def test_labels_in_one_tier_never_overlap() -> None:
 
 def test_a_label_for_which_the_panel_ends_too_soon_stands_left_of_its_line_and_over_no_other() -> None:
     moments = [throughput_timeline.Moment("m3 has 50 % of the CPU for 20 s", t, t, t) for t in (0.0, 100.0, 230.0)]
-    labels = run_timeline.event_labels(moments, -60.0, 240.0)
+    labels = throughput_timeline.event_labels(moments, -60.0, 240.0, run_timeline.PANEL_IN)
     assert [(label.at_s, label.is_left) for label in labels] == [(0.0, False), (100.0, False), (230.0, True)]
     assert [label.tier for label in labels] == [0, 1, 2]
 
@@ -59,7 +59,7 @@ def test_a_label_that_is_too_long_for_either_side_stands_where_there_is_more_roo
     moments = [
         throughput_timeline.Moment("the policy decides by itself, every 5 s for 240 s", t, t, t) for t in (0, 300)
     ]
-    labels = run_timeline.event_labels(moments, -60.0, 360.0)
+    labels = throughput_timeline.event_labels(moments, -60.0, 360.0, run_timeline.PANEL_IN)
     assert [label.is_left for label in labels] == [False, True]
 
 
@@ -118,3 +118,27 @@ def test_the_bar_of_convergence_times_is_no_median_of_horizons(
     assert drawn is not None
     (bar,) = [spot for trace in drawn.traces if trace.mark.startswith("median") for spot in trace.spots]
     assert (bar.values["convergence_s"], bar.values["censored"]) == middle
+
+
+def test_a_long_axis_is_in_hours_and_what_is_drawn_stays_in_seconds() -> None:
+    two_days = Line("stela-r1", "stela", tuple(600.0 * i for i in range(289)), (100.0,) * 289)
+    base = replace(data(["stela"], SCALE_IN), totals=(two_days,), due=())
+    drawn = FIGURES["throughput"].draw(base)
+    assert drawn is not None
+    assert "time since the request (h)" in drawn.svg and ">48</text>" in drawn.svg and ">42</text>" in drawn.svg
+    assert max(spot.values["time_s"] for trace in drawn.traces for spot in trace.spots if trace.mark == "median") > 1e5
+    short = FIGURES["throughput"].draw(data(["stela"], SCALE_IN))
+    assert short is not None and "time since the request (s)" in short.svg
+
+
+def test_the_lines_end_below_the_labels_of_eleven_events() -> None:
+    import matplotlib.pyplot as plt
+
+    marks = tuple(EventMark(60.0 * i, f"e{i}", "sine", f"a sine of the input rate in number {i}") for i in range(11))
+    base = replace(data(["stela"], marks), axis_s=(-60.0, 172800.0))
+    figure, axes = plt.subplots(figsize=(style.WIDTH_IN, throughput_timeline.HEIGHT_IN))
+    throughput_timeline.draw_panel(axes, base, ["stela"])
+    lowest = min(text.get_window_extent().y0 for text in axes.texts if text.get_text().startswith("a sine"))
+    highest = axes.transData.transform((0.0, throughput_timeline.highest(base)))[1]
+    plt.close(figure)
+    assert highest < lowest
