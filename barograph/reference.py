@@ -64,9 +64,8 @@ def _argument(action: argparse.Action) -> str:
     value = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
     if action.option_strings and action.nargs != 0:
         names += f" `{value}`"
-    default = (
-        "" if action.default is None or action.default is False or action.default in (argparse.SUPPRESS, []) else f"`{action.default}`"
-    )
+    is_none = action.default is None or action.default is False or action.default in (argparse.SUPPRESS, [])
+    default = "" if is_none else f"`{action.default}`"
     choices = f"; one of {', '.join(map(str, action.choices))}" if action.choices else ""
     meaning = (action.help or "") % {**vars(action), "prog": "barograph"} if action.help else ""
     return f"| {names} | {default} | {_cell(meaning + choices)} |"

@@ -38,7 +38,12 @@ def add_arguments(compare: argparse.ArgumentParser) -> None:
     compare.add_argument(
         "--topology", metavar="NAME", help="of several only this one; `all` is the cluster (default: each of them)"
     )
-    compare.add_argument("--blocks", type=int, metavar="N", help="at least 3; default: the experiment's repetitions, but at least 3; not with --until-certain")
+    compare.add_argument(
+        "--blocks",
+        type=int,
+        metavar="N",
+        help="at least 3 (default: the experiment's repetitions, or 3); not with --until-certain",
+    )
     compare.add_argument(
         "--until-certain", action="store_true", help="add blocks until they find --goal or rule it out"
     )

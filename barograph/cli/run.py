@@ -52,7 +52,7 @@ def add_arguments(run: argparse.ArgumentParser) -> None:
     add_renamed(run, "--policies", "--variants")
     run.add_argument("--new", action="store_true", help="begin a new series even where one is unfinished")
     run.add_argument("--demo", action="store_true", help="one short run of each variant")
-    run.add_argument("--rebuild", action="store_true", help="of one experiment: build the code of its variants again, even what failed before")
+    run.add_argument("--rebuild", action="store_true", help="of one experiment: build its variants' code again")
 
 
 def execute(options: argparse.Namespace) -> int:

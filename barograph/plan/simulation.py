@@ -62,8 +62,8 @@ def _variants(experiment: Experiment) -> Iterator[str]:
         where = f"variants.{variant.name}"
         if variant.code is not None and variant.code.scheduler:
             yield (
-                f"{where}.code: {variant.code.scheduler} needs a real Nimbus, which the simulated testbed does not have;"
-                f" leave the variant out, or choose another testbed"
+                f"{where}.code: {variant.code.scheduler} needs a real Nimbus, and the simulated testbed has"
+                f" none; leave the variant out, or choose another testbed"
             )
             continue
         scheduler = variant.parameters.get("scheduler", "default")

@@ -12,7 +12,14 @@ from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import EventMark
 from analysis.report.figures import points, style
 from analysis.report.figures.points import Column, Drawing, Spot
-from analysis.report.figures.throughput_timeline import LABEL_IN, EventLabel, draw_labels, event_labels, label_rows, moments
+from analysis.report.figures.throughput_timeline import (
+    LABEL_IN,
+    EventLabel,
+    draw_labels,
+    event_labels,
+    label_rows,
+    moments,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

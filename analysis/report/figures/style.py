@@ -116,14 +116,15 @@ def svg(figure: Canvas, title: str) -> str:
 
 
 def time_label(axes: Axes, first_s: float, last_s: float, since: str) -> str:
-    """The label of a time axis in seconds from `first_s` to `last_s`. A long one gets its ticks at whole hours, and says
-    hours; what is drawn stays in seconds."""
+    """The label of a time axis from `first_s` to `last_s`. A long one gets its ticks at whole hours, and says hours;
+    what is drawn stays in seconds."""
     hours = (last_s - first_s) / 3600.0
     if hours < HOURS_FROM:
         return f"time since {since} (s)"
     from matplotlib.ticker import FuncFormatter, MultipleLocator
 
-    step = next((step for step in (0.5, 1, 2, 3, 6, 12) if hours <= MOST_TICKS * step), 24 * ceil(hours / 24 / MOST_TICKS))
+    days = ceil(hours / 24 / MOST_TICKS)
+    step = next((step for step in (0.5, 1, 2, 3, 6, 12) if hours <= MOST_TICKS * step), 24 * days)
     axes.xaxis.set_major_locator(MultipleLocator(3600.0 * step))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds / 3600.0:g}"))
     return f"time since {since} (h)"

@@ -149,8 +149,8 @@ def _finish(axes: Axes, data: SeriesData, ends: Sequence[End]) -> None:
 
 def _size_in(axes: Axes) -> tuple[float, float]:
     """About the width and height of a panel, whose labels have not got their room yet."""
-    spec, figure = axes.get_subplotspec(), axes.get_figure()
-    columns, rows = spec.get_gridspec().get_geometry()[::-1] if spec else (1, 1)
+    spec, figure = axes.get_subplotspec(), axes.get_figure(root=True)
+    rows, columns = spec.get_gridspec().get_geometry() if spec else (1, 1)
     width, height = figure.get_size_inches() if figure else (style.WIDTH_IN, HEIGHT_IN)
     return 0.6 * width / columns, 0.8 * height / rows
 
