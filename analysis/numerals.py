@@ -1,5 +1,6 @@
 """Numbers as readers see them, on pages and on the terminal: true minus signs, narrow spaces, the unit held fast."""
 
+from collections.abc import Iterable
 from math import floor, inf, isfinite, log10
 
 MISSING = "–"
@@ -37,3 +38,10 @@ def change(value: float | None, unit: str, digits: int | None = None) -> str:
     """`+12.3 %`, `−24 s`; without `digits` as `number`, but a percentage has one."""
     places = 1 if digits is None and unit == "%" else digits
     return with_unit(number(value, places, signed=True), unit)
+
+
+def extent(values: Iterable[float]) -> str:
+    """`150 to 600`, of all alike `600`."""
+    known = [*values]
+    low, high = number(min(known)), number(max(known))
+    return low if low == high else f"{low} to {high}"

@@ -30,7 +30,7 @@ from analysis.claims.ledger_rows import (  # fmt: skip
 )
 from analysis.claims.statements import RATIOS, Claim, Kind, Region
 from analysis.metrics.metric_directions import quantum
-from analysis.numerals import number, signed_percent
+from analysis.numerals import extent, number, signed_percent
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
 
 DERIVED_KINDS = (Kind.SPAN, Kind.LOWEST)
@@ -298,12 +298,12 @@ def _times(values: Sequence[Value]) -> Times:
 
 
 def times_text(values: Sequence[Value]) -> str:
-    """`median 70 s, 1 of 6 not within 600 s`."""
+    """`median 70 s, 2 of 6 not within 150 to 600 s`: as long as each of those was watched."""
     middle, censored = _times(values).median, [value.value for value in values if value.censored]
     median_text = "no median" if middle is None else f"median {middle:g} s"
     if not censored:
         return median_text
-    return f"{median_text}, {len(censored)} of {len(values)} not within {max(censored):g} s"
+    return f"{median_text}, {len(censored)} of {len(values)} not within {extent(censored)} s"
 
 
 def ranking_text(sides: Mapping[str, Sequence[Value]]) -> str:

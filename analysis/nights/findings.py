@@ -222,6 +222,11 @@ def _notes(found: Findings) -> list[str]:
         " not compared with those of today"
         for version, night in claim_history.rule_changes(found.claims).items()
     ]
+    lines += [
+        f"verdicts of {', '.join(names)} until {history.nights[night].id} are of other machines; they are not compared"
+        " with those of today"
+        for night, names in claim_history.machine_changes(found.claims).items()
+    ]
     regressions = found.of(Kind.REGRESSION)
     for entry in settings.accepted:
         if not any(accepts(entry, one, history.nights) for one in regressions):

@@ -9,7 +9,7 @@ from typing import Any
 
 from analysis import numerals
 from analysis.metrics.metric_directions import DifferenceKind
-from analysis.nights.claim_history import CLEAR_VERDICTS, ClaimHistory
+from analysis.nights.claim_history import ClaimHistory
 from analysis.nights.findings import Findings
 from analysis.nights.night_records import Night
 from analysis.nights.night_series import Key, metric_of
@@ -118,7 +118,8 @@ def findings_data(found: Findings) -> dict[str, Any]:
         "findings": [finding_data(one, found) for one in found.all],
         "claims": [_claim_data(claim, found) for claim in found.claims],
         "turned": [
-            {"claim": turn.claim, "before": turn.before, "after": turn.after, "night": nights[turn.since].id,
+            {"claim": turn.claim, "before": turn.before.verdict, "after": turn.after.verdict,
+             "indication": turn.may_be_indication, "night": nights[turn.since].id,
              "last": nights[turn.last].id}
             for turn in found.turns
         ],
@@ -164,12 +165,12 @@ def _night_id(found: Findings, index: int | None) -> str | None:
 
 
 def _claim_data(claim: ClaimHistory, found: Findings) -> dict[str, Any]:
-    """The last verdict that was given by the newest rule, and in which night."""
-    clear = [i for i, cell in claim.newest_rule if cell.verdict in CLEAR_VERDICTS]
-    last = claim.cells[clear[-1]] if clear else None
-    row = last.row if last else None
+    """The last verdict by the newest rule on the machines that measured it last, and its night (null: none yet)."""
+    latest = claim.latest
+    clear = [i for i, cell in claim.comparable if cell.is_clear]
+    row = latest.row if clear else None
     return {
-        "claim": claim.name, "verdict": last.verdict if last else "not run",
+        "claim": claim.name, "verdict": latest.verdict, "indication": row.indication if row else None,
         "night": _night_id(found, clear[-1] if clear else None),
         "measured": row.measured if row else None, "low": row.low if row else None, "high": row.high if row else None,
         "tonight": claim.cells[-1].verdict if claim.cells else "not run",

@@ -62,7 +62,8 @@ Measurements = Mapping[Name, Mapping[Name, Mapping[Name, Values]]]  # variant ->
 
 @dataclass(frozen=True)
 class ClaimRow:
-    """Of the ledger that night; further keys of a ledger row may stand beside these."""
+    """Of the ledger that night; further keys of a ledger row may stand beside these. Older nights have neither `runs`
+    nor `indication`."""
 
     __pydantic_config__ = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
     id: Name
@@ -73,7 +74,8 @@ class ClaimRow:
     low: float | None = None
     high: float | None = None
     direction: str | None = None
-    runs: int = 0  # of the variant with the fewest; 0: nothing was run for it
+    runs: int | None = None  # of the variant with the fewest; 0: nothing was run for it
+    indication: bool | None = None  # whether the verdict is only one (decision 0035)
     statement: str = ""
     stated_text: str = ""
     measured_text: str = ""

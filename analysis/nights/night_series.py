@@ -16,7 +16,7 @@ from analysis.metrics.metric_directions import CONVERGENCE, Better, DifferenceKi
 from analysis.metrics.untimed import MOST_UNTIMED_PERCENT
 from analysis.nights.night_records import ExperimentNight, Night, Values
 from analysis.nights.settings import Renames
-from analysis.numerals import number
+from analysis.numerals import extent, number
 from analysis.stats import survival
 
 # A time that was never reached is no value, and how often that happens is a series of its own.
@@ -238,7 +238,7 @@ def _point(values: Values) -> Point:
         values.runs,
         max(horizons) if middle is None else None,
         len(horizons),
-        "" if middle is not None else never_text(max(horizons), len(horizons), values.runs),
+        "" if middle is not None else never_text(horizons, values.runs),
         values.unsteady or 0,
     )
 
@@ -249,9 +249,9 @@ def _median(reached: Sequence[float], horizons: Sequence[float]) -> float | None
     return survival.median([*reached, *horizons], [False] * len(reached) + [True] * len(horizons))
 
 
-def never_text(horizon_s: float, never: int, runs: int) -> str:
-    """What is said of a night in which most repetitions never got there."""
-    return f"not within {number(horizon_s)} s: {never} of {runs} runs"
+def never_text(horizons: Sequence[float], runs: int) -> str:
+    """What is said of a night in which most repetitions never got there, by how long each of those was watched."""
+    return f"not within {extent(horizons)} s: {len(horizons)} of {runs} runs"
 
 
 def _never_series(key: Key, found: Mapping[int, Values], whys: Mapping[int, str]) -> Series:

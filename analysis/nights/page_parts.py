@@ -5,15 +5,16 @@ Links are relative to the index.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, product, takewhile
 from typing import Any
 
 from analysis.metrics.metric_directions import PRIMARY
 from analysis.nights import findings_report
 from analysis.nights.chart import never_note
-from analysis.nights.claim_history import CLEAR_VERDICTS, ClaimHistory, ClaimVerdict, VerdictChange
+from analysis.nights.claim_history import ClaimHistory, ClaimVerdict, VerdictChange
 from analysis.nights.findings import Findings
 from analysis.nights.night_records import CalendarCell, ExperimentNight
 from analysis.nights.night_series import NEVER_SUFFIX
@@ -22,6 +23,7 @@ from analysis.nights.timelines import Timeline, css_class, escape, first_page_ti
 from analysis.numerals import number
 
 SPARK_NIGHTS = 400  # nights that a small line shows; all are on the experiment's page
+MOST_TURNS = 20  # verdicts that turned, and indications that changed, on the first page
 VERDICT_HEIGHTS = {
     ClaimVerdict.MET: 12,
     ClaimVerdict.PARTLY: 8,
@@ -181,26 +183,16 @@ def failures(experiments: Iterable[ExperimentNight]) -> list[ExperimentNight]:
 
 
 def claim_line(claim: ClaimHistory, found: Findings) -> ClaimLine:
-    """The last verdict by the newest rule and since when it is so; the strip has all nights."""
-    clear = [(i, cell) for i, cell in claim.newest_rule if cell.verdict in CLEAR_VERDICTS]
-    if not clear:
-        measured = [cell for _, cell in claim.newest_rule if cell.verdict is not ClaimVerdict.NOT_RUN]
-        row = measured[-1].row if measured else None
-        return ClaimLine(
-            claim.name,
-            claim.statement,
-            claim.stated,
-            measured[-1].verdict if measured else ClaimVerdict.NOT_RUN,
-            "–",
-            row.measured_text if row else "–",
-            "–",
-            claim_strip(claim, found),
-        )
-    last = clear[-1][1]
-    since = next(clear[i][0] for i in range(len(clear)) if all(cell.verdict is last.verdict for _, cell in clear[i:]))
-    row = last.row
+    """The last verdict by the newest rule on the machines that measured it last, and since when it is so there; the
+    strip has all nights."""
+    latest = claim.latest
+    clear = [(i, cell) for i, cell in claim.comparable if cell.is_clear]
+    same = takewhile(lambda each: each[1].verdict is latest.verdict, reversed(clear))
+    since = min((i for i, _ in same), default=None)
+    row = latest.row
     return ClaimLine(
-        claim.name, claim.statement, claim.stated, last.verdict, found.history.nights[since].id,
+        claim.name, claim.statement, claim.stated, latest.words,
+        "–" if since is None else found.history.nights[since].id,
         (row.measured_text or number(row.measured)) if row else "–",
         (row.interval_text or interval_text(row.low, row.high)) if row else "–", claim_strip(claim, found),
     )  # fmt: skip
@@ -211,22 +203,29 @@ def interval_text(low: float | None, high: float | None) -> str:
 
 
 def claim_strip(claim: ClaimHistory, found: Findings) -> str:
-    """A row of the heat map: a path a verdict, however many nights; the height says it too."""
+    """A row of the heat map: a path a verdict, and one for its indications; the height says it too."""
     column = {cell.night: i for i, cell in enumerate(found.cells) if cell.night is not None}
     paths = []
-    for verdict, height in VERDICT_HEIGHTS.items():
-        at = [column[i] for i, cell in enumerate(claim.cells) if cell.verdict is verdict]
-        if at:
-            bars = "".join(f"M{i} 12v-{height}h1v{height}z" for i in at)
-            paths.append(f'<path class="{verdict.replace(" ", "-")}" d="{bars}"/>')
-    counts = ", ".join(f"{sum(c.verdict is v for c in claim.cells)} {v}" for v in ClaimVerdict)
+    for (verdict, height), pale in product(VERDICT_HEIGHTS.items(), (False, True)):
+        of = [i for i, cell in enumerate(claim.cells) if cell.verdict is verdict and cell.may_be_indication is pale]
+        if of:
+            bars = "".join(f"M{column[i]} 12v-{height}h1v{height}z" for i in of)
+            css = verdict.replace(" ", "-") + (" indication" if pale else "")
+            paths.append(f'<path class="{css}" d="{bars}"/>')
+    words = Counter(cell.words for cell in claim.cells)
+    counts = ", ".join(f"{many} {each}" for each, many in words.most_common())
     return (
         f'<svg class="claim" viewBox="0 0 {max(1, len(found.cells))} 12" preserveAspectRatio="none" role="img">'
         f"<title>{escape(f'{claim.name}: {counts}')}</title>{''.join(paths)}</svg>"
     )
 
 
-def verdict_change_row(turn: VerdictChange, found: Findings) -> dict[str, Any]:
+def verdict_change_rows(turns: Iterable[VerdictChange], found: Findings) -> list[dict[str, Any]]:
+    """The newest first."""
     nights = found.history.nights
-    return {"claim": turn.claim, "before": turn.before, "after": turn.after, "night": nights[turn.since].id,
-            "last": nights[turn.last].id, "tonight": turn.since == len(nights) - 1}  # fmt: skip
+    newest = sorted(turns, key=lambda turn: -turn.since)[:MOST_TURNS]
+    return [
+        {"claim": turn.claim, "before": turn.before.words, "after": turn.after.words, "night": nights[turn.since].id,
+         "last": nights[turn.last].id, "tonight": turn.since == len(nights) - 1}
+        for turn in newest
+    ]  # fmt: skip

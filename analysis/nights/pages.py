@@ -10,6 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -34,7 +35,7 @@ from analysis.nights.page_parts import (
     group_by_range,
     group_title,
     interval_text,
-    verdict_change_row,
+    verdict_change_rows,
     with_status,
 )
 from analysis.nights.regressions import Finding, Kind, Status
@@ -51,24 +52,30 @@ USUAL_SIGMAS = 2.0  # standard deviations
 
 @dataclass(frozen=True)
 class NightDifference:
-    """`sigmas`: how many usual nights' standard deviations away, positive where it is worse; None: nobody knows yet."""
+    """`sigmas`: how many usual nights' standard deviations away, positive where it is worse; infinite where those
+    had no scatter."""
 
     key: Key
     point: Point
     before: float
     percent: float | None
     worse: bool
-    sigmas: float | None
+    sigmas: float
+
+    @property
+    def away(self) -> float:
+        return (self.point.value or 0.0) - self.before
 
     @property
     def unusual(self) -> bool:
-        return self.sigmas is not None and abs(self.sigmas) > USUAL_SIGMAS
+        """Whether it is far away for a night, and worth naming."""
+        return abs(self.sigmas) > USUAL_SIGMAS and abs(self.away) >= metric_of(self.key.metric).smallest
 
 
 def night_differences(series: Sequence[SeriesFindings], night: int) -> list[NightDifference]:
     """Of every series with a direction that the night measured and enough nights before did; the worst first."""
     found = [one for findings in series if (one := _night_difference(findings, night)) is not None]
-    return sorted(found, key=lambda one: (-(one.sigmas or 0.0), one.key))
+    return sorted(found, key=lambda one: (-one.sigmas, one.key))
 
 
 def _night_difference(findings: SeriesFindings, night: int) -> NightDifference | None:
@@ -84,7 +91,7 @@ def _night_difference(findings: SeriesFindings, night: int) -> NightDifference |
     away = point.value - before
     worse = (away < 0) == (of.metric.better is Better.HIGHER) and away != 0
     usual = scatter(earlier)
-    sigmas = (1 if worse else -1) * abs(away) / usual if usual else None
+    sigmas = (1 if worse else -1) * (abs(away) / usual if usual else inf) if away else 0.0
     percent = 100 * away / before if before > 0 and of.metric.difference_kind is DifferenceKind.RATIO else None
     return NightDifference(of.key, point, before, percent, worse, sigmas)
 
@@ -138,16 +145,15 @@ def _finding_event(finding: Finding, night: int) -> str:
 
 def difference_row(night: NightDifference) -> dict[str, str]:
     of = metric_of(night.key.metric)
-    away = (night.point.value or 0.0) - night.before
     return {
         "experiment": night.key.experiment, "series": findings_report.series_text(night.key),
         "tonight": findings_report.value_text(night.point.value, of.unit),
         "spread": _spread_text(night.point),
         "before": number(night.before),
-        "difference": change(away, of.unit) if night.percent is None else change(night.percent, "%"),
-        "sigmas": "–" if night.sigmas is None else f"{abs(night.sigmas):.1f}",
+        "difference": change(night.away, of.unit) if night.percent is None else change(night.percent, "%"),
+        "sigmas": number(abs(night.sigmas), 1),
         "css": "worse" if night.worse else "better",
-        "words": ("worse" if night.worse else "better") if away else "the same",
+        "words": ("worse" if night.worse else "better") if night.away else "the same",
     }  # fmt: skip
 
 
@@ -162,7 +168,7 @@ def _claim_of_night(claim: ClaimHistory, i: int) -> dict[str, str] | None:
     if cell.row is None or cell.verdict is ClaimVerdict.NOT_RUN:
         return None
     row = cell.row
-    return {"name": claim.name, "statement": row.statement, "stated": row.stated_text, "verdict": cell.verdict,
+    return {"name": claim.name, "statement": row.statement, "stated": row.stated_text, "verdict": cell.words,
             "measured": row.measured_text or number(row.measured),
             "interval": row.interval_text or interval_text(row.low, row.high)}  # fmt: skip
 
@@ -210,7 +216,8 @@ def index_content(found: Findings, rows: Sequence[FindingRow], lines: dict[str, 
         "months": calendar_months(found),
         "failures": failures(last.experiments if last else ()),
         "claims": [claim_line(claim, found) for claim in found.claims],
-        "turns": [verdict_change_row(turn, found) for turn in reversed(found.turns)][:20],
+        "turns": verdict_change_rows([turn for turn in found.turns if not turn.may_be_indication], found),
+        "indications": verdict_change_rows([turn for turn in found.turns if turn.may_be_indication], found),
         "experiments": [(name, experiment_page(name), cards(own), len(own)) for name, own in lines.items()],
         "sparked": SPARK_NIGHTS,
         "told": found.notes,

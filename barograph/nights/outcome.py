@@ -20,7 +20,7 @@ from barograph.series.progress import failures_since, lines_since, worst_of
 from barograph.series.series import Series
 
 CLAIM_KEYS = (
-    "id", "verdict", "measured", "low", "high", "direction",
+    "id", "verdict", "indication", "runs", "measured", "low", "high", "direction",
     "statement", "stated_text", "measured_text", "interval_text",
 )  # fmt: skip
 

@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from analysis.numerals import change, number, with_unit
+from analysis.numerals import change, extent, number, with_unit
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,7 @@ def test_a_change_has_its_unit_and_a_percentage_one_digit() -> None:
     told = [change(*each) for each in ((12.345, "%"), (-24.0, "s"), (0.25, "s", 2), (None, "s"), (2.0, ""))]
     assert told == ["+12.3\u00a0%", "−24\u00a0s", "+0.25\u00a0s", "–", "+2"]
     assert with_unit("–", "s") == "–"
+
+
+def test_an_extent_has_two_ends_unless_all_are_alike() -> None:
+    assert [extent(values) for values in ([600.0, 150.0, 300.0], [600.0, 600.0])] == ["150 to 600", "600"]

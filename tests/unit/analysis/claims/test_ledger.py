@@ -188,6 +188,12 @@ def test_a_horizon_is_never_a_value() -> None:
     assert row.measured == pytest.approx(100 * (130 / 45 - 1))
 
 
+def test_runs_that_were_not_watched_alike_have_the_shortest_and_the_longest_watch() -> None:
+    """Two that never got there, watched for 150 and 600 s, are not two that took longer than 600 s."""
+    row = judge(LONGER, measured([150.0, 600.0, 90.0, 95.0, 80.0, 85.0], [40.0] * 6, censored=(2, 0)))
+    assert "stela: median 92.5 s, 2 of 6 not within 150 to 600 s" in row.reason
+
+
 def test_who_never_converged_takes_longer_than_who_always_did() -> None:
     never = judge(LONGER, measured([600.0] * 6, [200, 210, 230, 220, 190, 240], censored=(6, 0)))
     assert (never.verdict, never.measured, never.high) == ("reproduced", None, float("inf"))

@@ -19,9 +19,10 @@ from tests.support.nights_by_hand import STAR, parsed
 def row(
     verdict: str, measured: float | None = 50.0, direction: str | None = "same", name: str = "S06/star"
 ) -> dict[str, Any]:
-    """As a ledger has it: with keys that a night does not need."""
+    """As a ledger has it: with keys that a night does not need, and of enough runs."""
     return {"id": name, "verdict": verdict, "measured": measured, "low": 1.0, "high": 2.0, "direction": direction,
-            "floor_percent": 3.0, "statement": "faster"}  # fmt: skip
+            "runs": 0 if verdict == "not run" else 6, "indication": False, "floor_percent": 3.0,
+            "statement": "faster"}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -40,8 +41,12 @@ def test_verdicts(verdict: str, direction: str | None, measured: float | None, e
     assert verdict_of(ClaimRow("S06", verdict, measured=measured, direction=direction, runs=3)) is expected
 
 
-def test_a_claim_without_runs_is_not_run() -> None:
-    assert verdict_of(ClaimRow("S06", "not run")) is ClaimVerdict.NOT_RUN
+def test_a_claim_without_runs_is_not_run_and_an_older_night_does_not_say_how_many_there_were() -> None:
+    """Then ledgers said `not run` also of what was measured without a conclusion."""
+    assert verdict_of(ClaimRow("S06", "not run", runs=0)) is ClaimVerdict.NOT_RUN
+    assert verdict_of(ClaimRow("S06", "not run")) is ClaimVerdict.NOT_KNOWN
+    assert verdict_of(ClaimRow("S06", "not run", measured=50.0)) is ClaimVerdict.UNDECIDED
+    assert verdict_of(ClaimRow("S06", "undecided")) is ClaimVerdict.UNDECIDED
 
 
 def nights(*verdicts: list[dict[str, Any]]) -> Any:
@@ -53,7 +58,13 @@ def test_a_night_without_a_verdict_is_passed_over_and_the_turn_is_told_where_it_
     found = claim_histories(nights(met, [], [row("not run", measured=None)], unmet, unmet))
     assert [cell.verdict for cell in found[0].cells] == ["met", "not run", "not run", "unmet", "unmet"]
     (turn,) = verdict_changes(found)
-    assert (turn.claim, turn.before, turn.after, turn.since, turn.last) == ("S06/star", "met", "unmet", 3, 0)
+    assert (turn.claim, turn.before.verdict, turn.after.verdict, turn.since, turn.last) == (
+        "S06/star",
+        "met",
+        "unmet",
+        3,
+        0,
+    )
 
 
 def test_simulated_nights_of_a_suite_have_no_part_in_the_history_of_those_on_machines() -> None:
@@ -81,7 +92,7 @@ def test_verdicts_by_another_rule_are_not_compared_and_the_reader_is_told() -> N
 
     turned = claim_histories(nights([old], [unmet], [unmet | row("reproduced")]))
     (turn,) = verdict_changes(turned)
-    assert (turn.before, turn.after, turn.since, turn.last) == ("unmet", "met", 2, 1)
+    assert (turn.before.words, turn.after.words, turn.since, turn.last) == ("unmet", "met", 2, 1)
     assert rule_changes(claim_histories(nights([old], [old]))) == {}
 
 
@@ -89,9 +100,92 @@ def test_a_verdict_by_an_older_rule_is_none_once_there_is_a_newer_ledger() -> No
     series = nights([row("reproduced")], [row("undecided") | {"v": 2, "runs": 3}])
     found = evaluate(History("quick", series), Settings())
     (claim,) = found.claims
-    assert claim_line(claim, found).verdict is ClaimVerdict.UNDECIDED
+    assert claim_line(claim, found).verdict == "undecided"
     (data,) = findings_data(found)["claims"]
-    assert (data["verdict"], data["night"], data["tonight"]) == ("not run", None, "undecided")
+    assert (data["verdict"], data["night"], data["tonight"]) == ("undecided", None, "undecided")
+
+
+OLD_KEYS = ("id", "verdict", "measured", "low", "high", "direction", "statement")
+MET, UNMET = row("reproduced"), row("differs", direction="opposite")
+PALE = {"runs": 3, "indication": True}
+
+
+def on(machines: str, *rows: dict[str, Any], own: str = "") -> Any:
+    """A night a letter, on the machines of that name; with `own` the experiment's are these."""
+    return parsed([
+        night(i, "quick", [experiment(STAR, {}, claims=[found], machine=own and f"{own}{name}")], machine=own or name)
+        for i, (name, found) in enumerate(zip(machines, rows, strict=True))
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("own", ["", "experiment's "])
+def test_verdicts_of_other_machines_are_not_compared_and_the_reader_is_told(own: str) -> None:
+    """Whether the night's machines are others or the experiment's own, such as another testbed."""
+    series = on("A" * 10 + "B", *[MET] * 10, UNMET, own=own)
+    found = evaluate(History("quick", series), Settings())
+    (claim,) = found.claims
+    assert found.turns == () and findings_data(found)["turned"] == []
+    line = claim_line(claim, found)
+    assert (line.verdict, line.since) == ("unmet", series[10].id)
+    told = f"verdicts of S06/star until {series[9].id} are of other machines; they are not compared with those of today"
+    assert told in found.notes
+    assert not any("other machines" in line for line in evaluate(History("quick", series[:10]), Settings()).notes)
+
+
+def test_where_old_machines_come_back_so_do_their_verdicts() -> None:
+    found = verdict_changes(claim_histories(on("AABBA", MET, MET, UNMET, MET, UNMET)))
+    assert [(turn.before.verdict, turn.after.verdict, turn.last, turn.since) for turn in found] == [
+        ("unmet", "met", 2, 3), ("met", "unmet", 1, 4),
+    ]  # fmt: skip
+
+
+def test_machines_that_measured_nothing_do_not_hide_a_verdict() -> None:
+    series = on("AAB", MET, MET, row("not run", measured=None))
+    found = evaluate(History("quick", series), Settings())
+    line = claim_line(found.claims[0], found)
+    assert (line.verdict, line.since) == ("met", series[0].id)
+
+
+def turns(*rows: dict[str, Any]) -> list[tuple[str, str, int, int, bool]]:
+    found = verdict_changes(claim_histories(nights(*([one] for one in rows))))
+    return [(turn.before.words, turn.after.words, turn.last, turn.since, turn.may_be_indication) for turn in found]
+
+
+def test_indications_are_called_so_and_their_changes_are_no_turns_of_verdicts() -> None:
+    assert turns(MET | PALE, UNMET | PALE) == [("met (indication)", "unmet (indication)", 0, 1, True)]
+    assert turns(MET, UNMET | PALE, MET) == [
+        ("met", "unmet (indication)", 0, 1, True), ("unmet (indication)", "met", 1, 2, True),
+    ], "the verdict is what it was"  # fmt: skip
+    assert turns(MET, UNMET | PALE, UNMET) == [
+        ("met", "unmet (indication)", 0, 1, True), ("met", "unmet", 0, 2, False),
+    ], "an indication between does not hide that the verdict turned"  # fmt: skip
+    assert turns(MET, MET | PALE, UNMET) == [("met", "unmet", 0, 2, False)], "one change is told once"
+
+
+def test_older_nights_do_not_say_which_verdicts_are_indications() -> None:
+    """They stay readable, and their verdicts never surely turned."""
+    old = [{key: found[key] for key in OLD_KEYS} for found in (MET, UNMET, row("not run", measured=None))]
+    assert turns(old[0], old[1]) == [("met (maybe an indication)", "unmet (maybe an indication)", 0, 1, True)]
+    assert turns(old[0], UNMET) == [("met (maybe an indication)", "unmet", 0, 1, True)]
+    (claim,) = claim_histories(nights([old[0]], [old[2]], [row("not run", measured=None)]))
+    assert [cell.verdict for cell in claim.cells] == ["met", "not known", "not run"]
+
+
+def test_lines_and_data_of_claims_say_that_a_verdict_is_an_indication() -> None:
+    found = evaluate(History("quick", nights([MET], [MET | PALE], [UNMET | PALE])), Settings())
+    (claim,) = found.claims
+    line = claim_line(claim, found)
+    assert line.verdict == "unmet (indication)"
+    assert "1 met, 1 met (indication), 1 unmet (indication)" in line.strip
+    assert [css in line.strip for css in ('class="met"', 'class="met indication"', 'class="unmet"')] == [
+        True,
+        True,
+        False,
+    ]
+    (data,) = findings_data(found)["claims"]
+    assert (data["verdict"], data["indication"]) == ("unmet", True)
+    (turn,) = findings_data(found)["turned"]
+    assert (turn["before"], turn["after"], turn["indication"]) == ("met", "unmet", True)
 
 
 def test_of_two_ledgers_of_a_night_the_one_that_tells_most_counts() -> None:

@@ -64,7 +64,7 @@ def test_a_horizon_is_no_value_and_how_often_it_was_reached_is_a_series_of_its_o
     assert [(point.value, point.low, point.high, point.horizon) for point in times.points] == [
         (60.0, 50.0, None, None), (None, 50.0, None, 600.0), (None, None, None, None),
     ]  # fmt: skip
-    assert times.points[1].why == "not within 600 s: 2 of 3 runs"
+    assert times.points[1].why == "not within 590 to 600 s: 2 of 3 runs", "one was watched for 590 s only"
     assert (times.nights, times.watched_nights) == ((0,), (0, 1))
     assert never.key.metric == "convergence_sp_s" + NEVER_SUFFIX
     assert [point.value and round(point.value) for point in never.points] == [33, 67, None]

@@ -18,7 +18,7 @@ from analysis.nights.findings import review
 from analysis.nights.night_records import append_night
 from analysis.nights.settings import Accepted, Settings
 from tests.calibration.synthetic_nights import experiment, night
-from tests.support.nights_by_hand import quiet, stepped
+from tests.support.nights_by_hand import judged, quiet, stepped
 
 EVIL = "<script>alert(1)</script>"
 VOID = {"meta", "br", "link", "img", "input", "hr"}
@@ -53,12 +53,14 @@ class Page(HTMLParser):
 
 
 CLAIM = {"id": "S06/star", "verdict": "reproduced", "measured": 50.0, "low": 40.0, "high": 60.0, "direction": "same",
-         "statement": f"faster {EVIL}", "stated_text": "45 %"}  # fmt: skip
+         "runs": 6, "indication": False, "statement": f"faster {EVIL}", "stated_text": "45 %"}  # fmt: skip
+PALE = {"id": "S07/star", "runs": 3, "indication": True}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A regression, an accepted one, a failure, a missing night, other machines and a claim that turned."""
+    """A regression, an accepted one, a failure, a missing night, other machines, a claim that turned, and indications
+    that changed."""
     results = tmp_path_factory.mktemp("nights") / "results"
     (results / "stela/star/s1").mkdir(parents=True)
     (results / "stela/star/s1/report.html").write_text("a report")
@@ -69,7 +71,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "stela": {"throughput_after": {"e1": [slower[i], slower[i] + 1, slower[i] - 1]},
                       "latency_all_p95_ms_after": {"e1": [more[i]]}, "due_after": {"e1": [same[i]]}},
         }  # fmt: skip
-        claims = [CLAIM if i < 30 else CLAIM | {"verdict": "differs", "direction": "opposite"}]
+        unmet = CLAIM | {"verdict": "differs", "direction": "opposite"}
+        claims = [CLAIM if i < 30 else unmet, (unmet if i in (25, 33) else CLAIM) | PALE]
         made = experiment("stela/star", variants, series="stela/star/s1", claims=claims)
         if i == 10:
             made = experiment("stela/star", {}, status="infrastructure", reason=f"m3 died {EVIL}")
@@ -120,6 +123,11 @@ def test_the_first_lines_say_how_things_are(folder: Path) -> None:
     assert "accepted: wanted" in index
     assert "barograph bisect --experiment stela/star --variant stela --metric throughput_after --event e1" in index
     assert "met → <b>unmet</b>" in index
+    assert "<b>Tonight:</b> S07/star: met (indication) → <b>unmet (indication)</b>" in index
+    assert (
+        "Verdicts that turned before: the last 1<" in index and "Indications that changed before: the last 2<" in index
+    )
+    assert "verdicts of S06/star, S07/star until 20260103-030000 are of other machines" in index
     assert 'title="2026-01-21: missing: no night on record"' in index
     assert "measured on other machines until 20260103-030000" in index
 
@@ -141,8 +149,10 @@ def test_findings_for_machines_say_the_same(folder: Path) -> None:
     assert (worse["series"], worse["bad_night"]) == ("stela/star/stela/throughput_after/e1", "20260125-030000")
     assert worse["commits"]["kind"] == "commits"
     assert found["night"] == "20260203-030000"
-    assert found["turned"][0]["claim"] == "S06/star"
-    assert found["claims"][0]["verdict"] == "unmet"
+    assert [(turn["claim"], turn["indication"]) for turn in found["turned"]] == [
+        ("S07/star", True), ("S07/star", True), ("S06/star", False), ("S07/star", True),
+    ]  # fmt: skip
+    assert [(claim["verdict"], claim["indication"]) for claim in found["claims"]] == [("unmet", False), ("unmet", True)]
 
 
 def test_points_say_value_or_why_not(folder: Path) -> None:
@@ -178,6 +188,37 @@ def test_a_night_says_what_failed_and_what_was_unusual(folder: Path) -> None:
     first_bad = (folder / "nights/20260125-030000.html").read_text()
     assert "first bad night" in first_bad
     assert re.search(r"stela: throughput after.*?worse", first_bad, re.S)
+
+
+@pytest.mark.parametrize(
+    ("metric", "before", "tonight", "unusual"),
+    [
+        ("downtime_s", [0.0] * 30, 60.0, True),
+        ("downtime_s", [0.0] * 30, 2.0, True),
+        ("downtime_s", [0.0] * 30, 1.0, False),  # less than is worth naming
+        ("downtime_s", [0.0] * 30, 0.0, False),
+        ("downtime_s", [9.0, 11.0] * 15, 12.0, False),  # as nights differ
+        ("throughput_after", [100.0] * 30, 99.0, True),
+    ],
+)
+def test_a_night_that_departs_from_nights_without_scatter_is_unusual(
+    metric: str, before: list[float], tonight: float, unusual: bool
+) -> None:
+    (found,) = pages.night_differences(judged([*before, tonight], metric).series, 30)
+    assert found.unusual is unusual
+    scatter, away = len(set(before)) > 1, tonight != before[-1]
+    assert (pages.difference_row(found)["sigmas"] == "∞") is (away and not scatter)
+
+
+def test_what_departed_from_nights_without_scatter_stands_on_the_nights_page(tmp_path: Path) -> None:
+    for i, value in enumerate([0.0] * 5 + [60.0]):
+        append_night(
+            tmp_path, night(i, "quick", [experiment("stela/star", {"stela": {"downtime_s": {"e1": [value]}}})])
+        )
+    pages.write(tmp_path, review(tmp_path, Settings()))
+    quiet_night, tonight = ((tmp_path / "nights" / f"2026010{day}-030000.html").read_text() for day in (5, 6))
+    assert "Nothing unusual." in quiet_night and "0.0 ×" in quiet_night
+    assert "Nothing unusual." not in tonight and "∞ ×" in tonight
 
 
 def test_old_nights_are_not_written_again_and_tonights_is(folder: Path, tmp_path: Path) -> None:
@@ -222,9 +263,9 @@ def test_a_night_in_which_most_runs_never_converged_is_an_arrow_and_has_no_value
     pages.write(suite, review(suite, Settings()))
     charts = (suite / "experiments" / "stela-star.html").read_text()
     assert charts.count('<path class="never"') == 2, "of stela's last nights, and of even, which has no value at all"
-    assert "not within 600 s: 2 of 3 runs" in charts and "1 of 3 runs never got there" in charts
+    assert "not within 590 to 600 s: 2 of 3 runs" in charts and "1 of 3 runs never got there" in charts
     assert "not within 590 s: 1 of 3 runs" in charts, "the share has a time of its own"
     index = (suite / "index.html").read_text()
-    assert "not within 600 s: 2 of 3 runs" in index and "not within 600 s: 1 of 1 runs" in index
+    assert "not within 590 to 600 s: 2 of 3 runs" in index and "not within 600 s: 1 of 1 runs" in index
     last = (suite / "nights" / "20260106-030000.html").read_text()
     assert "from 50; 1 of 3 runs never got there" in last

@@ -1,11 +1,21 @@
-"""What a night keeps of a series: numbers of complete runs, in the order in which they were measured."""
+"""What a night keeps of a series: numbers of complete runs, in the order in which they were measured, and claims."""
 
 import json
 from pathlib import Path
 
 import pytest
 
+from analysis.claims.ledger import judge_all
+from analysis.claims.ledger_rows import Conditions, Value
+from analysis.claims.statements import Claim, Kind, Resolution
+from analysis.nights import pages
+from analysis.nights.findings import evaluate
+from analysis.nights.night_records import History
+from analysis.nights.settings import Settings
+from analysis.report.ledger_table import ledger_row
 from barograph.nights.outcome import claims_of, collect_numbers
+from tests.calibration.synthetic_nights import experiment, night
+from tests.support.nights_by_hand import STAR, parsed
 
 
 def run(run_id: str, variant: str, order: int, status: str = "complete") -> dict[str, object]:
@@ -69,3 +79,45 @@ def test_claims_are_kept_with_the_version_of_their_ledger(
     rows = [{"id": "S02", "experiment": "stela/star", "verdict": "reproduced", "more": 1}, {"id": "S99"}]
     (tmp_path / "claims.json").write_text(json.dumps({**head, "claims": rows}))
     assert claims_of(tmp_path, "stela/star") == [{"v": version, "id": "S02", "verdict": "reproduced"}]
+
+
+TENTH = Resolution("tenth", "for a test", factor=1.1)
+GAINS = {
+    "undecided": [100.0, 165.0, 280.0],
+    "met (indication)": [165.0, 166.0, 165.0],
+    "met": [165.0, 166.0] * 3,
+    "not run": [],
+}
+
+
+def test_what_a_ledger_says_its_night_says(tmp_path: Path) -> None:
+    """On the way of every night: a ledger's rows, `claims_of`, the night's record, its history and page."""
+    claims = [
+        Claim(
+            name,
+            "",
+            "SP fig 4a",
+            "faster",
+            STAR,
+            Kind.RATIO,
+            "throughput_after",
+            name,
+            65.0,
+            "%",
+            TENTH,
+            f"even {name}",
+        )
+        for name in GAINS
+    ]
+    runs = GAINS | {f"even {name}": [100.0] * len(gains) for name, gains in GAINS.items()}
+    values = {
+        (STAR, name, "throughput_after", "e1"): [Value(f"{name}-r{i}", one, block=("s", i)) for i, one in enumerate(of)]
+        for name, of in runs.items()
+    }
+    rows = [ledger_row(row) for row in judge_all(claims, Conditions(values))]
+    (tmp_path / "claims.json").write_text(json.dumps({"v": 2, "claims": rows}))
+    record = night(0, "quick", [experiment(STAR, {}, claims=claims_of(tmp_path, STAR))])
+    found = evaluate(History("quick", parsed([record])), Settings())
+    assert {claim.name: claim.cells[0].words for claim in found.claims} == {name: name for name in GAINS}
+    shown = pages.night_content(0, found, [], tmp_path)["claims"]
+    assert [claim["verdict"] for claim in shown] == ["undecided", "met (indication)", "met"]
