@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.compare.question import Pair
+from analysis.metrics import untimed
 from analysis.record.event_timeline import event_id_of, event_order
 from analysis.record.small_tables import Row
 
@@ -127,20 +128,40 @@ def _block_number(run: Row) -> int:
     return int(number or 0)
 
 
-def metric_blocks(pairs: Iterable[PairRuns], measurements: Iterable[Row]) -> list[MetricBlocks]:
-    """Every metric that both sides have in one block or more; a value that one side lacks takes the other's out."""
-    values: dict[tuple[str, str], dict[str, Value]] = defaultdict(dict)
+Values = Mapping[tuple[str, str], Mapping[str, Value]]  # metric and event -> run -> value
+
+
+def metric_blocks(
+    pairs: Iterable[PairRuns], measurements: Iterable[Row], *, untimed_on_record: bool
+) -> list[MetricBlocks]:
+    """Every metric that both sides have in one block or more; a value that one side lacks takes the other's out.
+
+    `untimed_on_record`: whether the series says of any run how many tuples of a steady part have no latency.
+    """
+    values: defaultdict[tuple[str, str], dict[str, Value]] = defaultdict(dict)
     for row in measurements:
         values[row["metric"], event_id_of(row)][row["run_id"]] = Value(
             float(row["value"]), bool(row["censored"]), row.get("steady")
         )
     order = sorted(values, key=lambda key: (event_order(key[1]), key[0]))
-    found = [_pair_values(runs, key, values[key]) for runs in pairs for key in order]
+    found = [_pair_values(runs, key, values, untimed_on_record) for runs in pairs for key in order]
     return [each for each in found if each.blocks]
 
 
-def _pair_values(runs: PairRuns, key: tuple[str, str], values: Mapping[str, Value]) -> MetricBlocks:
-    both = [(number, runs.a.complete[number], runs.b.complete[number]) for number in runs.whole]
-    return MetricBlocks(runs.pair.name, *key, tuple(
-        Block(number, values[a], values[b]) for number, a, b in both if a in values and b in values
-    ))  # fmt: skip
+def _pair_values(runs: PairRuns, key: tuple[str, str], values: Values, untimed_on_record: bool) -> MetricBlocks:
+    own, sides = values[key], {number: (runs.a.complete[number], runs.b.complete[number]) for number in runs.whole}
+    both = {number: ids for number, ids in sides.items() if all(run_id in own for run_id in ids)}
+    blocks = tuple(Block(number, own[a], own[b]) for number, (a, b) in both.items())
+    measured = [run_id for ids in both.values() for run_id in ids]
+    why = "" if _may_have_verdict(key, measured, values, untimed_on_record) else untimed.TOO_MANY
+    return MetricBlocks(runs.pair.name, *key, blocks, why_no_verdict=why)
+
+
+def _may_have_verdict(key: tuple[str, str], runs: Sequence[str], values: Values, untimed_on_record: bool) -> bool:
+    """Of latencies of steady parts by the rule that nights have."""
+    metric, event = key
+    if not metric.startswith(untimed.LATENCY):
+        return True
+    shares = values.get((untimed.share_of(metric), event), {})
+    known = [shares[run_id].number for run_id in runs if run_id in shares]
+    return untimed.carry_verdict(known, len(runs), any_on_record=untimed_on_record)

@@ -18,6 +18,7 @@ from analysis.compare.question import QUESTION_FILE, Question, read_question
 from analysis.compare.result import RUNS_FAILED, Comparison, Kind, MetricRow
 from analysis.compare.verdict import DifferencesOnRecord, block_differences
 from analysis.errors import AnalysisError, SeriesError
+from analysis.metrics import untimed
 from analysis.metrics.metric_directions import PRIMARY
 from analysis.record import small_tables
 from analysis.record.event_timeline import WHOLE_CLUSTER, event_id_of
@@ -126,14 +127,16 @@ def series_blocks(paths: SeriesPaths, runs: list[PairRuns], topology: str | None
             f"{paths.root / QUESTION_FILE}: topology is {topology!r}; the runs have {', '.join(there)}. Ask again with "
             "`barograph compare … --topology NAME`."
         )
+    on_record = any(row["metric"].startswith(untimed.UNTIMED) for row in rows(paths, "measurements"))
     found: list[MetricBlocks] = []
     asked: tuple[str | None, ...] = there if topology is None else (topology,)
     for name in asked if there else (None,):
         read = partial(rows, paths, topology=name)
         own = (row for row in read("measurements") if row["metric"] not in latencies.METRICS)
-        found += [replace(each, topology=name or "") for each in metric_blocks(runs, own)]
+        measured = metric_blocks(runs, own, untimed_on_record=on_record)
         if name != WHOLE_CLUSTER:  # latencies of two topologies are of different tuples
-            found += [replace(each, topology=name or "") for each in latencies.latency_blocks(runs, read)]
+            measured += latencies.latency_blocks(runs, read)
+        found += [replace(each, topology=name or "") for each in measured]
     return found
 
 

@@ -52,6 +52,7 @@ class MetricRow:
     cases find a difference of the goal, and rule it out where there is none; `needed_for_seen` would find one as large
     as the one seen; both if blocks go on to scatter as they did. `extremes`: the estimates with each block's difference
     as low or as high as it may be; `p`, `low` and `high` are the least favourable ones.
+    `highest`: the blocks with what each value may be at most; empty where they are what they are.
     `spread`: of simulated runs `low` and `high`, the smallest and the largest difference of a block.
     """
 
@@ -81,6 +82,7 @@ class MetricRow:
     why_no_verdict: str = ""
     extremes: tuple[Estimate, ...] = ()
     topology: str = ""
+    highest: tuple[Block, ...] = ()
     spread: tuple[float, float] | None = None
 
     @property

@@ -5,28 +5,28 @@ Both runs of a block have one seed, so two codes that decide alike give the same
 model's noise is the only scatter. How small it is says nothing of how far the model is from Storm.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from analysis.compare import sentence
-from analysis.compare.blocks import Block, PairRuns
+from analysis.compare.blocks import PairRuns, Value
 from analysis.compare.question import Question
 from analysis.compare.result import Comparison, Kind, MetricRow, Verdict
-from analysis.compare.verdict import same_in_every_block
-from analysis.stats.paired_differences import in_units
 
 WHY_NO_MORE = "all seeds are of one model, and more of them say no more about Storm"
 PARTS = (
     "Of each commit its policies and its policy service have decided. Bridge, Nimbus, workers and machines are those of"
     " the simulator, the same on both sides."
 )
+PairBlock = tuple[str, int]  # a pair and the number of a block
 
 
 def answer(
     question: Question, rows: Sequence[MetricRow], runs: Sequence[PairRuns], kinds: sentence.Kinds
 ) -> Comparison:
     """`rows` as they are compared, before any test."""
-    found = [of_model(row) for row in rows]
+    differing = _differing_blocks(rows)
+    found = [of_model(row, differing) for row in rows]
     blocks = max((len(pair.whole) for pair in runs), default=0)
     return Comparison(
         question=question,
@@ -41,26 +41,38 @@ def answer(
     )
 
 
-def of_model(row: MetricRow) -> MetricRow:
+def of_model(row: MetricRow, differing: Collection[PairBlock]) -> MetricRow:
     """Its number as it is; `low` and `high` are the smallest and the largest difference of a block."""
     return replace(
-        row, spread=_spread(row), p=None, p_holm=None, floor=None, floor_on_record=False, goal=None, goal_low=None,
-        needed_blocks=None, needed_for_seen=None, verdict=Verdict.NONE,
+        row, spread=_spread(row, differing), p=None, p_holm=None, floor=None, floor_on_record=False, goal=None,
+        goal_low=None, needed_blocks=None, needed_for_seen=None, verdict=Verdict.NONE,
     )  # fmt: skip
 
 
-def _spread(row: MetricRow) -> tuple[float, float] | None:
+def _differing_blocks(rows: Sequence[MetricRow]) -> set[PairBlock]:
+    """Those whose two runs differ in any number. Where none differs the runs do not either, so that whatever was lost
+    unseen was lost on both sides."""
+    return {(row.pair, block.number) for row in rows for block in (*row.blocks, *row.highest) if block.a != block.b}
+
+
+def _spread(row: MetricRow, differing: Collection[PairBlock]) -> tuple[float, float] | None:
     """Also of what may have been lost unseen. None where sides can only be ordered."""
     if row.estimate is None or not row.blocks:
         return None
-    unseen = [in_units(each, each.mean) for each in row.extremes]
-    differences = [_difference(row.kind, block) for block in row.blocks] + unseen
-    return min(differences), max(differences)
+    ends = []
+    for least, highest in zip(row.blocks, row.highest or row.blocks, strict=True):
+        most = highest if (row.pair, least.number) in differing else least
+        ends += [_difference(row.kind, most.a, least.b), _difference(row.kind, least.a, most.b)]
+    return min(ends), max(ends)
 
 
-def _difference(kind: Kind, block: Block) -> float:
-    a, b = block.a.number, block.b.number
-    return 100 * (b / a - 1) if kind is Kind.RATIO else b - a
+def _difference(kind: Kind, a: Value, b: Value) -> float:
+    return 100 * (b.number / a.number - 1) if kind is Kind.RATIO else b.number - a.number
+
+
+def _is_same(row: MetricRow) -> bool:
+    """With every seed."""
+    return bool(row.blocks) and all(block.a == block.b for block in row.blocks) and row.spread in (None, (0.0, 0.0))
 
 
 def model_sentence(
@@ -68,7 +80,7 @@ def model_sentence(
 ) -> str:
     """What the model gives of each pair's primary metrics, and what is the same with every seed."""
     primary = [row for row in rows if row.primary]
-    alike = all(same_in_every_block(row) for row in primary if row.blocks)
+    alike = all(_is_same(row) for row in primary if row.blocks)
 
     def of_pair(pair: PairRuns, own: Sequence[MetricRow], failures: bool) -> str:
         return _of_pair(question, pair, own, kinds, failures=failures, said="" if alike else "the same: ")
@@ -99,7 +111,7 @@ def _of_pair(
 ) -> str:
     """`said`: before what is the same with every seed."""
     rows = [row for row in primary if row.pair == pair.pair.name and row.blocks]
-    equal = [row for row in rows if same_in_every_block(row)]
+    equal = [row for row in rows if _is_same(row)]
     parts = [
         sentence.failures_text(question, pair) if failures else "",
         *(f"{sentence.event_text(row, kinds)} {_size_text(question, row)}" for row in rows if row not in equal),
@@ -111,7 +123,7 @@ def _of_pair(
 def _size_text(question: Question, row: MetricRow) -> str:
     if row.kind is Kind.RANK:
         return f"by rank ({sentence.rank_text(row, question.a.label, question.b.label)})"
-    ends = sentence.interval_text(row) if len(row.blocks) > 1 else ""
+    ends = sentence.interval_text(row) if len(row.blocks) > 1 or row.low != row.high else ""
     notes = (ends, sentence.unsteady_text(row), row.why_no_verdict)
     noted = "; ".join(filter(None, notes))
     return sentence.difference_text(row) + (f" ({noted})" if noted else "")

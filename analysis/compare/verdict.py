@@ -144,6 +144,7 @@ def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record
         why_no_verdict=found.why_no_verdict,
         extremes=extremes,
         topology=found.topology,
+        highest=found.highest,
     )
 
 

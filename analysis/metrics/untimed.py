@@ -4,7 +4,7 @@ By start of window, s after the event. What was lost is counted on each side of 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from analysis.metrics.steadiness import WINDOW_S
@@ -16,6 +16,22 @@ Tuples = Mapping[float, float | None]  # None: nobody knew all of them
 
 # With half a percent untimed, 95 % of the others are at least 94.5 and at most 95.5 % of all.
 MOST_UNTIMED_PERCENT = 0.5
+LATENCY, UNTIMED = "latency_all_", "untimed_percent_"  # begins of the names of metrics
+TOO_MANY = f"more than {MOST_UNTIMED_PERCENT:g} % of a run's tuples have no latency, or nobody knows"
+
+
+def share_of(latency: str) -> str:
+    """The metric that says how many tuples have no latency on the side that this one is of."""
+    return f"{UNTIMED}{latency.rpartition('_')[2]}"
+
+
+def carry_verdict(shares: Sequence[float], runs: int, *, any_on_record: bool) -> bool:
+    """Whether latencies of the steady parts of so many runs may have a verdict: of each it is known that few tuples
+    have none, by `shares`, in percent.
+
+    Where no share of any run is on record (older analyses, sources that are not ours) they count as they did.
+    """
+    return not any_on_record or (len(shares) >= runs and max(shares, default=0.0) <= MOST_UNTIMED_PERCENT)
 
 
 def never_emitted(

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 
+from analysis.metrics import untimed
 from analysis.metrics.metric_directions import CONVERGENCE, Better, DifferenceKind, Metric, metric
-from analysis.metrics.untimed import MOST_UNTIMED_PERCENT
 from analysis.nights.night_records import ExperimentNight, Night, Values
 from analysis.nights.settings import Renames
 from analysis.numerals import extent, number
@@ -23,9 +23,8 @@ from analysis.stats import survival
 NEVER_SUFFIX = "_never_percent"
 LATEST_HORIZONS = 50  # runs that never got there, of which the shortest watch says within what all are asked
 ONE_RUN_IN_FOUR = 25.0
-LATENCY, UNTIMED = "latency_all_", "untimed_percent_"  # begins of names
 LOST, LOST_UNCERTAINTY = "lost_", "lost_after_uncertainty"
-NO_LATENCY = f"no verdict: more than {MOST_UNTIMED_PERCENT:g} % of a run's tuples have no latency, or nobody knows"
+NO_LATENCY = f"no verdict: {untimed.TOO_MANY}"
 LOST_OTHERWISE = "an older version added up lost tuples otherwise"
 TIMED_OTHERWISE = "an older version timed convergence otherwise"
 HORIZONS_UNKNOWN = "an older version did not keep which times are only horizons"
@@ -142,13 +141,12 @@ def _no_verdicts(
     times to converge as it had them: their names were kept, and a step between the two is none of the code's.
     """
     of_night = found[key]
-    if key.metric.startswith(LATENCY):
-        share = found.get(replace(key, metric=f"{UNTIMED}{key.metric.rpartition('_')[2]}"), {})
+    if key.metric.startswith(untimed.LATENCY):
+        shares = found.get(replace(key, metric=untimed.share_of(key.metric)), {})
         return {
             i: NO_LATENCY for i, values in of_night.items()
-            if _has_metric(nights[i], key.experiment, None, UNTIMED)
-            and (len(share[i].values) < len(values.values) or max(share[i].values) > MOST_UNTIMED_PERCENT
-                 if i in share else True)
+            if not untimed.carry_verdict(shares[i].values if i in shares else (), len(values.values),
+                                         any_on_record=_has_metric(nights[i], key.experiment, None, untimed.UNTIMED))
         }  # fmt: skip
     if key.metric.startswith(LOST):
         return {i: LOST_OTHERWISE for i in of_night

@@ -77,16 +77,24 @@ class SweepRun:
 @dataclass(frozen=True)
 class Summary:
     """Of runs that differ by seed and repetition alone: the mean, or of times of convergence Kaplan and Meier's median,
-    None where it was not reached. `low`, `high`: the smallest and the largest run; of a model there is no interval
-    (decision 0043)."""
+    None where it was not reached: it is longer than `largest` then. `low`, `high`: the smallest and the largest run,
+    None where it may be one that never got there; of a model there is no interval (decision 0043)."""
 
     value: float | None
-    low: float
-    high: float
-    bound: float | None  # where `value` was not reached: the longest horizon
+    low: float | None
+    largest: float  # time or horizon
     number: int
     unreached: int  # runs of these whose value is a horizon, and no time
     not_steady: int  # runs of these that were not steady on a side that the metric rests on
+
+    @property
+    def high(self) -> float | None:
+        return None if self.unreached else self.largest
+
+    @property
+    def at_least(self) -> float | None:
+        """Where there is no largest run: how far the range goes at least."""
+        return self.largest if self.unreached else None
 
 
 @dataclass(frozen=True)
@@ -114,17 +122,17 @@ def metric_words(name: str) -> tuple[str, str]:
 
 def summary(runs: Sequence[SweepRun]) -> Summary:
     """One or more runs of one metric."""
-    values = [run.value for run in runs]
-    middle: float | None = fmean(values)
-    bound: float | None = None
-    if runs[0].metric.startswith(CONVERGENCE):
-        middle = survival.median(values, [run.censored for run in runs])
-        bound = max(values) if middle is None else None
-    return Summary(middle, min(values), max(values), bound, *_counts(runs))
-
-
-def _counts(runs: Sequence[SweepRun]) -> tuple[int, int, int]:
-    return len(runs), sum(run.censored for run in runs), sum(run.steady is False for run in runs)
+    values, horizons = [run.value for run in runs], [run.censored for run in runs]
+    is_time = runs[0].metric.startswith(CONVERGENCE)
+    smallest, is_horizon = min(zip(values, horizons, strict=True))  # of equal ones the time is the smaller
+    return Summary(
+        value=survival.median(values, horizons) if is_time else fmean(values),
+        low=None if is_horizon else smallest,
+        largest=max(values),
+        number=len(runs),
+        unreached=sum(horizons),
+        not_steady=sum(run.steady is False for run in runs),
+    )
 
 
 def collect(paths: SeriesPaths) -> SweepData:

@@ -81,7 +81,10 @@ def _caption(data: SweepData, name: str) -> str:
     found = sweep_curves.layout(data)
     said = "Small dots are runs, strokes go from the smallest to the largest, lines through the "
     if name.startswith(CONVERGENCE):
-        said += "medians (Kaplan and Meier's); a hollow triangle is a median that was not reached by then."
+        said += (
+            "medians (Kaplan and Meier's). A hollow triangle is a time that was not reached by then, a small one"
+            " that of a run, a large one the median; an arrow ends a stroke whose largest run is longer than that."
+        )
     else:
         said += "means."
     panels = len(sweep_curves.panels_of(data, found))
@@ -153,10 +156,11 @@ def _cell(runs: list[SweepRun] | None) -> str:
 
 def _value_words(found: Summary) -> str:
     if found.value is None:
-        return f"> {number(found.bound)}"
-    if found.low == found.high and not found.unreached:
+        return f"> {number(found.largest)}"
+    if found.low == found.high is not None:
         return number(found.value)
-    return f"{number(found.value)} ({number(found.low)} to {'> ' if found.unreached else ''}{number(found.high)})"
+    longer = " or longer" if found.unreached else ""
+    return f"{number(found.value)} ({number(found.low)} to {number(found.largest)}{longer})"
 
 
 def run_rows(data: SweepData) -> Iterator[Row]:

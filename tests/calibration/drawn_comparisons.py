@@ -96,7 +96,8 @@ class Series:
 
     def _metric_blocks(self, runs: PairRuns) -> list[MetricBlocks]:
         after = latencies.blocks_of_events([runs], self.events)
-        return [*metric_blocks([runs], self.measurements), *(each for each in after if each.metric in PRIMARY)]
+        others = metric_blocks([runs], self.measurements, untimed_on_record=False)  # no latencies are among them
+        return [*others, *(each for each in after if each.metric in PRIMARY)]
 
     def _on_record(self, drawn: Collection[int]) -> DifferencesOnRecord:
         return {key: [size for block, size in found.items() if block not in drawn]

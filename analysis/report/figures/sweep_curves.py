@@ -2,6 +2,9 @@
 
 With several swept fields one is x (of numbers the one with most values); where there is one variant, another one makes
 the lines; every combination of the others has a panel.
+
+A time that was not reached is no value: the run is a hollow triangle at its horizon, the range is open at its end, and
+where the median was not reached the line has a gap.
 """
 
 from __future__ import annotations
@@ -9,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import ceil
+from math import ceil, nan
 from typing import TYPE_CHECKING
 
 from analysis.report.figures import points, style
+from analysis.report.figures.measured_panels import ARROW_UP
 from analysis.report.figures.points import Column, Drawing, Spot
 from analysis.report.sweep_data import Summary, SweepAxis, SweepData, SweepRun, metric_words, summary
 
@@ -97,6 +101,7 @@ def _columns(data: SweepData, found: Layout, words: str, unit: str) -> tuple[Col
         Column("value", words, unit),
         Column("low", "from", unit),
         Column("high", "to", unit),
+        Column("at_least", "to at least", unit),
         Column("runs", "runs"),
         Column("unreached", "of these longer than watched"),
         Column("not_steady", "of these not steady"),
@@ -149,19 +154,12 @@ def _draw_line(axes: Axes, x: SweepAxis, line: Line, shift: float) -> None:
     at = {step: place_of(x, step) + shift for step in line.by_step}
     order = sorted(line.by_step, key=lambda step: at[step])
     summaries = {step: summary(line.by_step[step]) for step in order}
-    reached = [(at[step], value) for step in order if (value := summaries[step].value) is not None]
-    axes.plot([place for place, _ in reached], [value for _, value in reached], color=line.colour, lw=1.8, marker="o",
-              ms=4, label=line.name)  # fmt: skip
+    values = [nan if (value := summaries[step].value) is None else value for step in order]
+    axes.plot([at[step] for step in order], values, color=line.colour, lw=1.8, marker="o", ms=4, label=line.name)
     for step in order:
-        found = summaries[step]
-        if found.high > found.low:
-            axes.plot([at[step]] * 2, [found.low, found.high], color=line.colour, lw=1.1)
-        if found.bound is not None:
-            axes.plot(
-                at[step], found.bound, marker="^", ms=6, ls="", color=line.colour, mfc="white", zorder=3, clip_on=False
-            )
+        _draw_range(axes, at[step], line.colour, summaries[step])
         for run in line.by_step[step]:
-            axes.plot(at[step], run.value, marker=".", ms=3, ls="", color=line.colour, alpha=0.45)
+            _draw_run(axes, at[step], line.colour, run)
     middle = [Spot(at[step], _height(summaries[step]), _values(x, step, summaries[step])) for step in order]
     points.add_points(axes, line.name, "middle of the runs", line.colour, middle)
     dots = [
@@ -170,6 +168,23 @@ def _draw_line(axes: Axes, x: SweepAxis, line: Line, shift: float) -> None:
         for step in order for run in line.by_step[step]
     ]  # fmt: skip
     points.add_points(axes, line.name, "run", line.colour, dots)
+
+
+def _draw_run(axes: Axes, place: float, colour: str, run: SweepRun) -> None:
+    if run.censored:
+        axes.plot(place, run.value, marker="^", ms=3, ls="", color=colour, mfc="white", zorder=3, clip_on=False)
+    else:
+        axes.plot(place, run.value, marker=".", ms=3, ls="", color=colour, alpha=0.45)
+
+
+def _draw_range(axes: Axes, place: float, colour: str, found: Summary) -> None:
+    """From the smallest run to the largest, with an arrow where that is longer; and a median that was not reached."""
+    if found.low is not None and found.largest > found.low:
+        axes.plot([place] * 2, [found.low, found.largest], color=colour, lw=1.1)
+    if found.unreached:
+        is_bound = found.value is None
+        axes.plot(place, found.largest, marker="^" if is_bound else ARROW_UP, ms=6, ls="", color=colour,
+                  mfc="white" if is_bound else colour, zorder=3, clip_on=False)  # fmt: skip
 
 
 def place_of(x: SweepAxis, step: int) -> float:
@@ -183,13 +198,12 @@ def value_of(x: SweepAxis, step: int) -> points.Value:
 
 
 def _height(found: Summary) -> float:
-    height = found.bound if found.value is None else found.value
-    assert height is not None, "one of them is there"
-    return height
+    return found.largest if found.value is None else found.value
 
 
 def _values(x: SweepAxis, step: int, found: Summary) -> dict[str, points.Value]:
     return {
-        "x": value_of(x, step), "value": _height(found), "low": found.low, "high": found.high, "runs": found.number,
-        "unreached": found.unreached, "not_steady": found.not_steady, "longer": found.value is None,
+        "x": value_of(x, step), "value": _height(found), "low": found.low, "high": found.high,
+        "at_least": found.at_least, "runs": found.number, "unreached": found.unreached,
+        "not_steady": found.not_steady, "longer": found.value is None,
     }  # fmt: skip

@@ -33,6 +33,7 @@ COLUMNS = (
     Column("value", "value"),
     Column("low", "from"),
     Column("high", "to"),
+    Column("at_least", "to at least"),
     Column("runs", "runs"),
     Column("unreached", "of these longer than watched"),
     Column("not_steady", "of these not steady"),

@@ -8,10 +8,14 @@ import pytest
 from analysis import compare as comparisons
 from analysis.compare.evaluation import compare, differences_on_record
 from analysis.compare.result import Comparison, MetricRow, Verdict, result_data
+from analysis.nights.night_series import build_series
+from analysis.nights.settings import Renames
 from analysis.record.event_timeline import REST
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import Row, rows
-from tests.support.compared_series import LATENCY, SideOf, same_code, write
+from tests.calibration.synthetic_nights import experiment, night
+from tests.support.compared_series import LATENCY, Numbers, SideOf, same_code, write
+from tests.support.nights_by_hand import STAR, parsed
 from tests.support.series_by_hand import write_table
 
 SLOW = (100.0, 102.0, 99.0, 101.0, 100.5, 98.5)
@@ -298,3 +302,42 @@ def test_an_older_analysis_of_the_same_code_says_nothing_of_lost_tuples(tmp_path
     _write_again(beside, "losses", [row | {"difference": None} for row in rows(SeriesPaths(beside), "losses")])
     found = differences_on_record(series)
     assert ("lost_after", "e1") not in found and len(found["throughput_after", "e1"]) == 6
+
+
+FEW = (0.0, 0.1, 0.5, 0.0, 0.2, 0.0)
+SHARE = "untimed_percent_before"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "verdict"),
+    [
+        ({SHARE: FEW}, {SHARE: FEW}, Verdict.BETTER),
+        ({SHARE: FEW}, {SHARE: (*FEW[:5], 0.6)}, Verdict.NONE),
+        ({SHARE: (0.6, *FEW[1:])}, {SHARE: FEW}, Verdict.NONE),
+        ({SHARE: FEW}, {SHARE: (*FEW[:5], None)}, Verdict.NONE),
+        ({SHARE: FEW}, {}, Verdict.NONE),
+        ({"untimed_percent_after": FEW}, {}, Verdict.NONE),
+        ({}, {}, Verdict.BETTER),
+    ],
+)
+def test_latency_before_an_event_has_a_verdict_by_the_rule_of_nights(
+    tmp_path: Path, a: Numbers, b: Numbers, verdict: Verdict
+) -> None:
+    """Sources that are saturated before the event keep what would have been slow. An older analysis has no share at
+    all, and its latencies count as they did."""
+    latency = "latency_all_p95_ms_before"
+    sides = SideOf({latency: SLOW, **a}), SideOf({latency: FAST, **b})
+    found = compare(write(tmp_path / "x" / "20260101-000000-aa", {"stela": sides}))
+    row = next(row for row in found.rows if row.metric == latency)
+    assert row.difference == pytest.approx(-49.7, abs=1), "the number is shown"
+    assert row.verdict is verdict and (row.p is None) is (verdict is Verdict.NONE)
+    why = "more than 0.5 % of a run's tuples have no latency, or nobody knows"
+    assert row.why_no_verdict == (why if verdict is Verdict.NONE else "")
+    variants = {"a": at_night({latency: SLOW, **a}), "b": at_night({latency: FAST, **b})}
+    nights = parsed([night(0, "quick", [experiment(STAR, variants)])])
+    counted = [each for each in build_series(nights, Renames()) if each.key.metric == latency]
+    assert (len(counted) == 2) is (verdict is Verdict.BETTER)
+
+
+def at_night(numbers: Numbers) -> dict[str, dict[str, list[float]]]:
+    return {name: {"e1": [each for each in values if each is not None]} for name, values in numbers.items()}

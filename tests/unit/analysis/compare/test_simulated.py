@@ -1,6 +1,7 @@
 """Comparisons of simulated runs: what the model gives, the range over seeds, and no verdict."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from analysis.compare.result import RESULT, RUNS_FAILED, Comparison, Verdict, re
 from analysis.record.simulated import SIMULATED
 from barograph.plan.experiment import load
 from tests.support import compared_series
-from tests.support.compared_series import HIGH, LATENCY, LOW, Failed, SideOf, same_code, write
+from tests.support.compared_series import HIGH, LATENCY, LOW, Failed, Numbers, SideOf, same_code, write
 
 OF_TESTS = ("p", "p_holm", "floor", "floor_percent", "goal", "goal_low", "needed_blocks", "needed_for_seen")
 
@@ -55,6 +56,36 @@ def test_what_is_the_same_with_every_seed_is_said_in_one_sentence(tmp_path: Path
     )
     assert any(note.startswith("Both sides are the same code") and "chance" not in note for note in found.notes)
     assert next(row for row in found.rows if row.metric == "throughput_after").low == 0.0
+
+
+def unseen(numbers: Numbers) -> SideOf:
+    """Of its tuples 2.6 % take 500 ms, and 2.9 % of all may be lost unseen: then its 95th percentile is 500 ms."""
+    return SideOf(numbers, watched_s=400, late_from_s=380, late_ms=500.0, untimed={"unseen": 0.03})
+
+
+def test_of_equal_runs_nothing_that_was_lost_unseen_differs(tmp_path: Path) -> None:
+    side = unseen({"throughput_after": LOW, LATENCY: LOW})
+    found = one(tmp_path, side, side, sides=same_code())
+    (latency,) = (row for row in found.rows if row.metric == LATENCY)
+    assert len(latency.extremes) > 1 and not latency.why_no_verdict
+    assert (latency.low, latency.high) == (0.0, 0.0)
+    assert found.sentence == (
+        "The model gives the same of main (B) as of main (A), with all 4 seeds: throughput after scale-out and"
+        " 95 % latency after scale-out."
+    )
+
+
+def test_the_range_is_over_each_block_as_what_was_lost_unseen_may_make_it(tmp_path: Path) -> None:
+    """100 or 200 ms as measured on both sides, and 500 ms on either: other code may have lost other tuples."""
+    values = (100.0, 200.0, 100.0, 200.0)
+    sides = unseen({"throughput_after": LOW, LATENCY: values}), unseen({"throughput_after": HIGH, LATENCY: values})
+    found = one(tmp_path / "four", *sides)
+    (latency,) = (row for row in found.rows if row.metric == LATENCY)
+    assert latency.difference == 0.0
+    assert latency.low == pytest.approx(-80.0, abs=1) and latency.high == pytest.approx(400.0, abs=10)
+    assert "the same" not in found.sentence
+    single = one(tmp_path / "one", *(unseen({name: of[:1] for name, of in side.numbers.items()}) for side in sides))
+    assert re.search(r"95 % latency after scale-out 0\.0\u00a0% \(−\d+\.\d to \+\d+\.\d\)", single.sentence)
 
 
 def test_one_seed_is_a_number_too(tmp_path: Path) -> None:

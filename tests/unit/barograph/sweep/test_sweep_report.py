@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,8 @@ import pytest
 
 from analysis.record.files import SeriesPaths
 from analysis.report import sweep_data, sweep_page
-from analysis.report.figures import sweep_curves
+from analysis.report.figures import style, sweep_curves
+from analysis.report.figures.measured_panels import ARROW_UP
 from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun, summary
 from barograph.cli import main
 from barograph.settings import results_root
@@ -123,14 +125,59 @@ def test_runs_of_a_model_have_a_range_and_no_interval() -> None:
     assert [cells[-1] for cells in rows] == ["1 (0 to 2)", "2 (1 to 3)"]
 
 
+SP = "convergence_sp_s"
+
+
 def test_a_time_that_was_not_reached_is_a_bound() -> None:
-    sp = "convergence_sp_s"
-    found = summary([run(40.0, sp), run(90.0, sp, censored=True), run(90.0, sp, censored=True)])
-    assert (found.value, found.bound) == (None, 90.0)
-    reached = summary([run(40.0, sp), run(50.0, sp), run(90.0, sp, censored=True)])
-    assert (reached.value, reached.bound, reached.low, reached.high) == (50.0, None, 40.0, 90.0)
+    found = summary([run(40.0, SP), run(90.0, SP, censored=True), run(90.0, SP, censored=True)])
+    assert (found.value, found.low, found.high, found.at_least) == (None, 40.0, None, 90.0)
+    reached = summary([run(40.0, SP), run(50.0, SP), run(90.0, SP, censored=True)])
+    assert (reached.value, reached.low, reached.high, reached.at_least) == (50.0, 40.0, None, 90.0)
+    assert summary([run(40.0, SP, censored=True), run(50.0, SP)]).low is None, "it may be any of them"
     assert (found.unreached, reached.unreached) == (2, 1)
-    data = made({"machines.before": [4, 8]}, ("stela",), sp)
+    data = made({"machines.before": [4, 8]}, ("stela",), SP)
     late = replace(data, runs=tuple(replace(each, value=90.0, censored=True) for each in data.runs))
-    drawing = sweep_curves.draw(late, "e1", sp)
+    drawing = sweep_curves.draw(late, "e1", SP)
     assert drawing is not None and {row["longer"] for row in drawing.rows()} == {True}
+
+
+def times(*by_step: tuple[float, ...]) -> SweepData:
+    """Of a step of machines its times, a run each; what is negative was not reached by then."""
+    axis = SweepAxis(("machines.before",), tuple((4 * step,) for step in range(1, len(by_step) + 1)))
+    runs = tuple(
+        SweepRun(step + 1, (step,), f"stela-r{number}", "stela", "e1", SP, abs(value), value < 0, True)
+        for step, values in enumerate(by_step) for number, value in enumerate(values, start=1)
+    )  # fmt: skip
+    return SweepData("a/b", "Title", "sweep-1", (axis,), len(by_step), ("stela",), {"e1": "scale out"}, runs, ())
+
+
+def test_a_range_with_a_time_that_was_not_reached_is_open() -> None:
+    data = times((100.0, 150.0, -300.0))
+    drawing = sweep_curves.draw(data, "e1", SP)
+    assert drawing is not None
+    (middle,) = (row for row in drawing.rows() if row["mark"] == "middle of the runs")
+    assert [middle[name] for name in ("value", "low", "high", "at_least", "unreached", "longer")] == [
+        150.0, 100.0, None, 300.0, 1, False,
+    ]  # fmt: skip
+    assert sweep_page.table(data, "e1")[1][0][-1] == "150 (100 to 300 or longer)"
+
+
+def marks(data: SweepData) -> list[tuple[object, list[float]]]:
+    """Marker and heights of all that is drawn, the line of the medians first."""
+    with style.canvas(3.3) as (_, (axes,)):
+        sweep_curves.draw_panel(axes, data, sweep_curves.layout(data), data.runs)
+        return [(line.get_marker(), [float(y) for y in line.get_ydata()]) for line in axes.lines]
+
+
+def test_an_open_range_ends_in_an_arrow_and_no_horizon_is_drawn_as_a_run() -> None:
+    _, *drawn = marks(times((100.0, 150.0, -300.0)))
+    assert drawn == [("None", [100.0, 300.0]), (ARROW_UP, [300.0]), (".", [100.0]), (".", [150.0]), ("^", [300.0])]
+    _, *drawn = marks(times((100.0, 150.0, 300.0)))
+    assert drawn == [("None", [100.0, 300.0]), (".", [100.0]), (".", [150.0]), (".", [300.0])]
+    _, *drawn = marks(times((-300.0, -300.0)))
+    assert {marker for marker, _ in drawn} == {"^"}, "nothing was reached: no range"
+
+
+def test_no_line_leads_past_a_median_that_was_not_reached() -> None:
+    (marker, heights), *_ = marks(times((100.0,), (-300.0,), (120.0,)))
+    assert marker == "o" and [heights[0], heights[2]] == [100.0, 120.0] and isnan(heights[1])
