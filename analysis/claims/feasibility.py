@@ -11,7 +11,7 @@ are paced it is what they are offered, unless a variant is saturated: that is sa
 `spec`: an experiment as data (specs.py). Nothing is said of one that does not parse.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import inf, log, sqrt
@@ -239,6 +239,59 @@ def _because(levels: Levels) -> str:
     return f"{levels.slots} executors are added, and {waiting}, and no distribution gives more"
 
 
+# --- the source's own numbers ----------------------------------------------------------------------------------------
+
+
+def own_numbers_note(claim: Claim, claims: Iterable[Claim]) -> str:
+    """Where the source's own numbers do not lie inside the region of a claim that follows from others, so that runs
+    exactly as stated would not reproduce it; empty where they do. `claims`: at least those of its family."""
+    return _own_numbers_text(claim, _misfits(claim, tuple(claims)))
+
+
+def _own_numbers_text(claim: Claim, misfits: Mapping[str, float]) -> str:
+    region = claim.region
+    outside = {
+        name: percent
+        for name, percent in misfits.items()
+        if percent < region.low - TOLERANCE or region.high + TOLERANCE < percent
+    }
+    where, outcome = ("outside", "rule it out") if outside else ("on the edge of", "mostly leave it undecided")
+    stated = ", ".join(f"{name} is {signed_percent(percent)} %" for name, percent in (outside or misfits).items())
+    needed = f"{where} {_region_text(region)}: runs exactly as stated would {outcome}"
+    return f"by the source's own numbers {stated}, {needed}" if misfits else ""
+
+
+def _misfits(claim: Claim, claims: Sequence[Claim]) -> dict[str, float]:
+    """The stated numbers of its members that lie outside its region or on an edge; of a lowest number only that one."""
+    stated = {
+        each.name: percent
+        for each in claims
+        if each.name in claim.of and (percent := _stated_percent(each, claims)) is not None
+    }
+    if stated and claim.kind is Kind.LOWEST:
+        lowest = min(stated, key=lambda name: stated[name])
+        stated = {lowest: stated[lowest]}
+    low, high = claim.region.low, claim.region.high
+    return {name: percent for name, percent in stated.items() if min(percent - low, high - percent) <= TOLERANCE}
+
+
+def _stated_percent(claim: Claim, claims: Sequence[Claim]) -> float | None:
+    """What the source says the claim's number is. Of a ratio that it only calls higher: what follows from both
+    variants' own gains, for both begin alike."""
+    if claim.kind in (Kind.RATIO, Kind.OWN):
+        return claim.stated
+    gains = {
+        each.variant: each.stated
+        for each in claims
+        if (each.experiment, each.event, each.metric) == (claim.experiment, claim.event, "gain_percent")
+        and each.kind in (Kind.OWN, Kind.OWN_AT_LEAST)
+    }
+    own, other = gains.get(claim.variant), gains.get(str(claim.baseline))
+    if claim.metric != "throughput_after" or own is None or other is None or other <= -100.0:
+        return None
+    return percent_over(100.0 + own, 100.0 + other)
+
+
 # --- weaknesses and notes --------------------------------------------------------------------------------------------
 
 
@@ -376,18 +429,23 @@ def possible_words(claim: Claim, spec: Spec) -> str:
 
 
 def notes(claims: Sequence[Claim], spec: Spec) -> tuple[str, ...]:
-    """What an experiment cannot show, or only weakly, of its own claims, among all of a family; alike ones together."""
+    """What an experiment cannot show, or only weakly, of its own claims, among all of a family; alike ones together.
+    Last comes what the source's own numbers of these claims say against claims that follow from them."""
     by_name, known = {claim.name: claim for claim in claims}, read(spec)
     if known is None:
         return ()
     found: dict[str, list[str]] = {}
+    own = {claim.name: claim for claim in claims if claim.experiment == known.name and claim.id in known.claims}
+    for name, claim in own.items():
+        members = [by_name[member] for member in claim.of]
+        specs = {member.experiment: [spec] for member in members if member.experiment == claim.experiment}
+        why = reason_derived(claim, members, specs) if members else reason_not_testable(claim, spec)
+        for said in (f"not testable here: {why}",) if why else weaknesses(claim, spec):
+            found.setdefault(said, []).append(name)
     for claim in claims:
-        if claim.experiment == known.name and claim.id in known.claims:
-            members = [by_name[name] for name in claim.of]
-            specs = {member.experiment: [spec] for member in members if member.experiment == claim.experiment}
-            why = reason_derived(claim, members, specs) if members else reason_not_testable(claim, spec)
-            for said in (f"not testable here: {why}",) if why else weaknesses(claim, spec):
-                found.setdefault(said, []).append(claim.name)
+        misfits = {name: percent for name, percent in _misfits(claim, claims).items() if name in own}
+        if said := _own_numbers_text(claim, misfits):
+            found.setdefault(said, []).append(claim.name)
     return tuple(f"{', '.join(names)}: {said}" for said, names in found.items())
 
 

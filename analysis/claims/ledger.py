@@ -12,12 +12,23 @@ steady count, for what never settles is a result of its variant; the reason says
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from analysis.claims import rules
+from analysis.claims import feasibility, rules
 from analysis.claims.exact import judge_exact
-from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT, BlockId, Conditions, Key, LedgerRow, Value
+from analysis.claims.ledger_rows import (  # fmt: skip
+    BLOCKS_OF_A_VERDICT,
+    NOT_RUN,
+    BlockId,
+    Conditions,
+    Key,
+    LedgerRow,
+    Outcome,
+    Value,
+    with_note,
+)
 from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import Claim, Kind, load_claims
 from analysis.claims.sweep_rows import row_without_sweep, with_sweeps
@@ -56,69 +67,69 @@ def ledger_rows(claims: Sequence[Claim], measured: Conditions, *, simulated: boo
 
 
 def evaluate_newest(results: Path, family: str | None = None) -> list[LedgerRow]:
-    """The ledger over the newest complete series of each experiment under `results`, without simulated ones, and the
-    newest sweep of each name."""
-    newest = [*newest_complete(results).values(), *newest_sweeps(results).values()]
-    return evaluate([paths.root for paths in newest], family)
+    """The ledger over the series under `results` that say most of each claim, without simulated ones, and the newest
+    sweep of each name."""
+    claims = load_claims(family)
+    return evaluate_each(claims, series_of_claims(claims, results), newest_sweeps(results).values())
 
 
-def newest_complete(results: Path, testbed: str | None = None) -> dict[str, SeriesPaths]:
-    """Experiment -> its newest analysed series in which every planned variant has a complete run.
+def evaluate_each(
+    claims: Sequence[Claim],
+    series: Mapping[str, SeriesPaths],
+    sweeps: Iterable[SeriesPaths] = (),
+    *,
+    simulated: bool = False,
+) -> list[LedgerRow]:
+    """As `evaluate`, but each claim is judged by its own of `series`, and what follows from others by theirs."""
+    of = {
+        claim.name: tuple(dict.fromkeys(series[name] for name in claim.of or (claim.name,) if name in series))
+        for claim in claims
+    }
+    known = {chosen: conditions(chosen) for chosen in set(of.values())}
+    measured = Conditions({}, by_claim={name: known[chosen] for name, chosen in of.items()})
+    return with_sweeps(ledger_rows(claims, measured, simulated=simulated), [paths.root for paths in sweeps])
+
+
+def series_of_claims(claims: Iterable[Claim], results: Path, testbed: str | None = None) -> dict[str, SeriesPaths]:
+    """Claim -> the analysed series of its experiment that says most of it; none of claims that follow from others.
 
     `testbed`: only of series there; None: of those on machines, for a simulated series is no evidence about Storm.
 
-    A demo, a series of some of the variants, or another that says less must not hide a verdict: first come those that
-    have all variants of the claims, then those of six blocks, then those of three, and of these the newest. A series
-    that stopped after whole blocks is a series of fewer repetitions.
+    A demo, a series of some of the variants, or another that says less must not hide a verdict: first come series with
+    six complete runs of each variant that the claim compares, then those with three, then those with one, and of these
+    the newest. What else a series was planned to have does not matter.
     """
-    claimed = _claimed_variants()
-    newest: dict[str, tuple[tuple[bool, bool, bool, str], SeriesPaths]] = {}
+    found: dict[str, list[tuple[SeriesPaths, Counter[str]]]] = defaultdict(list)
     for path in results.glob("*/*/*/series.json"):
-        paths, experiment = SeriesPaths(path.parent), "/".join(path.parts[-4:-2])
-        if not is_of_testbed(paths.root, testbed):
-            continue
-        blocks = _complete_runs(paths)
-        if not blocks:
-            continue
-        fewest = min(blocks.values())
-        has_all = claimed.get(experiment, set()) <= blocks.keys()
-        rank = (has_all, fewest >= BLOCKS_OF_A_VERDICT, fewest >= MINIMUM_BLOCKS, path.parent.name)
-        if experiment not in newest or rank > newest[experiment][0]:
-            newest[experiment] = rank, paths
-    return {experiment: paths for experiment, (_, paths) in sorted(newest.items())}
+        paths = SeriesPaths(path.parent)
+        if is_of_testbed(paths.root, testbed) and (runs := _complete_runs(paths)):
+            found["/".join(path.parts[-4:-2])].append((paths, runs))
+    return {
+        claim.name: max(found[claim.experiment], key=partial(_rank, claim))[0]
+        for claim in claims
+        if claim.experiment in found and not claim.of
+    }
 
 
-def _claimed_variants() -> dict[str, set[str]]:
-    """By experiment: what its claims compare."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for claim in (claim for claim in load_claims() if not claim.simulated):
-        found[claim.experiment] |= set(claim.variants)
-    return found
+def _rank(claim: Claim, series: tuple[SeriesPaths, Counter[str]]) -> tuple[int, str]:
+    paths, runs = series
+    fewest = min(runs[variant] for variant in claim.variants)
+    return sum(fewest >= number for number in (1, MINIMUM_BLOCKS, BLOCKS_OF_A_VERDICT)), paths.root.name
 
 
-def _complete_runs(paths: SeriesPaths) -> dict[str, int]:
-    """By planned variant; none where one has none, or nothing was analysed."""
-    try:
-        planned = read_json(paths.series_json).get("runs") or []
-    except RecordError:
-        return {}
+def _complete_runs(paths: SeriesPaths) -> Counter[str]:
+    """By variant; none where nothing was analysed."""
     complete = Counter(run["variant"] for run in rows(paths, "runs") if run["status"] == "complete")
-    found = {variant: complete[variant] for variant in {_variant_of(run_id) for run_id in planned}}
-    return found if found and all(found.values()) and rows(paths, "measurements") else {}
-
-
-def _variant_of(run_id: str) -> str:
-    """Of `<variant>-r<repetition>`."""
-    return run_id.rpartition("-r")[0]
+    return complete if complete and rows(paths, "measurements") else Counter()
 
 
 def conditions(series: Iterable[SeriesPaths]) -> Conditions:
-    """Measurements of complete runs, the runs left out, and what each experiment was.
+    """Measurements of complete runs, how all runs ended, and what each experiment was.
 
     Times of convergence as an older version had them are left out, as in the history of nights.
     """
     values: dict[Key, list[Value]] = defaultdict(list)
-    exclusions: dict[tuple[str, str], list[str]] = defaultdict(list)
+    outcomes: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     specs: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     timed_otherwise: dict[str, list[str]] = defaultdict(list)
     topologies: dict[str, list[str]] = defaultdict(list)
@@ -129,9 +140,8 @@ def conditions(series: Iterable[SeriesPaths]) -> Conditions:
             specs[experiment] += _specs(paths)
             topologies[experiment] += _names(paths)
         for run in runs.values():
-            if run["status"] != "complete":
-                why = f"{run['run_id']} ({run['status']}: {run['failure_message'] or 'no reason recorded'})"
-                exclusions[run["experiment"] or "", run["variant"] or ""].append(why)
+            ended = Outcome(run["run_id"], run["status"], run.get("failure_blame"), run["failure_message"])
+            outcomes[run["experiment"] or "", run["variant"] or ""].append(ended)
         blocks, timed, several = _blocks(runs.values()), _timed_as_today(paths), bool(small_tables.topologies(paths))
         for row in sorted(rows(paths, "measurements"), key=lambda row: str(row["run_id"])):
             run = runs[row["run_id"]]
@@ -143,7 +153,7 @@ def conditions(series: Iterable[SeriesPaths]) -> Conditions:
                 found = Value(name, row["value"], row["censored"], blocks[run["run_id"]], row.get("steady"))
                 values[_key(run, row, several)].append(found)
     there = {name: tuple(sorted(dict.fromkeys(of), key=WHOLE_CLUSTER.__eq__)) for name, of in topologies.items()}
-    return Conditions(dict(values), dict(exclusions), dict(specs), dict(timed_otherwise), there)
+    return Conditions(dict(values), dict(outcomes), dict(specs), dict(timed_otherwise), there)
 
 
 def _names(paths: SeriesPaths) -> Sequence[str]:
@@ -199,8 +209,10 @@ def judge_all(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:
     derived = [claim for claim in claims if claim.kind in rules.DERIVED_KINDS]
     by_name = {claim.name: claim for claim in claims}
     for claim in derived:
-        row = rules.judge_derived(claim, found, measured)
-        found[claim.name] = _with_timed_otherwise(row, [by_name[name] for name in claim.of], measured)
+        own = measured.for_claim(claim)
+        row = _with_timed_otherwise(rules.judge_derived(claim, found, own), [by_name[name] for name in claim.of], own)
+        note = "" if row.verdict == NOT_RUN else feasibility.own_numbers_note(claim, claims)
+        found[claim.name] = with_note(row, note)
     for family in dict.fromkeys(claim.family for claim in claims):
         tested = [c.name for c in claims if c.family == family and c.within is not None and not c.simulated]
         found |= _corrected({name: found[name] for name in tested})
@@ -223,7 +235,8 @@ def judge(claim: Claim, measured: Conditions) -> LedgerRow:
         return judge_exact(claim)
     if claim.simulated:
         return row_without_sweep(claim)
-    return _with_timed_otherwise(rules.judge(claim, measured), [claim], measured)
+    own = measured.for_claim(claim)
+    return _with_timed_otherwise(rules.judge(claim, own), [claim], own)
 
 
 def _with_timed_otherwise(row: LedgerRow, claims: Sequence[Claim], measured: Conditions) -> LedgerRow:

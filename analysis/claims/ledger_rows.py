@@ -1,7 +1,8 @@
 """What the ledger is made of: values of runs, and a row per claim."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from analysis.claims.estimates import Estimated
@@ -33,18 +34,44 @@ class Value:
 
 
 @dataclass(frozen=True)
+class Outcome:
+    """How a run ended. `blame`: whose failure it was, None where nothing failed."""
+
+    run_id: str
+    status: str
+    blame: str | None = None
+    message: str | None = None
+
+    @property
+    def counts(self) -> bool:
+        return self.status == "complete"
+
+    @property
+    def was_cut_short(self) -> bool:
+        """It is neither a result nor a failure: the series goes on with it."""
+        return self.status == "incomplete"
+
+
+@dataclass(frozen=True)
 class Conditions:
-    """Complete runs: (experiment, variant, metric, event) -> values; the runs left out, with why; what each experiment
-    was (`spec` of its series); its series whose times of convergence are left out, for an older version timed them; and
-    the names of the topologies that its runs have, with `all` last where a run has several. Without it runs have one
-    each, maybe not all the same, as in other people's logs.
+    """Complete runs: (experiment, variant, metric, event) -> values; how all runs of (experiment, variant) ended; what
+    each experiment was (`spec` of its series); its series whose times of convergence are left out, for an older version
+    timed them; and the names of the topologies that its runs have, with `all` last where a run has several. Without it
+    runs have one each, maybe not all the same, as in other people's logs.
+
+    `by_claim`: of claims that are judged by series of their own, these.
     """
 
     values: Mapping[Key, Sequence[Value]]
-    exclusions: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+    outcomes: Mapping[tuple[str, str], Sequence[Outcome]] = field(default_factory=dict)
     specs: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     timed_otherwise: Mapping[str, Sequence[str]] = field(default_factory=dict)
     topologies: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    by_claim: Mapping[str, "Conditions"] = field(default_factory=dict)
+
+    def for_claim(self, claim: Claim) -> "Conditions":
+        """What the claim is judged by."""
+        return self.by_claim.get(claim.name, self)
 
     def of(self, claim: Claim, variant: str | None) -> Sequence[Value]:
         """Raises ClaimFileError for a claim of no topology, or another one, where runs have several."""
@@ -71,6 +98,8 @@ class LedgerRow:
     sweep_rows.py).
 
     `best_of_three`: the number as the source took it, of the best of each variant's first three runs.
+
+    `notes`: of the reason what no reader may overlook, whatever the verdict.
     """
 
     claim: Claim
@@ -88,6 +117,7 @@ class LedgerRow:
     unsteady: int = 0
     checks: bool = False  # of each run or a computation: no estimate, so nothing to be unsure of
     best_of_three: float | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def blocks(self) -> int:
@@ -136,8 +166,36 @@ def ids_of_runs(values: Iterable[Value]) -> tuple[str, ...]:
 
 def row_without_runs(claim: Claim, measured: Conditions, variants: Sequence[str]) -> LedgerRow:
     """The row where a variant has no complete run; it names the variants and the runs that were left out."""
-    exclusions = [run for variant in variants for run in measured.exclusions.get((claim.experiment, variant), [])]
+    left_out = [
+        f"{run.run_id} ({run.status}: {run.message or 'no reason recorded'})"
+        for variant in variants
+        for run in measured.outcomes.get((claim.experiment, variant), ())
+        if not run.counts
+    ]
     reason = f"no complete run of {', '.join(variants)} in {claim.experiment} measured {claim.metric}"
-    if exclusions:
-        reason += f"; left out: {', '.join(exclusions)}"
+    if left_out:
+        reason += f"; left out: {', '.join(left_out)}"
     return LedgerRow(claim, None, None, None, 0, NOT_RUN, reason, ())
+
+
+def with_note(row: LedgerRow, note: str) -> LedgerRow:
+    """The row, with the note if there is one."""
+    return replace(row, reason=f"{row.reason}; {note}", notes=(*row.notes, note)) if note else row
+
+
+def failed_note(claim: Claim, measured: Conditions) -> str:
+    """How many runs of the claim's variants failed, and whose failures they were: what is left is a choice of runs.
+
+    A failure after which the run was repeated does not count; its last attempt is the run.
+    """
+    said = (_failed_text(name, measured.outcomes.get((claim.experiment, name), ())) for name in claim.variants)
+    return ", ".join(filter(None, said))
+
+
+def _failed_text(variant: str, outcomes: Sequence[Outcome]) -> str:
+    ended = [run for run in outcomes if not run.was_cut_short]
+    failed = Counter((run.blame or run.status).replace("_", " ") for run in ended if not run.counts)
+    if not failed:
+        return ""
+    whose = ", ".join(f"{name} {number}" for name, number in failed.most_common())
+    return f"{failed.total()} of {len(ended)} runs of {variant} failed: {whose}"

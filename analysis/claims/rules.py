@@ -8,6 +8,7 @@ it came out.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from statistics import fmean
 
 from analysis.claims import estimates, feasibility, specs
@@ -24,9 +25,11 @@ from analysis.claims.ledger_rows import (  # fmt: skip
     Conditions,
     LedgerRow,
     Value,
+    failed_note,
     ids_of_runs,
     percent_over,
     row_without_runs,
+    with_note,
 )
 from analysis.claims.statements import RATIOS, Claim, Kind, Region
 from analysis.metrics.metric_directions import quantum
@@ -56,6 +59,8 @@ def judgement(p_inside: float, p_outside: float) -> Judgement:
 def judge(claim: Claim, measured: Conditions) -> LedgerRow:
     """The row of a claim that is about runs."""
     row = measured_row(claim, measured)
+    if row.runs:
+        row = with_note(row, failed_note(claim, measured))
     if row.runs and (note := moved_note(claim, measured)):
         row = replace(row, reason=f"{row.reason}; {note}")
     return _unless_not_testable(row, measured)
@@ -111,11 +116,12 @@ def moved_text(runs: Mapping[str, Iterable[Value]]) -> str:
 
 
 def _with_steadiness(row: LedgerRow, values: Sequence[Value]) -> LedgerRow:
-    """Runs that were not steady count, and the reason says how many."""
-    unsteady = sum(value.steady is False for value in values)
+    """Of the runs that the row rests on those that were not steady count, and the reason says how many."""
+    counted = [value for value in values if value.run_id in row.run_ids]
+    unsteady = sum(value.steady is False for value in counted)
     if not unsteady:
         return row
-    note = f"{unsteady} of {len(values)} runs were not steady and count with what stood for a steady part"
+    note = f"{unsteady} of {len(counted)} runs were not steady and count with what stood for a steady part"
     return replace(row, unsteady=unsteady, reason=f"{row.reason}; {note}")
 
 
@@ -368,7 +374,7 @@ def judge_derived(claim: Claim, rows: Mapping[str, LedgerRow], measured: Conditi
     sources = [rows[name] for name in claim.of]
     row = derived_numbers(claim, sources)
     why = feasibility.reason_derived(claim, [source.claim for source in sources], measured.specs)
-    if row.measured is None:
+    if row.verdict == NOT_RUN:
         return replace(row, verdict=NOT_TESTABLE, reason=why) if why else row
     judged, reason = _judge_derived(claim, sources)
     if why and judged.verdict != REPRODUCED:
@@ -377,29 +383,38 @@ def judge_derived(claim: Claim, rows: Mapping[str, LedgerRow], measured: Conditi
 
 
 def derived_numbers(claim: Claim, sources: Sequence[LedgerRow]) -> LedgerRow:
-    """The numbers of the claims that it is about: `low` and `high` are the smallest and the largest; no verdict yet."""
-    known = _with_number(sources)
+    """The numbers of the claims that it is about: `low` and `high` are the smallest and the largest; no verdict yet.
+    The lowest one is none where a claim without a number may be lower."""
+    known = _known(sources)
     runs = min((row.runs for row in known or sources), default=0)
     if not known:
         words = "has a number" if runs else "was measured"
         return LedgerRow(claim, None, None, None, runs, NOT_RUN, f"none of {', '.join(claim.of)} {words}", ())
     numbers = [row.measured for row in known if row.measured is not None]
     run_ids = tuple(dict.fromkeys(run_id for row in known for run_id in row.run_ids))
-    best = min(numbers) if claim.kind is Kind.LOWEST else max(numbers)
-    return LedgerRow(claim, best, min(numbers), max(numbers), runs, UNDECIDED, _number_list(known), run_ids)
+    is_open = claim.kind is Kind.LOWEST and _perhaps_lower(sources)
+    least, most = None if is_open else min(numbers, default=None), max(numbers, default=None)
+    best = least if claim.kind is Kind.LOWEST else most
+    return LedgerRow(claim, best, least, most, runs, UNDECIDED, _number_list(known), run_ids)
 
 
-def _with_number(rows: Sequence[LedgerRow]) -> list[LedgerRow]:
-    return [row for row in rows if row.measured is not None]
+def _known(rows: Sequence[LedgerRow]) -> list[LedgerRow]:
+    """Those of which something is known: a number, or an interval without one where a median was not reached."""
+    return [row for row in rows if row.measured is not None or row.estimate is not None]
+
+
+def _perhaps_lower(rows: Sequence[LedgerRow]) -> list[LedgerRow]:
+    """Those that were run, have no number and may lie below every number of the others."""
+    least = min((row.measured for row in rows if row.measured is not None), default=inf)
+    return [row for row in rows if row.runs and row.measured is None and (row.low is None or row.low < least)]
 
 
 def _judge_derived(claim: Claim, sources: Sequence[LedgerRow]) -> tuple[Judgement, str]:
-    known = _with_number(sources)
+    known = _known(sources)
     region, words = claim.region, _number_list(known)
     reason = f"{words}, where {_region_text(region)} is what was stated"
     if claim.kind is Kind.LOWEST:
-        lowest = min(known, key=lambda row: row.measured or 0.0)
-        reason = f"lowest is {lowest.claim.name}, of {reason}"
+        reason = f"{_lowest_text(sources)}, of {reason}"
     unsure = [row.claim.name for row in sources if row.estimate is None]
     if unsure:
         return Judgement(UNDECIDED, None), f"{reason}; no interval for {', '.join(unsure)}"
@@ -416,8 +431,23 @@ def _judge_derived(claim: Claim, sources: Sequence[LedgerRow]) -> tuple[Judgemen
     return judgement(max(reaches, none_below), min(all_above, any_below)), reason
 
 
+def _lowest_text(sources: Sequence[LedgerRow]) -> str:
+    if lower := _perhaps_lower(sources):
+        one = len(lower) == 1
+        return f"{', '.join(row.claim.name for row in lower)} {'has' if one else 'have'} no number and may be lowest"
+    lowest = min((row for row in sources if row.measured is not None), key=lambda row: row.measured or 0.0)
+    return f"lowest is {lowest.claim.name}"
+
+
 def _number_list(rows: Sequence[LedgerRow]) -> str:
-    return ", ".join(f"{row.claim.name} {number(row.measured, 1, signed=True)}" for row in rows)
+    return ", ".join(f"{row.claim.name} {_number_text(row)}" for row in rows)
+
+
+def _number_text(row: LedgerRow) -> str:
+    """Without a number its interval."""
+    if row.measured is not None or row.low is None or row.high is None:
+        return number(row.measured, 1, signed=True)
+    return f"{signed_percent(row.low)} to {signed_percent(row.high)} without a number"
 
 
 # --- words -----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,16 @@ from dataclasses import replace
 
 from analysis.claims import feasibility, rules
 from analysis.claims.exact import judge_exact
-from analysis.claims.ledger_rows import NO_VERDICT, NOT_RUN, Conditions, LedgerRow, Value, percent_over, ratio_of
+from analysis.claims.ledger_rows import (  # fmt: skip
+    NO_VERDICT,
+    NOT_RUN,
+    Conditions,
+    LedgerRow,
+    Value,
+    failed_note,
+    percent_over,
+    ratio_of,
+)
 from analysis.claims.statements import RATIOS, Claim, Kind
 
 
@@ -20,7 +29,8 @@ def simulated_rows(claims: Sequence[Claim], measured: Conditions) -> list[Ledger
     found = {claim.name: simulated_row(claim, measured) for claim in claims if claim.kind not in rules.DERIVED_KINDS}
     for claim in claims:
         if claim.kind in rules.DERIVED_KINDS:
-            found[claim.name] = _derived_row(claim, [found[name] for name in claim.of], measured)
+            sources = [found[name] for name in claim.of]
+            found[claim.name] = _derived_row(claim, sources, measured.for_claim(claim))
     return [found[claim.name] for claim in claims]
 
 
@@ -28,12 +38,16 @@ def simulated_row(claim: Claim, measured: Conditions) -> LedgerRow:
     """Of a claim that does not follow from others."""
     if claim.kind is Kind.EXACT:
         return judge_exact(claim)
+    measured = measured.for_claim(claim)
     row = rules.measured_row(claim, measured)
     if row.verdict == NOT_RUN:
         return row
     numbers = numbers_of_seeds(claim, measured)
     moved = rules.moved_note(claim, measured)
-    notes = [_without_number(claim, row, measured), _unsteady_note(row), moved, _possible(claim, measured)]
+    notes = [
+        _without_number(claim, row, measured), _unsteady_note(row), failed_note(claim, measured), moved,
+        _possible(claim, measured),
+    ]  # fmt: skip
     return replace(
         row,
         low=min(numbers, default=None),
@@ -89,7 +103,7 @@ def _possible(claim: Claim, measured: Conditions) -> str:
 def _derived_row(claim: Claim, sources: Sequence[LedgerRow], measured: Conditions) -> LedgerRow:
     """`low` and `high` are the smallest and the largest number of the claims that it is about."""
     row = rules.derived_numbers(claim, sources)
-    if row.measured is None:
+    if row.verdict == NOT_RUN:
         return row
     why = feasibility.reason_derived(claim, [each.claim for each in sources], measured.specs)
     missing = [each.claim.name for each in sources if each.measured is None]

@@ -168,7 +168,7 @@ def _is_unsure(row: LedgerRow) -> bool:
 def _not_shown(row: LedgerRow, measured: Conditions, whether: str, capital: bool = True) -> str:
     runs, *rest = _basis_parts(row, measured)
     percent = with_unit(_percent(row.measured, signed=True), "%")
-    show = "does" if runs.startswith("one run") else "do"
+    show = "does" if runs.startswith("one ") else "do"
     sentence = f"{runs} {show} not show {whether}: {'; '.join([f'measured {percent}', *rest])}."
     return _capital(sentence) if capital else sentence
 
@@ -180,20 +180,24 @@ def _basis(row: LedgerRow, measured: Conditions) -> str:
 
 def _basis_parts(row: LedgerRow, measured: Conditions) -> list[str]:
     """How many runs, and of them not steady; the interval or why there is none. Of a model the range over seeds."""
-    unsteady = f" ({row.unsteady} of {len(row.run_ids)} not steady)" if row.unsteady else ""
+    unsteady = f"{row.unsteady} of {len(row.run_ids)} not steady" if row.unsteady else ""
     if row.is_models:
-        return [_model_range(row) + unsteady]
-    return [_run_counts(row, measured) + unsteady, _interval(row)]
+        return [_model_range(row) + (f" ({unsteady})" if unsteady else "")]
+    return [_run_counts(row, measured, unsteady), _interval(row)]
 
 
-def _run_counts(row: LedgerRow, measured: Conditions) -> str:
-    own = len(measured.of(row.claim, row.claim.variant))
-    if row.claim.baseline is None:
-        return _runs(own)
-    others = len(measured.of(row.claim, row.claim.baseline))
-    if own == others:
-        return f"{_runs(own)} of each"
-    return f"{_runs(own)} of {_name(row.claim.variant)} and {others} of {_name(row.claim.baseline)}"
+def _run_counts(row: LedgerRow, measured: Conditions, unsteady: str) -> str:
+    """`5 runs of each`, where all of them are compared; else first how many blocks are: `4 blocks with both (…)`."""
+    own = others = len(measured.of(row.claim, row.claim.variant))
+    counts = _runs(own)
+    if row.claim.baseline is not None:
+        others = len(measured.of(row.claim, row.claim.baseline))
+        each = f"{_runs(own)} of {_name(row.claim.variant)} and {others} of {_name(row.claim.baseline)}"
+        counts = f"{_runs(own)} of each" if own == others else each
+    if row.runs == own == others:
+        return f"{counts} ({unsteady})" if unsteady else counts
+    blocks = "one block" if row.runs == 1 else f"{row.runs} blocks"
+    return f"{blocks} with both ({', '.join(filter(None, (counts, unsteady)))})"
 
 
 def _runs(runs: int) -> str:

@@ -138,6 +138,7 @@ def ledger_row(row: LedgerRow, *, simulated: bool = False) -> Row:
         "direction": row.direction,
         "floor_percent": row.floor,
         "run_ids": list(row.run_ids),
+        **({"notes": list(row.notes)} if row.notes else {}),
         **({} if row.best_of_three is None else {"best_of_three": row.best_of_three}),
         **({} if row.claim.topology is None else {"topology": row.claim.topology}),
         **(_model_columns(row, ends, simulated=simulated) if simulated or row.claim.simulated else {}),

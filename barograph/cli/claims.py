@@ -80,7 +80,7 @@ def _notes_below(row: Mapping[str, Any], width: int) -> list[str]:
     source = f" ({row['source']})" if row.get("source") else ""
     unsaid = row.get("measured", 0.0) is None or row.get("verdict") == NOT_TESTABLE
     is_why_wanted = (unsaid or "model_text" in row) and row.get("reason") != UNTESTED
-    why = str(row.get("reason") or "") if is_why_wanted else ""
+    why = str(row.get("reason") or "") if is_why_wanted else "; ".join(row.get("notes") or ())
     texts = [f"{row.get('statement', '')}{source}", why, _run_names(row)]
     folded = (textwrap.wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT) for text in texts if text)
     return [line for lines in folded for line in lines]
@@ -142,8 +142,8 @@ def ledger(testbed: str | None = None) -> list[dict[str, Any]]:
 
     `testbed`: of series there; None: of those on machines, not simulated. Of simulated ones the rows say what the
     model gives.
-    What follows from the newest complete series of all experiments together counts first, then what a single series
-    says of its own; of both, what says more.
+    What follows from the series that say most of each claim, all experiments together, counts first, then what a single
+    series says of its own; of both, what says more.
     """
     from analysis.claims.statements import FAMILIES, load_claims
 
@@ -182,27 +182,26 @@ def _older_reason(row: Mapping[str, Any], series: str | None) -> dict[str, str]:
 
 
 def newest_ledger(family: str, testbed: str | None = None) -> dict[str, Mapping[str, Any]]:
-    """By claim: what follows from the newest complete series of all experiments together, and what is exact."""
-    from analysis.claims.ledger import evaluate, newest_complete
+    """By claim: what follows from the series that say most of each, all experiments together, and what is exact."""
+    from analysis.claims.ledger import evaluate_each, series_of_claims
     from analysis.claims.ledger_rows import NOT_RUN
+    from analysis.claims.statements import load_claims
     from analysis.record.sweep_record import newest_sweeps
     from analysis.report.ledger_table import ledger_row
 
+    claims, of_model = load_claims(family), testbed == SIMULATED
+    series = series_of_claims(claims, results_root(), testbed)
     sweeps = newest_sweeps(results_root()) if testbed in (None, SIMULATED) else {}
-    series = newest_complete(results_root(), testbed) | sweeps
-    names = {name: paths.root.name for name, paths in series.items()}
-    of_model = testbed == SIMULATED
-    rows = evaluate([paths.root for paths in series.values()], family, simulated=of_model)
-    experiments = {row.claim.name: row.claim.experiment for row in rows}
+    swept = {claim.name: sweeps[claim.experiment] for claim in claims if claim.simulated and claim.experiment in sweeps}
+    names = {name: paths.root.name for name, paths in (series | swept).items()}
     found: dict[str, Mapping[str, Any]] = {}
-    for row in rows:
-        own = row.claim.experiment
-        is_untested = row.verdict == NOT_RUN and names.keys().isdisjoint({own, *(experiments[n] for n in row.claim.of)})
-        untested = {"reason": UNTESTED} if is_untested else {}
+    for row in evaluate_each(claims, series, sweeps.values(), simulated=of_model):
+        own = {names[name] for name in row.claim.of or (row.claim.name,) if name in names}
+        untested = {"reason": UNTESTED} if row.verdict == NOT_RUN and not own else {}
         found[row.claim.name] = {
             **ledger_row(row, simulated=of_model),
             **untested,
-            "series": names.get(own),
+            "series": own.pop() if len(own) == 1 else None,
         }
     return found
 

@@ -49,7 +49,9 @@ FIGURES = {
     ),
     "downtime": FigureSpec(
         "Downtime",
-        "Seconds in which no sink executed a tuple, after machines left or died. Dots are runs, bars medians.",
+        "Seconds in which no sink executed a tuple, after machines left or died. Dots are runs, bars medians (Kaplan "
+        "and Meier's). A hollow triangle is a run that was still at zero when its watch ended: it was down for longer "
+        "than shown. A dashed bar is a lower bound: the median was not reached.",
         event_times.draw_downtime,
     ),
     "cpu": FigureSpec(

@@ -2,14 +2,14 @@
 
 Convergence has a column of panels for each definition. A run that never converged is a hollow triangle at its horizon,
 which is no value: the bar is Kaplan and Meier's median, and where that was not reached an open one to the longest
-horizon. Downtime is seconds at zero throughput (SP figure 8b).
+horizon. Downtime is seconds at zero throughput (SP figure 8b), drawn alike: a run that was still at zero when its watch
+ended was down for longer than that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from analysis.record.event_timeline import event_order
 from analysis.report.figures import points, style
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+MEDIAN = "median (Kaplan-Meier)"
 DEFINITION_TITLES = {"sp": "IC2E paper (SP)", "st": "thesis (ST)", "script": "authors' script"}
 CONVERGENCE_COLUMNS = (
     Column("event", "event", kind="word"),
@@ -64,17 +65,12 @@ def draw_convergence_panel(axes: Axes, data: SeriesData, event: str, definition:
 
 
 def _convergence_bar(axes: Axes, position: int, times: Sequence[Time], colour: str, event: str) -> None:
-    reached = survival.median([time.seconds for time in times], [time.censored for time in times])
-    censored = reached is None
-    # An open bar is a lower bound of the median, which was not reached.
-    middle = max(time.seconds for time in times if time.censored) if reached is None else reached
-    axes.barh(position, middle, height=0.6, color="none" if censored else colour, alpha=None if censored else 0.3,
-              edgecolor=colour, ls="--" if censored else "-", lw=1.2 if censored else 0)  # fmt: skip
+    middle, is_bound = _median(times)
+    axes.barh(position, middle, height=0.6, **_bar_style(colour, is_bound))
     step = 0.44 / len(times)
     heights = [position + (i - (len(times) - 1) / 2) * step for i in range(len(times))]
     for time, at in zip(times, heights, strict=True):
-        axes.plot(time.seconds, at, marker=">" if time.censored else "o", ms=4.5, ls="", color=colour,
-                  mfc="white" if time.censored else colour, clip_on=False, zorder=3)  # fmt: skip
+        _draw_run(axes, time.seconds, at, colour, ">" if time.censored else "o")
     name, values = (
         style.display_name(times[0].variant),
         {"event": event, "definition": DEFINITION_TITLES[times[0].definition]},
@@ -83,14 +79,42 @@ def _convergence_bar(axes: Axes, position: int, times: Sequence[Time], colour: s
         Spot(time.seconds, at, values | {"convergence_s": time.seconds, "censored": time.censored}, time.run_id)
         for time, at in zip(times, heights, strict=True)
     ])  # fmt: skip
-    middles = values | {"convergence_s": middle, "censored": censored}
-    points.add_points(axes, name, "median (Kaplan-Meier)", colour, [Spot(middle, position - 0.3, middles)])
-    label = f"> {middle:.0f} s" if censored else f"{middle:.0f} s"
-    axes.annotate(label, (max(t.seconds for t in times), position), xytext=(7, 0), textcoords="offset points",
-                  va="center", color=colour, fontsize=8.5)  # fmt: skip
+    middles = values | {"convergence_s": middle, "censored": is_bound}
+    points.add_points(axes, name, MEDIAN, colour, [Spot(middle, position - 0.3, middles)])
+    axes.annotate(_seconds_text(middle, is_bound), (max(t.seconds for t in times), position), xytext=(7, 0),
+                  textcoords="offset points", va="center", color=colour, fontsize=8.5)  # fmt: skip
 
 
-DOWNTIME_COLUMNS = (Column("event", "event", kind="word"), Column("downtime_s", "downtime", "s"))
+def _median(runs: Sequence[Time | Downtime]) -> tuple[float, bool]:
+    """Kaplan and Meier's; where it was not reached, the longest horizon, and that it is a lower bound."""
+    reached = survival.median([run.seconds for run in runs], [run.censored for run in runs])
+    if reached is None:
+        return max(run.seconds for run in runs if run.censored), True
+    return reached, False
+
+
+def _bar_style(colour: str, is_bound: bool) -> dict[str, Any]:
+    """An open bar is a lower bound of the median."""
+    if is_bound:
+        return {"color": "none", "edgecolor": colour, "ls": "--", "lw": 1.2}
+    return {"color": colour, "alpha": 0.3, "lw": 0}
+
+
+def _draw_run(axes: Axes, x: float, y: float, colour: str, marker: str) -> None:
+    """A dot, or a hollow triangle towards where the value lies."""
+    axes.plot(x, y, marker=marker, ms=4.5, ls="", color=colour, mfc=colour if marker == "o" else "white",
+              clip_on=False, zorder=3)  # fmt: skip
+
+
+def _seconds_text(middle: float, is_bound: bool) -> str:
+    return f"> {middle:.0f} s" if is_bound else f"{middle:.0f} s"
+
+
+DOWNTIME_COLUMNS = (
+    Column("event", "event", kind="word"),
+    Column("downtime_s", "downtime", "s"),
+    Column("censored", "longer than that", kind="yes_no"),
+)
 
 
 def draw_downtime(data: SeriesData) -> Drawing | None:
@@ -132,17 +156,18 @@ def _downtime_top(downs: list[Downtime]) -> float:
 
 
 def _downtime_bar(axes: Axes, position: int, downs_of_variant: list[Downtime], colour: str, event: str) -> None:
-    middle = median(down.seconds for down in downs_of_variant)
-    axes.bar(position, middle, width=0.55, color=colour, alpha=0.3, lw=0)
+    middle, is_bound = _median(downs_of_variant)
+    axes.bar(position, middle, width=0.55, **_bar_style(colour, is_bound))
     step = 0.42 / len(downs_of_variant)
     places = [position + (i - (len(downs_of_variant) - 1) / 2) * step for i in range(len(downs_of_variant))]
     for down, at in zip(downs_of_variant, places, strict=True):
-        axes.plot(at, down.seconds, marker="o", ms=5, ls="", color=colour, clip_on=False, zorder=3)
-    name = style.display_name(downs_of_variant[0].variant)
+        _draw_run(axes, at, down.seconds, colour, "^" if down.censored else "o")
+    name, values = style.display_name(downs_of_variant[0].variant), {"event": event}
     points.add_points(axes, name, "run", colour, [
-        Spot(at, down.seconds, {"event": event, "downtime_s": down.seconds}, down.run_id)
+        Spot(at, down.seconds, values | {"downtime_s": down.seconds, "censored": down.censored}, down.run_id)
         for down, at in zip(downs_of_variant, places, strict=True)
     ])  # fmt: skip
-    points.add_points(axes, name, "median", colour, [Spot(position, middle, {"event": event, "downtime_s": middle})])
-    axes.annotate(f"{middle:.0f} s", (position, max(down.seconds for down in downs_of_variant)), xytext=(0, 6),
-                  textcoords="offset points", ha="center", color=colour, fontsize=8.5)  # fmt: skip
+    middles = values | {"downtime_s": middle, "censored": is_bound}
+    points.add_points(axes, name, MEDIAN, colour, [Spot(position, middle, middles)])
+    axes.annotate(_seconds_text(middle, is_bound), (position, max(down.seconds for down in downs_of_variant)),
+                  xytext=(0, 6), textcoords="offset points", ha="center", color=colour, fontsize=8.5)  # fmt: skip

@@ -37,12 +37,13 @@ class Time:
 
 @dataclass(frozen=True)
 class Downtime:
-    """Seconds at zero throughput after an event of one run."""
+    """Seconds at zero throughput after an event of one run; censored where it was still at zero as the watch ended."""
 
     run_id: str
     variant: str
     seconds: float
     event_id: str = FIRST_EVENT
+    censored: bool = False
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ def _times(table: list[Row], variants: dict[str, str]) -> tuple[Time, ...]:
 
 def _downtimes(table: list[Row], variants: dict[str, str]) -> tuple[Downtime, ...]:
     return tuple(
-        Downtime(row["run_id"], variants[row["run_id"]], row["downtime_s"], event_id_of(row))
+        Downtime(row["run_id"], variants[row["run_id"]], row["downtime_s"], event_id_of(row), bool(row.get("lasts")))
         for row in sorted(table, key=lambda row: row["run_id"])
         if row["run_id"] in variants and row["downtime_s"] is not None
     )

@@ -303,6 +303,45 @@ def test_of_several_series_the_widest_counts() -> None:
     assert feasibility.reason_derived(claim, members, {}) is None
 
 
+# --- the source's own numbers ----------------------------------------------------------------------------------------
+
+EDGE = (
+    "by the source's own numbers S12/over group 2 is +66.7 %, on the edge of +66.7 to +500.0 %: runs exactly as stated"
+    " would mostly leave it undecided"
+)
+OUTSIDE = (
+    "by the source's own numbers S09/diamond SP is −92.0 %, outside −90.0 to −84.4 %: runs exactly as stated would rule"
+    " it out"
+)
+
+
+def test_where_a_sources_own_numbers_do_not_fit_what_follows_from_them() -> None:
+    """Of group 2, who preserves everything against -40 % has 1 / 0.6."""
+    claims = list(CLAIMS.values())
+    found = {claim.name: feasibility.own_numbers_note(claim, claims) for claim in claims}
+    assert {name: note for name, note in found.items() if note} == {"S12/2X to 5X": EDGE, "S16/interruption": OUTSIDE}
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "stated"),
+    [("S12/2X to 5X", "S12/group 2", -60.0), ("S16/interruption", "S09/diamond SP", -88.0)],
+)
+def test_the_note_follows_from_the_claims_numbers(name: str, changed: str, stated: float) -> None:
+    claims = [replace(claim, stated=stated) if claim.name == changed else claim for claim in CLAIMS.values()]
+    assert feasibility.own_numbers_note(CLAIMS[name], claims) == ""
+    without = [claim for claim in claims if claim.name != changed]
+    assert feasibility.own_numbers_note(CLAIMS[name], without) == ""
+
+
+def test_a_check_says_it_of_the_experiment_whose_number_it_is() -> None:
+    claims = list(CLAIMS.values())
+    said = {name: feasibility.notes(claims, load(f"stela/{name}").as_data())
+            for name in ("page_load_scale_in", "diamond", "star")}  # fmt: skip
+    assert said["page_load_scale_in"][-1] == f"S12/2X to 5X: {EDGE}"
+    assert said["diamond"][-1] == f"S16/interruption: {OUTSIDE}"
+    assert not any("own numbers" in note for note in said["star"])
+
+
 # --- weaknesses and notes --------------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ import pytest
 from analysis.claims import feasibility
 from analysis.claims.exact import COMPUTATIONS
 from analysis.claims.ledger import judge, judge_all
-from analysis.claims.ledger_rows import Conditions, LedgerRow, Value
+from analysis.claims.ledger_rows import Conditions, LedgerRow, Outcome, Value
 from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import FAMILIES, Claim, Kind, Resolution, load_claims, parse_claims
 from analysis.errors import ClaimFileError
@@ -151,10 +151,40 @@ def test_what_is_not_sure_among_all_claims_is_an_indication() -> None:
 
 
 def test_without_runs_the_reason_names_what_was_left_out() -> None:
-    nothing = Conditions({}, {("stela/star", "stela"): ["stela-r1 (invalid: fallback)"]})
+    nothing = Conditions({}, {("stela/star", "stela"): [Outcome("stela-r1", "invalid", None, "fallback")]})
     row = judge(S03, nothing)
     assert (row.verdict, row.runs, row.verdict_text) == ("not run", 0, "not run")
     assert "stela-r1 (invalid: fallback)" in row.reason
+
+
+def test_a_row_of_the_runs_that_are_left_says_how_many_failed_and_by_whom() -> None:
+    """One that was cut short is no failure: the series goes on with it."""
+    runs = measured([164, 165, 166], EVEN).values
+    ended = [*[Outcome(f"stela-r{i}", "complete") for i in (1, 2, 3)],
+             *[Outcome(f"stela-r{i}", "failed", "system_under_test", "no tuple") for i in (4, 5)],
+             Outcome("stela-r6", "invalid", None, "fallback"), Outcome("stela-r7", "incomplete")]  # fmt: skip
+    row = judge(S03, Conditions(runs, {("stela/star", "stela"): ended}))
+    note = "3 of 6 runs of stela failed: system under test 2, invalid 1"
+    assert (row.verdict, row.notes, ledger_row(row)["notes"]) == ("reproduced", (note,), [note])
+    assert row.reason == f"the whole interval lies within +50.0 to +81.5; {note}"
+    even = [*[Outcome(f"even_rebalance-r{i}", "complete") for i in (1, 2, 3)],
+            Outcome("even_rebalance-r4", "failed", "infrastructure", "gone")]  # fmt: skip
+    both = Conditions(runs, {("stela/star", "stela"): ended, ("stela/star", "even_rebalance"): even})
+    assert judge(S03, both).notes == (f"{note}, 1 of 4 runs of even_rebalance failed: infrastructure 1",)
+    (modelled,) = simulated_rows([S03], both)
+    assert note in modelled.reason
+    whole = Conditions(runs, {("stela/star", "stela"): [*ended[:3], ended[-1]]})
+    assert judge(S03, whole).notes == () and "notes" not in ledger_row(judge(S03, whole))
+
+
+def test_runs_that_are_left_out_are_not_counted_as_not_steady() -> None:
+    """Stela has no first block and the default no fourth: four runs of two blocks are compared."""
+    known = measured([164] * 4, [100] * 4).values
+    values = {key: [replace(value, steady=False) for value in of] for key, of in known.items()}
+    own, other = (("stela/star", name, "throughput_after", "e1") for name in ("stela", "even_rebalance"))
+    row = judge(S03, Conditions({own: values[own][1:], other: values[other][:3]}))
+    assert (row.runs, row.unsteady, len(row.run_ids)) == (2, 4, 4)
+    assert "; 4 of 4 runs were not steady" in row.reason
 
 
 def test_a_check_of_every_run_needs_one_run_and_names_the_one_against_it() -> None:
@@ -207,6 +237,29 @@ def test_where_neither_converged_there_is_no_number() -> None:
     assert (row.measured, row.low, row.high, row.direction, row.runs) == (None, None, None, None, 3)
     assert row.reason.startswith("neither converged: ")
     assert (row.verdict, measured_text(row), ledger_row(row)["measured"]) == ("undecided", "–", None)
+
+
+def test_a_diamond_as_stated_rules_out_the_lowest_number_as_stated_and_the_row_says_why() -> None:
+    """SP against SP: -92 % and "down to 12.5 %"."""
+    claims = [claim for claim in load_claims("stela") if claim.metric == "convergence_sp_s"]
+    (lowest,) = (claim for claim in claims if claim.name == "S16/interruption")
+    factors = {"S09/star SP": 1.5, "S09/diamond SP": 0.08, "S09/linear SP": 1.0, "S10/page load SP": 0.12,
+               "S10/processing SP": 0.25}  # fmt: skip
+    values = {}
+    for claim in claims:
+        if claim.name in factors:
+            even = [1000.0 + i for i in range(6)]
+            times = {"even_rebalance": even, "stela": [factors[claim.name] * time for time in even]}
+            values |= {(claim.experiment, name, claim.metric, "e1"): values_of(name, of) for name, of in times.items()}
+    rows = {row.claim.name: row for row in judge_all(claims, Conditions(values))}
+    assert rows["S09/diamond SP"].verdict == "reproduced"
+    row = rows[lowest.name]
+    assert (row.verdict, row.measured) == ("differs", pytest.approx(-92.0))
+    (note,) = row.notes
+    assert note.startswith("by the source's own numbers S09/diamond SP is −92.0 %, outside −90.0 to −84.4 %")
+    assert row.reason.endswith(note)
+    nothing = {each.claim.name: each for each in judge_all(claims, Conditions({}))}
+    assert nothing[lowest.name].notes == ()
 
 
 # --- time at zero throughput -----------------------------------------------------------------------------------------

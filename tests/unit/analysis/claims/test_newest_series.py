@@ -7,31 +7,37 @@ from typing import Any
 
 import pytest
 
-from analysis.claims.ledger import conditions, evaluate, evaluate_newest, newest_complete
+from analysis.claims.ledger import conditions, evaluate, evaluate_newest, series_of_claims
+from analysis.claims.ledger_rows import Outcome
 from analysis.claims.statements import load_claims
 from analysis.errors import ClaimFileError
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 
-STAR = "stela/star"
+STAR, PAGE_LOAD = "stela/star", "stela/page_load"
 
 
 def write(
-    root: Path, series_id: str, after: dict[str, list[float]], planned: int = 0, event_id: str | None = "e1"
+    root: Path,
+    series_id: str,
+    after: dict[str, list[float]],
+    planned: int = 0,
+    event_id: str | None = "e1",
+    experiment: str = STAR,
 ) -> Path:
-    """A series of star with a throughput a run; `planned`: more runs than there are records of."""
+    """A series with a throughput a run; `planned`: more runs than there are records of."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    paths = SeriesPaths(root / STAR / series_id)
+    paths = SeriesPaths(root / experiment / series_id)
     runs: list[dict[str, Any]] = []
     measured: list[dict[str, Any]] = []
     for variant, values in after.items():
         for number, value in enumerate(values, 1):
             run_id = f"{variant}-r{number}"
             runs.append({
-                "run_id": run_id, "series_id": series_id, "experiment": STAR, "variant": variant, "policy": variant,
-                "parameters": "{}", "status": "complete", "failure_message": None,
+                "run_id": run_id, "series_id": series_id, "experiment": experiment, "variant": variant,
+                "policy": variant, "parameters": "{}", "status": "complete", "failure_message": None,
             })  # fmt: skip
             row = {"run_id": run_id, "metric": "throughput_after", "value": value, "censored": False}
             measured.append(row | ({"event_id": event_id} if event_id else {}))
@@ -39,17 +45,28 @@ def write(
         paths.table(name).mkdir(parents=True)
         pq.write_table(pa.Table.from_pylist(rows), paths.table(name) / "part.parquet")
     names = [run["run_id"] for run in runs] + [f"missing-r{number}" for number in range(planned)]
-    paths.series_json.write_text(json.dumps({"v": 1, "experiment": STAR, "runs": names}))
+    paths.series_json.write_text(json.dumps({"v": 1, "experiment": experiment, "runs": names}))
     return paths.root
 
 
-def test_the_newest_series_counts_in_which_every_planned_variant_has_a_complete_run(tmp_path: Path) -> None:
+def judged_by(results: Path, claim: str = "S03", testbed: str | None = None) -> Path | None:
+    """The series that a claim is judged by."""
+    found = series_of_claims(load_claims(), results, testbed).get(claim)
+    return found and found.root
+
+
+CHECK = "S02/star restarts"  # of Stela alone
+
+
+def test_of_series_that_say_as_much_the_newest_counts_whatever_else_it_was_to_have(tmp_path: Path) -> None:
     write(tmp_path, "20261120-000000-a", {"stela": [10.0]})
-    newer = write(tmp_path, "20261121-000000-a", {"stela": [20.0]})
-    write(tmp_path, "20261122-000000-a", {"stela": [30.0]}, planned=1)
+    write(tmp_path, "20261121-000000-a", {"stela": [20.0]})
+    newest = write(tmp_path, "20261122-000000-a", {"stela": [30.0]}, planned=1)
     (tmp_path / STAR / "20261123-000000-a").mkdir()
     (tmp_path / STAR / "20261123-000000-a" / "series.json").write_text("{")
-    assert {name: paths.root for name, paths in newest_complete(tmp_path).items()} == {STAR: newer}
+    assert judged_by(tmp_path, CHECK) == newest
+    of_star = {claim.name for claim in load_claims() if claim.experiment == STAR}
+    assert series_of_claims(load_claims(), tmp_path).keys() == of_star
 
 
 def test_a_series_that_stopped_after_whole_blocks_counts_with_the_blocks_it_has(tmp_path: Path) -> None:
@@ -57,27 +74,43 @@ def test_a_series_that_stopped_after_whole_blocks_counts_with_the_blocks_it_has(
     names = [f"stela-r{number}" for number in range(1, 6)]
     (stopped / "series.json").write_text(json.dumps({"v": 1, "experiment": STAR, "runs": names}))
     write(tmp_path, "20261120-000000-a", {"stela": [1.0, 2.0, 3.0, 4.0]})
-    assert newest_complete(tmp_path)[STAR].root == stopped
+    assert judged_by(tmp_path, CHECK) == stopped
 
 
 def test_a_demo_does_not_hide_a_verdict(tmp_path: Path) -> None:
     whole = write(tmp_path, "20261120-000000-a", {"stela": [1.0, 2.0, 3.0]})
-    assert newest_complete(tmp_path)[STAR].root == whole
+    assert judged_by(tmp_path, CHECK) == whole
     write(tmp_path, "20261121-000000-a", {"stela": [1.0]})
-    assert newest_complete(tmp_path)[STAR].root == whole
+    assert judged_by(tmp_path, CHECK) == whole
     again = write(tmp_path, "20261122-000000-a", {"stela": [1.0, 2.0, 3.0]})
-    assert newest_complete(tmp_path)[STAR].root == again
+    assert judged_by(tmp_path, CHECK) == again
 
 
 def test_neither_fewer_blocks_nor_fewer_variants_replace_a_verdict(tmp_path: Path) -> None:
     both = {"stela": [1.0] * 6, "even_rebalance": [1.0] * 6}
     six = write(tmp_path, "20261120-000000-a", both)
     write(tmp_path, "20261121-000000-a", {name: values[:3] for name, values in both.items()})
-    write(tmp_path, "20261122-000000-a", {"stela": [1.0] * 9})
+    alone = write(tmp_path, "20261122-000000-a", {"stela": [1.0] * 9})
     write(tmp_path, "20261123-000000-a", {"stela_a": [1.0] * 6, "stela_b": [1.0] * 6})
-    assert newest_complete(tmp_path)[STAR].root == six
+    assert (judged_by(tmp_path), judged_by(tmp_path, CHECK)) == (six, alone)
     again = write(tmp_path, "20261124-000000-a", both)
-    assert newest_complete(tmp_path)[STAR].root == again
+    assert judged_by(tmp_path) == judged_by(tmp_path, CHECK) == again
+
+
+def test_one_block_of_all_variants_does_not_hide_twelve_of_two(tmp_path: Path) -> None:
+    """Neither in the claim about these two, nor in one that follows from it."""
+    two = {"stela": [224.0, 226.0] * 6, "even_rebalance": [99.0, 100.0, 101.0] * 4}
+    write(tmp_path, "20261120-000000-a", two, experiment=PAGE_LOAD)
+    demo = {"stela": [150.0], "even_rebalance": [100.0], "least_link_load": [100.0]}
+    write(tmp_path, "20261121-000000-a", demo, experiment=PAGE_LOAD)
+    rows = {row.claim.name: row for row in evaluate_newest(tmp_path)}
+    over = rows["S06/over default"]
+    assert (over.runs, over.verdict, over.measured) == (12, "reproduced", pytest.approx(125.0, abs=0.1))
+    follows = rows["S16/throughput SP"]
+    assert (follows.measured, follows.run_ids) == (over.measured, over.run_ids)
+    assert "no interval for S03, S04, S05, S07/over default, S08/over default" in follows.reason
+    link_load = series_of_claims(load_claims(), tmp_path)["S06/least link load"]
+    assert link_load.root.name == "20261121-000000-a"
 
 
 def simulated(folder: Path) -> Path:
@@ -89,16 +122,16 @@ def simulated(folder: Path) -> Path:
 def test_a_simulated_series_never_stands_for_one_on_machines(tmp_path: Path) -> None:
     six = {"stela": [90.0] * 6, "even_rebalance": [1.0] * 6}
     newest = simulated(write(tmp_path, "20261122-000000-a", six))
-    assert newest_complete(tmp_path) == {}
+    assert judged_by(tmp_path) is None
     assert {row.claim.id for row in evaluate_newest(tmp_path) if row.verdict != "not run"} == {"S01", "S14", "M13"}
     measured = write(tmp_path, "20261120-000000-a", {"stela": [10.0]})
-    assert newest_complete(tmp_path)[STAR].root == measured
-    assert newest_complete(tmp_path, "simulated")[STAR].root == newest
-    assert newest_complete(tmp_path, "ec2") == {}
+    assert judged_by(tmp_path) == measured
+    assert judged_by(tmp_path, testbed="simulated") == newest
+    assert judged_by(tmp_path, testbed="ec2") is None
 
 
 def test_the_ledger_of_nothing_has_the_exact_claims(tmp_path: Path) -> None:
-    assert newest_complete(tmp_path) == {}
+    assert series_of_claims(load_claims(), tmp_path) == {}
     rows = evaluate_newest(tmp_path)
     assert {row.claim.id for row in rows if row.verdict != "not run"} == {"S01", "S14", "M13"}
 
@@ -121,17 +154,34 @@ def test_series_of_one_experiment_are_pooled_block_by_block(tmp_path: Path) -> N
     assert found.measured == pytest.approx(65.0)
 
 
-def test_runs_that_do_not_count_are_named(tmp_path: Path) -> None:
+def set_status(root: Path, run_ids: set[str], status: str, blame: str | None, message: str) -> None:
+    """As these runs ended."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    root = write(tmp_path, "s", {"stela": [160.0]})
     table = SeriesPaths(root).table("runs") / "part.parquet"
-    rows = [run | {"status": "invalid", "failure_message": "fallback"} for run in pq.read_table(table).to_pylist()]
+    ended = {"status": status, "failure_blame": blame, "failure_message": message}
+    runs = pq.read_table(table).to_pylist()
+    rows = [run | (ended if run["run_id"] in run_ids else {"failure_blame": None}) for run in runs]
     pq.write_table(pa.Table.from_pylist(rows), table)
+
+
+def test_runs_that_do_not_count_are_named(tmp_path: Path) -> None:
+    root = write(tmp_path, "s", {"stela": [160.0]})
+    set_status(root, {"stela-r1"}, "invalid", None, "fallback")
     known = conditions([SeriesPaths(root)])
     assert not known.values
-    assert known.exclusions == {(STAR, "stela"): ["stela-r1 (invalid: fallback)"]}
+    assert known.outcomes == {(STAR, "stela"): [Outcome("stela-r1", "invalid", None, "fallback")]}
+    row = {row.claim.name: row for row in evaluate([root])}[CHECK]
+    assert row.reason.endswith("; left out: stela-r1 (invalid: fallback)")
+
+
+def test_a_number_of_the_runs_that_are_left_says_how_many_failed(tmp_path: Path) -> None:
+    root = write(tmp_path, "s", {"stela": [165.0, 166.65, 163.35] * 2, "even_rebalance": [100.0, 101.0, 99.0] * 2})
+    set_status(root, {"stela-r2", "stela-r4", "stela-r6"}, "failed", "system_under_test", "no tuple")
+    row = {row.claim.name: row for row in evaluate_newest(tmp_path)}["S03"]
+    assert (row.runs, row.measured) == (3, pytest.approx(65.0))
+    assert row.notes == ("3 of 6 runs of stela failed: system under test 3",)
 
 
 CONVERGED = {"sp": 60.0, "st": 80.0, "script": 0.0}

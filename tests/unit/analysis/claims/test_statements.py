@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from analysis.claims.ledger import judge, judge_all
-from analysis.claims.ledger_rows import Conditions, LedgerRow, Value
+from analysis.claims.ledger_rows import Conditions, Key, LedgerRow, Value
+from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import Claim, Kind, Resolution, parse_claims
 from analysis.errors import ClaimFileError
+from analysis.numerals import signed_percent
 from analysis.report.ledger_table import statement_text
 
 EXPERIMENT = "stela/page_load"
@@ -194,3 +196,49 @@ def test_as_low_as_is_the_lowest_number() -> None:
     row = followed(lowest, [-50, -49, -48], [1, 2, 3])
     assert (row.verdict, row.measured) == ("differs", -49)
     assert row.reason.startswith("lowest is S06/own gain")
+
+
+def times_of(experiment: str, stela: list[float], even: list[float], never: str = "") -> dict[Key, list[Value]]:
+    """Of `never` all but the last run are horizons."""
+    return {
+        (experiment, name, "convergence_sp_s", "e1"): [
+            Value(f"{name}-r{i}", time, name == never and i < len(times), ("s", i)) for i, time in enumerate(times, 1)
+        ]
+        for name, times in (("stela", stela), ("even", even))
+    }
+
+
+STAR_TIMES = times_of("x/star", [60.0, 61.0, 59.0, 60.0, 60.5, 59.5], [100.0, 101.0, 99.0, 100.0, 101.0, 99.0])
+QUICK = [58.0, 59.0, 60.0, 61.0, 62.0, 63.0]
+
+
+def lowest_of_times(diamond: dict[Key, list[Value]]) -> tuple[list[Claim], Conditions]:
+    star = replace(GAIN, part="star", kind=Kind.RATIO, metric="convergence_sp_s", baseline="even", stated=0.0,
+                   experiment="x/star")  # fmt: skip
+    lowest = following(Kind.LOWEST, stated=-87.5, of=("S06/star", "S06/diamond"))
+    claims = [star, replace(star, part="diamond", experiment="x/diamond"), lowest]
+    return claims, Conditions({**STAR_TIMES, **diamond})
+
+
+def test_a_lowest_number_is_none_where_a_claim_without_one_may_be_lower() -> None:
+    """In most runs of diamond the default never converges: nobody knows its median, and all know that it is long."""
+    claims, known = lowest_of_times(times_of("x/diamond", QUICK, [1500.0] * 5 + [1490.0], never="even"))
+    _, diamond, row = judge_all(claims, known)
+    assert diamond.measured is None and diamond.high is not None and diamond.high < -90.0
+    assert (row.measured, row.low, row.high) == (None, None, pytest.approx(-40.0, abs=0.2))
+    assert row.verdict == "differs", "as what is printed beside it"
+    high = signed_percent(diamond.high)
+    assert row.reason.startswith(
+        f"S06/diamond has no number and may be lowest, of S06/star −40.0, S06/diamond −100.0 to {high} without a number"
+    )
+    *_, modelled = simulated_rows(claims, known)
+    assert (modelled.verdict, modelled.measured) == ("no verdict", None)
+    assert modelled.reason.endswith("no number of S06/diamond")
+
+
+def test_a_claim_without_a_number_that_is_surely_higher_is_not_the_lowest() -> None:
+    claims, known = lowest_of_times(times_of("x/diamond", [1500.0] * 5 + [1490.0], QUICK, never="stela"))
+    _, diamond, row = judge_all(claims, known)
+    assert diamond.measured is None and diamond.low is not None and diamond.low > 0.0
+    assert row.measured == pytest.approx(-40.0, abs=0.2)
+    assert row.reason.startswith("lowest is S06/star, of S06/star −40.0, S06/diamond +")

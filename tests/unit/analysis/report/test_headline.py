@@ -61,6 +61,22 @@ def test_runs_that_were_not_steady_are_counted_in_the_sentence() -> None:
     assert "3 runs of each (3 of 6 not steady), 95" in said
 
 
+def test_where_runs_failed_it_says_how_many_blocks_are_compared() -> None:
+    """The default fails in block 1 and Stela in block 6: the interval is of the four blocks that have both."""
+    levels = {EVEN: [98.0, 100.0, 102.0] * 2, STELA: [140.0, 143.0, 145.0] * 2}
+    even, stela = conditions(levels).values.values()
+    values = {("stela/star", EVEN, "throughput_after", "e1"): even[1:],
+              ("stela/star", STELA, "throughput_after", "e1"): stela[:-1]}  # fmt: skip
+    said = headline("stela/star", (EVEN, STELA), OUT, Conditions(values))
+    assert "above Storm's default (even + rebalance): 4 blocks with both (5 runs of each), 95" in said
+    values = {key: [replace(value, steady=False) for value in of] for key, of in values.items()}
+    said = headline("stela/star", (EVEN, STELA), OUT, Conditions(values))
+    assert "4 blocks with both (5 runs of each, 8 of 8 not steady), 95" in said
+    values = {key: [replace(value, value=100.0) for value in of[-2:]] for key, of in values.items()}
+    said = headline("stela/star", (EVEN, STELA), OUT, Conditions(values))
+    assert said.startswith("One block with both (2 runs of each, 2 of 2 not steady) does not show whether")
+
+
 @pytest.mark.parametrize(
     ("even", "stela", "why"),
     [

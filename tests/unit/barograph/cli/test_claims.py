@@ -61,6 +61,12 @@ def test_runs_that_gave_no_number_say_why() -> None:
     assert len(claim_lines([{**row, "measured": -18.4}], 100)) == 4
 
 
+def test_what_no_reader_may_overlook_stands_also_beside_a_number() -> None:
+    row = {**ROW, "measured": -18.4, "notes": ["3 of 6 runs of stela failed: system under test 3"], "reason": "a; b"}
+    assert "    3 of 6 runs of stela failed: system under test 3" in claim_lines([row], 100)
+    assert "    a; b" in claim_lines([{**row, "measured": None}], 100)
+
+
 def test_what_cannot_come_out_says_why_beside_its_number() -> None:
     row = {**ROW, "measured": 49.8, "verdict": "not testable here", "reason": "no policy gains more"}
     assert "    no policy gains more" in claim_lines([row], 100)
@@ -161,10 +167,10 @@ def test_what_is_not_testable_here_is_not_shown_as_not_run(results: Path, monkey
     claim = claims["S06/default"]
     untestable = LedgerRow(claim, None, None, None, 0, NOT_TESTABLE, "no executor is added", ())
     root = results / claim.experiment / "20261123-000000-a"
-    monkeypatch.setattr("analysis.claims.ledger.newest_complete", lambda *_: {claim.experiment: SeriesPaths(root)})
+    monkeypatch.setattr("analysis.claims.ledger.series_of_claims", lambda *_: {claim.name: SeriesPaths(root)})
     rest = [LedgerRow(each, None, None, None, 0, NOT_RUN, "no complete run", ())
             for each in claims.values() if each != claim]  # fmt: skip
-    monkeypatch.setattr("analysis.claims.ledger.evaluate", lambda *_, **__: [untestable, *rest])
+    monkeypatch.setattr("analysis.claims.ledger.evaluate_each", lambda *_, **__: [untestable, *rest])
     row = {row["id"]: row for row in ledger()}["S06/default"]
     assert (row["verdict"], row["reason"], row["series"]) == ("not testable here", "no executor is added", root.name)
     assert "    no executor is added" in claim_lines([row], 100)

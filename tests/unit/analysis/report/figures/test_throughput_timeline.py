@@ -1,12 +1,15 @@
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+from analysis.record import small_tables
 from analysis.record.event_timeline import EventMark
+from analysis.record.files import SeriesPaths
 from analysis.report.figures import run_timeline, style, throughput_timeline
 from analysis.report.figures.catalogue import FIGURES
-from analysis.report.figures.series_data import Downtime, Level, Line, SeriesData, Time, order_variants
+from analysis.report.figures.series_data import Downtime, Level, Line, SeriesData, Time, collect, order_variants
 
 
 def line(run_id: str, *rates: float | None) -> Line:
@@ -94,6 +97,38 @@ def test_downtime_is_drawn_where_machines_leave_or_die_only() -> None:
     assert FIGURES["downtime"].draw(data(["stela"], out)) is None
     drawn = FIGURES["downtime"].draw(data(["stela"], SCALE_IN))
     assert drawn is not None and "scale in, −4 machines" in drawn.svg
+
+
+@pytest.mark.parametrize(
+    ("downs", "middle", "label"),
+    [
+        (((12.0, False), (199.0, True), (199.0, True)), (199.0, True), "&gt; 199 s"),
+        (((12.0, False), (14.0, False), (199.0, True)), (14.0, False), "14 s"),
+    ],
+)
+def test_a_downtime_that_the_watch_ended_is_no_value(
+    downs: tuple[tuple[float, bool], ...], middle: tuple[float, bool], label: str
+) -> None:
+    runs = tuple(Downtime(f"stela-r{n}", "stela", each, censored=lasts) for n, (each, lasts) in enumerate(downs))
+    drawn = FIGURES["downtime"].draw(replace(data(["stela"], SCALE_IN), downtimes=runs))
+    assert drawn is not None
+    spots = {trace.mark: [(spot.values["downtime_s"], spot.values["censored"]) for spot in trace.spots]
+             for trace in drawn.traces}  # fmt: skip
+    assert spots == {"run": list(downs), "median (Kaplan-Meier)": [middle]}
+    assert f">{label}</text>" in drawn.svg
+    assert ("stroke-dasharray" in drawn.svg) == middle[1], "only a bound is an open bar"
+
+
+def test_what_lasts_to_the_end_of_the_watch_is_censored(tmp_path: Path) -> None:
+    paths = SeriesPaths(tmp_path)
+    runs = ["stela-r1", "stela-r2"]
+    small_tables.write(paths, "runs", [{"run_id": run, "variant": "stela", "status": "complete"} for run in runs])
+    small_tables.write(paths, "zeros", [{"run_id": run, "scaled": True} for run in runs])
+    small_tables.write(paths, "downtime", [
+        {"run_id": run, "event_id": "e1", "downtime_s": 199.0, "lasts": lasts}
+        for run, lasts in zip(runs, (True, False), strict=True)
+    ])  # fmt: skip
+    assert [(down.seconds, down.censored) for down in collect(paths).downtimes] == [(199.0, True), (199.0, False)]
 
 
 def test_each_event_has_its_own_convergence_panels() -> None:
