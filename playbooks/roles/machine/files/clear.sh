@@ -34,7 +34,9 @@ if asked records; then
   # Open logs are emptied where they are: the daemons append. The probe opens its file for every line.
   rm -rf $log/workers/* $log/machines/* $log/workers-artifacts/* $log/*.log.[0-9]* $log/*.out.[0-9]*
   for open in $log/*.log $log/*.out $log/*.jsonl; do
-    # What runs as storm may put a link here, to a file that only root can write.
-    [ ! -f "$open" ] || [ -L "$open" ] || : > "$open"
+    # What runs as storm may put a link here, to a file that only root can write; also between the look and the opening,
+    # which therefore follows none, and waits for no reader of a pipe.
+    [ ! -f "$open" ] || [ -L "$open" ] || dd if=/dev/null of="$open" oflag=nofollow,nonblock conv=nocreat status=none ||
+      [ ! -f "$open" ] || [ -L "$open" ]
   done
 fi
