@@ -113,6 +113,7 @@ class PolicyServer(ThreadingHTTPServer):
     """Serves one ServiceState. Calls on it are serialised; while a policy decides all others are answered.
 
     `restart` begins a fresh process: a policy that computes on when the next run begins would disturb that run.
+    ValueError for an empty token.
     """
 
     daemon_threads = True
@@ -128,6 +129,8 @@ class PolicyServer(ThreadingHTTPServer):
         decisions: TimedDecisions | None = None,
         restart: Callable[[], None] = lambda: None,
     ) -> None:
+        if not token or harness_sha256 == hashlib.sha256(b"").hexdigest():
+            raise ValueError("a token is empty, which would let everybody in; deploy again with another one")
         super().__init__(address, _Handler)
         self.token, self.harness_sha256, self.tls = token, harness_sha256, tls
         self.state, self.lock, self.restart = state, threading.Lock(), restart

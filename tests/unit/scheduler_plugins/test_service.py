@@ -336,3 +336,10 @@ def test_the_service_is_not_for_every_address(address: str, capsys: pytest.Captu
     with pytest.raises(SystemExit):
         service.main(["--listen", f"{address}:8700", "--token-file", "/nowhere", "--log-dir", "/nowhere"])
     assert "every address; give the one of the control LAN" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("token", "harness"), [("", b"of the harness"), ("secret", b"")])
+def test_with_an_empty_token_nothing_is_served(token: str, harness: bytes, tmp_path: Path) -> None:
+    digest = hashlib.sha256(harness).hexdigest()
+    with pytest.raises(ValueError, match="a token is empty"):
+        PolicyServer(("127.0.0.1", 0), token, ServiceState(tmp_path), harness_sha256=digest)
