@@ -12,6 +12,7 @@ from tests.support.short_folder import short_folder
 
 SCRIPT = Path(runner.HERE) / "roles" / "machine" / "files" / "clear.sh"
 LOOK = '[ -L "$open" ]'
+ANYBODY = 64903  # in the place of the users of machines
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become others")
 
@@ -21,8 +22,9 @@ def machine() -> Iterator[Path]:
     """A machine's folders, which all its users may enter."""
     with short_folder() as folder:
         folder.chmod(0o755)
-        for name in ("log/workers", "log/machines", "state"):
+        for name in ("log/workers", "log/machines", "log/workers-artifacts", "state/supervisor"):
             (folder / name).mkdir(parents=True)
+            os.chown(folder / name, ANYBODY, ANYBODY)
         (folder / "secret").write_text("of root")
         yield folder
 
@@ -31,7 +33,9 @@ def clear(machine: Path, text: str) -> subprocess.CompletedProcess[str]:
     places = {"/var/log/barograph": "log", "/var/lib/barograph/storm": "state", "/opt/barograph": "opt"}
     for place, name in places.items():
         text = text.replace(place, str(machine / name))
-    argv = ["sh", "-c", text, "clear.sh", "records"]
+    for user in ("storm", "barograph"):
+        text = text.replace(f"as {user} ", f"as {ANYBODY} ")
+    argv = ["sh", "-c", text, "clear.sh", "state", "records"]
     return subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False)
 
 
@@ -57,3 +61,24 @@ def test_what_takes_a_logs_place_after_the_look_is_not_followed(swap: str, machi
     done = clear(machine, swapping + text.replace(LOOK, 'swap "$open"', 1))
     assert (machine / "secret").read_text() == "of root"
     assert done.returncode == 0, done.stderr
+
+
+PLACES = ("log/workers/x", "log/machines/x", "log/workers-artifacts/x", "state/supervisor/tmp")
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_the_users_of_a_run_left_in_their_folders_is_removed(place: str, machine: Path) -> None:
+    (machine / place).touch()
+    assert clear(machine, SCRIPT.read_text()).returncode == 0
+    assert not (machine / place).exists()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_root_removes_nothing_behind_a_folder_in_whose_place_its_owner_put_a_link(place: str, machine: Path) -> None:
+    (machine / "others").mkdir()
+    (machine / "others" / Path(place).name).write_text("of root")
+    folder = (machine / place).parent
+    folder.rmdir()
+    folder.symlink_to(machine / "others")
+    clear(machine, SCRIPT.read_text())
+    assert (machine / place).read_text() == "of root"
