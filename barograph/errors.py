@@ -14,6 +14,7 @@ BarographError (harness)
 ├── ServiceRestarted (infrastructure)    the policy service ended during the run and began anew
 ├── RunInvalid (infrastructure)          something else than the variant placed, or the load was not the plan's
 ├── RunBroken (system_under_test)        Storm or the policy failed: a result
+│   └── PolicyHung                       one call of it ended the policy service, which says so as it begins anew
 └── RunsFailed                           blame of the worst run of the series
 Interrupted (KeyboardInterrupt)          somebody asked for the end
 """
@@ -94,6 +95,10 @@ class RunInvalid(BarographError):
 
 class RunBroken(BarographError):
     blame = "system_under_test"
+
+
+class PolicyHung(RunBroken):
+    pass
 
 
 class RunsFailed(BarographError):

@@ -131,6 +131,7 @@ class ServiceState:
     topologies: tuple[TopologyStatus, ...] = ()  # all that there were in the run, oldest first
     machine_requests: tuple[PolicyRequest, ...] = ()  # oldest first
     sample_s: int = 1  # how often workers write; an older service does not say
+    policy_hang: Mapping[str, str] | None = None  # `run_id` and `why`, of the service process before this one
 
     def open_request(self) -> PolicyRequest | None:
         """The machine request that is under way, whether or not it is ready."""
@@ -178,6 +179,7 @@ def read_state(data: Mapping[str, Any]) -> ServiceState:
         topologies=tuple(_topology(each, sample_s) for each in shown),
         machine_requests=tuple(policy_request(each) for each in data.get("machine_requests", ())),
         sample_s=sample_s,
+        policy_hang=data.get("policy_hang"),
     )
 
 

@@ -16,7 +16,6 @@ import gzip
 import hashlib
 import json
 import logging
-import os
 import secrets
 import shlex
 import shutil
@@ -31,6 +30,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import yaml
+from boltons.fileutils import atomic_save
 
 from playbooks import clock
 from playbooks.errors import DiskFull, MachineUnknown, PlaybookError, PlayFailed, SettingUnknown
@@ -52,6 +52,12 @@ CERTIFICATE_LIFE = timedelta(days=400)
 
 class DeliveryIncomplete(PlaybookError):
     """A part of the delivery has not been built."""
+
+    blame = "configuration"
+
+
+class TokenEmpty(PlaybookError):
+    """A token of before is an empty file."""
 
     blame = "configuration"
 
@@ -132,17 +138,23 @@ def log_event(line: str) -> None:
 
 
 def token(directory: Path, name: str = TOKEN_NAME) -> str:
-    """The cluster's token; made at the first call, then the same. `HARNESS_TOKEN_NAME`: the one that stays here."""
+    """The cluster's token; made at the first call, then the same. `HARNESS_TOKEN_NAME`: the one that stays here.
+
+    Raises TokenEmpty.
+    """
     file = directory / name
     if not file.exists():
         _write_secret(file, secrets.token_urlsafe(32).encode())
-    return file.read_text()
+    kept = file.read_text()
+    if not kept.strip():
+        raise TokenEmpty(f"{file} is empty, and an empty token lets everybody in; remove the file and start again")
+    return kept
 
 
 def _write_secret(file: Path, content: bytes) -> None:
+    """As a whole or not at all: a full disk must not leave an empty one."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as new:
+    with atomic_save(file, part_file=f".{file.name}.partial", overwrite_part=True, file_perms=0o600) as new:
         new.write(content)
 
 

@@ -5,6 +5,7 @@ PlaybookError              blame = harness             ours, unless a subclass s
 ├── MachineUnknown         blame = harness             a machine that the inventory has not
 ├── DiskFull               blame = capacity            this box has no room for the record
 ├── DeliveryIncomplete     blame = configuration       a part of the delivery was not built (playbooks.cluster)
+├── TokenEmpty             blame = configuration       a token of before is an empty file (playbooks.cluster)
 └── PlayFailed             blame = harness             a task failed: a bug of a role, a variable that is missing
     ├── MachineUnreachable blame = infrastructure      ssh to a machine failed or broke
     ├── MachineHung        blame = infrastructure      a machine was still at a task at the play's time limit

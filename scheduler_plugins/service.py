@@ -11,6 +11,7 @@ What came later is in the environment, so that a commit from before it starts wi
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import hashlib
 import hmac
 import io
@@ -18,6 +19,7 @@ import json
 import logging
 import os
 import queue
+import re
 import socket
 import ssl
 import sys
@@ -25,6 +27,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -40,6 +43,9 @@ from scheduler_plugins.service_state import ServiceState
 log = logging.getLogger(__name__)
 LARGEST_BODY = 16 * 1024 * 1024
 DECIDE_S = 1.5  # the bridge waits 2 s for an answer, and falls back without one
+HANG_S = 8.0  # the harness waits 15 s for an answer, and this process needs some to begin anew
+HANG_FILE = "policy_hang.log"
+DECIDE = re.compile(r'policy_call\.py", line \d+ in decide$')  # of a traceback, where a policy is asked
 REQUEST_S = 10.0  # from a request's first byte to its last; a stranger's connection is to send one within it
 IDLE_S = 60.0  # of a connection that has shown the token
 HARNESS_HEADER = "X-Barograph-Harness"
@@ -67,6 +73,7 @@ class TimedDecisions:
     limit_s: float = DECIDE_S
     late: Callable[[Round, str], None] = lambda _round, _why: None
     waited_s: Callable[[threading.Thread], float] = waited_for_cpu_s
+    watch: AbstractContextManager[object] = field(default_factory=nullcontext)
     _unheard: dict[threading.Thread, float] = field(default_factory=dict)  # since when (monotonic)
     _held: threading.Thread | None = None  # unheard, and it has not had its time
 
@@ -78,7 +85,8 @@ class TimedDecisions:
         begin = time.monotonic()
 
         def work() -> None:
-            answers.put(decide(round))
+            with self.watch:
+                answers.put(decide(round))
             if threading.current_thread() in self._unheard:
                 self.late(round, f"its decide took {time.monotonic() - begin:.1f} s; allowed: {self.limit_s:g} s")
 
@@ -109,10 +117,64 @@ class TimedDecisions:
         return any(thread.is_alive() for thread in self._unheard)
 
 
+class HangWatch:
+    """Ends this process where a policy's call has kept Python from everybody else for `limit_s`: nobody is answered.
+
+    supervisord starts it again; `file` then has the run's id, and below it where each thread was. In use while a policy
+    decides. One that computes in Python, however long, lets this go on.
+    """
+
+    def __init__(self, file: Path, limit_s: float) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+        self._file = os.fdopen(os.open(file, flags, 0o644), "rb+", buffering=0)
+        self.hang = hang_of(self._file.read().decode(errors="replace"))
+        self._limit_s, self._deciding, self._lock = limit_s, 0, threading.Lock()
+
+    def begin_run(self, run_id: str) -> None:
+        self._file.truncate(0)
+        self._file.write(f"{run_id}\n".encode())
+
+    def start(self) -> None:
+        threading.Thread(target=self._put_off, name="hang watch", daemon=True).start()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._deciding += 1
+            self._arm()
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._deciding -= 1
+            if not self._deciding:
+                faulthandler.cancel_dump_traceback_later()
+
+    def _put_off(self) -> None:
+        while True:
+            time.sleep(self._limit_s / 8)
+            with self._lock:
+                if self._deciding:
+                    self._arm()
+
+    def _arm(self) -> None:
+        """It is in C, and asks nobody whether it may run."""
+        faulthandler.dump_traceback_later(self._limit_s, exit=True, file=self._file)
+
+
+def hang_of(text: str) -> dict[str, str] | None:
+    """The run that a HangWatch's file is of, and where its policy was; None where no policy hung."""
+    run_id, _, dump = text.partition("\n")
+    for thread in dump.split("\n\n"):
+        frames = [line.strip().removeprefix("File ") for line in thread.splitlines() if line.startswith("  File ")]
+        if any(map(DECIDE.search, frames)):
+            return {"run_id": run_id, "why": f"its decide hung in one call and kept Python from all else: {frames[0]}"}
+    return None
+
+
 class PolicyServer(ThreadingHTTPServer):
     """Serves one ServiceState. Calls on it are serialised; while a policy decides all others are answered.
 
     `restart` begins a fresh process: a policy that computes on when the next run begins would disturb that run.
+    ValueError for an empty token.
     """
 
     daemon_threads = True
@@ -127,10 +189,14 @@ class PolicyServer(ThreadingHTTPServer):
         tls: ssl.SSLContext | None = None,
         decisions: TimedDecisions | None = None,
         restart: Callable[[], None] = lambda: None,
+        begin_run: Callable[[str], None] = lambda _run_id: None,
     ) -> None:
+        if not token or harness_sha256 == hashlib.sha256(b"").hexdigest():
+            raise ValueError("a token is empty, which would let everybody in; deploy again with another one")
         super().__init__(address, _Handler)
         self.token, self.harness_sha256, self.tls = token, harness_sha256, tls
         self.state, self.lock, self.restart = state, threading.Lock(), restart
+        self.begin_run = begin_run
         self.decisions = decisions or TimedDecisions()
         self.decisions.late = self._note_late_decision
 
@@ -143,7 +209,10 @@ class PolicyServer(ThreadingHTTPServer):
         if path == "/configure" and self.decisions.busy():
             raise Restarting(503, "configure: the policy of the run before still decides; the service begins anew")
         with self.lock:
-            return call(self.state, body, headers)
+            answered = call(self.state, body, headers)
+            if path == "/configure":
+                self.begin_run(self.state.run_id)
+            return answered
 
     def _schedule(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         with self.lock:
@@ -315,15 +384,20 @@ def main(arguments: list[str] | None = None) -> int:
     address, _, port = options.listen.rpartition(":")
     if address in ("", "*", "0.0.0.0", "::", "[::]"):
         parser.error(f"--listen is {options.listen}: every address; give the one of the control LAN")
+    watch, state = HangWatch(options.log_dir / HANG_FILE, HANG_S), ServiceState(options.log_dir)
+    state.policy_hang = watch.hang
     certificate, key = (os.environ.get(f"BAROGRAPH_SERVICE_{part}", "") for part in ("CERTIFICATE", "KEY"))
     server = PolicyServer(
         (address, int(port)),
         options.token_file.read_text(encoding="utf-8").strip(),
-        ServiceState(options.log_dir),
+        state,
         harness_sha256=os.environ.get("BAROGRAPH_HARNESS_SHA256", ""),
         tls=tls_context(certificate, key) if certificate else None,
+        decisions=TimedDecisions(watch=watch),
         restart=lambda: os.execv(sys.executable, sys.orig_argv),
+        begin_run=watch.begin_run,
     )
+    watch.start()
     log.info("policy service on %s", options.listen)
     server.serve_forever()
     return 0

@@ -80,6 +80,7 @@ class ServiceState:
     decisions: DecisionTracker = field(default_factory=DecisionTracker)
     requests: MachineRequests = field(default_factory=MachineRequests)
     policy_error: str | None = None
+    policy_hang: Mapping[str, str] | None = None  # `run_id` and `why`, where a policy ended the process before this one
     damaged_lines: int = 0
     _machines: tuple[str, ...] = ()
     _released: frozenset[str] = frozenset()  # released, and still known to Nimbus
@@ -115,7 +116,7 @@ class ServiceState:
         known = {name: cores for name, cores in self.machine_samples.cores.items() if name in self._machines}
         self.machine_samples = MachineSamples(self._window_s, known, self.sample_s)
         self.event, self.held, self.decisions = None, None, DecisionTracker()
-        self.policy_error, self.damaged_lines, self._final_error = None, 0, None
+        self.policy_error, self.policy_hang, self.damaged_lines, self._final_error = None, None, 0, None
         self._machines, self._released, self._events_seen = (), frozenset(), set()
         self._round_t, self._configured = None, self._configured + 1
         self._decide_every_s, self._failures, self._service_levels = None, (), levels
@@ -455,6 +456,7 @@ class ServiceState:
             "held": self.held,
             "input_rate_factor": self.input_rate_factor,
             "policy_error": self.policy_error,
+            "policy_hang": self.policy_hang,
             "damaged_lines": self.damaged_lines,
             "nimbus_age_s": None if self._round_t is None else now - self._round_t,
         }

@@ -33,9 +33,9 @@ def resolve_ref(ref: str, repository: str = "") -> Code:
 
 def resolve_code(code: Code) -> Code:
     """With its full commit. One that has it is not looked for: its repository may be out of reach now."""
+    _refuse_secrets(code.repository)
     if FULL.fullmatch(code.commit):
         return code
-    _refuse_secrets(code.repository)
     if code.is_jar_file:
         return replace(code, commit=_jar_digest(Path(code.repository)))
     repository = address(code.repository) if code.repository else ""

@@ -35,6 +35,7 @@ class RegistryProxy(socketserver.ThreadingTCPServer):
     """Answers `CONNECT host:443` for these hosts; what it refuses it says in the build's log."""
 
     daemon_threads = True
+    timeout = 0.1  # of a look for a connection
 
     def __init__(self, listening: socket.socket, hosts: Collection[str], log: Path) -> None:
         super().__init__(("", 0), _Handler, bind_and_activate=False)
@@ -116,20 +117,19 @@ def registry_access(folder: Path, hosts: Collection[str], log: Path) -> Iterator
     with socket.socket(socket.AF_UNIX) as launcher:
         launcher.bind(str(path))
         launcher.listen(1)
-        servers: list[RegistryProxy] = []
-        thread = threading.Thread(target=_serve, args=(launcher, hosts, log, servers), daemon=True)
+        ended = threading.Event()
+        thread = threading.Thread(target=_serve, args=(launcher, hosts, log, ended), daemon=True)
         thread.start()
         try:
             yield path
         finally:
+            ended.set()
             with suppress(OSError):
                 launcher.shutdown(socket.SHUT_RDWR)  # ends the wait for a launcher that never came
-            for server in servers:
-                server.shutdown()
             thread.join(END_LIMIT_S)
 
 
-def _serve(launcher: socket.socket, hosts: Collection[str], log: Path, servers: list[RegistryProxy]) -> None:
+def _serve(launcher: socket.socket, hosts: Collection[str], log: Path, ended: threading.Event) -> None:
     try:
         connection, _ = launcher.accept()
     except OSError:
@@ -141,6 +141,9 @@ def _serve(launcher: socket.socket, hosts: Collection[str], log: Path, servers: 
             return
         (number,) = numbers
         with RegistryProxy(socket.socket(fileno=number), hosts, log) as server:
-            servers.append(server)
-            connection.sendall(b"1")
-            server.serve_forever(poll_interval=0.1)
+            try:
+                connection.sendall(b"1")
+            except OSError:  # it was ended
+                return
+            while not ended.is_set():
+                server.handle_request()

@@ -12,13 +12,22 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from barograph.code.build import service_of
+from barograph.code.errors import BuildFailed
 from barograph.code.refs import code_label
-from barograph.code.sandbox import PATH, checkout_sandbox, give_to_sandbox, sandbox_command, write_accounts
+from barograph.code.sandbox import (
+    LOOK_S,
+    PATH,
+    Watch,
+    checkout_sandbox,
+    give_to_sandbox,
+    sandbox_command,
+    write_accounts,
+)
 from barograph.errors import RunBroken
 from barograph.plan.experiment import Code
 from barograph.policy_service import ServiceRefused
@@ -32,6 +41,7 @@ PLACE = "/build/service"  # of its folder, in the sandbox
 ANSWER_S = 60.0  # the service has a limit of its own for policies; one from before it had that may hang
 END_S = 30.0  # of a process that was killed
 CHUNK = 65_536
+LARGEST_ANSWER = 128 * 1024 * 1024  # a million placed tasks take a fifth
 
 
 class CodeService:
@@ -55,13 +65,18 @@ class CodeService:
         give_to_sandbox(own)
         write_accounts(files)
         argv = [sys.executable, "-P", "-s", str(SCRIPT), PLACE, str(sample_s)]
-        command = sandbox_command(argv, checkout_sandbox(tree, PLACE, {own: PLACE}, (SCRIPT,)), files)
+        sandbox = checkout_sandbox(tree, PLACE, {own: PLACE}, (SCRIPT,))
+        command = sandbox_command(argv, sandbox, files)
         environment = {"PATH": process_environment().get("PATH", PATH)}
         with self._printed.open("ab") as printed:  # the sandbox ends with this process
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed, env=environment,
                 start_new_session=True,
             )  # fmt: skip
+        assert process.stdin is not None, "it has a pipe"
+        os.set_blocking(process.stdin.fileno(), False)  # who does not read is not waited for
+        self._watch = Watch(process.pid, sandbox, self._printed)
+        return process
 
     def close(self) -> None:
         self._process.kill()
@@ -120,37 +135,64 @@ class CodeService:
 
     def _ask(self, method: str, path: str, body: str) -> Any:
         call = {"t": self._clock(), "method": method, "path": path, "body": body, "headers": {}}
-        assert self._process.stdin is not None, "it has a pipe"
-        try:
-            self._process.stdin.write(json.dumps(call).encode() + b"\n")
-            self._process.stdin.flush()
-        except BrokenPipeError as error:
-            raise self._gone() from error
-        line = self._line(path)
+        end_s = time.monotonic() + ANSWER_S
+        self._send(json.dumps(call).encode() + b"\n", path, end_s)
+        line = self._line(path, end_s)
         try:
             said = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             said = None
         if not isinstance(said, dict) or not said.keys() & {"answer", "error"}:
             raise RunBroken(f"the policy service of {self._label} answered {path} with no answer: {line[:80]!r}")
         return said
 
-    def _line(self, path: str) -> bytes:
+    def _send(self, line: bytes, path: str, end_s: float) -> None:
+        assert self._process.stdin is not None, "it has a pipe"
+        file, left = self._process.stdin.fileno(), memoryview(line)
+        while left:
+            if self._is_ready(path, end_s, [], [file]):
+                try:
+                    left = left[os.write(file, left) :]
+                except BrokenPipeError as error:
+                    raise self._gone() from error
+
+    def _line(self, path: str, end_s: float) -> bytes:
         assert self._process.stdout is not None, "it has a pipe"
-        file, end_s = self._process.stdout.fileno(), time.monotonic() + ANSWER_S
-        parts = [self._left]
+        file, parts, size = self._process.stdout.fileno(), [self._left], len(self._left)
         while b"\n" not in parts[-1]:
-            ready, _, _ = select.select([file], [], [], max(0.0, end_s - time.monotonic()))
-            if not ready:
-                self._process.kill()  # its late answer would be taken for the next call's
-                raise RunBroken(f"the policy service of {self._label} has not answered {path} within {ANSWER_S:g} s")
+            if not self._is_ready(path, end_s, [file], []):
+                continue
             parts.append(os.read(file, CHUNK))
+            size += len(parts[-1])
             if not parts[-1]:
                 raise self._gone()
+            if size > LARGEST_ANSWER:
+                raise self._end(f"answered {path} with more than {LARGEST_ANSWER} bytes")
         line, _, self._left = b"".join(parts).partition(b"\n")
         return line
 
+    def _is_ready(self, path: str, end_s: float, reads: Sequence[int], writes: Sequence[int]) -> bool:
+        """Whether one of them is, within LOOK_S. Raises RunBroken where the service takes too much, also of time."""
+        try:
+            self._watch()
+        except BuildFailed as error:
+            raise self._end(f"takes too much: {error}") from error
+        left_s = end_s - time.monotonic()
+        if left_s <= 0:  # its late answer would be taken for the next call's
+            raise self._end(f"has not answered {path} within {ANSWER_S:g} s")
+        ready = select.select(reads, writes, [], min(left_s, LOOK_S))
+        return bool(ready[0] or ready[1])
+
+    def _end(self, why: str) -> RunBroken:
+        self._process.kill()
+        return RunBroken(f"the policy service of {self._label} {why}")
+
     def _gone(self) -> RunBroken:
-        code = self._process.wait(ANSWER_S)
-        last = self._printed.read_text(errors="replace").strip().splitlines()[-1:]
+        try:
+            code = self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            return self._end("closed its pipes")
+        with self._printed.open("rb") as printed:
+            printed.seek(max(0, self._printed.stat().st_size - CHUNK))
+            last = printed.read(CHUNK).decode(errors="replace").strip().splitlines()[-1:]
         return RunBroken(f"the policy service of {self._label} ended with {code}; it said last: {''.join(last) or '–'}")

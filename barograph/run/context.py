@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from barograph.errors import MachineLost, MachineRecalled, RunBroken, ServiceRestarted
+from barograph.errors import MachineLost, MachineRecalled, PolicyHung, RunBroken, ServiceRestarted
 from barograph.machines import holdings, series_lease
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.checks import place_of, testbed_of
@@ -199,8 +199,11 @@ class RunContext:
         """What the state says of the run goes on record, each thing once.
 
         Raises ServiceRestarted where the state is of another run: a service that begins anew knows neither this run's
-        policy nor its events, and places evenly.
+        policy nor its events, and places evenly. PolicyHung where it knows that this run's policy was the reason.
         """
+        hang = state.policy_hang or {}
+        if hang.get("run_id") == self.plan.run_id:
+            raise PolicyHung(f"the policy {self.plan.variant.policy} failed: {hang['why']}")
         if state.run_id != self.plan.run_id:
             raise ServiceRestarted(
                 f"the policy service serves run {state.run_id or 'none'} in place of {self.plan.run_id}: it was started"

@@ -342,8 +342,10 @@ class FakeStorm(ServiceClient):
         self._ask()
         requests = self._hold.requests.json(self._is_ready)
         pending, failed = self._pending(), since_s >= self.faults.get("policy_fails_after_s", NEVER)
+        hung = since_s >= self.faults.get("policy_hangs_after_s", NEVER)
+        anew = hung or since_s >= self.faults.get("service_restarts_after_s", NEVER)
         return ServiceState(
-            run_id="" if since_s >= self.faults.get("service_restarts_after_s", NEVER) else self._run_id,
+            run_id="" if anew else self._run_id,
             t=self.clock.now(),
             policy=self._policy,
             machines=self._listed(),
@@ -362,6 +364,7 @@ class FakeStorm(ServiceClient):
             window_fault="m1:6700 has not reported yet" if since_s < self.faults.get("no_window_until_s", 0) else "",
             topologies=topologies,
             machine_requests=tuple(map(policy_request, requests)),
+            policy_hang={"run_id": self._run_id, "why": "its decide hung"} if hung else None,
         )
 
     def _status(self, topology: str) -> TopologyStatus:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict
 
 from analysis.record.event_timeline import WHOLE_CLUSTER
-from barograph.errors import Interrupted, MachineLost, NoFreshSamples, RunInvalid, blame_of, message_of
+from barograph.errors import Interrupted, MachineLost, NoFreshSamples, PolicyHung, RunInvalid, blame_of, message_of
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.durations import FIRST_TUPLE_S
 from barograph.plan.events import EventTimes
@@ -55,7 +55,8 @@ def measure(context: SeriesContext, plan: PlannedRun, record: RunRecord, *, last
         machine_changes.close_after_failure(run)
         collect_after_failure(run, bring_back=True)
         cause = _clock_or(run, cause)
-        if blame_of(cause) == "system_under_test" and (why := _why_invalid(run)):
+        is_doubtful = blame_of(cause) == "system_under_test" and not isinstance(cause, PolicyHung)
+        if is_doubtful and (why := _why_invalid(run)):  # a bridge whose policy hangs falls back
             raise _end_invalid(record, f"{why}; after that: {message_of(cause)}") from cause
         _end_failed(record, "failed", cause)
         if cause is error:

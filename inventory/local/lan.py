@@ -9,11 +9,13 @@ import ctypes
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
+from inventory.files import hold_lock
 from inventory.leases.processes import run
 
 # Variable and default of each range: a box whose own network uses one of these can be given another.
@@ -26,6 +28,7 @@ ROUTE_PROTOCOL = "213"  # marks the guard routes as ours
 GUARD_METRIC = "4200"
 NETNS = Path("/run/netns")
 LINKS = Path("/sys/class/net")
+LOCK = Path("/run/barograph-lan.lock")  # where only root writes, as only root makes bridges
 ALIAS = "barograph:"
 SMALLEST_BURST_BYTES = 128 * 1024  # smaller ones cost CPU and do not reach the rate
 QUEUE_MS = 50
@@ -141,6 +144,15 @@ def require_free(lease_id: str) -> None:
             "if a dead run left them, `barograph reap` frees them; else stop what uses them, or set "
             f"{CONTROL[0]} and {EXPERIMENT[0]} to free ranges"
         )
+
+
+@contextmanager
+def free_ranges(lease_id: str) -> Iterator[None]:
+    """The block may take the address ranges: nothing on the box uses them, and no other process takes them meanwhile,
+    whatever its state folder is. CapacityError if something else uses them."""
+    with hold_lock(LOCK, f"making the LANs of lease {lease_id}"):
+        require_free(lease_id)
+        yield
 
 
 def build(lease_id: str, seats: Sequence[LanEndpoint], state: Path) -> None:

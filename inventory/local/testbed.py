@@ -11,6 +11,7 @@ import shutil
 import socket
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
@@ -72,16 +73,21 @@ class LocalTestbed:
         registry.require_on_record(lease)
         root = self._root or rootfs.build(rootfs.cache_dir(), log.info)
         registry.require_empty(lease, self._folder(lease.lease_id).exists())
-        lan.require_free(lease.lease_id)
-        try:
-            return self._acquire(lease, requests, root)
-        except BaseException as error:
-            self.release(lease)
-            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-                raise CapacityError(f"{self._state}: the disk is full; free some space and start again") from error
-            raise
+        with ExitStack() as ranges:
+            ranges.enter_context(lan.free_ranges(lease.lease_id))
+            try:
+                machines = self._build_lans(lease, requests)
+                ranges.close()
+                self._start(lease, machines, root)
+            except BaseException as error:
+                self.release(lease)
+                if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                    raise CapacityError(f"{self._state}: the disk is full; free some space and start again") from error
+                raise
+        log.info("lease %s: %d machines on %s", lease.lease_id, len(machines), self.name)
+        return machines
 
-    def _acquire(self, lease: Lease, requests: Sequence[MachineRequest], root: Path) -> tuple[Machine, ...]:
+    def _build_lans(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         self._folder(lease.lease_id).mkdir(parents=True)
         registry.hold(lease, [request.name for request in requests])
         seats = [
@@ -92,11 +98,14 @@ class LocalTestbed:
         self._identify(lease, machines)
         lan.guard_ranges(lease.lease_id)
         lan.build(lease.lease_id, seats, self._state)
+        return machines
+
+    def _start(self, lease: Lease, machines: Sequence[Machine], root: Path) -> None:
         podman = self._podman(lease.lease_id)
         podman.prepare()
         started = {
-            machine: podman.start(self._container(lease, machine, seat, root))
-            for machine, seat in zip(machines, seats, strict=True)
+            machine: podman.start(self._container(lease, machine, _endpoint_of(lease.lease_id, machine), root))
+            for machine in machines
         }
         processes.put_first(lease.lease_id)
         _wait_for_ssh(started, podman)
@@ -104,8 +113,6 @@ class LocalTestbed:
             raise InfrastructureError(
                 f"lease {lease.lease_id} was reaped while its machines started (expired?); start again"
             )
-        log.info("lease %s: %d machines on %s", lease.lease_id, len(machines), self.name)
-        return machines
 
     def release(self, lease: Lease) -> None:
         """See `Testbed.release`. The lease's keys go too; the record of the lease is `registry.drop`'s."""

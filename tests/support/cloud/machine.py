@@ -62,15 +62,15 @@ class Host:
     def open(self) -> None:
         """Make the network that all machines are on; the box has its first address."""
         self._folder.mkdir(parents=True)
-        lan.require_free(self._lease_id)
-        lan.guard_ranges(self._lease_id)
         network, bridge = lan.network(lan.CONTROL), self._bridge
-        self._ip(
-            f"link add {bridge} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
-            f'link set {bridge} alias "{lan.ALIAS}{self._state}"',
-            f"addr add {network[1]}/{lan.PREFIX} dev {bridge}",
-            f"link set {bridge} up",
-        )
+        with lan.free_ranges(self._lease_id):
+            lan.guard_ranges(self._lease_id)
+            self._ip(
+                f"link add {bridge} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
+                f'link set {bridge} alias "{lan.ALIAS}{self._state}"',
+                f"addr add {network[1]}/{lan.PREFIX} dev {bridge}",
+                f"link set {bridge} up",
+            )
         self._podman.prepare()
 
     def start(self, guest: Guest) -> str:

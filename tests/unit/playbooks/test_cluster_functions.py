@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -37,6 +38,25 @@ def test_the_token_is_made_once_and_for_its_owner_only(tmp_path: Path) -> None:
     assert cluster.token(tmp_path / "cluster") == first
     assert stat.S_IMODE((tmp_path / "cluster" / "token").stat().st_mode) == 0o600
     assert cluster.token(tmp_path / "other") != first
+
+
+@pytest.mark.parametrize("name", [cluster.TOKEN_NAME, cluster.HARNESS_TOKEN_NAME])
+def test_a_full_disk_leaves_no_empty_token(name: str, tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            cluster.token(tmp_path / "cluster", name)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert len(cluster.token(tmp_path / "cluster", name)) >= 40
+
+
+@pytest.mark.parametrize("name", [cluster.TOKEN_NAME, cluster.HARNESS_TOKEN_NAME])
+def test_an_empty_token_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("\n")
+    with pytest.raises(cluster.TokenEmpty, match=rf"{name} is empty, and an empty token lets everybody in; remove"):
+        cluster.token(tmp_path, name)
 
 
 def inventory_of_a_master(path: Path, control: str, inside: str) -> Path:

@@ -17,10 +17,12 @@ from typing import Any
 
 import pytest
 
-from barograph.policy_service import HttpService
+from barograph.policy_service import HttpService, ServiceUnreachable
+from barograph.policy_service import ServiceState as State
+from barograph.run.monitor import Patience
 from scheduler_plugins import service
 from scheduler_plugins.model import Decision, Memory, Observation
-from scheduler_plugins.service import PolicyServer, TimedDecisions, waited_for_cpu_s
+from scheduler_plugins.service import PolicyServer, TimedDecisions, hang_of, waited_for_cpu_s
 from scheduler_plugins.service_state import ServiceState
 from tests.support.rounds import PLACED, line, only_topology
 from tests.support.rounds import request as round_request
@@ -227,29 +229,38 @@ def test_the_next_run_begins_without_the_policy_that_still_computes(tmp_path: Pa
         assert call(server, "/configure", {"run_id": "r2", "policy": "stela"})[0] == 200
 
 
-ENDLESS = """
+@contextmanager
+def process(folder: Path, script: str) -> Iterator[tuple[subprocess.Popen[bytes], HttpService]]:
+    """The service in a process of its own, as on a master, and its client."""
+    (folder / "token").write_text("secret")
+    (folder / "serve.py").write_text(script)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    argv = [sys.executable, "serve.py", "--listen", f"127.0.0.1:{port}", "--token-file", "token", "--log-dir", "."]
+    root = str(Path(service.__file__).parents[1])
+    started = subprocess.Popen(argv, cwd=folder, env={**os.environ, "PYTHONPATH": root})
+    try:
+        yield started, HttpService("127.0.0.1", folder / "token", port=port, patience_s=60.0)
+    finally:
+        started.kill()
+        started.wait()
+
+
+SERVE = """
 import os, sys
 from scheduler_plugins import service, service_state
-def endless(*_):
-    while True:
-        pass
+def decide(*_):
+    {decides}
+service.HANG_S = 1.2
 if not os.path.exists("begun"):
     open("begun", "w").close()
-    service_state.bind = lambda *_: endless
+    service_state.bind = lambda *_: decide
 sys.exit(service.main())
 """
 
 
 def test_a_policy_that_never_ends_does_not_reach_into_the_next_run(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("secret")
-    (tmp_path / "serve.py").write_text(ENDLESS)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    argv = [sys.executable, "serve.py", "--listen", f"127.0.0.1:{port}", "--token-file", "token", "--log-dir", "."]
-    root = str(Path(service.__file__).parents[1])
-    process = subprocess.Popen(argv, cwd=tmp_path, env={**os.environ, "PYTHONPATH": root})
-    try:
-        client = HttpService("127.0.0.1", tmp_path / "token", port=port, patience_s=60.0)
+    with process(tmp_path, SERVE.format(decides="while True: pass")) as (started, client):
         client.configure("r1", "stela", {}, 1, 60.0)
         while client.state().policy_error is None:  # on a busy box it has its time after some rounds
             client._call("/schedule", round_request(1000.0, PLACED))
@@ -258,10 +269,47 @@ def test_a_policy_that_never_ends_does_not_reach_into_the_next_run(tmp_path: Pat
         client.configure("r2", "stela", {}, 1, 60.0)
         client._call("/schedule", round_request(1000.0, PLACED))
         assert client.state().run_id == "r2" and client.state().policy_error is None
-        assert process.poll() is None, "supervisord has nothing to restart"
-    finally:
-        process.kill()
-        process.wait()
+        assert started.poll() is None, "supervisord has nothing to restart"
+
+
+def test_a_policy_that_hangs_in_one_call_ends_the_service_and_the_next_one_says_so(tmp_path: Path) -> None:
+    script = SERVE.format(decides="sum(range(10**12))")
+    with process(tmp_path, script) as (started, client):
+        client.configure("r1", "stela", {}, 1, 60.0)
+        with pytest.raises(ServiceUnreachable):
+            client._call("/schedule", round_request(1000.0, PLACED))
+        assert started.wait(30) == 1, "supervisord starts it again"
+    with process(tmp_path, script) as (_, client):
+        hang = answered(client).policy_hang
+        assert hang is not None and hang["run_id"] == "r1" and 'serve.py", line 5 in decide' in hang["why"]
+        client.configure("r2", "stela", {}, 1, 60.0)
+        assert client.state().run_id == "r2" and client.state().policy_hang is None
+    with process(tmp_path, script) as (_, client):
+        assert answered(client).policy_hang is None
+
+
+def answered(client: HttpService) -> State:
+    """What it says, once it has begun."""
+    for _ in range(600):
+        with suppress(ServiceUnreachable):
+            return client.state()
+        time.sleep(0.1)
+    pytest.fail("it does not begin")
+
+
+def test_a_process_that_stood_still_while_no_policy_decided_accuses_none() -> None:
+    dump = 'r1\nTimeout (0:00:08)!\nThread 0x1 (most recent call first):\n  File "/x/service.py", line 7 in decide\n'
+    assert hang_of(dump) is None
+    policy = '\nThread 0x2 (most recent call first):\n  File "/x/metis.py", line 3 in cut\n'
+    policy += '  File "/x/policy_call.py", line 63 in decide\n'
+    assert hang_of(dump + policy) == {
+        "run_id": "r1",
+        "why": 'its decide hung in one call and kept Python from all else: "/x/metis.py", line 3 in cut',
+    }
+
+
+def test_a_policy_that_hangs_is_ended_before_the_harness_gives_the_service_up() -> None:
+    assert 4 * service.DECIDE_S < service.HANG_S < Patience().unreachable_s - 5
 
 
 def raw(server: PolicyServer) -> socket.socket:
@@ -336,3 +384,10 @@ def test_the_service_is_not_for_every_address(address: str, capsys: pytest.Captu
     with pytest.raises(SystemExit):
         service.main(["--listen", f"{address}:8700", "--token-file", "/nowhere", "--log-dir", "/nowhere"])
     assert "every address; give the one of the control LAN" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("token", "harness"), [("", b"of the harness"), ("secret", b"")])
+def test_with_an_empty_token_nothing_is_served(token: str, harness: bytes, tmp_path: Path) -> None:
+    digest = hashlib.sha256(harness).hexdigest()
+    with pytest.raises(ValueError, match="a token is empty"):
+        PolicyServer(("127.0.0.1", 0), token, ServiceState(tmp_path), harness_sha256=digest)

@@ -15,6 +15,12 @@ asked() {
   case " $wanted " in *" $1 "*) true ;; *) false ;; esac
 }
 
+as() { # USER PROGRAM ARGUMENT…: what it removes may be a link by now, and then is only what that user may remove
+  user=$1
+  shift
+  setpriv --reuid="$user" --regid="$user" --clear-groups -- "$@"
+}
+
 wanted=$*
 if asked wait; then
   for _ in $(seq 60); do
@@ -28,13 +34,17 @@ for worker in $(workers); do
 done
 if asked state; then
   # Not isupervisor: it holds the supervisor's id, by which Nimbus knows the machine again.
-  rm -rf $state/workers $state/workers-users $state/supervisor/stormdist $state/supervisor/localstate $state/supervisor/tmp
+  as storm rm -rf $state/workers $state/workers-users $state/supervisor/stormdist $state/supervisor/localstate $state/supervisor/tmp
 fi
 if asked records; then
   # Open logs are emptied where they are: the daemons append. The probe opens its file for every line.
-  rm -rf $log/workers/* $log/machines/* $log/workers-artifacts/* $log/*.log.[0-9]* $log/*.out.[0-9]*
+  as storm rm -rf $log/workers/* $log/workers-artifacts/*
+  as barograph rm -rf $log/machines/*
+  rm -rf $log/*.log.[0-9]* $log/*.out.[0-9]*
   for open in $log/*.log $log/*.out $log/*.jsonl; do
-    # What runs as storm may put a link here, to a file that only root can write.
-    [ ! -f "$open" ] || [ -L "$open" ] || : > "$open"
+    # What runs as storm may put a link here, to a file that only root can write; also between the look and the opening,
+    # which therefore follows none, and waits for no reader of a pipe.
+    [ ! -f "$open" ] || [ -L "$open" ] || dd if=/dev/null of="$open" oflag=nofollow,nonblock conv=nocreat status=none ||
+      [ ! -f "$open" ] || [ -L "$open" ]
   done
 fi

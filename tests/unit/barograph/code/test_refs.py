@@ -117,10 +117,11 @@ def test_the_variant_whose_code_cannot_be_had_is_named(here: Repository, tmp_pat
         resolve_experiment(of(None, Code("x", "main", str(tmp_path / "nowhere"))))
 
 
+@pytest.mark.parametrize("ref", ["main", "0" * 40])
 @pytest.mark.parametrize("address", ["https://me:secret@example.org/x.git", "https://token@example.org/x.git"])
-def test_an_address_with_a_secret_is_refused_and_not_repeated(address: str) -> None:
+def test_an_address_with_a_secret_is_refused_and_not_repeated(address: str, ref: str) -> None:
     with pytest.raises(NoSuchRepository) as told:
-        resolve_ref("main", address)
+        resolve_ref(ref, address)
     assert "secret" not in str(told.value) and "token@" not in str(told.value)
 
 

@@ -16,6 +16,7 @@ from barograph.code.errors import BuildFailed, SandboxUnavailable
 from barograph.code.sandbox import HOME, UID, Resources, Sandbox, give_to_sandbox
 from barograph.code.store import log_end
 from playbooks.storm_home.assemble import remove_tree
+from tests.support.short_folder import short_folder
 
 HOST = "registry.example.org"
 FETCH = """
@@ -244,3 +245,28 @@ def test_processes_are_counted(run: Run, tmp_path: Path) -> None:
 
 def test_the_kernel_ends_it_first_and_what_measures_goes_before_it(run: Run) -> None:
     assert run("sh", "-c", "cat /proc/self/oom_score_adj; nice").split() == ["1000", f"{os.nice(0) + 10}"]
+
+
+def test_a_launcher_that_ended_before_its_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    receive, gone, over = socket.recv_fds, threading.Event(), threading.Event()
+
+    def late(*given: Any) -> Any:
+        assert gone.wait(30)
+        return receive(*given)
+
+    monkeypatch.setattr(socket, "recv_fds", late)
+
+    def build(folder: Path) -> None:
+        before = set(threading.enumerate())
+        with registries.registry_access(folder, (HOST,), folder / "log") as path:
+            (server,) = set(threading.enumerate()) - before
+            with socket.socket(socket.AF_UNIX) as launcher, socket.create_server(("127.0.0.1", 0)) as listening:
+                launcher.connect(str(path))
+                socket.send_fds(launcher, [b"1"], [listening.fileno()])
+            gone.set()
+            server.join(30)
+        over.set()
+
+    with short_folder() as folder:
+        threading.Thread(target=build, args=(folder,), daemon=True).start()
+        assert over.wait(20), "whoever ends the build waits for ever, with its lock"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from barograph.child_processes import descendants
 from barograph.code.build import build_code
 from barograph.code.refs import resolve_ref
+from barograph.code.sandbox import Resources, Sandbox, checkout_sandbox
 from barograph.errors import RunBroken
 from barograph.plan.experiment import Code, Durations, Experiment, load
 from barograph.run import code_service, simulated_cluster
@@ -190,3 +192,83 @@ def test_an_answer_that_comes_too_late_is_nobodys(
     with pytest.raises(RunBroken, match="ended with -9"):
         service.call("/state")
     service.close()
+
+
+LARGE = """
+
+
+def large(*_):
+    kept = bytearray(b"x") * (400 * 1024**2)
+    time.sleep(600)
+
+
+CALLS["GET", "/state"] = large
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "number", "words"),
+    [
+        ("ANSWER_S", 0.5, "has not answered /state within 0.5 s"),
+        ("LARGEST_ANSWER", 1_000_000, "answered /state with more than 1000000 bytes"),
+    ],
+)
+def test_an_answer_without_an_end_breaks_its_run(
+    limit: str, number: float, words: str, commit: Callable[..., Code], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is always more of it, so that no look finds the service silent."""
+    service = CodeService(commit("\n# as it is\n"), tmp_path / "run", lambda: 0.0)
+    theirs = service._process.stdout
+    monkeypatch.setattr(code_service, "CHUNK", 16)
+    monkeypatch.setattr(code_service, limit, number)
+    with Path("/dev/zero").open("rb") as endless:
+        service._process.stdout = endless
+        try:
+            with pytest.raises(RunBroken, match=words):
+                service.call("/state")
+        finally:
+            service._process.stdout = theirs
+            service.close()
+
+
+def test_a_service_that_does_not_read_breaks_its_run(
+    commit: Callable[..., Code], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(code_service, "ANSWER_S", 1.0)
+    service = CodeService(commit("\nimport time\n\ntime.sleep(600)\n", SERVICE), tmp_path / "run", lambda: 0.0)
+    try:
+        with pytest.raises(RunBroken, match="has not answered /samples within 1 s"):
+            service.take_samples(["x" * 1_000_000])
+    finally:
+        service.close()
+
+
+def test_a_service_that_takes_more_memory_than_allowed_breaks_its_run(
+    commit: Callable[..., Code], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def small(*given: Any) -> Sandbox:
+        return replace(checkout_sandbox(*given), resources=Resources(memory_mb=200))
+
+    monkeypatch.setattr(code_service, "checkout_sandbox", small)
+    service = CodeService(commit(LARGE, SERVICE), tmp_path / "run", lambda: 0.0)
+    try:
+        with pytest.raises(RunBroken, match=r"takes too much: it takes \d+ MB of memory, allowed are 200"):
+            service.call("/state")
+    finally:
+        service.close()
+
+
+def test_of_what_a_service_prints_only_the_end_is_read(commit: Callable[..., Code], tmp_path: Path) -> None:
+    """It may be as much as the sandbox's disk holds."""
+    printing = (
+        "\nimport sys\n\nprint('x' * 10_000_000, file=sys.stderr)\nprint('not today', file=sys.stderr)\nsys.exit(3)\n"
+    )
+    service = CodeService(commit(printing, SERVICE), tmp_path / "run", lambda: 0.0)
+    tracemalloc.start()
+    try:
+        with pytest.raises(RunBroken, match="ended with 3; it said last: not today"):
+            service.call("/state")
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
+        service.close()

@@ -13,6 +13,7 @@ from barograph.errors import (
     MachineLost,
     NoFreshSamples,
     OutcomeUnknown,
+    PolicyHung,
     RunBroken,
     RunInvalid,
     ServiceRestarted,
@@ -232,6 +233,16 @@ def test_a_policy_service_that_begins_anew_in_a_run_ends_it(
     with pytest.raises(ServiceRestarted, match="serves run none in place of even_rebalance-r1: it was started anew"):
         attempt_next_run(series, bench)
     assert document(series, first(series))["failure"]["blame"] == "infrastructure"
+
+
+def test_a_policy_that_hung_in_one_call_is_a_result_and_the_bridges_fallback_a_part_of_it(
+    series: Series, bench: SeriesContext, storm: FakeStorm
+) -> None:
+    storm.faults |= {"policy_hangs_after_s": 20, "fallback": ("no answer within 2 s",)}
+    with pytest.raises(PolicyHung, match="the policy even failed: its decide hung"):
+        attempt_next_run(series, bench)
+    run = document(series, first(series))
+    assert (run["status"], run["failure"]["blame"], run["attempt"]) == ("failed", "system_under_test", 1)
 
 
 def test_tasks_that_lose_their_place_before_the_first_event_repeat_the_run(
