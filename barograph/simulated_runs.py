@@ -58,6 +58,7 @@ def simulate_runs(series_dir: Path) -> bool:
     """
     jobs = [RunJob(series_dir, run_id) for run_id in runs_of_execution(series_dir)]
     answers = []
+    under_way = {job.run_id for job in jobs}
     with step(series_dir) as series, _kept_lease(series, len(jobs)), Pool(do, min(cores(), len(jobs))) as pool:
         for answer in pool.answers(jobs, LOOK_S):
             if is_stopped(series):
@@ -65,7 +66,8 @@ def simulate_runs(series_dir: Path) -> bool:
             if answer is not None:
                 job, is_done = answer
                 answers.append(_report_death(job, is_done) if isinstance(is_done, Death) else is_done)
-                send_now(series_dir, message_writer(series_dir))
+                under_way.discard(job.run_id)
+                send_now(series_dir, message_writer(series_dir), under_way)
     return all(answers)
 
 

@@ -1,8 +1,9 @@
-"""Files that are replaced as a whole, and locks between processes."""
+"""Files that are replaced as a whole, ids that are made once, and locks between processes."""
 
 import logging
 import os
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -70,6 +71,22 @@ def _holder_line(holder: Path) -> str:
         if line := holder.read_text().strip():
             return line
     return "a process that has just begun"
+
+
+def lasting_id(file: Path) -> str:
+    """The id in the file, made when it is first asked for; also where a full disk or a kill has left the file empty."""
+    if not (found := _text_of(file)):
+        with hold_lock(file.with_name(f"{file.name}.lock"), "making an id"):
+            if not (found := _text_of(file)):  # whoever had the lock before has made it
+                found = uuid.uuid4().hex
+                replace_file(file, found)
+    return found
+
+
+def _text_of(file: Path) -> str:
+    with suppress(FileNotFoundError):
+        return file.read_text().strip()
+    return ""
 
 
 def users_folder(variable: str, system: Path, kind: str) -> Path:

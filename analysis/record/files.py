@@ -192,11 +192,21 @@ def write_text_atomic(path: Path, text: str) -> None:
 
     Several processes may write the same file: each has a part file of its own, and the last one wins.
     """
+    _write_bytes_atomic(path, text.encode())
+
+
+def keep_bytes(path: Path, content: bytes) -> None:
+    """Write as `write_text_atomic` does where the file has another content or none: one that is whole stays so."""
+    if not path.is_file() or path.read_bytes() != content:
+        _write_bytes_atomic(path, content)
+
+
+def _write_bytes_atomic(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = _part_name(path)
     try:
         with atomic_save(path, part_file=part, file_perms=0o644) as file:
-            file.write(text.encode())
+            file.write(content)
     except BaseException:
         path.with_name(part).unlink(missing_ok=True)  # atomic_save leaves it where the last flush fails: a full disk
         raise

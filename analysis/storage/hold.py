@@ -85,8 +85,9 @@ def _body(me: Holder, until_s: float) -> bytes:
 
 def _in_use_message(bucket: Bucket, series: str, document: Mapping[str, Any]) -> str:
     until = datetime.fromtimestamp(float(document["until_s"]), UTC)
+    who = f"process {document['pid']}" if document["pid"] else f"DAG {document['born']}"
     return (
-        f"series {series} is being written by process {document['pid']} on {document['host']}, until"
+        f"series {series} is being written by {who} on {document['host']}, until"
         f" {until:%Y-%m-%d %H:%M} UTC at most; wait for it, or, if that one is surely dead, remove"
         f" {bucket.location}/{series}/{layout.HOLD}"
     )

@@ -48,6 +48,12 @@ def bucket_key(path: str, runs: Mapping[str, RunState]) -> str | None:
     return path if state.complete else f"attempts/{run_id}.attempt-{state.attempt}/{inside}"
 
 
+def is_raw(path: str) -> bool:
+    """Whether a file of the spool is a run's or an attempt's that only Spark reads."""
+    parts = path.split("/")
+    return len(parts) > 3 and parts[0] in ("runs", "attempts") and parts[2] in RAW
+
+
 def sending_order(keys: Iterable[str]) -> tuple[list[str], list[str]]:
     """What is sent first, and what makes it visible: a run is there when its run.json is."""
     every = sorted(keys)

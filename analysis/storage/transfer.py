@@ -5,9 +5,10 @@ those that changed, and never over what is not sent yet.
 """
 
 import json
-import shutil
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
@@ -28,22 +29,27 @@ class TransferCounts:
     bytes: int
 
 
-def send_series(bucket: Bucket, series: str, folder: Path, *, under_way: str | None = None) -> TransferCounts:
-    """Everything of a series in the spool, `under_way` (a run that is being written) excepted.
+def send_series(
+    bucket: Bucket, series: str, folder: Path, *, under_way: Collection[str] = (), keep_raw: bool = True
+) -> TransferCounts:
+    """Everything of a series in the spool, runs that are being written (`under_way`) excepted.
 
-    `series`: its name in the bucket. May be killed at any time and called again. Raises StorageError.
+    `series`: its name in the bucket. `keep_raw` False: what only Spark reads takes no room in the spool once it is in
+    the bucket. May be killed at any time and called again. Raises StorageError.
     """
     bucket.abandon(f"{series}/")
     keys = {f"{series}/{key}": path for key, path in bucket_files(folder, under_way).items()}
     present = bucket.objects(f"{series}/")
     first, last = layout.sending_order(keys)
     parts = [send_files(bucket, {key: keys[key] for key in names}, present) for names in (first, last)]
+    if not keep_raw:
+        _drop_raw(folder, keys.values())
     return TransferCounts(*(sum(counts) for counts in zip(*map(astuple, parts), strict=True)))
 
 
-def bucket_files(folder: Path, under_way: str | None = None) -> dict[str, Path]:
+def bucket_files(folder: Path, under_way: Collection[str] = ()) -> dict[str, Path]:
     """Key -> file, of what belongs into the bucket."""
-    runs = {run: state for run, state in run_states(folder).items() if run != under_way}
+    runs = {run: state for run, state in run_states(folder).items() if run not in under_way}
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink()]
     keys = {path: layout.bucket_key(path.relative_to(folder).as_posix(), runs) for path in paths}
     return {key: path for path, key in keys.items() if key is not None}
@@ -82,11 +88,15 @@ def in_parallel(do: Callable[[str], T], names: Sequence[str]) -> list[T]:
         return list(pool.map(do, names))
 
 
-def drop_raw(folder: Path, runs: Iterable[str]) -> None:
-    """Once it is in the bucket, what only Spark reads takes no room in the spool; `runs`: those that were sent."""
-    for run in (*(SeriesPaths(folder).run(name).root for name in runs), *folder.glob("attempts/*")):
-        for part in layout.RAW:
-            shutil.rmtree(run / part, ignore_errors=True)
+def _drop_raw(folder: Path, sent: Iterable[Path]) -> None:
+    """These files alone: another run may have become complete, or been set aside, while they were sent."""
+    raw = [path for path in sent if layout.is_raw(path.relative_to(folder).as_posix())]
+    for path in raw:
+        path.unlink(missing_ok=True)
+    for part in {folder.joinpath(*path.relative_to(folder).parts[:3]) for path in raw}:
+        for place, _, _ in os.walk(part, topdown=False):
+            with suppress(OSError):  # not empty
+                Path(place).rmdir()
 
 
 INDEX_FILE = ".brought.json"  # path -> ETag of what it was brought from

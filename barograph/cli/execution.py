@@ -153,9 +153,8 @@ def _clean_up(series: Series, child: DagProcess | None, say: Say) -> None:
     try:
         release(series.folder, say)
     except NotReleased as left:
-        say(message_of(left))
-    if child is not None and (line := _held_by(child, series.folder)):
-        say(line)
+        held_by = "" if child is None else _held_by(child, series.folder)
+        say(held_by or message_of(left))
     current = hold.read(series.folder)
     if current is not None and not current.is_anothers(time.time()):
         store(series.folder, say)

@@ -16,8 +16,11 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from barograph import supervisor
 from barograph.airflow_environment import (
@@ -42,7 +45,7 @@ SUPERVISOR_S = len(supervisor.STEPS) * supervisor.STEP_S + 5.0
 # First the supervisor alone, which ends the others step by step, then what is left of its group.
 ENDING = ((signal.SIGTERM, SUPERVISOR_S), (signal.SIGTERM, 5.0), (signal.SIGKILL, 15.0))
 LAST_PORT = 65_535
-LOG = "ui.log"
+LOG, LOCK = "ui.log", "ui.lock"
 
 
 def add_arguments(ui: argparse.ArgumentParser) -> None:
@@ -59,10 +62,40 @@ class PortUnavailable(BarographError):
     blame = "configuration"
 
 
+class HomeInUse(BarographError):
+    """Another `barograph ui` serves from there."""
+
+    blame = "configuration"
+
+
 def serve(port: int, say: Say) -> int:
     """Serve until Ctrl-C, with a new password each time, which a file of Airflow's home (mode 0600) has too."""
-    _require_free(port)
     home = airflow_home()
+    with _alone(home):
+        _require_free(port)
+        return _serve(home, port, say)
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """Raises HomeInUse: of two schedulers on one database each would do tasks of the other's runs, and neither could
+    release what the other has taken. The kernel ends the lock with this process."""
+    home.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(home / LOCK)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise HomeInUse(
+            f"another `barograph ui` serves from {home}; use that one, or end it, or set BAROGRAPH_HOME to another"
+            " folder for a second one"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _serve(home: Path, port: int, say: Say) -> int:
     prepare(home)
     prepare_users_database(home)
     password = write_password(home)

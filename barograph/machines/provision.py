@@ -157,15 +157,18 @@ def _release_earlier(series_dir: Path) -> None:
 
 
 def release(series_dir: Path, say: Say | None = None) -> None:
-    """Give the machines back; nothing happens where that was done before, or where they are another execution's.
+    """Give the machines back; nothing happens where that was done before.
 
-    Raises NotReleased, which says what is left and how to end it. `say`: to who waits; None: in the series' progress.
+    Raises NotReleased, which says what is left and how to end it, also where another execution that lives has them.
+    `say`: to who waits; None: in the series' progress.
     """
     saved = series_lease.saved_lease(series_dir)
     lease = registry.read(saved.lease_id) if saved else None
     if lease is None:
         return
     if not _is_ours(lease):
+        if lease.series_id == series_dir.name:
+            raise NotReleased(_anothers_message(lease))
         log.warning("series %s: lease %s is of %s, not released", lease.series_id, lease.lease_id, lease.holder)
         return
     progress = ProgressFile(series_dir)
@@ -191,6 +194,15 @@ def _left_message(lease: Lease, error: BaseException) -> str:
     return (
         f"lease {lease.lease_id} on testbed {lease.testbed} could not be released, {machines} may still be up:"
         f" {message_of(error)}; `barograph reap` ends them, and the reaper's next pass tries to"
+    )
+
+
+def _anothers_message(lease: Lease) -> str:
+    minutes = max(1, round((lease.expires_s - time.time()) / 60))
+    return (
+        f"lease {lease.lease_id} on testbed {lease.testbed} is not released: its holder, {lease.holder}, lives, and is"
+        f" not who releases it, {holder()}; its machines stay for at most {minutes} min more; end that holder, then"
+        " `barograph reap` ends them"
     )
 
 

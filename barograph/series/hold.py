@@ -1,7 +1,8 @@
 """The hold of a series: one execution writes it, from its opening to its end. A file in the series' folder names who.
 
-It counts while its holder lives and has been heard of (`inventory.leases.holder`): each step of a series beats. Behind
-a bucket it stands in the spool, for executions of this box; those of others are kept away by the bucket's own hold.
+It counts while its holder lives and, where that one outlives its work or cannot be seen, has been heard of
+(`inventory.leases.holder`): each step of a series beats. An execution that has lost it all the same ends. Behind a
+bucket it stands in the spool, for executions of this box; those of others are kept away by the bucket's own hold.
 """
 
 from __future__ import annotations
@@ -9,13 +10,17 @@ from __future__ import annotations
 import errno
 import json
 import logging
+import os
+import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from types import FrameType
 
 from analysis.errors import SeriesInUse
 from analysis.record.files import write_json_atomic
@@ -28,24 +33,29 @@ from inventory.leases.registry import heard_of
 log = logging.getLogger(__name__)
 UNWRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT})
 FILE, LOCK = ".holder.json", ".holder.lock"  # of this box: neither sent to a bucket nor bundled
+LOSS = signal.SIGURG  # raises HoldLost; the kernel ignores one that comes after the block
 
 
 @dataclass(frozen=True)
 class Hold:
+    """`outlives`: the holder is not who works, as `barograph ui` is not its tasks; also where a file does not say."""
+
     pid: int
     born: str
     system: str
     host: str
     heartbeat_s: float
     run: str = ""
+    outlives: bool = True
 
     @property
     def holder(self) -> Holder:
         return Holder(self.pid, self.born, self.system, self.run)
 
     def counts(self, now_s: float) -> bool:
-        """A holder such as `barograph ui` outlives its tasks, so that it lives is not enough."""
-        return is_recent(self.heartbeat_s, now_s) and self.holder.is_alive(self.heartbeat_s, now_s)
+        """That a holder lives is enough where it works itself: it may be stopped (Ctrl-Z), or the clock be set."""
+        works = self.holder.is_visible and not self.outlives
+        return self.holder.is_alive(self.heartbeat_s, now_s) and (works or is_recent(self.heartbeat_s, now_s))
 
     def is_anothers(self, now_s: float) -> bool:
         """Whether it counts, and not for this execution."""
@@ -58,11 +68,12 @@ def take(series_dir: Path, *, parent_pid: int | None = None) -> None:
     `parent_pid`: of the process that opened the series and started this one to carry it out.
     """
     with _lock(series_dir):
-        _refuse_others(series_dir, parent_pid)
+        refuse_others(series_dir, parent_pid)
         _write(series_dir, time.time())
 
 
-def _refuse_others(series_dir: Path, parent_pid: int | None = None) -> None:
+def refuse_others(series_dir: Path, parent_pid: int | None = None) -> None:
+    """Raises SeriesInUse where another execution holds the series."""
     other, now_s = read(series_dir), time.time()
     if other is not None and other.pid != parent_pid and other.is_anothers(now_s):
         raise SeriesInUse(_in_use_message(series_dir, other, now_s))
@@ -80,9 +91,10 @@ def drop(series_dir: Path) -> None:
 
 @contextmanager
 def beating(series_dir: Path) -> Iterator[None]:
-    """Takes the series, and says every HEARTBEAT_S of the block that its holder lives. Raises SeriesInUse."""
+    """Takes the series, and says every HEARTBEAT_S of the block that its holder lives. Raises SeriesInUse, also in the
+    midst of the block, where another has it."""
     take(series_dir)
-    with heartbeat(lambda: _beat(series_dir), "series hold", HEARTBEAT_S):
+    with _kept(series_dir):
         yield
 
 
@@ -98,16 +110,60 @@ def held(series_dir: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in UNWRITABLE:
             raise
-        _refuse_others(series_dir)
+        refuse_others(series_dir)
         log.warning("%s is read, and not held: %s", series_dir, error.strerror)
         yield
         return
     try:
-        with heartbeat(lambda: _beat(series_dir), "series hold", HEARTBEAT_S):
+        with _kept(series_dir):
             yield
     finally:
         if before is None or before.holder != holder():
             drop(series_dir)
+
+
+class HoldLost(KeyboardInterrupt):
+    """Ends the block. Neither a failure nor an interruption: whoever handles those writes into the record, which is
+    another's by now."""
+
+
+@contextmanager
+def _kept(series_dir: Path) -> Iterator[None]:
+    """Beats during the block, which ends with SeriesInUse once another has taken the series."""
+    lost: list[str] = []
+
+    def beat(interrupt: Callable[[], None]) -> None:
+        if not lost and (other := _beat(series_dir)) is not None:
+            lost.append(_lost_message(series_dir, other))
+            log.warning("%s", lost[0])
+            interrupt()
+
+    try:
+        with _interruption() as interrupt, heartbeat(partial(beat, interrupt), "series hold", HEARTBEAT_S):
+            yield
+    except BaseException as error:
+        if lost:
+            raise SeriesInUse(lost[0]) from error
+        raise
+    if lost:
+        raise SeriesInUse(lost[0])
+
+
+@contextmanager
+def _interruption() -> Iterator[Callable[[], None]]:
+    """What another thread calls to raise HoldLost in the block. It does nothing where that is off the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        raise HoldLost
+
+    before = signal.signal(LOSS, end)
+    try:
+        yield partial(signal.pthread_kill, threading.get_ident(), LOSS)
+    finally:
+        signal.signal(LOSS, before)
 
 
 @contextmanager
@@ -136,13 +192,16 @@ def read(series_dir: Path) -> Hold | None:
     return None
 
 
-def _beat(series_dir: Path) -> None:
+def _beat(series_dir: Path) -> Hold | None:
+    """Who else has taken the series meanwhile, if anybody has."""
     if read(series_dir) is None:  # ended meanwhile, or the folder is gone
-        return
+        return None
     with _lock(series_dir):
-        current = read(series_dir)
-        if current is not None and current.holder == holder():
+        current, me = read(series_dir), holder()
+        if current is not None and current.holder == me:
             _write(series_dir, time.time())
+            return None
+    return current if me.born else None  # else the holder has died, as a killed `barograph ui`: its tasks are ended
 
 
 def _lock(series_dir: Path) -> AbstractContextManager[None]:
@@ -150,7 +209,16 @@ def _lock(series_dir: Path) -> AbstractContextManager[None]:
 
 
 def _write(series_dir: Path, now_s: float) -> None:
-    write_json_atomic(series_dir / FILE, asdict(Hold(**asdict(holder()), host=socket.gethostname(), heartbeat_s=now_s)))
+    me, host = holder(), socket.gethostname()
+    mine = Hold(**asdict(me), host=host, heartbeat_s=now_s, outlives=me.pid != os.getpid())
+    write_json_atomic(series_dir / FILE, asdict(mine))
+
+
+def _lost_message(series_dir: Path, other: Hold) -> str:
+    return (
+        f"series {series_dir.name} was taken by {other.holder} on {other.host} while nothing was heard of this"
+        " execution (it was stopped, or a clock was set); it ends, and leaves the series to that one"
+    )
 
 
 def _in_use_message(series_dir: Path, other: Hold, now_s: float) -> str:

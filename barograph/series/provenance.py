@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.bundle.content import secret_search
+from analysis.record.files import keep_bytes
 from barograph.code.git import GitFailed, git, git_bytes
 from barograph.errors import ExperimentError
 from barograph.settings import ROOT, process_environment
@@ -31,7 +32,7 @@ def save_patch(series_dir: Path, patch: bytes) -> str | None:
     if not patch:
         return None
     name = f"changes-{hashlib.sha256(patch).hexdigest()[:12]}.patch"
-    (series_dir / name).write_bytes(patch)
+    keep_bytes(series_dir / name, patch)
     return name
 
 

@@ -8,12 +8,11 @@ and is sent at the next chance.
 from __future__ import annotations
 
 import os
-import secrets
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +23,7 @@ from analysis.record.simulated import date_s
 from barograph.errors import Say, blame_of, message_of
 from barograph.series import hold
 from barograph.settings import holder, location, results_root, spark_master
+from inventory.files import lasting_id
 from inventory.leases.holder import process_start
 
 if TYPE_CHECKING:
@@ -53,8 +53,9 @@ class ResultsStore(Protocol):
     def begin(self, series_dir: Path) -> None:
         """From now on this execution writes the series. Raises SeriesTaken (capacity) where another one does."""
 
-    def send(self, series_dir: Path) -> None:
-        """Store what was written since. Raises StorageError (infrastructure): it stays and is sent later."""
+    def send(self, series_dir: Path, under_way: Collection[str] = ()) -> None:
+        """Store what was written since, but for runs that are `under_way`. Raises StorageError (infrastructure): it
+        stays and is sent later; SeriesInUse where another execution writes the series by now."""
 
     def end(self, series_dir: Path) -> None:
         """Send, and let others write the series."""
@@ -109,7 +110,7 @@ class Folder:
     def begin(self, series_dir: Path) -> None:
         hold.take(series_dir)
 
-    def send(self, series_dir: Path) -> None: ...
+    def send(self, series_dir: Path, under_way: Collection[str] = ()) -> None: ...
 
     def end(self, series_dir: Path) -> None:
         hold.drop(series_dir)
@@ -155,28 +156,32 @@ class Spool:
         mirror(self.bucket, self.root, scope, digest=digest)
 
     def begin(self, series_dir: Path) -> None:
-        from analysis.storage import hold as bucket_hold
-        from analysis.storage.transfer import UNSENT
-
         hold.take(series_dir)
-        now, name = time.time(), self._name(series_dir)
         try:
-            alive = self._holder_lives(name)
-            bucket_hold.take(self.bucket, name, series_dir, self._me, now_s=now, until_s=now + HOLD_S, alive=alive)
+            self._take_bucket_hold(series_dir)
         except BaseException:
             hold.drop(series_dir)
             raise
+
+    def _take_bucket_hold(self, series_dir: Path) -> None:
+        from analysis.storage import hold as bucket_hold
+        from analysis.storage.transfer import UNSENT
+
+        now, name = time.time(), self._name(series_dir)
+        alive = self._holder_lives(name)
+        bucket_hold.take(self.bucket, name, series_dir, self._me, now_s=now, until_s=now + HOLD_S, alive=alive)
         (series_dir / UNSENT).touch()
 
-    def send(self, series_dir: Path) -> None:
+    def send(self, series_dir: Path, under_way: Collection[str] = ()) -> None:
         from analysis.storage import hold as bucket_hold
         from analysis.storage import transfer
 
+        hold.refuse_others(series_dir)
         if (series_dir / "hold.json").exists():
             bucket_hold.prolong(self.bucket, self._name(series_dir), series_dir, time.time() + HOLD_S)
-        states = transfer.run_states(series_dir)
-        transfer.send_series(self.bucket, self._name(series_dir), series_dir)
-        transfer.drop_raw(series_dir, states)
+        else:  # `end` has sent before, or somebody took this execution for dead and has ended it
+            self._take_bucket_hold(series_dir)
+        transfer.send_series(self.bucket, self._name(series_dir), series_dir, under_way=under_way, keep_raw=False)
 
     def end(self, series_dir: Path) -> None:
         from analysis.storage import hold as bucket_hold
@@ -239,18 +244,24 @@ class Spool:
         return series_dir.absolute().relative_to(self.root).as_posix()
 
     def _holder_lives(self, name: str) -> bool:
-        """Whether the process that holds the series is one of this box that lives; of others nothing is known."""
+        """Whether the series is held by another execution of this box that lives; of other boxes nothing is known.
+
+        A DAG has it until the hold's end: between its tasks, which may be on any worker, nothing of it can be seen.
+        """
         from analysis.storage.hold import read_hold
 
         found = read_hold(self.bucket, name)
-        return found is not None and process_start(int(found[0]["pid"])) == found[0]["born"] != ""
+        if found is None:
+            return False
+        pid, born = int(found[0]["pid"]), found[0]["born"]
+        return bool(process_start(pid) == born != "" if pid else born != self._me.born)
 
     @cached_property
     def _me(self) -> BucketHolder:
         from analysis.storage.hold import Holder as BucketHolder
 
         me = holder()
-        return BucketHolder(_harness_id(self.root), socket.gethostname(), me.pid, me.born)
+        return BucketHolder(lasting_id(self.root / ".harness-id"), socket.gethostname(), me.pid, me.born)
 
 
 def avro_jars(series: SeriesPaths, say: Say) -> tuple[Path, ...]:
@@ -302,9 +313,9 @@ def send_afterwards(series_dir: Path, say: Say) -> Iterator[None]:
         send_now(series_dir, say)
 
 
-def send_now(series_dir: Path, say: Say) -> None:
+def send_now(series_dir: Path, say: Say, under_way: Collection[str] = ()) -> None:
     """What is there by now; a bucket that fails loses nothing and fails nothing."""
-    _try_to_send(lambda: results_of(series_dir).send(series_dir), series_dir, say)
+    _try_to_send(lambda: results_of(series_dir).send(series_dir, under_way), series_dir, say)
 
 
 def complete_runs(series_dir: Path) -> dict[str, float | None]:
@@ -391,14 +402,3 @@ def _try_to_send(do: Callable[[], Any], series_dir: Path, say: Say) -> bool:
         say(f"not sent, kept in {series_dir} for the next chance: {blame_of(error)}: {message_of(error)}")
         return False
     return True
-
-
-def _harness_id(root: Path) -> str:
-    """Of this spool, made once."""
-    file = root / ".harness-id"
-    with suppress(FileExistsError):
-        root.mkdir(parents=True, exist_ok=True)
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        with os.fdopen(handle, "w") as new:
-            new.write(secrets.token_hex(8))
-    return file.read_text()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.errors import RecordError
-from analysis.record.files import RunPaths, SeriesPaths, is_complete, read_json, write_json_atomic
+from analysis.record.files import RunPaths, SeriesPaths, is_complete, keep_bytes, read_json, write_json_atomic
 from analysis.record.simulated import SIMULATED, date_s, is_of_testbed, is_simulated_series, simulated_words
 from barograph.code.refs import resolve_experiment
 from barograph.errors import ExperimentError, Say
@@ -134,10 +134,7 @@ def open_series(
         estimates = [*estimates, {"opened_s": now, **estimate}]
     folder = unfinished.folder if unfinished else _new_folder(experiment, now)
     results().begin(folder)
-    for sha256, content in traces.items():
-        path = SeriesPaths(folder).trace(sha256)
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(content)
+    keep_traces(folder, traces)
     (folder / STOP_FILE).unlink(missing_ok=True)  # of an earlier execution
     document = {
         "v": 1,
@@ -166,16 +163,29 @@ def trace_contents(experiment: Experiment, kept_in: Path | None) -> dict[str, by
     contents = {}
     for place, event in enumerate(experiment.events):
         if isinstance(event, Trace):
-            kept = SeriesPaths(kept_in).trace(event.sha256) if kept_in else None
-            path = kept if kept is not None and kept.is_file() else ROOT / event.file
-            content = path.read_bytes() if path.is_file() else b""
-            if hashlib.sha256(content).hexdigest() != event.sha256:
+            original = ROOT / event.file
+            kept = [SeriesPaths(kept_in).trace(event.sha256)] if kept_in else []
+            content = _content_of(event.sha256, [*kept, original])
+            if content is None:
                 raise ExperimentError(
-                    f"events.{place}.file is {event.file}, and {path} {'has changed' if content else 'is gone'}; this"
-                    f" request is of the one whose SHA-256 begins with {event.sha256[:12]}: give it, or begin anew"
+                    f"events.{place}.file is {event.file}, and {original}"
+                    f" {'has changed' if original.is_file() else 'is gone'}; this request is of the one whose SHA-256"
+                    f" begins with {event.sha256[:12]}: give it, or begin anew"
                 )
             contents[event.sha256] = content
     return contents
+
+
+def _content_of(sha256: str, paths: Sequence[Path]) -> bytes | None:
+    """Of the first file that has it: a full disk may have cut a copy short."""
+    contents = (path.read_bytes() for path in paths if path.is_file())
+    return next((each for each in contents if hashlib.sha256(each).hexdigest() == sha256), None)
+
+
+def keep_traces(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """In the folder of a series, where its runs find them."""
+    for sha256, content in contents.items():
+        keep_bytes(SeriesPaths(folder).trace(sha256), content)
 
 
 def _require_same_measurement(series: Series) -> None:

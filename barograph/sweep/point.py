@@ -28,7 +28,7 @@ from barograph.pool import Death, in_own_process
 from barograph.run.context import SeriesContext, context_in_memory
 from barograph.run.recorded_start import RecordedStart, StartedCluster
 from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
-from barograph.series.series import Series, trace_contents
+from barograph.series.series import Series, keep_traces, trace_contents
 from barograph.series_steps import attempt_next_run
 from inventory.simulated import SimulatedTestbed
 
@@ -128,10 +128,7 @@ def _open(job: RunJob) -> Series:
     (job.folder / POINT_FILE).unlink(missing_ok=True)
     SeriesPaths(job.folder).runs.mkdir(parents=True, exist_ok=True)
     experiment, now_s = job.point.experiment, time.time()
-    for sha256, content in trace_contents(experiment, job.kept_in).items():
-        path = SeriesPaths(job.folder).trace(sha256)
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(content)
+    keep_traces(job.folder, trace_contents(experiment, job.kept_in))
     document = {
         "v": 1,
         "series_id": job.folder.name,

@@ -27,7 +27,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
-from inventory.files import QUICK_S, hold_lock, replace_file, users_folder
+from inventory.files import QUICK_S, hold_lock, lasting_id, replace_file, users_folder
 from inventory.leases import processes
 from inventory.leases.holder import Holder, process_holder
 
@@ -315,20 +315,9 @@ def heard_of(heartbeat_s: float, now: float) -> str:
 
 def harness_id() -> str:
     """The id of this state folder, made when it is first asked for; who loses the folder is another harness."""
-    path = state_dir() / "harness_id"
     try:
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            mine = path.with_name(f".harness_id.{os.getpid()}.{uuid.uuid4().hex[:8]}")
-            mine.write_text(uuid.uuid4().hex)
-            try:
-                os.link(mine, path)  # the first one wins; everybody reads what it wrote
-            except FileExistsError:
-                pass
-            finally:
-                mine.unlink()
-        return path.read_text().strip()
+        return lasting_id(state_dir() / "harness_id")
     except OSError as error:
         raise ConfigurationError(
-            f"state folder {path.parent}: {error.strerror}; run as root or set BAROGRAPH_STATE to a writable folder"
+            f"state folder {state_dir()}: {error.strerror}; run as root or set BAROGRAPH_STATE to a writable folder"
         ) from error

@@ -37,6 +37,7 @@ ALLOWED = {
     "playbooks/clock.py: subprocess.Popen": "killed by its timer",
     "playbooks/storm_home/files/training/train.py: subprocess.Popen": "daemons in a namespace that has a limit",
     "barograph/cli/ui.py: airflow.wait": "a server: until somebody ends it",
+    "barograph/cli/ui.py: FileLock": "acquired without waiting",
     "barograph/pool.py: os.waitpid": "of a process that has answered, or whose pipe has ended: it does nothing more",
     "barograph/run/code_service.py: subprocess.Popen": "each answer has a limit, and `close` kills it",
     "barograph/supervisor.py: os.waitpid": "as long as its programs run, which are servers; a signal ends it",

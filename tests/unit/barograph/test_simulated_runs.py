@@ -94,6 +94,14 @@ def test_a_series_that_was_stopped_or_is_late_begins_no_run(star: Experiment) ->
         simulate_runs(series.folder)
 
 
+def test_what_is_sent_after_a_run_leaves_out_those_under_way(star: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    series = open_series(replace(star, repetitions=1), new=True)
+    left: list[set[str]] = []
+    monkeypatch.setattr("barograph.simulated_runs.send_now", lambda _folder, _say, under_way: left.append({*under_way}))
+    assert simulate_runs(series.folder)
+    assert len(left[0]) == 1 and left[0] < {"even_rebalance-r1", "stela-r1"} and left[1:] == [set()]
+
+
 def test_runs_that_go_on_keep_their_lease(star: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else whoever reaps what is left over takes their folders."""
     series = open_series(star, new=True)

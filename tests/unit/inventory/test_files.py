@@ -1,16 +1,17 @@
-"""Locks between processes: who waits hears for whom, and not for ever."""
+"""Ids that last; locks between processes: who waits hears for whom, and not for ever."""
 
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from inventory.errors import InfrastructureError
-from inventory.files import hold_lock, users_folder
+from inventory.files import hold_lock, lasting_id, users_folder
 
 HOLDER = """
 import sys, time
@@ -54,6 +55,16 @@ def test_a_lock_that_is_free_is_taken_without_a_word(tmp_path: Path) -> None:
         with hold_lock(tmp_path / "folder" / ".lock", "looking", 0.2, said.append):
             pass
     assert said == []
+
+
+def test_an_id_lasts_and_one_that_was_cut_short_is_made_anew(tmp_path: Path) -> None:
+    file = tmp_path / "spool" / ".id"
+    made = lasting_id(file)
+    assert made and lasting_id(file) == made == file.read_text()
+    file.write_text("")  # a full disk, or a kill before it was written
+    with ThreadPoolExecutor(8) as pool:
+        (anew,) = set(pool.map(lambda _: lasting_id(file), range(40)))
+    assert anew not in ("", made) and file.read_text() == anew
 
 
 @pytest.mark.parametrize(

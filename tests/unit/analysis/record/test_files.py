@@ -13,6 +13,7 @@ from analysis.record.files import (
     append_line,
     is_complete,
     json_lines,
+    keep_bytes,
     parsed_lines,
     read_json,
     write_json_atomic,
@@ -66,6 +67,9 @@ def test_a_disk_that_is_full_at_the_last_moment_leaves_no_part_file(
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
         write_text_atomic(tmp_path / "run.json", "new")
+    with pytest.raises(OSError, match="No space left"):
+        keep_bytes(tmp_path / "run.json", b"new")
+    keep_bytes(tmp_path / "run.json", b"old")
     assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("run.json", "old")]
 
 

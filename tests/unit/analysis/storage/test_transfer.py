@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -59,7 +60,7 @@ def test_everything_arrives_and_nothing_is_sent_twice(bucket: Bucket, here: Path
 
 
 def test_the_run_that_is_being_written_stays_here(bucket: Bucket, here: Path) -> None:
-    transfer.send_series(bucket, SERIES, here, under_way="stela-r2")
+    transfer.send_series(bucket, SERIES, here, under_way={"stela-r2"})
     assert not any("stela-r2.attempt-2" in name for name in names(bucket))
 
 
@@ -225,12 +226,37 @@ def test_a_dead_process_of_the_same_harness_holds_nothing(bucket: Bucket, tmp_pa
 
 
 def test_raw_lines_that_arrived_take_no_room(bucket: Bucket, here: Path) -> None:
-    transfer.send_series(bucket, SERIES, here)
-    transfer.drop_raw(here, transfer.run_states(here))
+    transfer.send_series(bucket, SERIES, here, keep_raw=False)
     assert not list(here.glob("runs/*/workers")) and (here / "runs/stela-r1/events.jsonl").is_file()
     before = names(bucket)
     transfer.send_series(bucket, SERIES, here)
     assert names(bucket) == before
+
+
+def test_raw_lines_that_came_during_the_upload_stay(
+    bucket: Bucket, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs are side by side: another one collects its lines and becomes complete, or is set aside and done again."""
+    shutil.rmtree(here / "runs/stela-r2")
+    add_attempt(here / "runs/stela-r2", 2, "incomplete")
+    shutil.rmtree(here / "runs/stela-r2/workers")
+    send, lines = Bucket.send, here / "runs/stela-r2/workers/m1-6700.jsonl"
+
+    def meanwhile(self: Bucket, path: Path, name: str) -> None:
+        if path.name == "series.json":
+            shutil.copytree(here / "runs/stela-r1/workers", here / "attempts/stela-r3.attempt-1/workers")
+            shutil.rmtree(here / "runs/stela-r2")
+            add_attempt(here / "runs/stela-r2", 2, "complete")
+        send(self, path, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Bucket, "send", meanwhile)
+        transfer.send_series(bucket, SERIES, here, under_way={"stela-r2"}, keep_raw=False)
+    assert lines.is_file() and list(here.glob("attempts/stela-r3.attempt-1/workers/*.avro"))
+    assert not (here / "runs/stela-r1/workers").exists() and not (here / "attempts/stela-r2.attempt-1/workers").exists()
+    assert not any("stela-r2.attempt-2" in name for name in names(bucket)), "it was no attempt"
+    transfer.send_series(bucket, SERIES, here, keep_raw=False)
+    assert "runs/stela-r2/workers/m1-6700.jsonl" in names(bucket) and not lines.exists()
 
 
 def test_a_name_that_leads_out_of_the_spool_is_no_series(bucket: Bucket, tmp_path: Path) -> None:

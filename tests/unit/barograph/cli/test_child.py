@@ -379,7 +379,7 @@ def test_the_parent_of_a_refused_child_stores_nothing_that_another_writes(
     _clean_up(series, None, pytest.fail)
     assert stored == [series.folder]
     note = series.folder / hold.FILE
-    note.write_text(json.dumps(json.loads(note.read_text()) | {"heartbeat_s": 0.0}))
+    note.write_text(json.dumps(json.loads(note.read_text()) | {"born": "another-boot/7"}))
     _clean_up(series, None, pytest.fail)
     assert stored == [series.folder] * 2, "of one that is dead"
 

@@ -1,4 +1,4 @@
-"""What can be checked of `barograph ui` without Airflow: its settings, its password, its port."""
+"""What can be checked of `barograph ui` without Airflow: its settings, its password, its port, its home."""
 
 import json
 import os
@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from barograph.cli.ui import PortUnavailable, serve, start_supervised, ui_environment, write_password
+from barograph.cli import ui
+from barograph.cli.ui import HomeInUse, PortUnavailable, serve, start_supervised, ui_environment, write_password
+from barograph.errors import EXIT_CODES
+
+pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 def test_it_listens_on_loopback_only(tmp_path: Path) -> None:
@@ -39,6 +43,29 @@ def test_a_port_in_use_is_said_before_anything_starts() -> None:
 def test_a_port_that_is_none_is_said_too(port: int) -> None:
     with pytest.raises(PortUnavailable, match=f"--port is {port}; allowed: 1 to 65535"):
         serve(port, print)
+
+
+def test_a_second_one_on_the_same_home_is_refused_while_the_first_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused: list[HomeInUse] = []
+
+    def prepare(home: Path) -> None:
+        """As the first one serves."""
+        with pytest.raises(HomeInUse, match=f"from {home}; use that one, or end it, or set BAROGRAPH_HOME") as caught:
+            serve(free_port(), pytest.fail)
+        refused.append(caught.value)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ui, "prepare", prepare)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            serve(free_port(), pytest.fail)
+    assert [EXIT_CODES[each.blame] for each in refused] == [EXIT_CODES[PortUnavailable.blame]] * 2
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 # What comes to it in the two seconds after the first signal: SIGTERM would be the supervisor's second step.

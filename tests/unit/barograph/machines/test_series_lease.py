@@ -232,7 +232,10 @@ def test_a_series_that_another_process_holds_is_left_alone(series: Series, monke
     (series.folder / hold.FILE).unlink()  # its lease alone
     with pytest.raises(TestbedTaken, match=f"testbed fake is in use: lease {first} .*process {os.getpid()}"):
         provision(series.folder)
-    release(series.folder)
+    with pytest.raises(NotReleased, match=f"lease {first} .*: its holder, process {os.getpid()}, lives, and .* 1; its"):
+        release(series.folder)
+    copy = shutil.copytree(series.folder, series.folder.with_name("a copy"))
+    release(copy)  # which has no machines of its own
     assert [lease.lease_id for lease in registry.read_all()] == [first] and names(series) != []
     monkeypatch.delenv("BAROGRAPH_HOLDER_PID")
     release(series.folder)

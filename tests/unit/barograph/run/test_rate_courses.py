@@ -1,5 +1,6 @@
 """Courses of rates over a fake cluster: what the policy service is sent, and when; and what the record says."""
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -288,6 +289,20 @@ def test_a_trace_that_has_changed_since_is_refused(stage: SetUp, tmp_path: Path)
     next((here.series.folder / "traces").iterdir()).write_text("0,9\n1,9\n")
     with pytest.raises(ExperimentError, match=r"csv has changed; it is the trace of this series"):
         Stage.go(here)
+
+
+def test_a_copy_that_is_whole_stays_and_one_that_a_full_disk_cut_short_is_made_again(
+    stage: SetUp, tmp_path: Path
+) -> None:
+    here = stage(trace(tmp_path), repetitions=1)
+    (copy,) = (here.series.folder / "traces").iterdir()
+    content = copy.read_bytes()
+    os.utime(copy, (0, 0))
+    open_series(here.series.experiment, now_s=1_699_999_100.0)
+    assert copy.stat().st_mtime == 0, "it is not written again: there may be no room for it"
+    copy.write_bytes(content[:3])
+    assert open_series(here.series.experiment, now_s=1_699_999_200.0).folder == here.series.folder
+    assert copy.read_bytes() == content and list(copy.parent.iterdir()) == [copy]
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan")])

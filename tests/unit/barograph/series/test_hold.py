@@ -3,11 +3,14 @@
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -22,7 +25,7 @@ from barograph.series.progress import failures_since
 from barograph.series.results import analyse_again, finish
 from barograph.series.series import Series, open_series
 from barograph.series_steps import NothingMeasured, analyse
-from inventory.leases.holder import HEARTBEAT_BOUND_S
+from inventory.leases.holder import HEARTBEAT_BOUND_S, process_start
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
@@ -131,6 +134,74 @@ def test_the_heart_beats_on_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> 
         note(series, heartbeat_s=1000.0)
         while (current := reads(series.folder)) is not None and current.heartbeat_s == 1000.0:
             time.sleep(0.01)
+
+
+def test_a_process_that_was_stopped_for_long_keeps_its_series(other: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-Z, or a clock that was set: it lives, and goes on writing."""
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
+    monkeypatch.setenv("BAROGRAPH_HOLDER_PID", str(other))
+    for away_s in (-1, 1):
+        note(series, heartbeat_s=time.time() + away_s * (HEARTBEAT_BOUND_S + 60))
+        with pytest.raises(SeriesInUse, match=f"in use by process {os.getpid()} on .*, or end that process"):
+            hold.take(series.folder)
+    note(series, born="another-boot/7")
+    hold.take(series.folder)
+
+
+def lose(series: Series) -> None:
+    with hold._lock(series.folder):
+        note(series, pid=1, born="another-boot/7", system="another-boot/pid:[1]", host="far")
+
+
+@pytest.mark.parametrize("entered", [step, hold.held])
+def test_an_execution_that_has_lost_its_series_ends_and_leaves_no_trace_in_it(
+    entered: Callable[[Path], AbstractContextManager[object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after it was stopped on another host: what it writes now would stand among what the other measures."""
+    monkeypatch.setattr(hold, "HEARTBEAT_S", 0.05)
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
+    before, handled = signal.getsignal(hold.LOSS), list[BaseException]()
+
+    def work() -> None:
+        with entered(series.folder):
+            lose(series)
+            try:
+                time.sleep(20)
+            except (Exception, Interrupted) as error:  # noqa: BLE001 - as `measure`, which writes into the record
+                handled.append(error)
+
+    with pytest.raises(SeriesInUse, match=r"was taken by process 1 on far while .*; it ends"):
+        work()
+    assert not handled and signal.getsignal(hold.LOSS) == before
+    current = hold.read(series.folder)
+    assert current is not None and current.host == "far"
+    assert not (series.folder / "stop").exists() and failures_since(series.folder, 0.0) == []
+
+
+def test_off_the_main_thread_a_loss_is_said_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hold, "HEARTBEAT_S", 0.02)
+    series, lost = open_series(with_changes(load("stela/star"), {"testbed": "fake"})), threading.Event()
+    monkeypatch.setattr(hold.log, "warning", lambda *_: lost.set())
+
+    def work() -> None:
+        with hold.held(series.folder):
+            lose(series)
+            lost.wait(20)
+
+    with ThreadPoolExecutor(1) as pool, pytest.raises(SeriesInUse, match="was taken by process 1 on far"):
+        pool.submit(work).result()
+
+
+def test_tasks_of_a_holder_that_was_killed_may_collect(other: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else has taken the series from a `barograph ui` that is gone."""
+    monkeypatch.setattr(hold, "HEARTBEAT_S", 0.02)
+    monkeypatch.setenv("BAROGRAPH_HOLDER_PID", str(other))
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
+    with step(series.folder):
+        os.kill(other, signal.SIGKILL)
+        while process_start(other):
+            time.sleep(0.01)
+        time.sleep(0.3)
 
 
 def test_a_heartbeat_from_before_the_clock_was_set_back_holds_nothing(theirs: Series) -> None:

@@ -1,5 +1,6 @@
 """What had been changed since a commit is kept as a patch that gives that very code again; and code for a bundle."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -42,6 +43,9 @@ def test_a_patch_gives_the_changed_code_again(tree: Path, tmp_path: Path) -> Non
     (tree / "notes-of-mine.txt").write_text("not of the house")
     name = provenance.save_patch(tmp_path, provenance.work_tree_patch(tree))
     assert name is not None and name.startswith("changes-")
+    os.utime(tmp_path / name, (0, 0))
+    assert provenance.save_patch(tmp_path, provenance.work_tree_patch(tree)) == name
+    assert (tmp_path / name).stat().st_mtime == 0, "it is not written again: there may be no room for it"
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "-q", str(tree), str(clone))
     git(clone, "apply", str(tmp_path / name))

@@ -1,21 +1,26 @@
 """An execution whose results are in a bucket: on this machine, with the bucket away, and on another machine."""
 
+import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 from analysis.errors import SeriesInUse, StorageConfigurationError
+from analysis.record.files import RunPaths, write_json_atomic
 from analysis.storage.bucket import Bucket
+from analysis.storage.hold import read_hold
 from barograph.cli.claims import newest_findings
 from barograph.errors import message_of
 from barograph.machines.provision import provision, release
 from barograph.plan import checks
 from barograph.plan.experiment import Experiment, load, with_changes
-from barograph.series.results import Folder, Spool, analyse_results, finish, results, send_waiting
+from barograph.series import hold
+from barograph.series.results import Folder, Spool, analyse_results, finish, results, send_now, send_waiting
 from barograph.series.series import complete_series, find_series, open_series, unfinished_series
 from barograph.series_steps import do_run
-from barograph.settings import results_root
+from barograph.settings import DAG_OF_TASK, results_root
 
 
 @pytest.fixture
@@ -128,6 +133,83 @@ def test_what_another_execution_here_is_writing_is_not_touched(
     told: list[str] = []
     send_waiting(told.append)
     assert told == [] and results().waiting() == (series.folder,)
+
+
+def test_a_run_that_becomes_complete_while_another_is_sent_keeps_its_raw_lines(
+    machine: Machine, faked: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    series = open_series(faked, now_s=1000.0)
+    run, send = RunPaths(series.run_folder("stela-r1")), Bucket.send
+    write_json_atomic(run.run_json, {"status": "incomplete", "attempt": 1})
+
+    def meanwhile(self: Bucket, path: Path, name: str) -> None:
+        if path.name == "series.json":
+            (run.create().workers / "m1-6700.jsonl").write_text("{}\n")
+            write_json_atomic(run.run_json, {"status": "complete", "attempt": 1})
+        send(self, path, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Bucket, "send", meanwhile)
+        send_now(series.folder, pytest.fail)
+    assert (run.workers / "m1-6700.jsonl").is_file()
+    send_now(series.folder, pytest.fail, {"stela-r1"})
+    assert "runs/stela-r1/run.json" not in names(machine.bucket), "it is under way"
+    send_now(series.folder, pytest.fail)
+    assert "runs/stela-r1/workers/m1-6700.jsonl" in names(machine.bucket) and not run.workers.exists()
+
+
+def test_a_dag_that_waits_for_a_worker_keeps_its_series(
+    machine: Machine, faked: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two of its tasks nobody hears of it, and the next one may be on another worker."""
+    with monkeypatch.context() as patch:
+        patch.setenv(DAG_OF_TASK, "stela.star")
+        series = open_series(faked, now_s=1000.0)
+        note = series.folder / hold.FILE
+        note.write_text(json.dumps(json.loads(note.read_text()) | {"heartbeat_s": 0.0}))
+    send_waiting(pytest.fail)
+    assert results().waiting() == (series.folder,) and "hold.json" in names(machine.bucket)
+    with pytest.raises(SeriesInUse, match=rf"{series.series_id} is being written by DAG stela\.star on "):
+        open_series(faked, now_s=2000.0)
+    monkeypatch.setenv(DAG_OF_TASK, "stela.star")
+    monkeypatch.setattr("socket.gethostname", lambda: "another worker")
+    results().begin(series.folder)
+    finish(series.folder, pytest.fail)
+    assert results().waiting() == () and "hold.json" not in names(machine.bucket)
+
+
+def test_what_is_sent_is_held(machine: Machine, faked: Experiment) -> None:
+    """Also where somebody took this execution for dead, sent what it had, and ended it."""
+    series = open_series(faked, now_s=1000.0)
+    results().end(series.folder)
+    assert "hold.json" not in names(machine.bucket)
+    hold.take(series.folder)
+    results().send(series.folder)
+    assert "hold.json" in names(machine.bucket) and results().waiting() == (series.folder,)
+    machine.be("b")
+    with pytest.raises(SeriesInUse):
+        open_series(faked, now_s=2000.0)
+
+
+def test_who_has_lost_a_series_sends_nothing_of_it(
+    machine: Machine, faked: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    series = open_series(faked, now_s=1000.0)
+    monkeypatch.setenv("BAROGRAPH_HOLDER_PID", "1")
+    for send in (results().send, results().end):
+        with pytest.raises(SeriesInUse, match=f"is in use by process {os.getpid()}"):
+            send(series.folder)
+    assert results().waiting() == (series.folder,) and "hold.json" in names(machine.bucket)
+
+
+def test_a_spool_whose_id_was_cut_short_is_still_told_from_others(machine: Machine, faked: Experiment) -> None:
+    for name in ("a", "b"):
+        machine.be(name)
+        results_root().mkdir(parents=True)
+        (results_root() / ".harness-id").touch()
+    series = open_series(faked, now_s=1000.0)
+    found = read_hold(machine.bucket, f"stela/star/{series.series_id}")
+    assert found is not None and found[0]["harness"] == (results_root() / ".harness-id").read_text() != ""
 
 
 def test_records_are_sent_before_they_are_analysed_there(machine: Machine, faked: Experiment) -> None:

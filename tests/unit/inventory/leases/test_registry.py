@@ -11,6 +11,8 @@ def test_it_is_made_once_and_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("BAROGRAPH_STATE", str(tmp_path / "one"))
     made = harness_id()
     assert uuid.UUID(hex=made).hex == made == harness_id()
+    (tmp_path / "one" / "harness_id").write_text("")
+    assert harness_id() not in ("", made)
     monkeypatch.setenv("BAROGRAPH_STATE", str(tmp_path / "two"))
     assert harness_id() != made
 
