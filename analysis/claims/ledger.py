@@ -85,7 +85,7 @@ def evaluate_each(
         claim.name: tuple(dict.fromkeys(series[name] for name in claim.of or (claim.name,) if name in series))
         for claim in claims
     }
-    known = {chosen: conditions(chosen) for chosen in set(of.values())}
+    known = {chosen: conditions(chosen, set(series.values())) for chosen in set(of.values())}
     measured = Conditions({}, by_claim={name: known[chosen] for name, chosen in of.items()})
     return with_sweeps(ledger_rows(claims, measured, simulated=simulated), [paths.root for paths in sweeps])
 
@@ -123,8 +123,10 @@ def _complete_runs(paths: SeriesPaths) -> Counter[str]:
     return complete if complete and rows(paths, "measurements") else Counter()
 
 
-def conditions(series: Iterable[SeriesPaths]) -> Conditions:
+def conditions(series: Iterable[SeriesPaths], beside: Iterable[SeriesPaths] = ()) -> Conditions:
     """Measurements of complete runs, how all runs ended, and what each experiment was.
+
+    Runs are named with their series where another of these, or of `beside`, is of the same experiment.
 
     Times of convergence as an older version had them are left out, as in the history of nights.
     """
@@ -134,7 +136,9 @@ def conditions(series: Iterable[SeriesPaths]) -> Conditions:
     timed_otherwise: dict[str, list[str]] = defaultdict(list)
     topologies: dict[str, list[str]] = defaultdict(list)
     runs_of = [(paths, {run["run_id"]: run for run in rows(paths, "runs")}) for paths in series]
-    times = Counter(experiment for _, runs in runs_of for experiment in {run["experiment"] for run in runs.values()})
+    runs_beside = [rows(paths, "runs") for paths in {*beside} - {paths for paths, _ in runs_of}]
+    all_runs = [*(runs.values() for _, runs in runs_of), *runs_beside]
+    times = Counter(experiment for runs in all_runs for experiment in {run["experiment"] for run in runs})
     for paths, runs in runs_of:
         for experiment in {run["experiment"] for run in runs.values() if run["experiment"]}:
             specs[experiment] += _specs(paths)

@@ -404,9 +404,9 @@ def _known(rows: Sequence[LedgerRow]) -> list[LedgerRow]:
 
 
 def _perhaps_lower(rows: Sequence[LedgerRow]) -> list[LedgerRow]:
-    """Those that were run, have no number and may lie below every number of the others."""
+    """Those that have no number, also as nobody ran them, and may lie below every number of the others."""
     least = min((row.measured for row in rows if row.measured is not None), default=inf)
-    return [row for row in rows if row.runs and row.measured is None and (row.low is None or row.low < least)]
+    return [row for row in rows if row.measured is None and (row.low is None or row.low < least)]
 
 
 def _judge_derived(claim: Claim, sources: Sequence[LedgerRow]) -> tuple[Judgement, str]:

@@ -199,12 +199,12 @@ def rule_changes(claims: Sequence[ClaimHistory]) -> dict[int, int]:
     return {version: max(i for i, v in clear if v == version) for version in sorted({v for _, v in clear} - {newest})}
 
 
-def machine_changes(claims: Sequence[ClaimHistory]) -> dict[int, list[str]]:
-    """The last night, by index, with a verdict on other machines than those of today -> the claims of which it is."""
-    found: dict[int, list[str]] = defaultdict(list)
+def machine_changes(claims: Sequence[ClaimHistory]) -> dict[tuple[int, ...], list[str]]:
+    """The nights, by index, with a verdict on other machines than those of today -> the claims of which they are."""
+    found: dict[tuple[int, ...], list[str]] = defaultdict(list)
     for claim in claims:
         machine = claim.machine
         elsewhere = [i for i, cell in enumerate(claim.cells) if cell.is_clear and cell.machine != machine]
         if elsewhere:
-            found[elsewhere[-1]].append(claim.name)
+            found[tuple(elsewhere)].append(claim.name)
     return dict(sorted(found.items()))

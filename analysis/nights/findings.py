@@ -223,9 +223,9 @@ def _notes(found: Findings) -> list[str]:
         for version, night in claim_history.rule_changes(found.claims).items()
     ]
     lines += [
-        f"verdicts of {', '.join(names)} until {history.nights[night].id} are of other machines; they are not compared"
-        " with those of today"
-        for night, names in claim_history.machine_changes(found.claims).items()
+        f"verdicts of {', '.join(names)} in {_nights_words(history, nights)} are of other machines; they are not"
+        " compared with those of today"
+        for nights, names in claim_history.machine_changes(found.claims).items()
     ]
     regressions = found.of(Kind.REGRESSION)
     for entry in settings.accepted:
@@ -235,6 +235,14 @@ def _notes(found: Findings) -> list[str]:
                 "`night` wants the date or id of the first bad night"
             )
     return lines
+
+
+def _nights_words(history: History, nights: Sequence[int]) -> str:
+    """One by one, or from the first to the last of many that follow each other."""
+    ids = [history.nights[night].id for night in nights]
+    if len(nights) > 2 and nights[-1] - nights[0] == len(nights) - 1:
+        return f"{ids[0]} to {ids[-1]}"
+    return ", ".join(ids)
 
 
 def _machine_changes(series: Sequence[SeriesFindings], history: History) -> list[str]:

@@ -42,7 +42,7 @@ from analysis.nights.regressions import Finding, Kind, Status
 from analysis.nights.timelines import CURRENT_STATUSES, Timeline, timelines
 from analysis.numerals import change, number
 from analysis.record.files import write_json_atomic
-from analysis.stats.change_points import scatter
+from analysis.stats.change_points import plain_scatter, scatter
 
 NIGHTS_BEFORE = 7  # nights that a night is set beside
 NIGHTS_OF_SCATTER = 30  # nights that say how much is usual
@@ -90,7 +90,7 @@ def _night_difference(findings: SeriesFindings, night: int) -> NightDifference |
     before = median(earlier[-NIGHTS_BEFORE:])
     away = point.value - before
     worse = (away < 0) == (of.metric.better is Better.HIGHER) and away != 0
-    usual = scatter(earlier)
+    usual = scatter(earlier) or plain_scatter(earlier)
     sigmas = (1 if worse else -1) * (abs(away) / usual if usual else inf) if away else 0.0
     percent = 100 * away / before if before > 0 and of.metric.difference_kind is DifferenceKind.RATIO else None
     return NightDifference(of.key, point, before, percent, worse, sigmas)

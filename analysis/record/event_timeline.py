@@ -214,11 +214,9 @@ def event_marks(run: RunPaths) -> list[EventMark]:
     return marks
 
 
-def planned_marks(run: RunPaths, topology: str | None = None) -> list[EventMark]:
-    """Without machines that a policy had join or leave by itself, which differs from run to run. `topology`: without
-    what changes the input of another one."""
-    marks = [mark for mark in event_marks(run) if mark.kind not in POLICY_CHANGES.values()]
-    return [mark for mark in marks if topology is None or mark.input_of in ("", topology)]
+def planned_marks(run: RunPaths) -> list[EventMark]:
+    """Without machines that a policy had join or leave by itself, which differs from run to run."""
+    return [mark for mark in event_marks(run) if mark.kind not in POLICY_CHANGES.values()]
 
 
 def _mark_id(event: Json) -> str:

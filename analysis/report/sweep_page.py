@@ -83,7 +83,7 @@ def _caption(data: SweepData, name: str) -> str:
     if name.startswith(CONVERGENCE):
         said += (
             "medians (Kaplan and Meier's). A hollow triangle is a time that was not reached by then, a small one"
-            " that of a run, a large one the median; an arrow ends a stroke whose largest run is longer than that."
+            " that of a run, a large one the median; an arrow ends a stroke where a run may be longer than that."
         )
     else:
         said += "means."
@@ -160,7 +160,8 @@ def _value_words(found: Summary) -> str:
     if found.low == found.high is not None:
         return number(found.value)
     longer = " or longer" if found.unreached else ""
-    return f"{number(found.value)} ({number(found.low)} to {number(found.largest)}{longer})"
+    lowest = "" if found.low is None else f"{number(found.low)} "
+    return f"{number(found.value)} ({lowest}to {number(found.largest)}{longer})"
 
 
 def run_rows(data: SweepData) -> Iterator[Row]:

@@ -141,6 +141,12 @@ def scatter(values: Sequence[float]) -> float:
     return neighbour_deviation(abs(b - a) for a, b in pairwise(values))
 
 
+def plain_scatter(values: Sequence[float]) -> float:
+    """The same, not robust: where more than half of the nights repeat the one before, `scatter` is 0 whatever the
+    others were. 0 only where all are equal."""
+    return math.sqrt(fmean((b - a) ** 2 for a, b in pairwise(values)) / 2)
+
+
 def neighbour_deviation(distances: Iterable[float]) -> float:
     """Standard deviation of values, as robust as a median, by the distances of neighbours."""
     return 1.4826 * median(distances) / math.sqrt(2)

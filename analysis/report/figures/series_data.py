@@ -1,6 +1,6 @@
 """What the figures draw: small series, bounded by windows x runs and machines x runs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
@@ -129,7 +129,13 @@ class SeriesData:
     experiment: str = ""
     numbers: Mapping[str, tuple[RunNumber, ...]] = field(default_factory=dict)  # by metric, of `DRAWN`
     traffic: tuple[Traffic, ...] = ()  # of one run of each variant
+    topology: str | None = None  # of several the one that is drawn; None: the only one, or the cluster
     of_model: bool = False  # the runs were simulated: they scatter by the model's noise, which needs no interval
+
+    @property
+    def own_marks(self) -> list[EventMark]:
+        """Without what changes the input of another topology."""
+        return [mark for mark in self.marks if self.topology is None or mark.input_of in ("", self.topology)]
 
     def level_after(self, variant: str) -> float | None:
         """The median over the variant's runs."""
@@ -157,17 +163,14 @@ def collect(paths: SeriesPaths, topology: str | None = None) -> SeriesData:
         order_variants(set(complete.values())), _lines(windows, "total", variants), _lines(windows, "due", variants),
         _times(read("convergence"), variants), _loads(loads, variants, left),
         _levels(read("intervals"), variants), _downtimes(read("downtime"), variants),
-        _marks(paths, sorted(variants), None if topology in (None, machines) else topology),
+        tuple(mark for run_id in sorted(variants) for mark in event_timeline.planned_marks(paths.run(run_id))),
         _axis_s(rows(paths, "throughput", topology=machines)) if machines else None,
         experiment=next((row["experiment"] for row in runs if row["experiment"]), ""),
         numbers=_numbers(read("measurements"), runs),
         traffic=_traffic(paths, variants, topology or machines),
+        topology=None if topology == machines else topology,
         of_model=any(map(is_simulated, runs)),
     )  # fmt: skip
-
-
-def _marks(paths: SeriesPaths, run_ids: Iterable[str], topology: str | None) -> tuple[EventMark, ...]:
-    return tuple(mark for run_id in run_ids for mark in event_timeline.planned_marks(paths.run(run_id), topology))
 
 
 def _axis_s(windows: list[Row]) -> tuple[float, float] | None:

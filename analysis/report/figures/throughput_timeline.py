@@ -66,8 +66,11 @@ class EventLabel:
     tier: int  # its row, from the top
 
 
-def draw_panel(axes: Axes, data: SeriesData, variants: Sequence[str], values: bool = True) -> None:
-    """Axes from nothing to labelled lines. `values`: the labels carry the level after the last event."""
+def draw_panel(
+    axes: Axes, data: SeriesData, variants: Sequence[str], values: bool = True, top: float | None = None
+) -> None:
+    """Axes from nothing to labelled lines. `values`: the labels carry the level after the last event. `top`: where the
+    y axis ends that panels share; their events have no labels."""
     colours = style.colours(data.variants)
     ends = [end for variant in variants if (end := _draw_variant(axes, data, variant, colours[variant], values))]
     offered = median_line([line for line in data.due if line.variant in variants])
@@ -76,7 +79,7 @@ def draw_panel(axes: Axes, data: SeriesData, variants: Sequence[str], values: bo
         points.add_points(axes, OFFERED, "median", style.GREY, [_spot(s, r) for s, r in offered])
         text = f"{OFFERED}, {offered[-1][1]:.0f}/s" if values else "offered"
         ends.append(End(text, style.GREY, offered[-1][1]))
-    _finish(axes, data, ends)
+    _finish(axes, data, ends, top)
 
 
 def _draw_variant(axes: Axes, data: SeriesData, variant: str, colour: str, values: bool) -> End | None:
@@ -125,12 +128,12 @@ def _span(data: SeriesData) -> tuple[float, float]:
     return data.axis_s or (min(starts, default=0.0), max(starts, default=0.0) + WINDOW_S)
 
 
-def _finish(axes: Axes, data: SeriesData, ends: Sequence[End]) -> None:
-    events, (first_s, last_s), (width_in, height_in) = moments(data.marks), _span(data), _size_in(axes)
-    labels = event_labels(events, first_s, last_s, width_in)
+def _finish(axes: Axes, data: SeriesData, ends: Sequence[End], shared_top: float | None) -> None:
+    events, (first_s, last_s), (width_in, height_in) = moments(data.own_marks), _span(data), _size_in(axes)
+    labels = event_labels(events, first_s, last_s, width_in) if shared_top is None else []
     room = min(0.6, (0.06 + LABEL_IN * label_rows(labels)) / height_in)  # in which the labels are above the lines
-    axes.set_ylim(0, axes.get_ylim()[1] / (1 - room))
-    top = axes.get_ylim()[1]
+    top = shared_top or axes.get_ylim()[1] / (1 - room)
+    axes.set_ylim(0, top)
     for moment in events:
         _draw_moment(axes, moment)
     draw_labels(axes, labels)
@@ -142,7 +145,7 @@ def _finish(axes: Axes, data: SeriesData, ends: Sequence[End]) -> None:
         axes.annotate(end.text, (last_s, height), xytext=(5, 0), textcoords="offset points", va="center",
                       color=end.colour, fontsize=8.5, annotation_clip=False, linespacing=0.95)  # fmt: skip
     axes.set_xlim(first_s, last_s)
-    since = "the first event" if len(events) > 1 else "the request"
+    since = "the first event" if len(moments(data.marks)) > 1 else "the request"
     axes.set_xlabel(style.time_label(axes, first_s, last_s, since))
     axes.grid(axis="x", visible=False)
 
@@ -259,7 +262,6 @@ def _small_multiples(data: SeriesData) -> Drawing:
             _small_multiple(axes, data, variant)
         for axes in panels[len(data.variants) :]:
             axes.set_visible(False)
-        panels[0].set_ylim(0, 1.08 * highest(data))  # shared
         figure.supxlabel(style.time_label(panels[0], *_span(data), "the first event"), fontsize=9)
         figure.supylabel(LABEL, fontsize=9)
         return style.drawing(figure, TITLE, COLUMNS)
@@ -273,7 +275,7 @@ def highest(data: SeriesData) -> float:
 def _small_multiple(axes: Axes, data: SeriesData, variant: str) -> None:
     reference = median_line([line for line in data.totals if line.variant == data.variants[0]])
     axes.plot(middles(s for s, _ in reference), [r for _, r in reference], color="#B0B0B0", lw=1.2)
-    draw_panel(axes, data, [variant], values=False)
+    draw_panel(axes, data, [variant], values=False, top=1.08 * highest(data))
     for text in list(axes.texts):  # the panel's title says it
         text.remove()
     level = data.level_after(variant)

@@ -106,6 +106,7 @@ def test_one_block_of_all_variants_does_not_hide_twelve_of_two(tmp_path: Path) -
     rows = {row.claim.name: row for row in evaluate_newest(tmp_path)}
     over = rows["S06/over default"]
     assert (over.runs, over.verdict, over.measured) == (12, "reproduced", pytest.approx(125.0, abs=0.1))
+    assert all(run_id.startswith("20261120-000000-a/") for run_id in over.run_ids), "another claim has the demo's runs"
     follows = rows["S16/throughput SP"]
     assert (follows.measured, follows.run_ids) == (over.measured, over.run_ids)
     assert "no interval for S03, S04, S05, S07/over default, S08/over default" in follows.reason

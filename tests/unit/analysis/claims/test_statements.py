@@ -236,6 +236,13 @@ def test_a_lowest_number_is_none_where_a_claim_without_one_may_be_lower() -> Non
     assert modelled.reason.endswith("no number of S06/diamond")
 
 
+def test_there_is_no_lowest_number_where_a_claim_was_not_run() -> None:
+    claims, known = lowest_of_times({})
+    *_, row = judge_all(claims, known)
+    assert row.measured is None and row.verdict == "undecided"
+    assert row.reason.startswith("S06/diamond has no number and may be lowest, of S06/star −40.0")
+
+
 def test_a_claim_without_a_number_that_is_surely_higher_is_not_the_lowest() -> None:
     claims, known = lowest_of_times(times_of("x/diamond", [1500.0] * 5 + [1490.0], QUICK, never="stela"))
     _, diamond, row = judge_all(claims, known)

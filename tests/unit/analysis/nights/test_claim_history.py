@@ -127,7 +127,8 @@ def test_verdicts_of_other_machines_are_not_compared_and_the_reader_is_told(own:
     assert found.turns == () and findings_data(found)["turned"] == []
     line = claim_line(claim, found)
     assert (line.verdict, line.since) == ("unmet", series[10].id)
-    told = f"verdicts of S06/star until {series[9].id} are of other machines; they are not compared with those of today"
+    nights = f"{series[0].id} to {series[9].id}"
+    told = f"verdicts of S06/star in {nights} are of other machines; they are not compared with those of today"
     assert told in found.notes
     assert not any("other machines" in line for line in evaluate(History("quick", series[:10]), Settings()).notes)
 
@@ -137,6 +138,12 @@ def test_where_old_machines_come_back_so_do_their_verdicts() -> None:
     assert [(turn.before.verdict, turn.after.verdict, turn.last, turn.since) for turn in found] == [
         ("unmet", "met", 2, 3), ("met", "unmet", 1, 4),
     ]  # fmt: skip
+
+
+def test_only_the_nights_of_other_machines_are_named() -> None:
+    series = on("AABA", MET, MET, UNMET, MET)
+    notes = evaluate(History("quick", series), Settings()).notes
+    assert any(f"verdicts of S06/star in {series[2].id} are of other machines" in note for note in notes)
 
 
 def test_machines_that_measured_nothing_do_not_hide_a_verdict() -> None:

@@ -127,7 +127,7 @@ def test_the_first_lines_say_how_things_are(folder: Path) -> None:
     assert (
         "Verdicts that turned before: the last 1<" in index and "Indications that changed before: the last 2<" in index
     )
-    assert "verdicts of S06/star, S07/star until 20260103-030000 are of other machines" in index
+    assert "verdicts of S06/star, S07/star in 20260101-030000 to 20260103-030000 are of other machines" in index
     assert 'title="2026-01-21: missing: no night on record"' in index
     assert "measured on other machines until 20260103-030000" in index
 
@@ -198,6 +198,8 @@ def test_a_night_says_what_failed_and_what_was_unusual(folder: Path) -> None:
         ("downtime_s", [0.0] * 30, 1.0, False),  # less than is worth naming
         ("downtime_s", [0.0] * 30, 0.0, False),
         ("downtime_s", [9.0, 11.0] * 15, 12.0, False),  # as nights differ
+        ("downtime_s", [12.0, 12.0, 12.0, 30.0, 12.0, 12.0] * 5, 30.0, False),  # as one of six nights
+        ("downtime_s", [12.0] * 28 + [30.0, 12.0], 60.0, True),
         ("throughput_after", [100.0] * 30, 99.0, True),
     ],
 )
