@@ -12,7 +12,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -149,8 +149,9 @@ class CodeService:
     def _send(self, line: bytes, path: str, end_s: float) -> None:
         assert self._process.stdin is not None, "it has a pipe"
         file, left = self._process.stdin.fileno(), memoryview(line)
+        looks = self._looks(path, end_s, [], [file])
         while left:
-            if self._is_ready(path, end_s, [], [file]):
+            if next(looks):
                 try:
                     left = left[os.write(file, left) :]
                 except BrokenPipeError as error:
@@ -159,8 +160,9 @@ class CodeService:
     def _line(self, path: str, end_s: float) -> bytes:
         assert self._process.stdout is not None, "it has a pipe"
         file, parts, size = self._process.stdout.fileno(), [self._left], len(self._left)
+        looks = self._looks(path, end_s, [file], [])
         while b"\n" not in parts[-1]:
-            if not self._is_ready(path, end_s, [file], []):
+            if not next(looks):
                 continue
             parts.append(os.read(file, CHUNK))
             size += len(parts[-1])
@@ -171,17 +173,20 @@ class CodeService:
         line, _, self._left = b"".join(parts).partition(b"\n")
         return line
 
-    def _is_ready(self, path: str, end_s: float, reads: Sequence[int], writes: Sequence[int]) -> bool:
-        """Whether one of them is, within LOOK_S. Raises RunBroken where the service takes too much, also of time."""
-        try:
-            self._watch()
-        except BuildFailed as error:
-            raise self._end(f"takes too much: {error}") from error
-        left_s = end_s - time.monotonic()
-        if left_s <= 0:  # its late answer would be taken for the next call's
-            raise self._end(f"has not answered {path} within {ANSWER_S:g} s")
-        ready = select.select(reads, writes, [], min(left_s, LOOK_S))
-        return bool(ready[0] or ready[1])
+    def _looks(self, path: str, end_s: float, reads: Sequence[int], writes: Sequence[int]) -> Iterator[bool]:
+        """Whether one of them is ready, each within LOOK_S. Raises RunBroken where the service takes too much, also of
+        time. One look is after the end: this process may have been stopped, and the answer waits."""
+        left_s = ANSWER_S
+        while left_s > 0:
+            try:
+                self._watch()
+            except BuildFailed as error:
+                raise self._end(f"takes too much: {error}") from error
+            left_s = end_s - time.monotonic()
+            ready = select.select(reads, writes, [], min(max(0.0, left_s), LOOK_S))
+            yield bool(ready[0] or ready[1])
+        # Its late answer would be taken for the next call's.
+        raise self._end(f"has not answered {path} within {ANSWER_S:g} s")
 
     def _end(self, why: str) -> RunBroken:
         self._process.kill()

@@ -310,6 +310,8 @@ class FakeStorm(ServiceClient):
         self._hold.change(self.clock.now(), body, acts=self._acts())
 
     def _end_machine_request(self, body: Mapping[str, Any]) -> None:
+        if self._is_anew():
+            raise ServiceRefused("/machines of the policy service answered 409: no request is under way")
         self._ask()
         try:
             self._hold.requests.end(body, self.clock.now())
@@ -342,10 +344,8 @@ class FakeStorm(ServiceClient):
         self._ask()
         requests = self._hold.requests.json(self._is_ready)
         pending, failed = self._pending(), since_s >= self.faults.get("policy_fails_after_s", NEVER)
-        hung = since_s >= self.faults.get("policy_hangs_after_s", NEVER)
-        anew = hung or since_s >= self.faults.get("service_restarts_after_s", NEVER)
         return ServiceState(
-            run_id="" if anew else self._run_id,
+            run_id="" if self._is_anew() else self._run_id,
             t=self.clock.now(),
             policy=self._policy,
             machines=self._listed(),
@@ -364,8 +364,18 @@ class FakeStorm(ServiceClient):
             window_fault="m1:6700 has not reported yet" if since_s < self.faults.get("no_window_until_s", 0) else "",
             topologies=topologies,
             machine_requests=tuple(map(policy_request, requests)),
-            policy_hang={"run_id": self._run_id, "why": "its decide hung"} if hung else None,
+            policy_hang={"run_id": self._run_id, "why": "its decide hung"} if self._has_hung() else None,
         )
+
+    def _has_hung(self) -> bool:
+        return self._is_over("policy_hangs_after_s")
+
+    def _is_anew(self) -> bool:
+        return self._has_hung() or self._is_over("service_restarts_after_s")
+
+    def _is_over(self, fault: str) -> bool:
+        """Whether a time after the submission, that a fault names, is over."""
+        return self._since_submission() >= float(self.faults.get(fault, NEVER))
 
     def _status(self, topology: str) -> TopologyStatus:
         placed = 0 if topology in self.faults.get("unplaced", ()) else self.faults.get("placed", 2)

@@ -19,7 +19,7 @@ from barograph.machines.series_lease import NoMachines
 from barograph.plan.durations import LONGEST_CLOSING_S, longest_run_s
 from barograph.plan.events import names_after
 from barograph.plan.events.kind import DRAIN_S, REGISTER_S
-from barograph.policy_service import PolicyRequest, ServiceState
+from barograph.policy_service import PolicyRequest, ServiceRefused, ServiceState
 from barograph.run import clocks
 from barograph.run.collection import collect, return_booted
 from barograph.run.context import RunContext
@@ -116,7 +116,7 @@ def close(run: RunContext, why: str) -> None:
         run.decide_every_s = None
     open_ = service.state().open_request()
     if open_ is not None:
-        service.end_machine_request(open_.request_id, "refused", why=why)
+        _end_request(run, open_, "refused", why=why)
     state = service.state()
     run.note(state)
     counts = Counter(done=0, refused=0, failed=0)
@@ -151,9 +151,20 @@ def _carry_out(run: RunContext, request: PolicyRequest) -> None:
             else:
                 machines = _release(run, request.machines, about)
         except _RequestFailure as error:
-            run.context.service.end_machine_request(request.request_id, error.outcome, why=str(error))
+            _end_request(run, request, error.outcome, why=str(error))
         else:
-            run.context.service.end_machine_request(request.request_id, "done", machines)
+            _end_request(run, request, "done", machines)
+
+
+def _end_request(
+    run: RunContext, request: PolicyRequest, outcome: str, machines: Sequence[str] = (), why: str = ""
+) -> None:
+    """A service that began anew meanwhile knows no request; its state says why it did, and that is what is raised."""
+    try:
+        run.context.service.end_machine_request(request.request_id, outcome, machines, why)
+    except ServiceRefused:
+        run.note(run.context.service.state())
+        raise
 
 
 @contextmanager

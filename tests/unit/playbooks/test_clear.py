@@ -74,6 +74,38 @@ def test_what_the_users_of_a_run_left_in_their_folders_is_removed(place: str, ma
 
 
 @pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("mode", [0, 0o555])
+def test_folders_that_keep_out_their_owner_are_removed(mode: int, place: str, machine: Path) -> None:
+    inner = machine / place / "tree"
+    inner.mkdir(parents=True)
+    (inner / "file").touch()
+    for path in (inner / "file", inner, inner.parent):
+        os.chown(path, ANYBODY, ANYBODY)
+        path.chmod(mode)
+    done = clear(machine, SCRIPT.read_text())
+    assert done.returncode == 0, done.stderr
+    assert not (machine / place).exists()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_rights_change_behind_a_link(place: str, machine: Path) -> None:
+    """In a folder, or in its place; what is behind it is the same user's."""
+    others = machine / "others"
+    others.mkdir()
+    (others / "inner").mkdir()
+    for path in (others / "inner", others):
+        os.chown(path, ANYBODY, ANYBODY)
+        path.chmod(0o555)
+    (machine / place).symlink_to(others)
+    assert clear(machine, SCRIPT.read_text()).returncode == 0
+    folder = (machine / place).parent
+    folder.rmdir()
+    folder.symlink_to(others)
+    clear(machine, SCRIPT.read_text())
+    assert [path.stat().st_mode & 0o777 for path in (others, others / "inner")] == [0o555, 0o555]
+
+
+@pytest.mark.parametrize("place", PLACES)
 def test_root_removes_nothing_behind_a_folder_in_whose_place_its_owner_put_a_link(place: str, machine: Path) -> None:
     (machine / "others").mkdir()
     (machine / "others" / Path(place).name).write_text("of root")

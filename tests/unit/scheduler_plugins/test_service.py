@@ -251,7 +251,7 @@ import os, sys
 from scheduler_plugins import service, service_state
 def decide(*_):
     {decides}
-service.HANG_S = 1.2
+service.HANG_S = {hang_s}
 if not os.path.exists("begun"):
     open("begun", "w").close()
     service_state.bind = lambda *_: decide
@@ -260,7 +260,7 @@ sys.exit(service.main())
 
 
 def test_a_policy_that_never_ends_does_not_reach_into_the_next_run(tmp_path: Path) -> None:
-    with process(tmp_path, SERVE.format(decides="while True: pass")) as (started, client):
+    with process(tmp_path, SERVE.format(decides="while True: pass", hang_s=service.HANG_S)) as (started, client):
         client.configure("r1", "stela", {}, 1, 60.0)
         while client.state().policy_error is None:  # on a busy box it has its time after some rounds
             client._call("/schedule", round_request(1000.0, PLACED))
@@ -273,7 +273,7 @@ def test_a_policy_that_never_ends_does_not_reach_into_the_next_run(tmp_path: Pat
 
 
 def test_a_policy_that_hangs_in_one_call_ends_the_service_and_the_next_one_says_so(tmp_path: Path) -> None:
-    script = SERVE.format(decides="sum(range(10**12))")
+    script = SERVE.format(decides="sum(range(10**12))", hang_s=1.2)
     with process(tmp_path, script) as (started, client):
         client.configure("r1", "stela", {}, 1, 60.0)
         with pytest.raises(ServiceUnreachable):

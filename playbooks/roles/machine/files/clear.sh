@@ -21,6 +21,13 @@ as() { # USER PROGRAM ARGUMENT…: what it removes may be a link by now, and the
   setpriv --reuid="$user" --regid="$user" --clear-groups -- "$@"
 }
 
+open_folders_as() { # USER FOLDER…: a folder in there may keep out even its owner, whom rm needs to be let in
+  user=$1
+  shift
+  # chmod would follow a link that it is given; find gives it none. What cannot be opened is rm's to report.
+  as "$user" find "$@" -type d -prune -exec chmod -R u+rwX -- {} + 2>/dev/null || true
+}
+
 wanted=$*
 if asked wait; then
   for _ in $(seq 60); do
@@ -33,11 +40,14 @@ for worker in $(workers); do
   echo changed
 done
 if asked state; then
+  open_folders_as storm $state/workers $state/workers-users $state/supervisor
   # Not isupervisor: it holds the supervisor's id, by which Nimbus knows the machine again.
   as storm rm -rf $state/workers $state/workers-users $state/supervisor/stormdist $state/supervisor/localstate $state/supervisor/tmp
 fi
 if asked records; then
   # Open logs are emptied where they are: the daemons append. The probe opens its file for every line.
+  open_folders_as storm $log/workers $log/workers-artifacts
+  open_folders_as barograph $log/machines
   as storm rm -rf $log/workers/* $log/workers-artifacts/*
   as barograph rm -rf $log/machines/*
   rm -rf $log/*.log.[0-9]* $log/*.out.[0-9]*

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
@@ -192,6 +194,27 @@ def test_an_answer_that_comes_too_late_is_nobodys(
     with pytest.raises(RunBroken, match="ended with -9"):
         service.call("/state")
     service.close()
+
+
+def test_an_answer_that_waits_is_read_though_this_process_was_stopped_meanwhile(
+    commit: Callable[..., Code], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by Ctrl-Z, which does not reach the sandbox."""
+    service = CodeService(commit("\n# as it is\n"), tmp_path / "run", lambda: 0.0)
+    send = service._send
+
+    def send_and_stop(*given: Any) -> None:
+        send(*given)
+        assert select.select([service._process.stdout], [], [], 30.0)[0]
+        time.sleep(1.0)
+
+    try:
+        service.call("/state")
+        monkeypatch.setattr(service, "_send", send_and_stop)
+        monkeypatch.setattr(code_service, "ANSWER_S", 1.0)
+        assert service.call("/state")["run_id"] == ""
+    finally:
+        service.close()
 
 
 LARGE = """

@@ -9,7 +9,7 @@ import pytest
 
 from analysis.record.event_timeline import event_marks, event_outcomes, planned_marks
 from analysis.record.files import RunPaths
-from barograph.errors import BudgetSpent, Interrupted, MachineLost, RunBroken
+from barograph.errors import BudgetSpent, Interrupted, MachineLost, PolicyHung, RunBroken
 from barograph.plan.durations import longest_run_s
 from barograph.plan.events import Crash, PlannedEvent, RateChange, Reschedule, Sine
 from barograph.plan.events.disturbances import CpuLoad
@@ -184,6 +184,25 @@ def test_a_boot_that_fails_is_the_policys_news(elastic: SetUp, error: Exception)
     assert [event["machines"] for event in of(told, "machines_joined")] == [["m5"]], "it has one at the second try"
     assert here.document()["attempt"] == 1
     assert (of(told, "requests_closed")[0]["done"], of(told, "requests_closed")[0]["failed"]) == (1, 1)
+
+
+@pytest.mark.parametrize("outcome", ["done", "failed"])
+def test_a_policy_that_hangs_while_its_request_is_carried_out_is_to_blame(
+    outcome: str, elastic: SetUp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service that began anew knows no such request."""
+    here = elastic((5, 1) if outcome == "failed" else (5, ("m4",)), joining="booted")
+
+    def hang(*_: object, **_about: object) -> None:
+        here.storm.faults["policy_hangs_after_s"] = 0
+        if outcome == "failed":
+            raise CapacityError("no zone has one")
+
+    name = "barograph.run.machine_changes." + ("boot" if outcome == "failed" else "return_booted")
+    monkeypatch.setattr(name, hang)
+    with pytest.raises(PolicyHung, match="its decide hung"):
+        here.next()
+    assert "end_machine_request" in here.storm.calls
 
 
 def test_a_machine_with_another_time_is_given_back_at_once(elastic: SetUp) -> None:
