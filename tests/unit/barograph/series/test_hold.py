@@ -148,6 +148,21 @@ def test_a_process_that_was_stopped_for_long_keeps_its_series(other: int, monkey
     hold.take(series.folder)
 
 
+def test_code_of_another_version_reads_who_holds_a_series() -> None:
+    """A key that it does not know made older code see nobody, and take the series."""
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
+    written = json.loads((series.folder / hold.FILE).read_text())
+    assert set(written) == {"pid", "born", "system", "run", "host", "heartbeat_s"}
+    before = hold.read(series.folder)
+    note(series, mood="good")
+    assert before is not None and not before.outlives and hold.read(series.folder) == before
+    note(series, born="another-boot/7")
+    after = hold.read(series.folder)
+    assert after is not None and after.outlives, "who works is another"
+    hold.drop(series.folder)
+    assert not (series.folder / hold.WORKER).exists()
+
+
 def lose(series: Series) -> None:
     with hold._lock(series.folder):
         note(series, pid=1, born="another-boot/7", system="another-boot/pid:[1]", host="far")
