@@ -177,6 +177,7 @@ class Spool:
         from analysis.storage import transfer
 
         hold.refuse_others(series_dir)
+        (series_dir / transfer.UNSENT).touch()  # also of a bucket that does not answer: what is new here stays
         if (series_dir / "hold.json").exists():
             bucket_hold.prolong(self.bucket, self._name(series_dir), series_dir, time.time() + HOLD_S)
         else:  # `end` has sent before, or somebody took this execution for dead and has ended it

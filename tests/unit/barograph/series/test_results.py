@@ -125,6 +125,23 @@ def test_a_bucket_that_fails_loses_no_run(machine: Machine, faked: Experiment, e
     assert told == []
 
 
+def test_a_run_that_is_measured_again_after_the_end_waits_for_a_bucket_that_fails(
+    machine: Machine, faked: Experiment, endpoint: str
+) -> None:
+    """As where somebody clears the task of one run."""
+    series = open_series(faked, now_s=1000.0)
+    record = RunPaths(series.run_folder(str(one_run(series.folder)))).run_json
+    finish(series.folder, pytest.fail)
+    machine.lose_bucket()
+    write_json_atomic(record, {**json.loads(record.read_text()), "attempt": 2})
+    told: list[str] = []
+    send_now(series.folder, told.append)
+    assert told and results().waiting() == (series.folder,)
+    machine.find_bucket(endpoint)
+    results().refresh(digest=True)
+    assert json.loads(record.read_text())["attempt"] == 2, "the bucket has the one of before"
+
+
 def test_what_another_execution_here_is_writing_is_not_touched(
     machine: Machine, faked: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
