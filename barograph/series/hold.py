@@ -81,6 +81,12 @@ def refuse_others(series_dir: Path, parent_pid: int | None = None) -> None:
         raise SeriesInUse(_in_use_message(series_dir, other, now_s))
 
 
+def is_lost(series_dir: Path) -> bool:
+    """Whether another execution holds the series."""
+    other = read(series_dir)
+    return other is not None and other.is_anothers(time.time())
+
+
 def drop(series_dir: Path) -> None:
     """Others may write it; nothing happens where another holds it, or nobody, or the folder is gone."""
     if not series_dir.is_dir():
