@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 
 from analysis.errors import SeriesInUse
+from barograph import series_steps
 from barograph.cli.bundle import bundle
 from barograph.errors import Interrupted
+from barograph.machines.provision import provision
 from barograph.plan.experiment import load, with_changes
 from barograph.series import hold
 from barograph.series.interruption import request_stop, step
@@ -193,6 +195,21 @@ def test_an_execution_that_has_lost_its_series_ends_and_leaves_no_trace_in_it(
     assert not (series.folder / "stop").exists() and failures_since(series.folder, 0.0) == []
 
 
+def test_a_run_whose_series_is_lost_says_nothing_about_money(monkeypatch: pytest.MonkeyPatch) -> None:
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
+    provision(series.folder)
+    before = (series.folder / "progress.jsonl").read_text()
+
+    def attempt(*_: object) -> None:
+        lose(series)
+        raise hold.HoldLost
+
+    monkeypatch.setattr(series_steps, "attempt_next_run", attempt)
+    with pytest.raises(hold.HoldLost):
+        series_steps.do_run(series.folder)
+    assert (series.folder / "progress.jsonl").read_text() == before
+
+
 def test_off_the_main_thread_a_loss_is_said_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hold, "HEARTBEAT_S", 0.02)
     series, lost = open_series(with_changes(load("stela/star"), {"testbed": "fake"})), threading.Event()
@@ -270,6 +287,21 @@ def test_an_analysis_that_fails_ends_the_execution() -> None:
     with pytest.raises(NothingMeasured):
         analyse(series.folder)
     assert hold.read(series.folder) is None
+
+
+def test_a_series_that_cannot_be_opened_is_free_again(other: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = with_changes(load("stela/star"), {"testbed": "fake"})
+    folder = open_series(experiment).folder
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("barograph.series.series.write_json_atomic", full)
+        with pytest.raises(OSError, match="No space"):
+            open_series(experiment)
+    monkeypatch.setenv("BAROGRAPH_HOLDER_PID", str(other))
+    assert open_series(experiment).folder == folder
 
 
 def test_a_stop_is_asked_for_before_the_step(theirs: Series) -> None:
