@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from analysis.errors import SeriesInUse
 from barograph.errors import BarographError, DiskFull, Interrupted, MachineLost, Say, blame_of, message_of
 from barograph.machines import holdings
 from barograph.machines.series_lease import keep_alive, prolong, saved_lease
@@ -23,7 +24,7 @@ from barograph.series import hold
 from barograph.series.interruption import step
 from barograph.series.progress import ProgressFile, lines_since
 from barograph.series.provenance import MEASUREMENT
-from barograph.series.results import analyse_results, finish, send_afterwards
+from barograph.series.results import analyse_results, finish, send_afterwards, store
 from barograph.series.run_record import RunRecord, set_attempt_aside
 from barograph.series.series import Series, read_series, series_document, too_late
 from inventory.errors import CapacityError
@@ -166,7 +167,8 @@ def do_run(series_dir: Path, run_id: str | None = None, *, again: bool = False) 
             with _stopping_check(series):
                 return attempt_next_run(series, context, run)
         finally:
-            context.listener.tell("money", **holdings.usage_so_far(series))
+            if not hold.is_lost(series.folder):  # else its progress is another's
+                context.listener.tell("money", **holdings.usage_so_far(series))
 
 
 def _kept_machines(series: Series) -> AbstractContextManager[None]:
@@ -238,8 +240,10 @@ def analyse(series_dir: Path) -> Path:
     """The report's path. Raises NothingMeasured where no run left a record; then the execution is over."""
     try:
         return _analyse(series_dir)
+    except SeriesInUse:
+        raise
     except Exception:
-        hold.drop(series_dir)
+        store(series_dir, message_writer(series_dir))
         raise
 
 

@@ -222,13 +222,13 @@ def add_series_tasks(series: Any, experiment: Experiment | None = None) -> None:
     def provision(series: str) -> str:
         from airflow.sdk.exceptions import AirflowSkipException
 
-        from barograph.machines.provision import provision, release
+        from barograph.machines.provision import provision, release_own
         from barograph.series_steps import NotNeeded, require_runs
 
         try:
             require_runs(Path(series))
         except NotNeeded as reason:
-            release(Path(series))  # of an earlier try: Airflow skips a teardown whose setups are skipped
+            release_own(Path(series))  # of an earlier try: Airflow skips a teardown whose setups are skipped
             raise AirflowSkipException(str(reason)) from None
         return provision(Path(series))
 

@@ -47,26 +47,34 @@ def _execute(arguments: list[str]) -> int:
     try:
         hold.take(series_dir, parent_pid=parent_pid)
     except SeriesInUse as error:  # its progress is another's
-        with suppress(OSError):
-            print(message_of(error), file=sys.stderr)
-        return EXIT_CODES[blame_of(error)]
+        return _refuse(error)
     except Exception as error:  # noqa: BLE001 - the parent ends what it has prepared
         return _tell_failure(progress, error)
     code = EXIT_CODES["harness"]
+    left: NotReleased | None = None
+    lost: SeriesInUse | None = None
     try:
         with interruptible(one_request_s=0.0):  # only the parent signals this process: twice is in a hurry
             # `interruptible` makes an orderly end of it. Airflow takes SIGTERM for itself as each task starts.
             die_with_parent(parent_pid, signal.SIGINT)
-            _run(series_dir)
+            try:
+                _run(series_dir)
+            finally:
+                lost = _loss(series_dir)
         code = 0
     except KeyboardInterrupt:
-        progress.tell("interrupted")
         code = INTERRUPTED_EXIT
+        if lost is None:
+            progress.tell("interrupted")
     except Exception as error:  # noqa: BLE001 - the top of a process
-        code = _tell_failure(progress, error)
+        if lost is None:
+            code = _tell_failure(progress, error)
     finally:
-        left = _release(series_dir)
-        _store(series_dir, progress, begun_s)
+        if lost is None:
+            left = _release(series_dir)
+            _store(series_dir, progress, begun_s)
+    if lost is not None:  # the parent gives back what the DAG has not
+        return _refuse(lost)
     if left is not None and code == 0:
         progress.tell("failed", blame=left.blame, message=message_of(left))
         return EXIT_CODES[left.blame]
@@ -75,6 +83,21 @@ def _execute(arguments: list[str]) -> int:
     elif code == 0:
         progress.tell("finished")
     return code
+
+
+def _loss(series_dir: Path) -> SeriesInUse | None:
+    """That another execution has taken the series meanwhile, whose progress it is then."""
+    try:
+        hold.refuse_others(series_dir)
+    except SeriesInUse as error:
+        return error
+    return None
+
+
+def _refuse(error: SeriesInUse) -> int:
+    with suppress(OSError):
+        print(message_of(error), file=sys.stderr)
+    return EXIT_CODES[blame_of(error)]
 
 
 def _tell_failure(progress: ProgressFile, error: Exception) -> int:

@@ -141,6 +141,10 @@ def carry_out(series: Series, console: Console, ending: Ending | None = None) ->
         except KeyboardInterrupt:
             view.say("interrupted: keeping what was measured, releasing machines (once more to hurry)")
             return _end_interrupted(series, child, view, last)
+        except Exception:
+            if child is None:  # else it has the series
+                _clean_up(series, None, view.say)
+            raise
         if code != 0:
             _clean_up(series, child, view.say)
     return _finish(series, view.status, code, console, last)

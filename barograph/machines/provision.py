@@ -54,7 +54,7 @@ def release_repeated(experiment: Experiment) -> bool:
     """
     repeated = series_of_dag_run(experiment)
     if repeated is not None:
-        release(repeated.folder)
+        release_own(repeated.folder)
     return repeated is not None
 
 
@@ -182,6 +182,14 @@ def release(series_dir: Path, say: Say | None = None) -> None:
         progress.tell("step_failed", blame=failure.blame, message=message_of(failure))
         raise failure from error
     log.info("series %s: lease %s released", lease.series_id, lease.lease_id)
+
+
+def release_own(series_dir: Path) -> None:
+    """As `release`, but what another execution that lives has is left to it."""
+    saved = series_lease.saved_lease(series_dir)
+    lease = registry.read(saved.lease_id) if saved else None
+    if lease is not None and _is_ours(lease):
+        release(series_dir)
 
 
 def _is_ours(lease: Lease) -> bool:

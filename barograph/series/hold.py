@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -26,19 +26,21 @@ from analysis.errors import SeriesInUse
 from analysis.record.files import write_json_atomic
 from barograph.errors import blame_of, message_of
 from barograph.settings import holder
-from inventory.files import hold_lock
+from inventory.files import hold_lock, replace_file
 from inventory.leases.holder import HEARTBEAT_BOUND_S, HEARTBEAT_S, Holder, is_recent
 from inventory.leases.registry import heard_of
 
 log = logging.getLogger(__name__)
 UNWRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT})
-FILE, LOCK = ".holder.json", ".holder.lock"  # of this box: neither sent to a bucket nor bundled
+# Of this box: neither sent to a bucket nor bundled.
+FILE, LOCK = ".holder.json", ".holder.lock"
+WORKER = ".holder.worker"  # the birth of a holder that works itself; a new key in FILE would hide it from older code
 LOSS = signal.SIGURG  # raises HoldLost; the kernel ignores one that comes after the block
 
 
 @dataclass(frozen=True)
 class Hold:
-    """`outlives`: the holder is not who works, as `barograph ui` is not its tasks; also where a file does not say."""
+    """`outlives`: the holder is not who works, as `barograph ui` is not its tasks; also where no file says it is."""
 
     pid: int
     born: str
@@ -79,6 +81,12 @@ def refuse_others(series_dir: Path, parent_pid: int | None = None) -> None:
         raise SeriesInUse(_in_use_message(series_dir, other, now_s))
 
 
+def is_lost(series_dir: Path) -> bool:
+    """Whether another execution holds the series."""
+    other = read(series_dir)
+    return other is not None and other.is_anothers(time.time())
+
+
 def drop(series_dir: Path) -> None:
     """Others may write it; nothing happens where another holds it, or nobody, or the folder is gone."""
     if not series_dir.is_dir():
@@ -86,7 +94,8 @@ def drop(series_dir: Path) -> None:
     with _lock(series_dir):
         other = read(series_dir)
         if other is not None and not other.is_anothers(time.time()):
-            (series_dir / FILE).unlink(missing_ok=True)
+            for name in (FILE, WORKER):
+                (series_dir / name).unlink(missing_ok=True)
 
 
 @contextmanager
@@ -188,8 +197,16 @@ def heartbeat(beat: Callable[[], None], name: str, every_s: float, limit_s: floa
 def read(series_dir: Path) -> Hold | None:
     """None where nobody holds it. What cannot be read holds nothing: it is written as a whole."""
     with suppress(FileNotFoundError, ValueError, TypeError):
-        return Hold(**json.loads((series_dir / FILE).read_text(encoding="utf-8")))
+        document = json.loads((series_dir / FILE).read_text(encoding="utf-8"))
+        facts = {field.name: document[field.name] for field in fields(Hold) if field.name in document}
+        return Hold(**{**facts, "outlives": _worker(series_dir) != facts.get("born")})
     return None
+
+
+def _worker(series_dir: Path) -> str:
+    with suppress(OSError):
+        return (series_dir / WORKER).read_text(encoding="utf-8")
+    return ""
 
 
 def _beat(series_dir: Path) -> Hold | None:
@@ -210,8 +227,9 @@ def _lock(series_dir: Path) -> AbstractContextManager[None]:
 
 def _write(series_dir: Path, now_s: float) -> None:
     me, host = holder(), socket.gethostname()
-    mine = Hold(**asdict(me), host=host, heartbeat_s=now_s, outlives=me.pid != os.getpid())
-    write_json_atomic(series_dir / FILE, asdict(mine))
+    if me.pid == os.getpid() and _worker(series_dir) != me.born:
+        replace_file(series_dir / WORKER, me.born)
+    write_json_atomic(series_dir / FILE, {**asdict(me), "host": host, "heartbeat_s": now_s})
 
 
 def _lost_message(series_dir: Path, other: Hold) -> str:

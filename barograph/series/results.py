@@ -177,6 +177,7 @@ class Spool:
         from analysis.storage import transfer
 
         hold.refuse_others(series_dir)
+        (series_dir / transfer.UNSENT).touch()  # also of a bucket that does not answer: what is new here stays
         if (series_dir / "hold.json").exists():
             bucket_hold.prolong(self.bucket, self._name(series_dir), series_dir, time.time() + HOLD_S)
         else:  # `end` has sent before, or somebody took this execution for dead and has ended it
@@ -244,17 +245,22 @@ class Spool:
         return series_dir.absolute().relative_to(self.root).as_posix()
 
     def _holder_lives(self, name: str) -> bool:
-        """Whether the series is held by another execution of this box that lives; of other boxes nothing is known.
+        """Whether another execution of this box still has the series; of other boxes nothing is known.
 
-        A DAG has it until the hold's end: between its tasks, which may be on any worker, nothing of it can be seen.
+        That nobody else has it in the spool was seen before. A DAG that waits between its tasks has its lease.
         """
         from analysis.storage.hold import read_hold
+        from inventory.leases import registry
 
         found = read_hold(self.bucket, name)
         if found is None:
             return False
         pid, born = int(found[0]["pid"]), found[0]["born"]
-        return bool(process_start(pid) == born != "" if pid else born != self._me.born)
+        if (pid, born) == (self._me.pid, self._me.born) or (pid and process_start(pid) != born):
+            return False
+        series_id, now = name.rpartition("/")[2], time.time()
+        theirs = [each for each in registry.read_all() if (each.holder_pid, each.holder_start) == (pid, born)]
+        return any(each.series_id == series_id and registry.is_live(each, now) for each in theirs)
 
     @cached_property
     def _me(self) -> BucketHolder:

@@ -134,26 +134,31 @@ def open_series(
         estimates = [*estimates, {"opened_s": now, **estimate}]
     folder = unfinished.folder if unfinished else _new_folder(experiment, now)
     results().begin(folder)
-    keep_traces(folder, traces)
-    (folder / STOP_FILE).unlink(missing_ok=True)  # of an earlier execution
-    document = {
-        "v": 1,
-        "series_id": folder.name,
-        "experiment": experiment.name,
-        "spec": experiment.as_data(),
-        "runs": [run.run_id for run in plan_runs(experiment)],
-        "opened_s": now,
-        "dag_run": dag_run(),
-        "resumed": unfinished is not None,
-        "git_commit": commit,
-        "git_dirty": dirty,
-        "git_changes": provenance.save_patch(folder, changes),
-        "git_unknown": list(provenance.unknown_files()) if dirty else [],
-        "estimates": estimates,
-        "reported": earlier.get("reported", {}),
-    }
-    write_json_atomic(SeriesPaths(folder).series_json, document)
-    ProgressFile(folder).tell(OPENED, opened_s=now)
+    try:
+        keep_traces(folder, traces)
+        (folder / STOP_FILE).unlink(missing_ok=True)  # of an earlier execution
+        document = {
+            "v": 1,
+            "series_id": folder.name,
+            "experiment": experiment.name,
+            "spec": experiment.as_data(),
+            "runs": [run.run_id for run in plan_runs(experiment)],
+            "opened_s": now,
+            "dag_run": dag_run(),
+            "resumed": unfinished is not None,
+            "git_commit": commit,
+            "git_dirty": dirty,
+            "git_changes": provenance.save_patch(folder, changes),
+            "git_unknown": list(provenance.unknown_files()) if dirty else [],
+            "estimates": estimates,
+            "reported": earlier.get("reported", {}),
+        }
+        write_json_atomic(SeriesPaths(folder).series_json, document)
+        ProgressFile(folder).tell(OPENED, opened_s=now)
+    except Exception:
+        with suppress(Exception):  # the failure itself matters more
+            results().end(folder)
+        raise
     return Series(folder, experiment, now)
 
 

@@ -237,6 +237,32 @@ def test_a_child_that_cannot_begin_leaves_nothing(
     assert (hold.read(series.folder) is None) == bool(said), "another's stays"
 
 
+LOST = """
+import json, sys
+from pathlib import Path
+from dataclasses import asdict
+from barograph.cli import child
+from inventory.leases.holder import process_holder
+def run(series_dir):
+    path = Path(series_dir, ".holder.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | asdict(process_holder(1))))
+    raise RuntimeError("a step failed")
+child._run = run
+sys.exit(child.main(sys.argv[1:]))
+"""
+
+
+def test_a_child_that_has_lost_its_series_says_nothing_in_it(own_folders: None) -> None:
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"]}))
+    provision.provision(series.folder)
+    before = told(series.folder)
+    argv = [sys.executable, "-c", LOST, str(series.folder), str(os.getpid())]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == EXIT_CODES["capacity"], done.stderr
+    assert f"series {series.series_id} is in use by process 1 " in done.stderr
+    assert told(series.folder) == before
+
+
 FULL_LOG = """
 import sys
 from barograph.cli import child
@@ -295,6 +321,21 @@ def test_ctrl_c_as_the_child_begins_ends_it(own_folders: None, monkeypatch: pyte
     monkeypatch.setattr(dag_process, "ChildProcess", interrupted)
     assert carry_out(series, stdout_console()) == INTERRUPTED_EXIT
     assert started[0].exit_code() == -signal.SIGINT and hold.read(series.folder) is None
+
+
+def test_a_parent_whose_child_cannot_start_leaves_the_series(
+    own_folders: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may go on with other experiments for hours."""
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"]}))
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(dag_process, "ChildProcess", refused)
+    with pytest.raises(OSError, match="unavailable"):
+        carry_out(series, stdout_console())
+    assert hold.read(series.folder) is None
 
 
 def test_of_a_child_that_does_not_die_the_machines_are_told(

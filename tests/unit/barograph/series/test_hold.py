@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 
 from analysis.errors import SeriesInUse
+from barograph import series_steps
 from barograph.cli.bundle import bundle
 from barograph.errors import Interrupted
+from barograph.machines.provision import provision
 from barograph.plan.experiment import load, with_changes
 from barograph.series import hold
 from barograph.series.interruption import request_stop, step
@@ -148,6 +150,21 @@ def test_a_process_that_was_stopped_for_long_keeps_its_series(other: int, monkey
     hold.take(series.folder)
 
 
+def test_code_of_another_version_reads_who_holds_a_series() -> None:
+    """A key that it does not know made older code see nobody, and take the series."""
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
+    written = json.loads((series.folder / hold.FILE).read_text())
+    assert set(written) == {"pid", "born", "system", "run", "host", "heartbeat_s"}
+    before = hold.read(series.folder)
+    note(series, mood="good")
+    assert before is not None and not before.outlives and hold.read(series.folder) == before
+    note(series, born="another-boot/7")
+    after = hold.read(series.folder)
+    assert after is not None and after.outlives, "who works is another"
+    hold.drop(series.folder)
+    assert not (series.folder / hold.WORKER).exists()
+
+
 def lose(series: Series) -> None:
     with hold._lock(series.folder):
         note(series, pid=1, born="another-boot/7", system="another-boot/pid:[1]", host="far")
@@ -176,6 +193,21 @@ def test_an_execution_that_has_lost_its_series_ends_and_leaves_no_trace_in_it(
     current = hold.read(series.folder)
     assert current is not None and current.host == "far"
     assert not (series.folder / "stop").exists() and failures_since(series.folder, 0.0) == []
+
+
+def test_a_run_whose_series_is_lost_says_nothing_about_money(monkeypatch: pytest.MonkeyPatch) -> None:
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
+    provision(series.folder)
+    before = (series.folder / "progress.jsonl").read_text()
+
+    def attempt(*_: object) -> None:
+        lose(series)
+        raise hold.HoldLost
+
+    monkeypatch.setattr(series_steps, "attempt_next_run", attempt)
+    with pytest.raises(hold.HoldLost):
+        series_steps.do_run(series.folder)
+    assert (series.folder / "progress.jsonl").read_text() == before
 
 
 def test_off_the_main_thread_a_loss_is_said_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,6 +287,21 @@ def test_an_analysis_that_fails_ends_the_execution() -> None:
     with pytest.raises(NothingMeasured):
         analyse(series.folder)
     assert hold.read(series.folder) is None
+
+
+def test_a_series_that_cannot_be_opened_is_free_again(other: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = with_changes(load("stela/star"), {"testbed": "fake"})
+    folder = open_series(experiment).folder
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("barograph.series.series.write_json_atomic", full)
+        with pytest.raises(OSError, match="No space"):
+            open_series(experiment)
+    monkeypatch.setenv("BAROGRAPH_HOLDER_PID", str(other))
+    assert open_series(experiment).folder == folder
 
 
 def test_a_stop_is_asked_for_before_the_step(theirs: Series) -> None:

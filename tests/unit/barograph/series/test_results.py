@@ -19,7 +19,7 @@ from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.series import hold
 from barograph.series.results import Folder, Spool, analyse_results, finish, results, send_now, send_waiting
 from barograph.series.series import complete_series, find_series, open_series, unfinished_series
-from barograph.series_steps import do_run
+from barograph.series_steps import NothingMeasured, analyse, do_run
 from barograph.settings import DAG_OF_TASK, results_root
 
 
@@ -125,6 +125,23 @@ def test_a_bucket_that_fails_loses_no_run(machine: Machine, faked: Experiment, e
     assert told == []
 
 
+def test_a_run_that_is_measured_again_after_the_end_waits_for_a_bucket_that_fails(
+    machine: Machine, faked: Experiment, endpoint: str
+) -> None:
+    """As where somebody clears the task of one run."""
+    series = open_series(faked, now_s=1000.0)
+    record = RunPaths(series.run_folder(str(one_run(series.folder)))).run_json
+    finish(series.folder, pytest.fail)
+    machine.lose_bucket()
+    write_json_atomic(record, {**json.loads(record.read_text()), "attempt": 2})
+    told: list[str] = []
+    send_now(series.folder, told.append)
+    assert told and results().waiting() == (series.folder,)
+    machine.find_bucket(endpoint)
+    results().refresh(digest=True)
+    assert json.loads(record.read_text())["attempt"] == 2, "the bucket has the one of before"
+
+
 def test_what_another_execution_here_is_writing_is_not_touched(
     machine: Machine, faked: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,8 +182,10 @@ def test_a_dag_that_waits_for_a_worker_keeps_its_series(
     with monkeypatch.context() as patch:
         patch.setenv(DAG_OF_TASK, "stela.star")
         series = open_series(faked, now_s=1000.0)
-        note = series.folder / hold.FILE
-        note.write_text(json.dumps(json.loads(note.read_text()) | {"heartbeat_s": 0.0}))
+        provision(series.folder)
+    note = series.folder / hold.FILE
+    silent = json.dumps(json.loads(note.read_text()) | {"heartbeat_s": 0.0})
+    note.write_text(silent)
     send_waiting(pytest.fail)
     assert results().waiting() == (series.folder,) and "hold.json" in names(machine.bucket)
     with pytest.raises(SeriesInUse, match=rf"{series.series_id} is being written by DAG stela\.star on "):
@@ -174,8 +193,23 @@ def test_a_dag_that_waits_for_a_worker_keeps_its_series(
     monkeypatch.setenv(DAG_OF_TASK, "stela.star")
     monkeypatch.setattr("socket.gethostname", lambda: "another worker")
     results().begin(series.folder)
-    finish(series.folder, pytest.fail)
-    assert results().waiting() == () and "hold.json" not in names(machine.bucket)
+    release(series.folder)
+    assert "hold.json" in names(machine.bucket)
+    note.write_text(silent)
+    monkeypatch.delenv(DAG_OF_TASK)
+    assert open_series(faked, now_s=2000.0).folder == series.folder, "the DAG has neither machines nor a task any more"
+
+
+def test_an_analysis_that_fails_ends_the_holds(
+    machine: Machine, faked: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody comes after it in a DAG."""
+    monkeypatch.setenv(DAG_OF_TASK, "stela.star")
+    series = open_series(faked, now_s=1000.0)
+    with pytest.raises(NothingMeasured):
+        analyse(series.folder)
+    assert "hold.json" not in names(machine.bucket) and hold.read(series.folder) is None
+    assert results().waiting() == ()
 
 
 def test_what_is_sent_is_held(machine: Machine, faked: Experiment) -> None:
