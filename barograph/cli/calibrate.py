@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from barograph.calibration import Calibration
 
 UNFINISHED = ".unfinished"  # a file in the folder of a calibration that is not complete
-HOLD_FILES = (hold.FILE, hold.LOCK)
+HOLD_FILES = (hold.FILE, hold.LOCK, hold.WORKER)
 SERIES = "a series' folder or id, an experiment for its newest, or a pattern such as 'stela/*'"
 
 

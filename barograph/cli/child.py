@@ -73,6 +73,8 @@ def _execute(arguments: list[str]) -> int:
         if lost is None:
             left = _release(series_dir)
             _store(series_dir, progress, begun_s)
+    if lost is not None and code == 0:  # all was done and its hold ended, then another took it, as a report does
+        return code
     if lost is not None:  # the parent gives back what the DAG has not
         return _refuse(lost)
     if left is not None and code == 0:

@@ -263,6 +263,15 @@ def test_a_child_that_has_lost_its_series_says_nothing_in_it(own_folders: None) 
     assert told(series.folder) == before
 
 
+def test_a_series_that_is_done_may_be_taken_before_its_child_ends(own_folders: None) -> None:
+    """As by a report, once the DAG has ended the hold."""
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"]}))
+    program = LOST.replace('raise RuntimeError("a step failed")', "pass")
+    argv = [sys.executable, "-c", program, str(series.folder), str(os.getpid())]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 FULL_LOG = """
 import sys
 from barograph.cli import child
