@@ -147,8 +147,7 @@ def _release_earlier(series_dir: Path) -> None:
 
     Clearing interrupts the run that goes on, which asks the series to stop; whoever clears wants it to go on.
     """
-    saved = series_lease.saved_lease(series_dir)
-    earlier = registry.read(saved.lease_id) if saved else None
+    earlier = _lease_on_record(series_dir)
     if earlier is not None:
         if not _is_ours(earlier):
             raise TestbedTaken(registry.in_use_message(earlier, time.time()), _lease_file(earlier))
@@ -162,8 +161,7 @@ def release(series_dir: Path, say: Say | None = None) -> None:
     Raises NotReleased, which says what is left and how to end it, also where another execution that lives has them.
     `say`: to who waits; None: in the series' progress.
     """
-    saved = series_lease.saved_lease(series_dir)
-    lease = registry.read(saved.lease_id) if saved else None
+    lease = _lease_on_record(series_dir)
     if lease is None:
         return
     if not _is_ours(lease):
@@ -186,10 +184,15 @@ def release(series_dir: Path, say: Say | None = None) -> None:
 
 def release_own(series_dir: Path) -> None:
     """As `release`, but what another execution that lives has is left to it."""
-    saved = series_lease.saved_lease(series_dir)
-    lease = registry.read(saved.lease_id) if saved else None
+    lease = _lease_on_record(series_dir)
     if lease is not None and _is_ours(lease):
         release(series_dir)
+
+
+def _lease_on_record(series_dir: Path) -> Lease | None:
+    """Of the series' machines; None where none were taken, or they were given back."""
+    saved = series_lease.saved_lease(series_dir)
+    return registry.read(saved.lease_id) if saved else None
 
 
 def _is_ours(lease: Lease) -> bool:
