@@ -44,8 +44,8 @@ simulated:  ## the same experiment in a model of Storm: no machines, no root; en
 
 # Chains side by side, as many as memory allows. What has machines waits most of the time, experiments wait for all of it,
 # and Airflow's tests take longest: these begin first, and the rest has the cores that they leave. In each chain everything is
-# run, whatever fails. Whole experiments on the local testbed measure: they wait until no other machines are up (a lock that the
-# process of the tests has, and nothing that it starts: tests/conftest.py), and theirs get their cores before all else on the box.
+# run, whatever fails. Whole experiments measure: they wait until no other machines are up (a lock that the process of the tests
+# has, and nothing that it starts: tests/conftest.py), and theirs get their cores before all else on the box.
 CHAINS := $(shell awk '/^MemAvailable/ {print ($$2 > 12e6) ? 6 : 2}' /proc/meminfo)
 each = status=0; for part in $(1); do $(MAKE) --no-print-directory $$part || status=1; done; exit $$status
 
@@ -70,8 +70,8 @@ TESTBEDS := tests/contract tests/integration/test_local_testbed.py
 CODES := tests/integration/test_borrowed_machines.py tests/integration/test_code_of_variants.py
 PARTS := -m "integration and not cloud and not e2e"
 
-cloud: bootstrap  ## EC2 on this box: parts, and a whole experiment on rented machines
-	$(call on_machines,cloud,$(WITH_MACHINES) -m cloud)
+cloud: bootstrap  ## EC2 on this box: its parts
+	$(call on_machines,cloud,$(WITH_MACHINES) -m "cloud and not e2e")
 
 machines:  ## the parts on other emulated machines: real ssh, Ansible, ZooKeeper, Storm
 	@$(call each,testbeds codes cluster)
@@ -85,8 +85,8 @@ codes: bootstrap  ## of machines: how software comes to them
 cluster: bootstrap  ## of machines: the rest
 	$(call on_machines,cluster,tests/integration $(addprefix --ignore=,$(TESTBEDS) $(CODES)) $(PARTS))
 
-experiments: bootstrap  ## whole experiments on the local testbed
-	$(call on_machines,experiments,$(WITH_MACHINES) -m "e2e and not cloud",exclusive)
+experiments: bootstrap  ## whole experiments, on the local testbed and on machines rented from EC2 on this box
+	$(call on_machines,experiments,$(WITH_MACHINES) -m e2e,exclusive)
 
 analyses: bootstrap  ## the tests with Spark or a browser, in one process: they share a session and the golden series
 	$(call part,analyses,--ignore=tests/dags -m "(spark or browser) and not integration and not e2e")
