@@ -147,7 +147,7 @@ class Flow:
             capacity = self.trees.bounded(capacity, through, now.up, now.reaches, now.step_s)
         room = None
         if self.is_bounded:
-            room = self._room(capacity, np.maximum(self.layout.buffer - self.queues.waiting, 0.0))
+            room = self._room(capacity, self._free(now))
         step = _Step(self, now, costs, capacity, room, network)
         for number, part in enumerate(self.layout.slices()):
             arrivals = step.fall_due(part) if number == 0 else step.arrive(part)
@@ -215,12 +215,17 @@ class Flow:
         if self.trees is not None:
             wanted = np.minimum(wanted, np.where(spout, self.trees.allowed_per_s * now.step_s, np.inf))
         if self.is_bounded:
-            room = self._room(capacity, np.maximum(self.layout.buffer - self.queues.waiting, 0.0))
+            room = self._room(capacity, self._free(now))
             for groups in self.layout.groups:
                 if groups.number:
                     factor = source_factors(groups, groups.of_sources(wanted, 0), room[groups.span])
                     wanted[groups.source_executors] *= factor
         return wanted
+
+    def _free(self, now: Conditions) -> Floats:
+        """Tuples that each executor's queue has room for. One that is not there holds nobody back: what is sent to it
+        is lost (`_Step.arrive`)."""
+        return np.where(now.up > 0.0, np.maximum(self.layout.buffer - self.queues.waiting, 0.0), np.inf)
 
     def _room(self, capacity: Floats, free: Floats) -> Floats:
         """Tuples that each executor can take in this step: the `free` part of its queue, and what it will execute,

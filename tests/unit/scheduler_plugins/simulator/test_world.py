@@ -223,6 +223,21 @@ def test_a_machine_that_crashes_loses_its_queues_and_works_again_once_it_boots()
     assert totals.rate("bolt_1", 1040, 1050) == pytest.approx(100.0)
 
 
+@pytest.mark.parametrize("step_s", [0.1, 1.0])
+def test_a_worker_that_is_not_there_holds_nobody_back(step_s: float) -> None:
+    """Its queue would be full after 20 tuples; what is sent to it is lost."""
+    work = chain(400.0, [0.0], 2, buffer=20.0)
+    world, totals = world_of(work), Totals()
+    world.step_s = step_s
+    world.assign("x-1", replace(dealt(work, [M1]), placement={1: M1, 2: M1, 3: M1, 4: M2}))
+    world.advance(1010, totals.take)
+    world.crash("m2")
+    world.advance(1030, totals.take)
+    assert totals.rate("spout", 1011, 1030) == pytest.approx(400.0)
+    assert totals.rate("bolt_1", 1011, 1030) == pytest.approx(200.0)
+    assert totals.missed["spout"] == pytest.approx(0.0, abs=1e-6)
+
+
 def test_a_machine_that_is_cut_off_talks_to_itself_only() -> None:
     world, totals = world_of(chain(200.0, [0.0], 2)), Totals()
     world.advance(1010, totals.take)
