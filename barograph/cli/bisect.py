@@ -231,7 +231,7 @@ def _measure(search: Bisection, series: Series, console: Console) -> Difference:
 
 
 def _carry_out_comparison(series: Series, console: Console) -> RunsFailed | None:
-    """How the system under test failed, which is a result. Raises every other failure, and Stopped."""
+    """How the system under test failed, which is a result. Raises every other failure, and SearchInterruption."""
     if not series.missing_runs():
         if not (series.folder / RESULT).is_file():  # interrupted while it was analysed
             say = line_printer(console)
