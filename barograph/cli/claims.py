@@ -105,13 +105,13 @@ def show_claims(series_dir: Path, console: Console) -> None:
 
 
 def claims_of_series(series_dir: Path) -> list[Mapping[str, Any]]:
-    """Rows of claims.json."""
+    """Rows of claims.json about the series' own experiment."""
     try:
         claims: list[Mapping[str, Any]] = read_json(series_dir / "claims.json")["claims"]
         tested = read_json(SeriesPaths(series_dir).series_json)["experiment"]
     except (RecordError, KeyError):
         return []
-    return [claim for claim in claims if claim["experiment"] == tested]
+    return [claim for claim in claims if claim.get("experiment") == tested]
 
 
 def show_ledger(console: Console, testbed: str | None = None) -> None:
