@@ -154,6 +154,16 @@ class SeriesPaths:
         return sum(bytes_as_json(file.name, file.stat().st_size) for file in files)
 
 
+def series_folders(root: Path) -> list[Path]:
+    """Of all series below a folder of results, by name."""
+    return sorted(path.parent for path in root.glob("*/*/*/series.json"))
+
+
+def experiment_of(folder: Path) -> str:
+    """`family/name`, by where the folder of a series or of a sweep lies."""
+    return f"{folder.parent.parent.name}/{folder.parent.name}"
+
+
 def folders_of(files: Iterable[str]) -> list[str]:
     """The folders that these files, or objects, are in."""
     return sorted({file.rpartition("/")[0] for file in files})

@@ -27,7 +27,7 @@ from analysis.compare.result import RESULT, result_data
 from analysis.errors import BundleError
 from analysis.ingest import avro_jar
 from analysis.query import dictionary
-from analysis.record.files import SeriesPaths, read_json
+from analysis.record.files import SeriesPaths, experiment_of, read_json
 from barograph.cli.claims import claims_of_series
 from barograph.cli.terminal import say
 from barograph.code.git import GitFailed, git
@@ -262,7 +262,7 @@ def find_series_or_run(name: str) -> tuple[Path, str | None]:
 
 def archive_path(series_dir: Path, run_id: str | None, to: Path | None) -> Path:
     """Never a file that is there."""
-    experiment = "-".join(series_dir.parts[-3:-1])
+    experiment = experiment_of(series_dir).replace("/", "-")
     own = f"barograph-{experiment}-{series_dir.name}{f'-{run_id}' if run_id else ''}{SUFFIX}"
     target = (to or Path(own)).absolute()
     if not target.name.endswith(SUFFIX) or target.name == SUFFIX:

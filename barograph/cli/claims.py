@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from analysis.errors import RecordError
-from analysis.record.files import SeriesPaths, read_json
+from analysis.record.files import SeriesPaths, experiment_of, read_json
 from analysis.record.simulated import SIMULATED, is_of_testbed, is_simulated_series, simulated_words
 from barograph.cli.arguments import add_testbed_choice
 from barograph.cli.terminal import line_printer, say, stdout_console
@@ -234,7 +234,7 @@ def _rows_of_series(chosen: Callable[[Any], bool], testbed: str | None) -> Itera
             document = read_json(path)
         except RecordError:
             continue
-        tested = "/".join(path.parts[-4:-2])
+        tested = experiment_of(path.parent)
         for row in document.get("claims", []) if chosen(document.get("v")) else ():
             if row.get("experiment") == tested:
                 yield {**row, "series": path.parent.name}

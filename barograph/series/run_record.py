@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any, Protocol
 
 from analysis.errors import RecordError
-from analysis.record.files import RunPaths, append_event, read_json, write_json_atomic
+from analysis.record.files import RunPaths, SeriesPaths, append_event, read_json, series_folders, write_json_atomic
 from analysis.record.simulated import first_date_s
 from barograph.errors import blame_of, message_of
 from barograph.plan.blocks import PlannedRun
@@ -223,16 +223,16 @@ def _opening_s(document: dict[str, Any], runs: list[dict[str, Any]]) -> list[flo
 
 def _newest_series(choice: TestbedChoice) -> Iterator[tuple[Path, dict[str, Any]]]:
     count = 0
-    for path in sorted(results_root().glob("*/*/*/series.json"), key=lambda each: each.parent.name, reverse=True):
+    for folder in sorted(series_folders(results_root()), key=lambda each: each.name, reverse=True):
         try:
-            document = read_json(path)
+            document = read_json(SeriesPaths(folder).series_json)
         except RecordError:
             continue
         testbed = document.get("spec", {}).get("testbed", {})
         if (testbed.get("name"), testbed.get("joining", "ready")) != (choice.name, choice.joining):
             continue
         count += 1
-        yield path.parent, document
+        yield folder, document
         if count == NEWEST_SERIES:
             return
 
