@@ -192,6 +192,14 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
+def read_json_or_none(path: Path) -> dict[str, Any] | None:
+    """As `read_json`; None for a file that is not there, or holds no JSON object."""
+    try:
+        return read_json(path)
+    except RecordError:
+        return None
+
+
 def write_json_atomic(path: Path, value: Mapping[str, Any]) -> None:
     """Write as `write_text_atomic` does. Raises ValueError for a value that is not JSON, such as a NaN."""
     write_text_atomic(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
@@ -257,13 +265,7 @@ def append_line(path: Path, value: Mapping[str, Any], *, sync: bool = False) -> 
 
 def is_complete(run_dir: Path) -> bool:
     """Whether the run left a record that need not be repeated when its series is resumed."""
-    path = RunPaths(run_dir).run_json
-    if not path.is_file():
-        return False
-    try:
-        return read_json(path).get("status") == "complete"
-    except RecordError:
-        return False
+    return (read_json_or_none(RunPaths(run_dir).run_json) or {}).get("status") == "complete"
 
 
 def json_lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from analysis.errors import RecordError
-from analysis.record.files import SeriesPaths, experiment_of, read_json
+from analysis.record.files import SeriesPaths, experiment_of, read_json, read_json_or_none
 from analysis.record.simulated import SIMULATED, is_of_testbed, is_simulated_series, simulated_words
 from barograph.cli.arguments import add_testbed_choice
 from barograph.cli.terminal import line_printer, say, stdout_console
@@ -230,10 +230,7 @@ def _rows_of_series(chosen: Callable[[Any], bool], testbed: str | None) -> Itera
     for path in _claim_files():
         if not is_of_testbed(path.parent, testbed):
             continue
-        try:
-            document = read_json(path)
-        except RecordError:
-            continue
+        document = read_json_or_none(path) or {}
         tested = experiment_of(path.parent)
         for row in document.get("claims", []) if chosen(document.get("v")) else ():
             if row.get("experiment") == tested:

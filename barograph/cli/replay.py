@@ -14,8 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis import java
-from analysis.errors import RecordError
-from analysis.record.files import RunPaths, read_json
+from analysis.record.files import RunPaths, read_json_or_none
 from analysis.record.simulated import is_simulated
 from barograph.cli.arguments import key_value, testbed_options, yaml_value
 from barograph.cli.terminal import line_printer, note, say, stderr_for_libraries, stdout_console
@@ -108,10 +107,7 @@ def _replay(path: Path, policy: str, parameters: Mapping[str, Any]) -> int:
 
 def _run_document(run: Path) -> Mapping[str, Any]:
     """Empty of a decision log without the rest of its run."""
-    try:
-        return read_json(RunPaths(run).run_json)
-    except RecordError:
-        return {}
+    return read_json_or_none(RunPaths(run).run_json) or {}
 
 
 def _simulate(options: argparse.Namespace, parameters: Mapping[str, Any]) -> int:

@@ -22,6 +22,7 @@ from analysis.record.files import (
     is_complete,
     keep_bytes,
     read_json,
+    read_json_or_none,
     series_folders,
     write_json_atomic,
 )
@@ -381,9 +382,7 @@ def series_of_dag_run(experiment: Experiment) -> Series | None:
 
 def _dag_run_of(series: Series) -> str:
     """Empty where no DAG run has opened it, or its document does not say."""
-    with suppress(RecordError):
-        return str(read_json(SeriesPaths(series.folder).series_json).get("dag_run", ""))
-    return ""
+    return str((read_json_or_none(SeriesPaths(series.folder).series_json) or {}).get("dag_run", ""))
 
 
 def _new_folder(experiment: Experiment, now_s: float) -> Path:
