@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from analysis.record.files import SeriesPaths
 from analysis.record.simulated import is_simulated_series
 from analysis.record.sweep_record import newest_sweeps
 from barograph.cli.arguments import add_changes, add_renamed, changes_of
 from barograph.cli.execution import carry_out, prepare
-from barograph.cli.terminal import line_printer, stdout_console
+from barograph.cli.terminal import line_printer, plain_table, stdout_console
 from barograph.code.refs import resolve_experiment
 from barograph.errors import (
     EXIT_CODES,
@@ -159,9 +158,7 @@ def run_one(name: str, changes: Mapping[str, Any], *, new: bool, console: Consol
 
 
 def show_suite(rows: Sequence[SuiteRow], console: Console) -> None:
-    table = Table(box=None, pad_edge=False)
-    for column in ("experiment", "runs", "outcome"):
-        table.add_column(column, overflow="fold")
+    table = plain_table("experiment", "runs", "outcome")
     for row in rows:
         table.add_row(row.experiment, row.runs, row.outcome)
     console.print(table)
