@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from barograph.errors import BarographError
 from barograph.settings import ROOT, process_environment
-from inventory.files import hold_lock
+from inventory.files import hold_lock, replace_file
 
 POOLS = ROOT / "dags" / "pools.json"
 SCHEDULER_DATABASE, COMMAND_LINE_DATABASE = "airflow.db", "command_line.db"
@@ -142,9 +142,7 @@ def prepare_users_database(home: Path) -> None:
 def write_scheduler_database(home: Path, connection: str) -> Path:
     """A file with the connection that nobody else may read: every task's environment is no place for a password."""
     file = home / DATABASE_FILE
-    file.unlink(missing_ok=True)
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as new:
-        new.write(connection)
+    replace_file(file, connection, mode=0o600)
     return file
 
 

@@ -98,8 +98,7 @@ def build_jar(folder: Path, say: Say) -> Path:
 def _build_jar(folder: Path, say: Say) -> Path:
     from playbooks.storm_home.assemble import fingerprint
 
-    files = [folder / "pom.xml", *sorted(path for path in (folder / "src" / "main").rglob("*") if path.is_file())]
-    mark = barograph_home() / "built" / f"{folder.name}-{fingerprint(files)}"
+    mark = barograph_home() / "built" / f"{folder.name}-{fingerprint(module_files(folder))}"
     jar = _jar(folder)
     # Sources that were built, changed and changed back have a mark too, but the jar is of those in between.
     if jar.is_file() and mark.exists() and mark.read_text() == fingerprint([jar]):
@@ -110,13 +109,22 @@ def _build_jar(folder: Path, say: Say) -> Path:
     return jar
 
 
+def module_files(folder: Path) -> list[Path]:
+    """What the jar of a Maven module is built of."""
+    return [folder / "pom.xml", *sorted(path for path in (folder / "src" / "main").rglob("*") if path.is_file())]
+
+
+def require_maven() -> None:
+    if shutil.which("mvn") is None:
+        raise ToolMissing("mvn is not installed; it builds the Java parts. Install it with: apt-get install maven")
+
+
 def _jar(folder: Path) -> Path:
     return folder / "target" / f"barograph-{folder.name.replace('_', '-')}.jar"
 
 
 def _maven(folder: Path, say: Say) -> None:
-    if shutil.which("mvn") is None:
-        raise ToolMissing("mvn is not installed; it builds the Java parts. Install it with: apt-get install maven")
+    require_maven()
     say(f"{folder.name}: building with Maven")
     argv = ["mvn", "-B", "-q", "-f", str(folder / "pom.xml"), "-DskipTests", "package"]
     code, said = _run(argv, folder, BUILD_LIMIT_S)

@@ -18,11 +18,12 @@ QUICK_S = 60.0  # for a lock under which a few files are read and written
 SHORT_S = 0.3  # nobody hears of a wait that is no longer
 
 
-def replace_file(path: Path, text: str) -> None:
-    """The file has the text, and has it on disk, when this returns; a reader sees the old or the new one."""
+def replace_file(path: Path, text: str, mode: int | None = None) -> None:
+    """The file has the text, and has it on disk, when this returns; a reader sees the old or the new one. `mode`: who
+    may read and write it, at no moment anybody else; None: as it is."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # A process that was killed may have left its part: the next one takes its place.
-    with atomic_save(path, part_file=f".{path.name}.partial", overwrite_part=True) as file:
+    with atomic_save(path, part_file=f".{path.name}.partial", overwrite_part=True, file_perms=mode) as file:
         file.write(text.encode())
     folder = os.open(path.parent, os.O_RDONLY)
     try:

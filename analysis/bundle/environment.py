@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.errors import RecordError
 from analysis.provenance import FILE
-from analysis.record.files import RunPaths, SeriesPaths, read_json
+from analysis.record.files import RunPaths, SeriesPaths, read_json, read_json_or_none
 
 JDK = re.compile(r"\bJDK-([\w.+-]+)")
 LOG_LINES = 200  # lines of a daemon's log: it says early what it is
@@ -53,17 +52,10 @@ def facts_of_series(root: Path) -> Facts:
     java = {run.run_id: version for run in every if (version := _java_version(run))}
     return Facts(
         read_json(paths.series_json),
-        {run.run_id: _read_or_empty(run.run_json) for run in every},
-        _read_or_empty(root / FILE),
+        {run.run_id: read_json_or_none(run.run_json) or {} for run in every},
+        read_json_or_none(root / FILE) or {},
         java,
     )
-
-
-def _read_or_empty(path: Path) -> dict[str, Any]:
-    try:
-        return read_json(path)
-    except RecordError:
-        return {}
 
 
 def _java_version(run: RunPaths) -> str | None:

@@ -36,7 +36,7 @@ from analysis.errors import RecordError
 from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.record import small_tables
 from analysis.record.event_timeline import WHOLE_CLUSTER, event_id_of
-from analysis.record.files import SeriesPaths, read_json
+from analysis.record.files import SeriesPaths, experiment_of, read_json, series_folders
 from analysis.record.simulated import is_of_testbed
 from analysis.record.small_tables import Row, rows
 from analysis.record.sweep_record import is_sweep, newest_sweeps
@@ -100,10 +100,10 @@ def series_of_claims(claims: Iterable[Claim], results: Path, testbed: str | None
     the newest. What else a series was planned to have does not matter.
     """
     found: dict[str, list[tuple[SeriesPaths, Counter[str]]]] = defaultdict(list)
-    for path in results.glob("*/*/*/series.json"):
-        paths = SeriesPaths(path.parent)
-        if is_of_testbed(paths.root, testbed) and (runs := _complete_runs(paths)):
-            found["/".join(path.parts[-4:-2])].append((paths, runs))
+    for folder in series_folders(results):
+        paths = SeriesPaths(folder)
+        if is_of_testbed(folder, testbed) and (runs := _complete_runs(paths)):
+            found[experiment_of(folder)].append((paths, runs))
     return {
         claim.name: max(found[claim.experiment], key=partial(_rank, claim))[0]
         for claim in claims

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from analysis.errors import QueryError, RecordError
 from analysis.record import small_tables
+from analysis.record.files import experiment_of
 from analysis.record.schemas import TABLES, WORKER_LINES
 
 if TYPE_CHECKING:
@@ -60,12 +61,12 @@ class SeriesTables:
 
 def tables_on_disk(series_dir: Path) -> SeriesTables | None:
     """None where the series was not analysed."""
-    folder = series_dir.absolute() / "tables"
+    root = series_dir.absolute()
+    folder = root / "tables"
     names = frozenset(path.parent.stem for path in folder.glob("*.parquet/*.parquet"))
-    experiment = "/".join(folder.parts[-4:-2])
-    return (
-        SeriesTables(experiment, series_dir.absolute().name, str(folder), names & frozenset(TABLES)) if names else None
-    )
+    if not names:
+        return None
+    return SeriesTables(experiment_of(root), root.name, str(folder), names & frozenset(TABLES))
 
 
 def require_query(text: str) -> str:

@@ -154,6 +154,16 @@ class SeriesPaths:
         return sum(bytes_as_json(file.name, file.stat().st_size) for file in files)
 
 
+def series_folders(root: Path) -> list[Path]:
+    """Of all series below a folder of results, by name."""
+    return sorted(path.parent for path in root.glob("*/*/*/series.json"))
+
+
+def experiment_of(folder: Path) -> str:
+    """`family/name`, by where the folder of a series or of a sweep lies."""
+    return f"{folder.parent.parent.name}/{folder.parent.name}"
+
+
 def folders_of(files: Iterable[str]) -> list[str]:
     """The folders that these files, or objects, are in."""
     return sorted({file.rpartition("/")[0] for file in files})
@@ -180,6 +190,14 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise RecordError(f"{path}: holds a {type(value).__name__}, but a JSON object is wanted")
     return value
+
+
+def read_json_or_none(path: Path) -> dict[str, Any] | None:
+    """As `read_json`; None for a file that is not there, or holds no JSON object."""
+    try:
+        return read_json(path)
+    except RecordError:
+        return None
 
 
 def write_json_atomic(path: Path, value: Mapping[str, Any]) -> None:
@@ -247,13 +265,7 @@ def append_line(path: Path, value: Mapping[str, Any], *, sync: bool = False) -> 
 
 def is_complete(run_dir: Path) -> bool:
     """Whether the run left a record that need not be repeated when its series is resumed."""
-    path = RunPaths(run_dir).run_json
-    if not path.is_file():
-        return False
-    try:
-        return read_json(path).get("status") == "complete"
-    except RecordError:
-        return False
+    return (read_json_or_none(RunPaths(run_dir).run_json) or {}).get("status") == "complete"
 
 
 def json_lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from analysis.errors import RecordError
-from analysis.record.files import SeriesPaths, read_json
+from analysis.record.files import SeriesPaths, read_json_or_none
 
 SIMULATED = "simulated"  # the testbed's name, and the key of a simulated run's harness facts
 
@@ -57,10 +56,7 @@ def simulated_words(number: int) -> str:
 
 
 def _document(series_dir: Path) -> Mapping[str, Any]:
-    try:
-        return read_json(SeriesPaths(series_dir).series_json)
-    except RecordError:
-        return {}
+    return read_json_or_none(SeriesPaths(series_dir).series_json) or {}
 
 
 def _testbed(document: Mapping[str, Any]) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.record.event_timeline import WHOLE_CLUSTER
-from analysis.record.files import SeriesPaths, read_json
+from analysis.record.files import SeriesPaths, experiment_of, read_json
 from analysis.record.small_tables import Row, rows
 
 SWEEP_FILE = "sweep.json"
@@ -24,7 +24,7 @@ def newest_sweeps(results: Path) -> dict[str, SeriesPaths]:
     """By name: the newest sweep with tables; one without failures comes before others."""
     found: dict[str, tuple[tuple[bool, str], SeriesPaths]] = {}
     for path in results.glob(f"*/*/{PREFIX}*/{SWEEP_FILE}"):
-        paths, name = SeriesPaths(path.parent), "/".join(path.parts[-4:-2])
+        paths, name = SeriesPaths(path.parent), experiment_of(path.parent)
         if not paths.table("measurements").is_dir():
             continue
         rank = not read_json(path).get("failures"), path.parent.name

@@ -16,8 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from analysis.claims.ledger_rows import NOT_RUN, UNDECIDED, VERDICTS
-from analysis.errors import RecordError
-from analysis.record.files import SeriesPaths, read_json, write_json_atomic
+from analysis.record.files import SeriesPaths, read_json_or_none, write_json_atomic
 from analysis.record.simulated import SIMULATED, first_date_s, is_simulated, is_simulated_series
 from analysis.record.small_tables import Row, rows
 from analysis.report import page
@@ -53,12 +52,12 @@ def write_summary(paths: SeriesPaths, document: Mapping[str, Any]) -> None:
 
 def headline_of(paths: SeriesPaths) -> str:
     """The first sentence of the series' report; empty where there is none."""
-    return str((_document(paths.root / SUMMARY_FILE) or {}).get("headline") or "")
+    return str((read_json_or_none(paths.root / SUMMARY_FILE) or {}).get("headline") or "")
 
 
 def sentence_of(paths: SeriesPaths) -> str:
     """The sentence of a comparison, else the headline of the report."""
-    comparison = _document(paths.root / "comparison_result.json") or {}
+    comparison = read_json_or_none(paths.root / "comparison_result.json") or {}
     return str(comparison.get("sentence") or headline_of(paths))
 
 
@@ -73,10 +72,7 @@ def _failure_text(run: Row) -> str:
 
 
 def spec_title(paths: SeriesPaths) -> str | None:
-    try:
-        title = (read_json(paths.series_json).get("spec") or {}).get("title")
-    except RecordError:
-        return None
+    title = ((read_json_or_none(paths.series_json) or {}).get("spec") or {}).get("title")
     return None if title is None else str(title)
 
 
@@ -188,11 +184,11 @@ def _has_series(folder: Path) -> bool:
 def experiment_entry(root: Path, folder: Path) -> ExperimentEntry:
     """Newest series first: an id begins with its time."""
     every = sorted((path for path in folder.iterdir() if _has_series(path)), key=lambda path: path.name, reverse=True)
-    summaries = [_document(path / SUMMARY_FILE) for path in every[:MOST_SUMMARIES]]
+    summaries = [read_json_or_none(path / SUMMARY_FILE) for path in every[:MOST_SUMMARIES]]
     title = next((document["title"] for document in summaries if document and document.get("title")), None)
     return ExperimentEntry(
         f"{folder.parent.name}/{folder.name}",
-        str(title or _title_of_series(every[0])),
+        str(title or spec_title(SeriesPaths(every[0])) or ""),
         tuple(series_entry(root, path, document) for path, document in zip(every, summaries, strict=False)),
         tuple(
             (path.name, _link(root, path / "report.html"))
@@ -203,7 +199,7 @@ def experiment_entry(root: Path, folder: Path) -> ExperimentEntry:
 
 
 def series_entry(root: Path, folder: Path, document: Mapping[str, Any] | None) -> SeriesEntry:
-    compared = _document(folder / "comparison_result.json")
+    compared = read_json_or_none(folder / "comparison_result.json")
     summary = document or {}
     simulated = bool(summary.get("simulated")) or is_simulated_series(folder)
     # Summaries of before they said so have the beginning of simulated time.
@@ -231,21 +227,9 @@ def start_text(begun_s: float | None, series_id: str) -> str:
 
 def suite_entry(root: Path, folder: Path) -> SuiteEntry:
     nights = sorted(folder.glob("nights/*.json"), key=lambda path: path.name)
-    newest = _document(nights[-1]) if nights else None
+    newest = read_json_or_none(nights[-1]) if nights else None
     text = f"{newest.get('night')}: {newest.get('status')}" if newest else "none yet"
     return SuiteEntry(folder.name, len(nights), text, _link(root, folder / "index.html"))
-
-
-def _title_of_series(series_dir: Path) -> str:
-    return str(((_document(series_dir / "series.json") or {}).get("spec") or {}).get("title") or "")
-
-
-def _document(path: Path) -> dict[str, Any] | None:
-    """None for what is not there, or cannot be read: the index shows what it can."""
-    try:
-        return read_json(path) if path.is_file() else None
-    except RecordError:
-        return None
 
 
 def _link(root: Path, target: Path, document: Mapping[str, Any] | None = None) -> str | None:

@@ -14,6 +14,27 @@ from barograph.errors import ExperimentError
 TESTBED = "local, simulated, ec2, emulab or existing, instead of the experiment's (docs/ has a page on each)"
 
 
+def add_changes(command: argparse.ArgumentParser) -> None:
+    """What may be other than in the experiment's file."""
+    command.add_argument("--variants", type=comma_separated, metavar="A,B", help="only these variants")
+    command.add_argument(
+        "--repetitions", type=int, metavar="N", help="runs of each variant, instead of the experiment's"
+    )
+    command.add_argument("--horizon", type=float, metavar="S", help="seconds watched after an event, at most")
+    add_testbed(command)
+
+
+def changes_of(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of `add_changes`, for `with_changes`. Raises ExperimentError."""
+    return {
+        "variants": options.variants,
+        "repetitions": options.repetitions,
+        "horizon_s": options.horizon,
+        "testbed": options.testbed,
+        "options": testbed_options(options.option),
+    }
+
+
 def add_testbed(command: argparse.ArgumentParser) -> None:
     """`--testbed` and its `--option`s."""
     command.add_argument("--testbed", metavar="NAME", help=TESTBED)
@@ -29,6 +50,15 @@ def add_testbed_choice(command: argparse.ArgumentParser) -> None:
         "--testbed", type=_known_testbed, metavar="NAME",
         help="only series of this testbed: simulated, local, ec2, emulab or existing (default: all but simulated ones)",
     )  # fmt: skip
+
+
+def jobs_of(options: argparse.Namespace) -> int:
+    """How many at once: `--jobs`, else as many as there are cores. Raises ExperimentError."""
+    from barograph.pool import cores
+
+    if options.jobs is not None and options.jobs < 1:
+        raise ExperimentError(f"--jobs is {options.jobs}; allowed: at least 1")
+    return options.jobs or cores()
 
 
 def require_writable_into(into: Path) -> None:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from analysis.compare.result import RESULT
 from analysis.errors import RecordError
@@ -17,7 +16,7 @@ from analysis.record.files import read_json
 from barograph.cli.arguments import add_renamed, add_testbed, testbed_options
 from barograph.cli.compare import open_comparison_on_terminal
 from barograph.cli.execution import Ending, carry_out
-from barograph.cli.terminal import line_printer, stdout_console
+from barograph.cli.terminal import line_printer, plain_table, stdout_console
 from barograph.code.errors import BuildFailed, Unfit
 from barograph.compare.budget import Budget
 from barograph.compare.comparison import Comparison, Question
@@ -231,7 +230,7 @@ def _measure(search: Bisection, series: Series, console: Console) -> Difference:
 
 
 def _carry_out_comparison(series: Series, console: Console) -> RunsFailed | None:
-    """How the system under test failed, which is a result. Raises every other failure, and Stopped."""
+    """How the system under test failed, which is a result. Raises every other failure, and SearchInterruption."""
     if not series.missing_runs():
         if not (series.folder / RESULT).is_file():  # interrupted while it was analysed
             say = line_printer(console)
@@ -262,9 +261,7 @@ def save_search(search: Bisection) -> Path:
 
 
 def show_search(search: Bisection, console: Console) -> None:
-    table = Table(box=None, pad_edge=False)
-    for column in ("commit", "subject", "against GOOD", "verdict", "probability"):
-        table.add_column(column, overflow="fold")
+    table = plain_table("commit", "subject", "against GOOD", "verdict", "probability")
     for row in bisection.evidence(search):
         table.add_row(*row)
     console.print(table)

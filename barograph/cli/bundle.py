@@ -24,10 +24,11 @@ from analysis.bundle.reduction import reduce_to_run
 from analysis.bundle.reproduction import BESIDE
 from analysis.compare import evaluation, question
 from analysis.compare.result import RESULT, result_data
-from analysis.errors import BundleError, RecordError
+from analysis.errors import BundleError
 from analysis.ingest import avro_jar
 from analysis.query import dictionary
-from analysis.record.files import SeriesPaths, read_json
+from analysis.record.files import SeriesPaths, experiment_of, read_json
+from barograph.cli.claims import claims_of_series
 from barograph.cli.terminal import say
 from barograph.code.git import GitFailed, git
 from barograph.errors import ExperimentError, Say
@@ -261,7 +262,7 @@ def find_series_or_run(name: str) -> tuple[Path, str | None]:
 
 def archive_path(series_dir: Path, run_id: str | None, to: Path | None) -> Path:
     """Never a file that is there."""
-    experiment = "-".join(series_dir.parts[-3:-1])
+    experiment = experiment_of(series_dir).replace("/", "-")
     own = f"barograph-{experiment}-{series_dir.name}{f'-{run_id}' if run_id else ''}{SUFFIX}"
     target = (to or Path(own)).absolute()
     if not target.name.endswith(SUFFIX) or target.name == SUFFIX:
@@ -328,7 +329,7 @@ def _own_files(
     root: Path, run_id: str | None, facts: environment.Facts, chosen: Selection, sources: RunSources
 ) -> Iterator[Entry]:
     words = readme.ReadmeContent(
-        _title(facts.series, run_id), run_id, facts, _claims(root, facts.series), sources.lines, chosen.left_out,
+        _title(facts.series, run_id), run_id, facts, claims_of_series(root), sources.lines, chosen.left_out,
         chosen.homes,
     )  # fmt: skip
     pinned = (ROOT / "requirements.txt").read_text(encoding="utf-8")
@@ -373,15 +374,6 @@ def _earlier_comparisons(series_dir: Path, one: Path) -> Iterator[Entry]:
 def _title(series: Mapping[str, Any], run_id: str | None) -> str:
     title = (series.get("spec") or {}).get("title") or series.get("experiment") or "A series"
     return f"{title}: the run {run_id}" if run_id else str(title)
-
-
-def _claims(root: Path, series: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Rows of the ledger that the experiment tests."""
-    try:
-        rows: list[Mapping[str, Any]] = read_json(root / "claims.json")["claims"]
-    except (RecordError, KeyError):
-        return []
-    return [row for row in rows if row.get("experiment") == series.get("experiment")]
 
 
 def _as_json(value: Mapping[str, Any]) -> bytes:

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from analysis import java
 from barograph.cli.dag_process import signals_as_interrupt
-from barograph.cli.terminal import line_printer, stdout_console
+from barograph.cli.terminal import line_printer, plain_table, stdout_console
 from barograph.errors import INTERRUPTED_EXIT, ExperimentError
 from barograph.series import hold
 from barograph.series.results import results
@@ -141,7 +141,7 @@ def show(found: Calibration, console: Console) -> None:
 def costs_table(validation: Validation) -> Table:
     from analysis.report.calibration_page import cost_lines
 
-    table = _table("cost", "value", "95 %", "runs", "")
+    table = plain_table("cost", "value", "95 %", "runs", "", dense=True)
     for line in cost_lines(validation):
         table.add_row(line.name, line.value, line.interval, line.runs, line.why)
     return table
@@ -150,7 +150,7 @@ def costs_table(validation: Validation) -> Table:
 def errors_table(validation: Validation) -> Table:
     from analysis.report.calibration_page import error_line
 
-    table = _table("error of", "pairs", "median", "worst", "mean", "no pair", "inside")
+    table = plain_table("error of", "pairs", "median", "worst", "mean", "no pair", "inside", dense=True)
     for each in validation.errors:
         table.add_row(*error_line(each))
     return table
@@ -174,7 +174,7 @@ def _show_judgement(judgement: Judgement, console: Console) -> None:
         )
     # What all rows share is no column.
     shown = [place for place, name in enumerate(names) if name != "topology" or len({row[place] for row in rows}) > 1]
-    table = _table(*(names[place] for place in shown))
+    table = plain_table(*(names[place] for place in shown), dense=True)
     for row in rows:
         table.add_row(*(row[place] for place in shown))
     console.print(table)
@@ -183,10 +183,3 @@ def _show_judgement(judgement: Judgement, console: Console) -> None:
             f"by throughput after {ranking.event_id}: {', '.join(ranking.real) or '–'} in reality,"
             f" {', '.join(ranking.simulated) or '–'} simulated; Kendall's tau {number(ranking.tau, 2)}"
         )
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, collapse_padding=True)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table

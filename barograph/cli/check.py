@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from analysis import java
-from barograph.cli.arguments import add_testbed, testbed_options
+from barograph.cli.arguments import add_changes, changes_of
 from barograph.cli.execution import all_remarks, cost_remarks, require_fit_box
 from barograph.cli.run import select_experiments
 from barograph.cli.terminal import say
@@ -23,18 +23,11 @@ def add_arguments(check: argparse.ArgumentParser) -> None:
     check.add_argument(
         "experiment", nargs="*", help="family/name or a quoted glob; without one, all that run on this machine"
     )
-    check.add_argument("--repetitions", type=int, metavar="N", help="runs of each variant, instead of the experiment's")
-    check.add_argument("--horizon", type=float, metavar="S", help="seconds watched after an event, at most")
-    add_testbed(check)
+    add_changes(check)
 
 
 def execute(options: argparse.Namespace) -> int:
-    changes = {
-        "repetitions": options.repetitions,
-        "horizon_s": options.horizon,
-        "testbed": options.testbed,
-        "options": testbed_options(options.option),
-    }
+    changes = changes_of(options)
     selected = select_experiments(options.experiment) if options.experiment else experiments_of_this_box(changes, say)
     if len(selected) == 1:
         check_one(selected[0], changes, say)

@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from analysis.errors import RecordError
-from analysis.record.files import SeriesPaths, read_json
+from analysis.record.files import SeriesPaths, experiment_of, read_json, read_json_or_none
 from analysis.record.simulated import SIMULATED, is_of_testbed, is_simulated_series, simulated_words
 from barograph.cli.arguments import add_testbed_choice
 from barograph.cli.terminal import line_printer, say, stdout_console
@@ -105,13 +105,13 @@ def show_claims(series_dir: Path, console: Console) -> None:
 
 
 def claims_of_series(series_dir: Path) -> list[Mapping[str, Any]]:
-    """Rows of claims.json."""
+    """Rows of claims.json about the series' own experiment."""
     try:
         claims: list[Mapping[str, Any]] = read_json(series_dir / "claims.json")["claims"]
         tested = read_json(SeriesPaths(series_dir).series_json)["experiment"]
     except (RecordError, KeyError):
         return []
-    return [claim for claim in claims if claim["experiment"] == tested]
+    return [claim for claim in claims if claim.get("experiment") == tested]
 
 
 def show_ledger(console: Console, testbed: str | None = None) -> None:
@@ -230,11 +230,8 @@ def _rows_of_series(chosen: Callable[[Any], bool], testbed: str | None) -> Itera
     for path in _claim_files():
         if not is_of_testbed(path.parent, testbed):
             continue
-        try:
-            document = read_json(path)
-        except RecordError:
-            continue
-        tested = "/".join(path.parts[-4:-2])
+        document = read_json_or_none(path) or {}
+        tested = experiment_of(path.parent)
         for row in document.get("claims", []) if chosen(document.get("v")) else ():
             if row.get("experiment") == tested:
                 yield {**row, "series": path.parent.name}

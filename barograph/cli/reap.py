@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from barograph.cli.terminal import say, stdout_console
+from barograph.cli.terminal import plain_table, say, stdout_console
 from barograph.errors import Say
 from barograph.machines import reaper
 from barograph.machines.reaper import Leftover, require_all_released, sweep
@@ -44,9 +44,7 @@ def reap(*, dry_run: bool, everywhere: bool, console: Console) -> int:
 
 
 def table(rows: Sequence[Leftover], dry_run: bool) -> Table:
-    grid = Table(box=None, pad_edge=False)
-    for column in ("testbed", "would be ended" if dry_run else "ended", "why", "held", "cost of its series"):
-        grid.add_column(column, overflow="fold")
+    grid = plain_table("testbed", "would be ended" if dry_run else "ended", "why", "held", "cost of its series")
     for row in rows:
         why = f"{row.why}; NOT ended: {row.error}" if row.error else row.why
         age = UNKNOWN if row.held_s is None else reaper.age(row.held_s)

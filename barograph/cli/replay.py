@@ -14,10 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis import java
-from analysis.errors import RecordError
-from analysis.record.files import RunPaths, read_json
+from analysis.record.files import RunPaths, read_json_or_none
 from analysis.record.simulated import is_simulated
-from barograph.cli.arguments import key_value, testbed_options, yaml_value
+from barograph.cli.arguments import jobs_of, key_value, testbed_options, yaml_value
 from barograph.cli.terminal import line_printer, note, say, stderr_for_libraries, stdout_console
 from barograph.errors import ExperimentError
 from scheduler_plugins.replay import replay
@@ -108,10 +107,7 @@ def _replay(path: Path, policy: str, parameters: Mapping[str, Any]) -> int:
 
 def _run_document(run: Path) -> Mapping[str, Any]:
     """Empty of a decision log without the rest of its run."""
-    try:
-        return read_json(RunPaths(run).run_json)
-    except RecordError:
-        return {}
+    return read_json_or_none(RunPaths(run).run_json) or {}
 
 
 def _simulate(options: argparse.Namespace, parameters: Mapping[str, Any]) -> int:
@@ -119,21 +115,16 @@ def _simulate(options: argparse.Namespace, parameters: Mapping[str, Any]) -> int
     from barograph.counterfactual.outcomes import compare
     from barograph.counterfactual.recording import recording_of
     from barograph.counterfactual.simulation import simulated, variants_for
-    from barograph.pool import cores
     from barograph.series.interruption import limited
 
-    if options.jobs is not None and options.jobs < 1:
-        raise ExperimentError(f"--jobs is {options.jobs}; allowed: at least 1")
+    jobs = jobs_of(options)
     testbed = testbed_options(options.option)
     java.require()
     with signals_as_interrupt(), limited("analyse"), recording_of(options.run) as recording:
         variants, left_out = variants_for(recording, options.policy, parameters)
         if is_simulated(_run_document(recording.run)):
             note("the recorded run was simulated itself: how far the simulator is from Storm is not known from it")
-        with (
-            stderr_for_libraries(),
-            simulated(recording, variants, testbed, options.jobs or cores(), note) as found,
-        ):
+        with stderr_for_libraries(), simulated(recording, variants, testbed, jobs, note) as found:
             comparison = compare(recording, found, left_out)
     if options.json:
         say(json.dumps(comparison.as_data(), indent=1, ensure_ascii=False))

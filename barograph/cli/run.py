@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from analysis.record.files import SeriesPaths
 from analysis.record.simulated import is_simulated_series
 from analysis.record.sweep_record import newest_sweeps
-from barograph.cli.arguments import add_renamed, add_testbed, comma_separated, testbed_options
+from barograph.cli.arguments import add_changes, add_renamed, changes_of
 from barograph.cli.execution import carry_out, prepare
-from barograph.cli.terminal import line_printer, stdout_console
+from barograph.cli.terminal import line_printer, plain_table, stdout_console
 from barograph.code.refs import resolve_experiment
 from barograph.errors import (
     EXIT_CODES,
@@ -45,10 +44,7 @@ def add_arguments(run: argparse.ArgumentParser) -> None:
         "experiment", nargs="+", help="family/name as `barograph list` shows it, several of them, or a quoted glob such"
         " as 'stela/*'; of several, those that are complete are skipped",
     )  # fmt: skip
-    run.add_argument("--variants", type=comma_separated, metavar="A,B", help="only these variants")
-    run.add_argument("--repetitions", type=int, metavar="N", help="runs of each variant, instead of the experiment's")
-    run.add_argument("--horizon", type=float, metavar="S", help="seconds watched after an event, at most")
-    add_testbed(run)
+    add_changes(run)
     add_renamed(run, "--policies", "--variants")
     run.add_argument("--new", action="store_true", help="begin a new series even where one is unfinished")
     run.add_argument("--demo", action="store_true", help="one short run of each variant")
@@ -56,14 +52,7 @@ def add_arguments(run: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    changes = {
-        "variants": options.variants,
-        "repetitions": options.repetitions,
-        "horizon_s": options.horizon,
-        "testbed": options.testbed,
-        "options": testbed_options(options.option),
-        "demo": options.demo or None,
-    }
+    changes = changes_of(options) | {"demo": options.demo or None}
     console = stdout_console()
     if not is_suite(options.experiment):
         return run(options.experiment[0], changes, new=options.new, console=console, rebuild=options.rebuild)
@@ -169,9 +158,7 @@ def run_one(name: str, changes: Mapping[str, Any], *, new: bool, console: Consol
 
 
 def show_suite(rows: Sequence[SuiteRow], console: Console) -> None:
-    table = Table(box=None, pad_edge=False)
-    for column in ("experiment", "runs", "outcome"):
-        table.add_column(column, overflow="fold")
+    table = plain_table("experiment", "runs", "outcome")
     for row in rows:
         table.add_row(row.experiment, row.runs, row.outcome)
     console.print(table)

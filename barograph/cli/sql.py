@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.errors import QueryError
+from analysis.record.files import experiment_of, series_folders
 from analysis.record.schemas import TABLES
 from barograph.cli.arguments import add_testbed_choice
 from barograph.cli.terminal import note, say
@@ -202,7 +203,7 @@ def _select_series(request: SqlRequest, say: Say) -> tuple[Results, list[Path]]:
     """The series to ask, and where their results are. Simulated rows never stand among measured ones."""
     from analysis.record.simulated import SIMULATED, is_of_testbed, is_simulated_series, simulated_words
     from barograph.series.results import results, results_of
-    from barograph.series.series import find_series, series_folders
+    from barograph.series.series import find_series
 
     if request.series is not None:
         folder = find_series(request.series, request.testbed)
@@ -213,7 +214,7 @@ def _select_series(request: SqlRequest, say: Say) -> tuple[Results, list[Path]]:
     place.refresh(request.experiment or "")
     folders = series_folders(place.root)
     asked = request.experiment
-    mine = [folder for folder in folders if asked is None or "/".join(folder.parts[-3:-1]) == asked]
+    mine = [folder for folder in folders if asked is None or experiment_of(folder) == asked]
     chosen = [folder for folder in mine if is_of_testbed(folder, request.testbed)]
     left_out = [folder for folder in mine if folder not in chosen and is_simulated_series(folder)]
     if left_out and not chosen:
@@ -221,7 +222,7 @@ def _select_series(request: SqlRequest, say: Say) -> tuple[Results, list[Path]]:
     if words := simulated_words(len(left_out)):
         say(f"{words}; --testbed {SIMULATED} asks {'it' if len(left_out) == 1 else 'them'}")
     if not mine and asked is not None:
-        known = sorted({"/".join(folder.parts[-3:-1]) for folder in folders})
+        known = sorted({experiment_of(folder) for folder in folders})
         raise ExperimentError(
             f"no series of {request.experiment!r}; there are series of {', '.join(known) or 'nothing'}"
         )

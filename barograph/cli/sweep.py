@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from analysis import java
-from barograph.cli.arguments import add_testbed, comma_separated, testbed_options
+from barograph.cli.arguments import add_changes, changes_of, jobs_of
 from barograph.cli.dag_process import signals_as_interrupt
 from barograph.cli.run import report_of_sweeps
 from barograph.cli.terminal import line_printer, stdout_console
@@ -22,14 +22,13 @@ from barograph.errors import (
     EXIT_CODES,
     INTERRUPTED_EXIT,
     BarographError,
-    ExperimentError,
     Say,
     blame_of,
     message_of,
     worst_exit,
 )
 from barograph.plan.sweep import Point, Sweep, load, point_words, require_simulated
-from barograph.pool import Death, Pool, cores
+from barograph.pool import Death, Pool
 from barograph.series import hold
 from barograph.series.interruption import limited
 from barograph.series.results import results
@@ -48,24 +47,13 @@ def add_arguments(sweep: argparse.ArgumentParser) -> None:
     sweep.add_argument(
         "--jobs", type=int, metavar="N", help="points simulated at once; without it as many as there are cores"
     )
-    sweep.add_argument("--variants", type=comma_separated, metavar="A,B", help="only these variants")
-    sweep.add_argument("--repetitions", type=int, metavar="N", help="runs of each variant, instead of the file's")
-    sweep.add_argument("--horizon", type=float, metavar="S", help="seconds watched after an event, at most")
-    add_testbed(sweep)
+    add_changes(sweep)
     sweep.add_argument("--new", action="store_true", help="begin anew even where the same sweep is there")
 
 
 def execute(options: argparse.Namespace) -> int:
-    if options.jobs is not None and options.jobs < 1:
-        raise ExperimentError(f"--jobs is {options.jobs}; allowed: at least 1")
-    changes = {
-        "variants": options.variants,
-        "repetitions": options.repetitions,
-        "horizon_s": options.horizon,
-        "testbed": options.testbed,
-        "options": testbed_options(options.option),
-    }
-    return run_sweep(load(options.file, changes), options.jobs or cores(), new=options.new, console=stdout_console())
+    jobs = jobs_of(options)
+    return run_sweep(load(options.file, changes_of(options)), jobs, new=options.new, console=stdout_console())
 
 
 def run_sweep(sweep: Sweep, jobs: int, *, new: bool, console: Console) -> int:

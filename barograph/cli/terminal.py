@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.table import Column, Table
 
 from barograph.errors import Say
 
@@ -26,6 +27,12 @@ def line_printer(console: Console) -> Say:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     return say
+
+
+def plain_table(*columns: str, dense: bool = False) -> Table:
+    """Without lines; cells that are too long are folded. `dense`: with one space between its many columns."""
+    folded = (Column(name, overflow="fold") for name in columns)
+    return Table(*folded, box=None, pad_edge=False, collapse_padding=dense)
 
 
 def say(text: str) -> None:

@@ -37,6 +37,7 @@ from barograph.cli.dag_process import signals_as_interrupt
 from barograph.cli.terminal import say
 from barograph.errors import BarographError, Say
 from barograph.settings import HOLDER, ROOT, airflow_home
+from inventory.files import replace_file
 
 USER = "admin"
 READY_S = 300.0  # on a busy box; an Airflow that has ended is noticed at once
@@ -145,11 +146,7 @@ def ui_environment(home: Path, port: int) -> dict[str, str]:
 def write_password(home: Path) -> str:
     """A new password in the file that Airflow reads, readable by nobody else."""
     password = secrets.token_urlsafe(12)
-    file = _password_file(home)
-    file.unlink(missing_ok=True)
-    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w") as new:
-        json.dump({USER: password}, new)
+    replace_file(_password_file(home), json.dumps({USER: password}), mode=0o600)
     return password
 
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from barograph.plan.costs import usd
-from barograph.series.status import PHASE_WORDS, SeriesStatus, minutes, sparkline, update_status
+from barograph.series.status import PHASE_WORDS, SeriesStatus, fact_rows, hours, sparkline, update_status
 
 
 class View(Protocol):
@@ -67,22 +67,17 @@ class Panel:
     def say(self, text: str) -> None:
         self._console.print(Text(text))
 
-    def _draw(self) -> Group:
+    def _draw(self) -> Table:
         return draw(self.status, self._clock())
 
 
-def draw(status: SeriesStatus, now_s: float) -> Group:
+def draw(status: SeriesStatus, now_s: float) -> Table:
     """Phase, time left, throughput now, runs done."""
     table = Table.grid(padding=(0, 2))
-    since = now_s if status.phase_since_s is None else status.phase_since_s
-    table.add_row("phase", f"{PHASE_WORDS.get(status.phase, status.phase)}  {minutes(now_s - since)}")
-    table.add_row("run", status.run_id or "–")
-    rate = status.throughput_words() or "–"
-    table.add_row("throughput", Text.assemble((sparkline(status.throughput), "cyan"), f"  {rate}"))
-    table.add_row("runs", f"{len(status.done)} of {status.runs} done, about {minutes(status.time_left_s(now_s))} left")
-    if status.money is not None:
-        table.add_row("money", f"{usd(status.money[0])} of {usd(status.money[1])}")
-    return Group(table)
+    for name, words in fact_rows(status, now_s):
+        bars = f"{sparkline(status.throughput)}  " if name == "throughput" else ""
+        table.add_row(name, Text.assemble((bars, "cyan"), words))
+    return table
 
 
 class Lines:
@@ -106,7 +101,7 @@ class Lines:
         self.status = update_status(self.status, line)
         text = _line_of(line)
         if text:
-            left = minutes(self.status.time_left_s(self._clock()))
+            left = hours(self.status.time_left_s(self._clock()))
             self.say(f"{text} (about {left} left)" if line["kind"] == "phase" else text)
 
     def tick(self) -> None:

@@ -42,7 +42,7 @@ from barograph.code.store import LOG, built_facts, last_lines, log_end, make_onc
 from barograph.errors import Say
 from barograph.plan.experiment import Code, Variant
 from barograph.settings import build_registries, process_environment
-from barograph.software import BRIDGE, HOMES, ToolMissing, build_jar
+from barograph.software import BRIDGE, HOMES, build_jar, module_files, require_maven
 from inventory.local.rootfs import cache_dir
 from playbooks.storm_home import assemble
 from playbooks.storm_home.assemble import fingerprint
@@ -124,8 +124,7 @@ def bridge_of(code: Code, say: Say, *, rebuild: bool = False) -> Path:
 
     def make(folder: Path) -> Mapping[str, Any]:
         if made_of == _content_digest(BRIDGE):
-            shutil.copy2(build_jar(BRIDGE, say), folder)
-            return {"jar": f"barograph-{BRIDGE.name.replace('_', '-')}.jar"}
+            return {"jar": Path(shutil.copy2(build_jar(BRIDGE, say), folder)).name}
         say(f"{refs.code_label(code)}: building its bridge")
         return {"jar": _maven(module, folder).name}
 
@@ -213,8 +212,7 @@ def _is_class(name: str) -> bool:
 
 
 def _maven(module: Path, folder: Path) -> Path:
-    if shutil.which(MAVEN[0]) is None:
-        raise ToolMissing("mvn is not installed; it builds the Java parts. Install it with: apt-get install maven")
+    require_maven()
     shutil.copytree(module, folder / "module")
     with _build_sandbox(folder / "module") as sandbox:
         run_program(MAVEN, sandbox, folder / LOG, limit_s=BUILD_LIMIT_S)
@@ -229,7 +227,7 @@ def _maven(module: Path, folder: Path) -> Path:
 
 
 def _content_digest(module: Path) -> str:
-    files = [module / "pom.xml", *sorted(path for path in (module / "src" / "main").rglob("*") if path.is_file())]
+    files = module_files(module)
     return fingerprint(files, *(str(file.relative_to(module)) for file in files))
 
 

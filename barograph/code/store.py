@@ -6,17 +6,17 @@ A folder appears as a whole. It holds `built.json` (what its maker said of it) o
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
 from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
+from analysis.record.files import read_json_or_none, write_json_atomic
 from barograph.code.errors import BuildFailed, BuildHung, SourceError, Unfit
 from barograph.errors import Say
 from inventory.files import hold_lock
@@ -50,7 +50,7 @@ def make_once(thing: Path, make: Make, say: Say, *, rebuild: bool = False) -> Pa
             remove_tree(thing)
         if not thing.is_dir():
             _make_folder(thing, make)
-    failed = _read(thing / FAILED)
+    failed = read_json_or_none(thing / FAILED)
     if failed is not None:
         raise KEPT_ERRORS.get(str(failed.get("error")), BuildFailed)(_failure_message(thing, failed))
     os.utime(thing)  # the oldest that nobody uses go
@@ -67,7 +67,7 @@ def sweep(thing: Path) -> None:
 
 def built_facts(thing: Path) -> Mapping[str, Any]:
     """What the maker said."""
-    return _read(thing / BUILT) or {}
+    return read_json_or_none(thing / BUILT) or {}
 
 
 def prune(folder: Path, pattern: str, used: Collection[Path], keep: int) -> tuple[Path, ...]:
@@ -96,10 +96,10 @@ def _make_folder(thing: Path, make: Make) -> None:
     with atomic_folder(thing) as unfinished:
         try:
             said = dict(make(unfinished))
-            _write(unfinished / BUILT, {"v": 1, **said, "built_s": time.time()})
+            write_json_atomic(unfinished / BUILT, {"v": 1, **said, "built_s": time.time()})
         except tuple(KEPT_ERRORS.values()) as error:
             _keep_only_log(unfinished)
-            _write(
+            write_json_atomic(
                 unfinished / FAILED, {"v": 1, "why": str(error), "error": type(error).__name__, "failed_s": time.time()}
             )
 
@@ -132,14 +132,3 @@ def _remove_unused(thing: Path) -> bool:
             return True
     except Timeout:
         return False
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    with suppress(OSError, ValueError):
-        data: dict[str, Any] = json.loads(path.read_text())
-        return data
-    return None
-
-
-def _write(path: Path, data: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(data, indent=1) + "\n")

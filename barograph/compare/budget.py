@@ -16,7 +16,7 @@ from inventory import TESTBEDS
 from inventory.testbed import SupportsPricing
 
 FEWEST_BLOCKS = 3  # fewer have no interval worth the name
-MOST_RUNS = 1000  # Airflow maps no more than 1024 tasks at once
+MOST_RUNS = 1000  # an Airflow of your own maps no more than 1024 tasks unless it is set to
 ALLOWED_BUDGETS = "`20 blocks`, `2h`, `90min`, or `$5` where machines cost money"
 _PATTERN = re.compile(r"(?P<usd>\$)?\s*(?P<number>\d+(\.\d+)?)\s*(?P<unit>blocks?|h|min)?")
 _UNIT_S = {"h": 3600.0, "min": 60.0}

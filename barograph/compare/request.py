@@ -6,9 +6,9 @@ resolved to commits and built, and the series of their experiment is opened.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,11 @@ from barograph.compare.comparison import Comparison, Question, block_size, deriv
 from barograph.compare.sides import ENDINGS, LETTERS, Side, read_side
 from barograph.errors import ExperimentError
 from barograph.machines import holdings
-from barograph.machines.provision import release_repeated, require_free_testbed
-from barograph.plan.checks import check, testbed_of
-from barograph.plan.costs import cost_lines
+from barograph.machines.provision import open_checked
+from barograph.plan.checks import testbed_of
 from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.series import hold
-from barograph.series.series import newest_series, open_series, opened_series, series_of_dag_run
-from barograph.series.variant_code import prepare_code
+from barograph.series.series import newest_series, opened_series, series_of_dag_run
 from barograph.settings import ROOT
 
 SCHEDULERS = ROOT / "dags" / "schedulers"
@@ -105,21 +103,11 @@ def _question(answers: Mapping[str, Any]) -> Question:
     return Question(until_certain, goal, budget, topology=answers.get("topology") or None)
 
 
-log = logging.getLogger(__name__)
-
-
 def open_comparison(request: ComparisonRequest, *, new: bool, again: bool = False, rebuild: bool = False) -> Path:
     """The folder of the comparison's series. Nothing is started. Raises what has `blame`."""
     comparison = plan_comparison(request)
-    check(comparison.experiment)
-    new = not (again and release_repeated(comparison.experiment)) and new
-    require_free_testbed(comparison.experiment)
-    prepare_code(comparison.experiment, log.info, rebuild=rebuild)
-    reopen_comparison(comparison, new=new, again=again)
-    cost = holdings.estimate_cost(comparison.experiment, new=new)
-    for line in cost_lines(cost) if cost else ():
-        log.info("%s", line)
-    series = open_series(comparison.experiment, new=new, again=again, estimate=cost.as_data() if cost else None)
+    reopen = partial(reopen_comparison, comparison, new=new, again=again)
+    series = open_checked(comparison.experiment, new=new, again=again, rebuild=rebuild, before_open=reopen)
     record.write(series.folder, comparison)
     return series.folder
 

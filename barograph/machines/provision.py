@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +37,30 @@ log = logging.getLogger(__name__)
 
 def open_requested(name: str, changes: Mapping[str, Any], *, new: bool, again: bool = False) -> Path:
     """Validate what was asked for and open its series. Nothing is started."""
-    experiment = resolve_experiment(with_changes(load(name), changes))
+    return open_checked(resolve_experiment(with_changes(load(name), changes)), new=new, again=again).folder
+
+
+def open_checked(
+    experiment: Experiment,
+    *,
+    new: bool,
+    again: bool = False,
+    rebuild: bool = False,
+    before_open: Callable[[], None] = lambda: None,
+) -> Series:
+    """Open a series that can be run: its testbed is free, its code is built. Nothing is started.
+
+    `before_open`: done once that is known, and before the runs that are left are counted and priced.
+    """
     check(experiment)
     new = not (again and release_repeated(experiment)) and new
     require_free_testbed(experiment)
-    prepare_code(experiment, log.info)
+    prepare_code(experiment, log.info, rebuild=rebuild)
+    before_open()
     cost = holdings.estimate_cost(experiment, new=new)
     for line in cost_lines(cost) if cost else ():
         log.info("%s", line)
-    return open_series(experiment, new=new, again=again, estimate=cost.as_data() if cost else None).folder
+    return open_series(experiment, new=new, again=again, estimate=cost.as_data() if cost else None)
 
 
 def release_repeated(experiment: Experiment) -> bool:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from analysis.errors import RecordError
-from analysis.record.files import read_json, write_json_atomic
+from analysis.record.files import read_json_or_none, write_json_atomic
 from barograph.errors import BarographError, message_of
 from barograph.machines.holdings import note_return, pricing_of, spent_usd
 from barograph.machines.series_lease import remove_cluster_files
@@ -52,10 +51,7 @@ def note_pass(by: PassOrigin, begun_s: float, ended_s: float, ended: Sequence[st
 
 def read_health() -> dict[str, Any]:
     """Nothing where no pass was noted, or what was noted cannot be read: then it counts as never."""
-    try:
-        return read_json(health_path()) if health_path().exists() else {}
-    except RecordError:
-        return {}
+    return read_json_or_none(health_path()) or {}
 
 
 def health_warning(now_s: float) -> str | None:

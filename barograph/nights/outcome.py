@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.claims.ledger_rows import NO_VERDICT
-from analysis.errors import RecordError
-from analysis.record.files import SeriesPaths, read_json
+from analysis.record.files import SeriesPaths, read_json_or_none
 from analysis.record.small_tables import Row, rows, topologies
 from barograph.compare.difference import OF_TOPOLOGY
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, REGRESSION_EXIT, SEVERITY, worst_exit
@@ -55,10 +54,7 @@ def collect_numbers(
 def claims_of(series_dir: Path, experiment: str) -> list[dict[str, Any]]:
     """The ledger's rows of claims that are about this experiment, met or not, each with the ledger's version. Of
     simulated series, which have no verdicts, none."""
-    try:
-        ledger = read_json(series_dir / "claims.json")
-    except RecordError:
-        return []
+    ledger = read_json_or_none(series_dir / "claims.json") or {}
     return [
         {"v": ledger.get("v", 1)} | {key: row[key] for key in CLAIM_KEYS if key in row}
         for row in ledger.get("claims", [])

@@ -22,7 +22,7 @@ from barograph.yaml_files import CLOSED, Word, read_yaml, validated
 
 FOLDER = ROOT / "dags" / "suites"
 LONGEST_H = 24
-NIGHT = r"^(\d{4}-\d{2}-\d{2}|\d{8}-\d{6})$"
+Night = Annotated[str, StringConstraints(pattern=r"^(\d{4}-\d{2}-\d{2}|\d{8}-\d{6})$")]
 Words = Annotated[str, StringConstraints(min_length=1)]
 Percent = Annotated[float, Field(strict=True, gt=0, le=1000)]
 
@@ -48,9 +48,7 @@ class AcceptedRegression:
     """A regression that is meant: shown, but no alarm."""
 
     series: Words  # a pattern over experiment/variant/metric/event
-    night: Annotated[
-        str, StringConstraints(pattern=r"^(\d{4}-\d{2}-\d{2}|\d{8}-\d{6})$")
-    ]  # the date or the id of its first bad night
+    night: Night  # the date or the id of its first bad night
     why: Words
 
 
@@ -78,9 +76,7 @@ class Suite:
     options: Mapping[str, Any] = field(default_factory=dict)  # of the testbed
     renames: Renames = field(default_factory=Renames)
     accepted: tuple[AcceptedRegression, ...] = ()
-    minimum_percent: Annotated[float, Field(strict=True, gt=0, le=1000)] | None = (
-        None  # the smallest change that is told; None: as history has it
-    )
+    minimum_percent: Percent | None = None  # the smallest change that is told; None: as history has it
 
     def changes(self, choice: Choice) -> dict[str, Any]:
         """What `barograph.plan.experiment` is to change in the experiment's file."""

@@ -4,16 +4,16 @@ own, and between two runs it may be switched. Holds no decisions.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from analysis.record.files import read_json_or_none, write_json_atomic
 from barograph.code.build import service_of, storm_home_of
 from barograph.code.refs import code_label
 from barograph.errors import ExperimentError, RunBroken
@@ -46,13 +46,13 @@ WORKER_PORT = re.compile(r"-Dworker\.port=(\d+)")
 
 def note_deployment(directory: Path, home: Path) -> None:
     """The master has the harness's own code."""
-    _write_json(directory / HOME_FILE, {"home": str(home)})
-    _write_json(directory / CODE_FILE, _code_facts(home, None))
+    write_json_atomic(directory / HOME_FILE, {"home": str(home)})
+    write_json_atomic(directory / CODE_FILE, _code_facts(home, None))
 
 
 def base_home(directory: Path) -> Path | None:
     """What the cluster was deployed with; None before that."""
-    known = _read_json(directory / HOME_FILE)
+    known = read_json_or_none(directory / HOME_FILE)
     return Path(known["home"]) if known else None
 
 
@@ -65,30 +65,19 @@ def switch_code(inventory: Path, directory: Path, code: Code | None) -> None:
     assert base is not None, "a run before the cluster was deployed"
     home = storm_home_of(code, base, log.info) if code else base
     facts, present = _code_facts(home, code), directory / CODE_FILE
-    if _read_json(present) == facts:
+    if read_json_or_none(present) == facts:
         return
     present.unlink(missing_ok=True)
     try:
         cluster.switch(inventory, directory, home, {}, service_of(code) if code else None)
     except StormRefused as error:
         raise RunBroken(f"{code_label(code) if code else 'the harness'}: {error}") from error
-    _write_json(present, facts)
+    write_json_atomic(present, facts)
 
 
 def _code_facts(home: Path, code: Code | None) -> Mapping[str, Any]:
     """A scheduler that is not ours is all in its home."""
     return {"home": home.name, "service": code.commit if code and not code.scheduler else None}
-
-
-def _read_json(path: Path) -> dict[str, Any] | None:
-    with suppress(OSError, ValueError):
-        data: dict[str, Any] = json.loads(path.read_text())
-        return data
-    return None
-
-
-def _write_json(path: Path, data: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(data) + "\n")
 
 
 BANNER_S = 3.0

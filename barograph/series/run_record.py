@@ -14,8 +14,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
 
-from analysis.errors import RecordError
-from analysis.record.files import RunPaths, append_event, read_json, write_json_atomic
+from analysis.record.files import (
+    RunPaths,
+    SeriesPaths,
+    append_event,
+    read_json_or_none,
+    series_folders,
+    write_json_atomic,
+)
 from analysis.record.simulated import first_date_s
 from barograph.errors import blame_of, message_of
 from barograph.plan.blocks import PlannedRun
@@ -77,10 +83,7 @@ class RunRecord:
 
 def read_run(folder: Path) -> dict[str, Any] | None:
     """A run's document; None where there is none that can be read."""
-    try:
-        return read_json(RunPaths(folder).run_json)
-    except RecordError:
-        return None
+    return read_json_or_none(RunPaths(folder).run_json)
 
 
 def is_of_execution(run: Mapping[str, Any], opened_s: float) -> bool:
@@ -223,16 +226,13 @@ def _opening_s(document: dict[str, Any], runs: list[dict[str, Any]]) -> list[flo
 
 def _newest_series(choice: TestbedChoice) -> Iterator[tuple[Path, dict[str, Any]]]:
     count = 0
-    for path in sorted(results_root().glob("*/*/*/series.json"), key=lambda each: each.parent.name, reverse=True):
-        try:
-            document = read_json(path)
-        except RecordError:
-            continue
+    for folder in sorted(series_folders(results_root()), key=lambda each: each.name, reverse=True):
+        document = read_json_or_none(SeriesPaths(folder).series_json) or {}
         testbed = document.get("spec", {}).get("testbed", {})
         if (testbed.get("name"), testbed.get("joining", "ready")) != (choice.name, choice.joining):
             continue
         count += 1
-        yield path.parent, document
+        yield folder, document
         if count == NEWEST_SERIES:
             return
 

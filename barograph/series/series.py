@@ -15,7 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from analysis.errors import RecordError
-from analysis.record.files import RunPaths, SeriesPaths, is_complete, keep_bytes, read_json, write_json_atomic
+from analysis.record.files import (
+    RunPaths,
+    SeriesPaths,
+    experiment_of,
+    is_complete,
+    keep_bytes,
+    read_json,
+    read_json_or_none,
+    series_folders,
+    write_json_atomic,
+)
 from analysis.record.simulated import SIMULATED, date_s, is_of_testbed, is_simulated_series, simulated_words
 from barograph.code.refs import resolve_experiment
 from barograph.errors import ExperimentError, Say
@@ -275,7 +285,7 @@ def _fitting(name: str, root: Path) -> list[Path]:
     """Series of the experiment, or of the pattern, of that name; none of a name that is a series' own."""
     if PATTERN.intersection(name):
         return [folder for key, folder in _by_key(name, root) if fnmatchcase(key, name)]
-    return [folder for folder in series_folders(root) if _experiment_of(folder) == name]
+    return [folder for folder in series_folders(root) if experiment_of(folder) == name]
 
 
 def _find_all(name: str, testbed: str | None) -> list[Path]:
@@ -302,7 +312,7 @@ def _by_key(pattern: str, root: Path) -> list[tuple[str, Path]]:
     """Every series with what a pattern is compared with: its experiment, or its own name below the results."""
     of_series = pattern.count("/") > 1
     return [
-        (folder.relative_to(root).as_posix() if of_series else _experiment_of(folder), folder)
+        (folder.relative_to(root).as_posix() if of_series else experiment_of(folder), folder)
         for folder in series_folders(root)
     ]
 
@@ -317,11 +327,6 @@ def _simulated_remark(folders: Sequence[Path]) -> str:
     return f" ({len(names)} simulated: name one by its id, such as {names[-1]})" if names else ""
 
 
-def series_folders(root: Path) -> list[Path]:
-    """Of all series below a folder of results, by name."""
-    return sorted(path.parent for path in root.glob("*/*/*/series.json"))
-
-
 def _find_folder(name: str, testbed: str | None) -> Path:
     for folder in (Path(name), results_root() / name):
         if (folder / "series.json").is_file():
@@ -329,7 +334,7 @@ def _find_folder(name: str, testbed: str | None) -> Path:
     everything = series_folders(results_root())
     if of_id := [folder for folder in everything if name == folder.name]:
         return of_id[-1]
-    mine = [folder for folder in everything if name == _experiment_of(folder)]
+    mine = [folder for folder in everything if name == experiment_of(folder)]
     fitting = [folder for folder in mine if is_of_testbed(folder, testbed)]
     if mine and not fitting:
         raise ExperimentError(
@@ -337,14 +342,10 @@ def _find_folder(name: str, testbed: str | None) -> Path:
             " or name a series"
         )
     if not fitting:
-        having = ", ".join(sorted({_experiment_of(folder) for folder in everything})) or "nothing yet"
+        having = ", ".join(sorted({experiment_of(folder) for folder in everything})) or "nothing yet"
         message = f"no series {name!r}; give a folder results/<experiment>/<series>, a series id or an experiment"
         raise ExperimentError(f"{message}; there are series of {having}")
     return max(fitting, key=lambda folder: folder.name)
-
-
-def _experiment_of(folder: Path) -> str:
-    return f"{folder.parent.parent.name}/{folder.parent.name}"
 
 
 def unfinished_series(experiment: Experiment) -> Series | None:
@@ -381,9 +382,7 @@ def series_of_dag_run(experiment: Experiment) -> Series | None:
 
 def _dag_run_of(series: Series) -> str:
     """Empty where no DAG run has opened it, or its document does not say."""
-    with suppress(RecordError):
-        return str(read_json(SeriesPaths(series.folder).series_json).get("dag_run", ""))
-    return ""
+    return str((read_json_or_none(SeriesPaths(series.folder).series_json) or {}).get("dag_run", ""))
 
 
 def _new_folder(experiment: Experiment, now_s: float) -> Path:

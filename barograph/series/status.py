@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from barograph.plan.costs import usd
 from barograph.plan.durations import DEFAULT_OVERHEAD, run_s
 from barograph.plan.events import KINDS
 from barograph.plan.experiment import Experiment
@@ -47,18 +48,31 @@ class SeriesStatus:
         each = sum(self.lengths_s) / len(self.lengths_s) if self.lengths_s else self.run_s
         current = max(0.0, each - (now_s - self.run_since_s)) if self.run_since_s is not None else 0.0
         waiting = self.runs - len(self.done) - (1 if self.run_since_s is not None else 0)
-        rest = self._phase_left_s(now_s) if self.run_since_s is None else 0.0
+        rest = max(0.0, self.phase_expected_s - self.phase_s(now_s)) if self.run_since_s is None else 0.0
         closing = 0.0 if self.phase in ("release", "analyse") else DEFAULT_OVERHEAD.closing_s
         opening = DEFAULT_OVERHEAD.opening_s if self.phase in ("start", "provision") else 0.0
         return max(0, waiting) * each + current + rest + closing + opening
 
-    def _phase_left_s(self, now_s: float) -> float:
-        since = now_s if self.phase_since_s is None else self.phase_since_s
-        return max(0.0, self.phase_expected_s - (now_s - since))
+    def phase_s(self, now_s: float) -> float:
+        """How long the phase has lasted; 0 where the clock was set back since."""
+        return 0.0 if self.phase_since_s is None else max(0.0, now_s - self.phase_since_s)
 
 
 def initial_status(runs: int, experiment: Experiment) -> SeriesStatus:
     return SeriesStatus(runs, run_s(experiment))
+
+
+def fact_rows(status: SeriesStatus, now_s: float) -> tuple[tuple[str, str], ...]:
+    """Name and words of what a person who waits wants to know, for the terminal and for the page of a DAG run."""
+    rows = (
+        ("phase", f"{PHASE_WORDS.get(status.phase, status.phase)}, for {minutes(status.phase_s(now_s))}"),
+        ("run", status.run_id or "–"),
+        ("throughput", status.throughput_words() or "–"),
+        ("runs", f"{len(status.done)} of {status.runs} done, about {hours(status.time_left_s(now_s))} left"),
+    )
+    if status.money is None:
+        return rows
+    return (*rows, ("money", f"{usd(status.money[0])} of {usd(status.money[1])}"))
 
 
 def update_status(status: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:

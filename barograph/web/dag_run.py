@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from barograph.errors import ExperimentError
-from barograph.series.progress import lines_between
+from barograph.series.progress import failures_in, lines_between
 from barograph.series.series import read_series, series_document
 from barograph.series.status import SeriesStatus, initial_status, update_status
 
@@ -65,7 +65,7 @@ def series_progress(root: Path, name: str, dag_run: DagRunFacts) -> SeriesProgre
         None if report is None else report.relative_to(root).as_posix(),
         report is not None and report.stat().st_mtime >= (dag_run.started_s or 0.0) - MARGIN_S,
         _status(folder, lines),
-        tuple(_failures(lines)),
+        tuple(failures_in(lines)),
     )
 
 
@@ -86,9 +86,3 @@ def _status(folder: Path, lines: list[dict[str, Any]]) -> SeriesStatus | None:
     done = {run_id for run_id, _ in status.done}
     waiting = {run.run_id for run in series.plan()} - series.complete() - done
     return replace(status, runs=len(done) + len(waiting))
-
-
-def _failures(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of runs that were given up, else of steps."""
-    runs = [line for line in lines if line["kind"] == "run_failed" and not line["again"]]
-    return runs or [line for line in lines if line["kind"] == "step_failed"]

@@ -13,8 +13,7 @@ from typing import Any
 
 from barograph.nights import night_state
 from barograph.nights.night_state import Night, NightEntry
-from barograph.plan.costs import usd
-from barograph.series.status import PHASE_WORDS, SeriesStatus, hours, minutes
+from barograph.series.status import SeriesStatus, fact_rows
 from barograph.web import NIGHT_DAGS, result_files
 from barograph.web.dag_run import DagRunFacts, SeriesProgress, series_progress
 from barograph.web.result_files import NIGHTS
@@ -97,31 +96,17 @@ def page_of_series(dag_run: DagRunFacts, progress: SeriesProgress, now_s: float)
 
 def _progress_page(dag_run: DagRunFacts, progress: SeriesProgress, now_s: float) -> Page:
     status = progress.status
-    facts = () if status is None else _progress_facts(status, now_s)
     return Page(
         progress.title,
         _meta(dag_run, progress.name),
         ("This run is under way.", RELOAD_SENTENCE),
-        facts,
+        () if status is None else fact_rows(status, now_s),
         () if status is None else status.throughput,
         *_run_table(status),
         _last_notes(status),
         _report_links(progress, "The report of the runs until now"),
         RELOAD_S,
     )
-
-
-def _progress_facts(status: SeriesStatus, now_s: float) -> tuple[tuple[str, str], ...]:
-    since_s = now_s if status.phase_since_s is None else status.phase_since_s
-    facts = [
-        ("phase", f"{PHASE_WORDS.get(status.phase, status.phase)}, for {minutes(max(0.0, now_s - since_s))}"),
-        ("run", status.run_id or "–"),
-        ("throughput", status.throughput_words() or "–"),
-        ("runs", f"{len(status.done)} of {status.runs} done, about {hours(status.time_left_s(now_s))} left"),
-    ]
-    if status.money is not None:
-        facts.append(("money", f"{usd(status.money[0])} of {usd(status.money[1])}"))
-    return tuple(facts)
 
 
 def _failure_page(dag_run: DagRunFacts, progress: SeriesProgress) -> Page:

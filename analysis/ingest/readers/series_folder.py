@@ -24,7 +24,7 @@ from analysis.ingest.readers import contract
 from analysis.ingest.readers.contract import Reader, RunFacts, Source
 from analysis.metrics.throughput import WINDOW_S
 from analysis.record import small_tables
-from analysis.record.files import RunPaths, SeriesPaths, append_event, write_json_atomic
+from analysis.record.files import RunPaths, SeriesPaths, append_event, experiment_of, write_json_atomic
 
 SAMPLE_COUNTS = ("emitted", "transferred", "executed")
 SAMPLE_COLUMNS = ("run", "machine", "port", "task", "component", "spout", "t_s", "dt_s", *SAMPLE_COUNTS)
@@ -195,14 +195,10 @@ def _write_folder(
             run_samples,
             _source_record(format, sources, counted),
             paths.root.name,
-            _experiment_name(paths),
+            experiment_of(paths.root),
         )
     _write_series_json(paths, format, sorted(found))
     shutil.rmtree(staging)
-
-
-def _experiment_name(paths: SeriesPaths) -> str:
-    return f"{paths.root.parent.parent.name}/{paths.root.parent.name}"
 
 
 def _store(frame: DataFrame, path: Path) -> DataFrame:
@@ -362,6 +358,6 @@ def _component_record(row: Row, sink: bool) -> dict[str, Any]:
 
 def _write_series_json(paths: SeriesPaths, format: str, runs: Sequence[str]) -> None:
     write_json_atomic(paths.series_json, {
-        "v": 1, "series_id": paths.root.name, "experiment": _experiment_name(paths), "spec": {"read_from": format},
+        "v": 1, "series_id": paths.root.name, "experiment": experiment_of(paths.root), "spec": {"read_from": format},
         "runs": list(runs), "opened_s": time.time(), "resumed": False, "git_commit": None, "git_dirty": None,
     })  # fmt: skip

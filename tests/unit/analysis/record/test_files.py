@@ -16,6 +16,7 @@ from analysis.record.files import (
     keep_bytes,
     parsed_lines,
     read_json,
+    read_json_or_none,
     write_json_atomic,
     write_text_atomic,
 )
@@ -90,6 +91,7 @@ def test_reading_names_the_file_and_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("[1]")
     with pytest.raises(RecordError, match=r"run\.json: holds a list, but a JSON object is wanted"):
         read_json(tmp_path / "run.json")
+    assert read_json_or_none(tmp_path / "run.json") is None and read_json_or_none(tmp_path / "other.json") is None
 
 
 def test_a_folder_without_runs_is_no_series(tmp_path: Path) -> None:

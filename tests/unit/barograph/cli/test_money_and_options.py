@@ -35,6 +35,7 @@ BAD = [
     ([*FAKE, "--option", "budget_usd=1", "--option", "budget_usd=2"], "--option gives budget_usd twice"),
     ([*FAKE, "--option", "budget_usd=[1"], "value '[1' is not YAML"),
     ([*FAKE, "--option", "budget_usd=0.001"], "not even one repetition fits: raise it to"),
+    ([*FAKE, "--variants", "nobody"], "stela/star has the variants"),
     (["stela/star", "--testbed", "moon"], "testbed.name is 'moon'; known: "),
     (["stela/star", "--testbed", "local", "--option", "region=x"], "local has no options"),
 ]

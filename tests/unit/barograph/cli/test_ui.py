@@ -24,8 +24,9 @@ def test_it_listens_on_loopback_only(tmp_path: Path) -> None:
 
 
 def test_the_password_is_new_and_private(tmp_path: Path) -> None:
-    first, second = write_password(tmp_path), write_password(tmp_path)
-    file = tmp_path / "passwords.json"
+    first, file = write_password(tmp_path), tmp_path / "passwords.json"
+    file.chmod(0o644)
+    second = write_password(tmp_path)
     assert first != second and len(second) >= 12
     assert json.loads(file.read_text()) == {"admin": second}
     assert stat.S_IMODE(file.stat().st_mode) == 0o600

@@ -15,7 +15,7 @@ from barograph.plan.durations import DEFAULT_OVERHEAD, run_s, series_s
 from barograph.plan.events import RateChange, ScaleIn
 from barograph.plan.experiment import Durations, load
 from barograph.series.progress import ProgressFile, ProgressReader, failures_since, lines_since
-from barograph.series.status import SeriesStatus, initial_status, minutes, sparkline, update_status
+from barograph.series.status import SeriesStatus, fact_rows, initial_status, minutes, sparkline, update_status
 
 STAR = replace(load("stela/star"), durations=Durations(45, 100, 75, 130))
 RUN = [
@@ -121,9 +121,16 @@ def test_no_throughput_is_said_of_a_run_that_is_over() -> None:
 
 def test_the_panel_shows_phase_throughput_and_runs() -> None:
     out = console(True)
-    out.print(draw(status_after(*RUN), now_s=90.0))
+    out.print(draw(status_after(*RUN, {"t": 70.0, "kind": "money", "used_usd": 1.5, "budget_usd": 5.0}), now_s=90.0))
     text = out.file.getvalue()  # type: ignore[attr-defined]
-    assert "warming up until steady" in text and "210 tuples/s" in text and "0 of 2 done" in text
+    assert "warming up until steady, for 0:30" in text and "210 tuples/s" in text and "0 of 2 done" in text
+    assert "█" in text and "$1.50 of $5.00" in text
+
+
+def test_a_day_is_left_in_hours_and_no_phase_lasts_less_than_nothing() -> None:
+    """On the terminal as on the page; the clock may be set back."""
+    facts = dict(fact_rows(status_after(*RUN, runs=200), now_s=10.0))
+    assert " h " in facts["runs"] and facts["phase"] == "warming up until steady, for 0:00"
 
 
 def test_progress_is_followed_line_by_line(tmp_path: Path) -> None:

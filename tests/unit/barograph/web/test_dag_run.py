@@ -132,6 +132,14 @@ def test_the_tasks_that_failed_are_named(root: Path, series: Path) -> None:
     assert page.sentences[2] == "Complete and kept: 1 run. The same request again goes on with this series."
 
 
+def test_the_first_step_that_failed_is_the_reason_and_not_what_followed(root: Path, series: Path) -> None:
+    told(series, BEGUN + 98, kind="step_failed")  # a damaged line
+    told(series, BEGUN + 99, kind="step_failed", blame="capacity", message="testbed local is in use")
+    told(series, BEGUN + 100, kind="step_failed", blame="harness", message="the series has no record yet")
+    page = page_of(root, opened(series, state="failed", ended_s=BEGUN + 110))
+    assert page.notes == ("capacity: testbed local is in use",)
+
+
 def test_what_a_later_run_of_the_series_did_is_not_this_runs(root: Path, series: Path) -> None:
     told(series, BEGUN + 999, kind="run_failed", run_id="stela-r1", blame="harness", message="of later", again=False)
     page = page_of(root, opened(series, state="failed", ended_s=BEGUN + 110))
