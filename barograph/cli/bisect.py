@@ -19,7 +19,7 @@ from barograph.cli.compare import open_comparison_on_terminal
 from barograph.cli.execution import Ending, carry_out
 from barograph.cli.terminal import line_printer, stdout_console
 from barograph.code.errors import BuildFailed, Unfit
-from barograph.compare.budget import Budget
+from barograph.compare.budget import FEWEST_BLOCKS, Budget
 from barograph.compare.comparison import Comparison, Question
 from barograph.compare.difference import (
     OF_TOPOLOGY,
@@ -45,7 +45,6 @@ from barograph.series.series import Series, read_series
 from barograph.settings import ROOT, results_root
 
 Compare = Callable[[Bisection, Commit, Console], Bisection]
-LEAST_BLOCKS = 3
 OF_MODEL = Certainty(error_rate=LEAST_ERROR)  # the same commit gives the same numbers whenever it is simulated
 
 
@@ -145,8 +144,8 @@ def check_request(request: BisectionRequest, repository: Path) -> BisectionReque
     require_direction(request.about.metric)
     experiment = _experiment(request)
     _require_known(request, experiment)
-    if request.blocks < LEAST_BLOCKS:
-        raise ExperimentError(f"--blocks is {request.blocks}; a comparison needs at least {LEAST_BLOCKS} blocks")
+    if request.blocks < FEWEST_BLOCKS:
+        raise ExperimentError(f"--blocks is {request.blocks}; a comparison needs at least {FEWEST_BLOCKS} blocks")
     if not request.goal > 0:
         raise ExperimentError(f"--goal is {request.goal:g}; allowed: above 0, such as 5")
     good, bad = (commit_of(ref, repository).hash for ref in (request.good, request.bad))

@@ -30,10 +30,10 @@ from analysis.query import dictionary
 from analysis.record.files import SeriesPaths, read_json
 from barograph.cli.terminal import say
 from barograph.code.git import GitFailed, git
+from barograph.code.refs import SHORT
 from barograph.errors import ExperimentError, Say
 from barograph.settings import ROOT, process_environment
 
-SHORT = 12
 ARCHIVE_LIMIT_S = 300
 
 

@@ -20,7 +20,7 @@ from analysis.record.files import RunPaths, SeriesPaths, read_json
 from barograph.counterfactual.recording import Recording, as_simulated, event_times
 from barograph.errors import BarographError, ExperimentError, Say, message_of
 from barograph.plan.checks import check
-from barograph.plan.experiment import Variant, from_data
+from barograph.plan.experiment import FOREIGN, Variant, from_data
 from barograph.plan.sweep import Point
 from barograph.pool import Death, Pool
 from barograph.series.results import avro_jars
@@ -29,7 +29,6 @@ from barograph.sweep.point import PointOutcome, RunJob, do
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
 
 RECORDED = "recorded"  # the link to the recorded run
-NEEDS_CODE = "foreign"  # without a jar there is no such policy
 CLOSE_S = 0.75  # an event that is so near to its recorded time is there
 LEAST_AT_S = 1.0
 CORRECTIONS = 2
@@ -99,7 +98,7 @@ def _recorded_first(recording: Recording, chosen: Sequence[Variant]) -> tuple[Va
 
 def _refusal(recording: Recording, variant: Variant) -> str:
     """Why it cannot be simulated on this run's events; empty where it can."""
-    if variant.code is not None or variant.policy == NEEDS_CODE:
+    if variant.code is not None or variant.policy == FOREIGN:
         return f"{variant.name} has code of its own, and the simulator has the policies of the work tree only"
     try:
         bind(variant.policy, variant.configured())

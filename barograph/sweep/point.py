@@ -27,13 +27,12 @@ from barograph.plan.sweep import Point
 from barograph.pool import Death, in_own_process
 from barograph.run.context import SeriesContext, context_in_memory
 from barograph.run.recorded_start import RecordedStart, StartedCluster
-from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
+from barograph.run.simulated_cluster import CLUSTER, SimulatedClock, SimulatedCluster
 from barograph.series.series import Series, keep_traces, trace_contents
 from barograph.series_steps import attempt_next_run
 from inventory.simulated import SimulatedTestbed
 
 POINT_FILE = "point.json"
-CLUSTER = ".cluster"  # what simulated machines have on their disks; the record has what is kept of it
 
 
 @dataclass(frozen=True)
