@@ -17,6 +17,7 @@ from analysis.errors import RecordError, SeriesError
 TRACES = "traces"
 RAW_SUFFIXES = (".jsonl", ".avro")
 STATUSES = ("complete", "incomplete", "failed", "invalid")
+COMPARISONS, SEARCHES, NIGHTS = "compare", "bisect", "nightly"  # folders of the results that are no family's
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from analysis.claims.ledger_rows import NOT_RUN, UNDECIDED, VERDICTS
 from analysis.errors import RecordError
-from analysis.record.files import SeriesPaths, read_json, write_json_atomic
+from analysis.record.files import COMPARISONS, NIGHTS, SeriesPaths, read_json, write_json_atomic
 from analysis.record.simulated import SIMULATED, first_date_s, is_simulated, is_simulated_series
 from analysis.record.small_tables import Row, rows
 from analysis.report import page
@@ -82,7 +82,6 @@ def spec_title(paths: SeriesPaths) -> str | None:
 
 TEMPLATE = "index.html.j2"
 FILE = "index.html"
-COMPARISONS, NIGHTLY = "compare", "nightly"
 MOST_SUMMARIES = 20  # series of an experiment of which the summary is read; of older ones the name says when they were
 MOST_LINKS = 200  # older ones that are listed at all
 
@@ -161,7 +160,7 @@ def collect(root: Path, now_s: float) -> IndexContent:
             for family, entries in experiments.items() if family != COMPARISONS
         ),
         tuple(experiments.get(COMPARISONS, ())),
-        tuple(suite_entry(root, folder) for folder in _folders(root / NIGHTLY) if (folder / "nights").is_dir()),
+        tuple(suite_entry(root, folder) for folder in _folders(root / NIGHTS) if (folder / "nights").is_dir()),
         f"{datetime.fromtimestamp(now_s, UTC):%Y-%m-%d %H:%M} UTC",
     )  # fmt: skip
 

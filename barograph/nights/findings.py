@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from analysis.record.files import read_json, write_json_atomic
+from analysis.record.files import NIGHTS, read_json, write_json_atomic
 from analysis.record.simulated import SIMULATED
 from barograph.errors import Say
 from barograph.nights.night_state import NIGHT_FILE, nights_folder
@@ -121,7 +121,7 @@ def message_body(findings: Findings, record: Mapping[str, Any], index: Path) -> 
         "experiments": experiments,
         "findings": [_as_data(finding) for finding in worth[:TOP]],
         "more_findings": max(0, len(worth) - TOP),
-        "page": f"nightly/{record['suite']}/{index.name}",
+        "page": f"{NIGHTS}/{record['suite']}/{index.name}",
     }
 
 

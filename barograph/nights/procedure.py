@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from analysis.record.files import NIGHTS
 from analysis.record.simulated import SIMULATED
 from barograph.errors import Interrupted, blame_of, message_of
 from barograph.nights import night_state, outcome
@@ -118,7 +119,7 @@ def _forecast(suite: Suite, choice: Choice) -> Forecast:
 def open_night(suite: Suite, until_s: float, now_s: float) -> Night:
     """Raises NightUnderWay (capacity) where another night has the suite or the testbed; then nothing is on record."""
     results().require()
-    results().fetch(f"nightly/{suite.name}/nights", ".json")
+    results().fetch(f"{NIGHTS}/{suite.name}/nights", ".json")
     night = _plan_night(suite, until_s, now_s)
     longest_s = max(durations.longest_run_s(suite.resolved(choice)) for choice in suite.experiments)
     night_state.take_reservation(suite.name, suite.testbed, night.id, holder(), until_s + longest_s + CLOSING_S, now_s)

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from analysis.record.files import SeriesPaths
+from analysis.record.files import COMPARISONS, NIGHTS, SeriesPaths
 from analysis.record.simulated import is_simulated_series
 from barograph.settings import ROOT
 from barograph.web.dag_run import REPORTS
-from barograph.web.result_files import COMPARISONS, NIGHTS, dag_of, experiment_folders
+from barograph.web.result_files import dag_of, experiment_folders
 from barograph.web.run_page import Page, sparkline_points
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from analysis.record.files import NIGHTS
 from barograph.nights import night_state
 from barograph.nights.night_state import Night, NightEntry
 from barograph.plan.costs import usd
 from barograph.series.status import PHASE_WORDS, SeriesStatus, hours, minutes
 from barograph.web import NIGHT_DAGS, result_files
 from barograph.web.dag_run import DagRunFacts, SeriesProgress, series_progress
-from barograph.web.result_files import NIGHTS
 
 RELOAD_S = 5
 RELOAD_SENTENCE = f"This page looks again every {RELOAD_S} s."
