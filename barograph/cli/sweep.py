@@ -21,7 +21,7 @@ from barograph.cli.terminal import line_printer, stdout_console
 from barograph.errors import (
     EXIT_CODES,
     INTERRUPTED_EXIT,
-    BarographError,
+    ErrorWithBlame,
     ExperimentError,
     Say,
     blame_of,
@@ -97,12 +97,8 @@ def _check_all(sweep: Sweep, points: Sequence[Point], pool: Pool[Any, PointOutco
         raise PointsRefused("; ".join(said), complaints[0][1])
 
 
-class PointsRefused(BarographError):
+class PointsRefused(ErrorWithBlame):
     """A point cannot be run; `blame` is the first one's."""
-
-    def __init__(self, message: str, blame: str) -> None:
-        super().__init__(message)
-        self.blame = blame
 
 
 def _carry_out(folder: SweepFolder, pool: Pool[Any, PointOutcome], console: Console, say: Say) -> int:

@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 
 from analysis.record.files import RunPaths, SeriesPaths, read_json
 from barograph.counterfactual.recording import Recording, as_simulated, event_times
-from barograph.errors import BarographError, ExperimentError, Say, message_of
+from barograph.errors import ErrorWithBlame, ExperimentError, Say, message_of
 from barograph.plan.checks import check
 from barograph.plan.experiment import FOREIGN, Variant, from_data
 from barograph.plan.sweep import Point
@@ -200,10 +200,8 @@ def _answers(pool: Pool[Any, PointOutcome], jobs: Sequence[RunJob]) -> list[Poin
     return [found[job.point.number] for job in jobs]
 
 
-class NotSimulated(BarographError):
-    def __init__(self, message: str, blame: str) -> None:
-        super().__init__(message)
-        self.blame = blame
+class NotSimulated(ErrorWithBlame):
+    pass
 
 
 def _failure(outcome: PointOutcome | Death) -> NotSimulated | None:
