@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 from analysis.record.files import RunPaths, SeriesPaths, read_json
 from barograph.counterfactual.recording import Recording, as_simulated, event_times
 from barograph.errors import ErrorWithBlame, ExperimentError, Say, message_of
-from barograph.plan.checks import check
+from barograph.plan.checks import check, unanswered_events
 from barograph.plan.experiment import FOREIGN, Variant, from_data
 from barograph.plan.sweep import Point
 from barograph.pool import Death, Pool
@@ -104,12 +104,7 @@ def _refusal(recording: Recording, variant: Variant) -> str:
         bind(variant.policy, variant.configured())
     except PolicyError as error:
         return str(error)
-    kinds = {event.kind for event in recording.experiment.events if event.asks_policy}
-    answered = POLICIES[variant.policy].events
-    if unanswered := sorted(kinds - answered):
-        answers = ", ".join(sorted(answered))
-        return f"{variant.name} does not answer {', '.join(unanswered)}; the policy {variant.policy} answers {answers}"
-    return ""
+    return unanswered_events(recording.experiment, variant.policy, POLICIES[variant.policy].events)
 
 
 @contextmanager
