@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from analysis.claims.ledger_rows import NOT_RUN, UNDECIDED, VERDICTS
 from analysis.errors import RecordError
-from analysis.record.files import COMPARISONS, NIGHTS, SeriesPaths, read_json, write_json_atomic
+from analysis.record.files import COMPARISONS, NIGHTS, SeriesPaths, read_json, stamp_time, write_json_atomic
 from analysis.record.simulated import SIMULATED, first_date_s, is_simulated, is_simulated_series
 from analysis.record.small_tables import Row, rows
 from analysis.report import page
@@ -222,10 +222,8 @@ def start_text(begun_s: float | None, series_id: str) -> str:
     """When the first run began; a series of which that is not known says when it was opened, in its id."""
     if begun_s is not None:
         return f"{datetime.fromtimestamp(begun_s, UTC):%Y-%m-%d %H:%M}"
-    try:
-        return f"{datetime.strptime(series_id[:15], '%Y%m%d-%H%M%S').replace(tzinfo=UTC):%Y-%m-%d %H:%M}"
-    except ValueError:
-        return "–"
+    opened = stamp_time(series_id)
+    return f"{opened:%Y-%m-%d %H:%M}" if opened else "–"
 
 
 def suite_entry(root: Path, folder: Path) -> SuiteEntry:

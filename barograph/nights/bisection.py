@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from analysis.errors import RecordError
-from analysis.record.files import SEARCHES, read_json, write_json_atomic
+from analysis.record.files import SEARCHES, read_json, stamp, write_json_atomic
 from barograph.compare.difference import Difference, VariantMetric, Verdict, is_worse, verdict_of
 from barograph.nights.commits import Commit
 from barograph.nights.search import Answer, Certainty, FirstBad, Query, next_step, probabilities
@@ -115,8 +115,7 @@ def request_digest(request: BisectionRequest) -> str:
 
 
 def new_bisection(request: BisectionRequest, commits: tuple[Commit, ...], now_s: float) -> Bisection:
-    stamp = f"{datetime.fromtimestamp(now_s, UTC):%Y%m%d-%H%M%S}"
-    return Bisection(f"{stamp}-{request_digest(request)}", request, commits)
+    return Bisection(f"{stamp(now_s)}-{request_digest(request)}", request, commits)
 
 
 def bisection_folder(bisection: str) -> Path:

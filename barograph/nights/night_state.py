@@ -69,11 +69,6 @@ class Night:
         return replace(self, experiments=changed)
 
 
-def night_id(now_s: float) -> str:
-    """`<date>-<time>` in UTC; sorts by time."""
-    return f"{datetime.fromtimestamp(now_s, UTC):%Y%m%d-%H%M%S}"
-
-
 def nights_folder(suite: str) -> Path:
     """All nights of a suite."""
     return results_root() / NIGHTS / suite

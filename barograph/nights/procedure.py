@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from analysis.record.files import NIGHTS
+from analysis.record.files import NIGHTS, stamp
 from analysis.record.simulated import SIMULATED
 from barograph.errors import Interrupted, blame_of, message_of
 from barograph.nights import night_state, outcome
@@ -138,7 +138,7 @@ def _plan_night(suite: Suite, until_s: float, now_s: float) -> Night:
     facts = {choice.experiment: facts_of_experiment(suite.resolved(choice), box) for choice in suite.experiments}
     commit = head()
     return Night(
-        night_state.night_id(now_s), suite.name, suite.testbed, now_s, until_s,
+        stamp(now_s), suite.name, suite.testbed, now_s, until_s,
         commit.hash, commit.committed_s, commit.dirty,
         fingerprint(box), fact_lines(box, facts),
         tuple(NightEntry(name, fingerprint(each)) for name, each in facts.items()),
