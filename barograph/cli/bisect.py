@@ -32,7 +32,6 @@ from barograph.compare.difference import (
 from barograph.compare.request import ComparisonRequest, plan_comparison
 from barograph.errors import INTERRUPTED_EXIT, ExperimentError, RunsFailed, Say
 from barograph.nights import bisection
-from barograph.nights import bisection as searches
 from barograph.nights.bisection import Bisection, BisectionRequest, NotWorse, PendingProbe, Probe
 from barograph.nights.commits import POLICY_FOLDER, Commit, commit_of, commits_between
 from barograph.nights.search import LEAST_ERROR, Certainty, FirstBad, Query
@@ -121,7 +120,7 @@ def bisect(
 
 def open_search(request: BisectionRequest, say: Say, *, new: bool, repository: Path) -> Bisection:
     """The newest search of exactly this request, or (or if `new`) a fresh one. Raises ExperimentError."""
-    earlier = None if new else searches.newest_bisection(request)
+    earlier = None if new else bisection.newest_bisection(request)
     if earlier is not None:
         over = isinstance(earlier.next(), FirstBad | NotWorse)
         say(f"bisect {earlier.id}: {'was over (--new searches again)' if over else 'goes on'}")
@@ -134,7 +133,7 @@ def open_search(request: BisectionRequest, say: Say, *, new: bool, repository: P
             f" commit"
             " brings to a comparison; the difference is elsewhere (--all asks about every commit all the same)"
         )
-    search = searches.new_bisection(request, commits, time.time())
+    search = bisection.new_bisection(request, commits, time.time())
     say(f"bisect {search.id}: {len(commits)} commits from {commits[0].short} to {commits[-1].short}")
     return search
 
@@ -176,7 +175,7 @@ def compare_commit(search: Bisection, commit: Commit, console: Console) -> Bisec
     try:
         series = _comparison_series(search, commit, console)
         search = replace(search, pending=PendingProbe(commit.hash, _series_name(series)))
-        searches.write_bisection(search)
+        bisection.write_bisection(search)
         difference = _measure(search, series, console)
     except (BuildFailed, Unfit) as error:
         if of_bad:
@@ -253,7 +252,7 @@ def save_search(search: Bisection) -> Path:
     """On record, with its page, also in a bucket; the page."""
     from analysis.report.bisect_page import write as write_page
 
-    state = searches.write_bisection(search)
+    state = bisection.write_bisection(search)
     page = write_page(state.parent / "index.html", bisection.page_data(search))
     for file in (state, page):
         results().keep(file)
