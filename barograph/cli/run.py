@@ -27,7 +27,6 @@ from barograph.errors import (
     EXIT_CODES,
     INTERRUPTED_EXIT,
     ExperimentError,
-    Interrupted,
     blame_of,
     message_of,
     worst_exit,
@@ -159,7 +158,7 @@ def run_one(name: str, changes: Mapping[str, Any], *, new: bool, console: Consol
             return SuiteRow(name, "was complete", 0, series)
         series = prepare(name, changes, new=new, console=console)
         code = carry_out(series, console)
-    except (KeyboardInterrupt, Interrupted):
+    except KeyboardInterrupt:
         return SuiteRow(name, "interrupted", INTERRUPTED_EXIT, series)
     except Exception as error:  # noqa: BLE001 - the table says whose failure it was, and the next experiment goes on
         outcome = f"{blame_of(error).replace('_', ' ')}: {message_of(error)}"

@@ -19,7 +19,7 @@ from typing import Any
 
 from analysis.record.files import NIGHTS, stamp
 from analysis.record.simulated import SIMULATED
-from barograph.errors import Interrupted, blame_of, message_of
+from barograph.errors import blame_of, message_of
 from barograph.nights import night_state, outcome
 from barograph.nights.commits import head
 from barograph.nights.night_state import BEGUN, WAITING, Night, NightEntry
@@ -167,14 +167,14 @@ def skip_entry(night: Night, experiment: str, reason: str) -> Night:
 
 def fail_entry(night: Night, experiment: str, error: BaseException) -> Night:
     """It could not even begin, or its execution itself failed."""
-    stopped = isinstance(error, KeyboardInterrupt | Interrupted)
+    stopped = isinstance(error, KeyboardInterrupt)
     status = outcome.INTERRUPTED if stopped else outcome.STATUS_OF_BLAME[blame_of(error)]
     return _save_entry(night, replace(night.entry(experiment), status=status, reason=message_of(error)))
 
 
 def end_entry(night: Night, experiment: str, error: BaseException) -> Night:
     """Its execution was ended by that; its series says more precisely by what, if it says anything."""
-    if not night.entry(experiment).series or isinstance(error, KeyboardInterrupt | Interrupted):
+    if not night.entry(experiment).series or isinstance(error, KeyboardInterrupt):
         return fail_entry(night, experiment, error)
     night = conclude_entry(night, experiment)
     silent = night.entry(experiment).status in (outcome.COMPLETE, outcome.INTERRUPTED)
