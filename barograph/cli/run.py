@@ -23,14 +23,7 @@ from barograph.cli.arguments import add_renamed, add_testbed, comma_separated, t
 from barograph.cli.execution import carry_out, prepare
 from barograph.cli.terminal import line_printer, stdout_console
 from barograph.code.refs import resolve_experiment
-from barograph.errors import (
-    EXIT_CODES,
-    INTERRUPTED_EXIT,
-    ExperimentError,
-    blame_of,
-    message_of,
-    worst_exit,
-)
+from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, ExperimentError, blame_of, message_of, worst_exit
 from barograph.plan.durations import series_s
 from barograph.plan.experiment import Experiment, load, names, with_changes
 from barograph.series.results import results, write_index
