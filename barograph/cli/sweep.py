@@ -36,7 +36,7 @@ from barograph.series.results import results
 from barograph.series.status import minutes
 from barograph.sweep import report
 from barograph.sweep.folder import SweepFolder, code_of_today, code_words, note_failures, open_sweep, update_failures
-from barograph.sweep.point import CheckJob, Failure, PointOutcome, RunJob, death_failure, do, remove_cluster
+from barograph.sweep.point import CheckJob, Failure, PointJob, PointOutcome, death_failure, do, remove_cluster
 
 SHOWN_COMPLAINTS = 10
 LINE_EVERY_S = 10.0  # where the output is no terminal
@@ -138,7 +138,7 @@ def _simulate(
     """What failed, by the id of the point. However it ends, no process of the pool is left
     (Spark needs the memory), and no disk of a machine."""
     facts, failed = folder.facts(), dict[str, tuple[Failure, ...]]()
-    jobs = [RunJob(point, folder.of(point), facts) for point in missing]
+    jobs = [PointJob(point, folder.of(point), facts) for point in missing]
     with ExitStack() as stack:
         for job in jobs:
             stack.callback(remove_cluster, job.folder)
@@ -162,7 +162,7 @@ def _say_failures(folder: SweepFolder, point: Point, failures: Sequence[Failure]
 
 
 def _outcomes(
-    pool: Pool[Any, PointOutcome], jobs: Sequence[CheckJob | RunJob], view: Progress
+    pool: Pool[Any, PointOutcome], jobs: Sequence[CheckJob | PointJob], view: Progress
 ) -> Iterator[tuple[Point, PointOutcome]]:
     for answer in pool.answers(jobs, LOOK_S):
         if answer is None:

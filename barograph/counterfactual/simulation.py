@@ -25,7 +25,7 @@ from barograph.plan.sweep import Point
 from barograph.pool import Death, Pool
 from barograph.series.results import avro_jars
 from barograph.settings import spark_master
-from barograph.sweep.point import PointOutcome, RunJob, do
+from barograph.sweep.point import PointJob, PointOutcome, do
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
 
 RECORDED = "recorded"  # the link to the recorded run
@@ -177,7 +177,7 @@ def _first_guess(recording: Recording) -> list[float]:
 def _jobs(
     recording: Recording, variants: Sequence[Variant], options: Mapping[str, Any] | None, at_s: Sequence[float],
     folder: Path,
-) -> list[RunJob]:  # fmt: skip
+) -> list[PointJob]:  # fmt: skip
     experiment = as_simulated(recording, options, at_s)
     facts = {"counterfactual_of": recording.run_id}
     jobs = []
@@ -185,11 +185,11 @@ def _jobs(
         mine = replace(experiment, variants=(variant,))
         check(mine)
         point = Point(number, {}, mine)
-        jobs.append(RunJob(point, folder / "points" / f"{number:02d}", facts, recording.start, recording.series))
+        jobs.append(PointJob(point, folder / "points" / f"{number:02d}", facts, recording.start, recording.series))
     return jobs
 
 
-def _answers(pool: Pool[Any, PointOutcome], jobs: Sequence[RunJob]) -> list[PointOutcome | Death]:
+def _answers(pool: Pool[Any, PointOutcome], jobs: Sequence[PointJob]) -> list[PointOutcome | Death]:
     """In the order of the jobs."""
     found = {answer[0].point.number: answer[1] for answer in pool.answers(jobs) if answer is not None}
     return [found[job.point.number] for job in jobs]
@@ -213,7 +213,7 @@ def _lateness(recording: Recording, run: RunPaths) -> list[float]:
     return [gap - recorded for gap, recorded in zip(gaps, recording.gaps_s, strict=False)]
 
 
-def _link(folder: Path, jobs: Sequence[RunJob]) -> dict[str, Variant]:
+def _link(folder: Path, jobs: Sequence[PointJob]) -> dict[str, Variant]:
     links = {}
     for job in jobs:
         for run in SeriesPaths(job.folder).all_runs():
