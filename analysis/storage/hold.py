@@ -24,7 +24,9 @@ class BucketHolder:
     born: str
 
 
-def take(bucket: Bucket, series: str, folder: Path, me: BucketHolder, *, now_s: float, until_s: float, alive: bool) -> None:
+def take(
+    bucket: Bucket, series: str, folder: Path, me: BucketHolder, *, now_s: float, until_s: float, alive: bool
+) -> None:
     """The hold, new or again, until `until_s`; kept in the spool, for later steps to prolong.
 
     It may be taken from one that has ended, and from our own harness once the process that took it is dead (`alive` is
