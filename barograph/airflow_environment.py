@@ -159,9 +159,9 @@ def clean(home: Path, keep_days: float, now: datetime, dags: Collection[str]) ->
     variables = {name: value for name, value in environment(home).items() if name not in HIDDEN_CONNECTIONS}
     before = (now - timedelta(days=keep_days)).isoformat()
     for connection in connections:
-        clean = ("db", "clean", "--clean-before-timestamp", before, "--skip-archive", "--yes")
+        arguments = ("db", "clean", "--clean-before-timestamp", before, "--skip-archive", "--yes")
         part = () if connection in ours else ("--dag-ids", ",".join(dags), "--tables", ",".join(TABLES_OF_DAGS))
-        _airflow(home, {**variables, CONNECTION: connection}, *clean, *part)
+        _airflow(home, {**variables, CONNECTION: connection}, *arguments, *part)
     return tuple(_database_name(connection) for connection in connections)
 
 

@@ -15,7 +15,8 @@ BarographError (harness)
 ├── RunInvalid (infrastructure)          something else than the variant placed, or the load was not the plan's
 ├── RunBroken (system_under_test)        Storm or the policy failed: a result
 │   └── PolicyHung                       one call of it ended the policy service, which says so as it begins anew
-└── RunsFailed                           blame of the worst run of the series
+└── ErrorWithBlame                       each says its own
+    └── RunsFailed                       that of the worst run of the series
 Interrupted (KeyboardInterrupt)          somebody asked for the end
 """
 
@@ -101,10 +102,14 @@ class PolicyHung(RunBroken):
     pass
 
 
-class RunsFailed(BarographError):
+class ErrorWithBlame(BarographError):
     def __init__(self, message: str, blame: str) -> None:
         super().__init__(message)
         self.blame = blame
+
+
+class RunsFailed(ErrorWithBlame):
+    pass
 
 
 class Interrupted(KeyboardInterrupt):

@@ -22,12 +22,10 @@ from barograph.plan.simulation import complaints
 from barograph.pool import Death, Pool, cores, in_own_process
 from barograph.run.context import SeriesContext, context_in_memory
 from barograph.run.recorded_start import supervisor_ids
-from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
+from barograph.run.simulated_cluster import CLUSTER, SimulatedClock, SimulatedCluster
 from barograph.series.series import Series, read_series, series_document
 from barograph.series_steps import attempt_next_run
 from inventory.simulated import SimulatedTestbed
-
-CLUSTER = ".cluster"  # what the simulated machines have on their disks; nothing of it is needed afterwards
 
 
 @dataclass(frozen=True)

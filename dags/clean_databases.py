@@ -14,7 +14,7 @@ from airflow.sdk import Param, dag, task
 
 from barograph.nights.suite import suite_names
 from barograph.plan.experiment import names
-from barograph.web import NIGHT_DAGS, dag_id_of
+from barograph.web import COMPARISON_DAG, NIGHT_DAGS, dag_id_of
 from dags.wiring import DEFAULTS
 
 
@@ -24,7 +24,7 @@ def our_dags() -> list[str]:
     return [
         *experiments,
         *(NIGHT_DAGS + name for name in suite_names()),
-        "compare_branches",
+        COMPARISON_DAG,
         "reaper",
         "clean_databases",
     ]

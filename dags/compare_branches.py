@@ -12,6 +12,7 @@ from typing import Any
 from airflow.sdk import DAG, Param
 
 from barograph.plan.experiment import names
+from barograph.web import COMPARISON_DAG
 from barograph.web.dag_documentation import COMPARISON_DOCUMENTATION
 from dags.waiting import waiting_task
 from dags.wiring import (
@@ -71,7 +72,7 @@ def form() -> dict[str, Param]:
 
 def build() -> DAG:
     with new_dag(
-        "compare_branches",
+        COMPARISON_DAG,
         "Is B better than A, on one experiment, in blocks on the same machines",
         form=form(),
         tags=["comparison"],

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, RemoteTimeoutError
+from inventory.errors import CapacityError, InfrastructureError, RemoteTimeoutError
 from inventory.leases import registry
 from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
@@ -161,9 +161,7 @@ class FakeTestbed(MemoryTestbed[FakeMachine]):
         """See `Testbed.check`."""
         _require_capacity("cores", [request.type.cores for request in requests], self._cores)
         _require_capacity("MB of memory", [request.type.memory_mb for request in requests], self._memory_mb)
-        names = [request.name for request in requests]
-        if not names or len(set(names)) < len(names):
-            raise ConfigurationError(f"fake: machine names are {names}; give at least one, each once")
+        super().check(requests)
 
     def estimate(self, requests: Sequence[MachineRequest], hours: float) -> Estimate:
         """See `SupportsPricing.estimate`."""

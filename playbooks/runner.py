@@ -103,13 +103,6 @@ class PlayResult:
     seconds: float
     tasks: tuple[TaskResult, ...] = field(repr=False, default=())
 
-    def task_seconds(self) -> dict[str, float]:
-        """Wall time of each task on its slowest machine, in the order in which they ended."""
-        slowest: dict[str, float] = {}
-        for task in self.tasks:
-            slowest[task.task] = max(slowest.get(task.task, 0.0), task.seconds)
-        return slowest
-
 
 @dataclass
 class OpenTasks:

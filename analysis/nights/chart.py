@@ -6,6 +6,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from typing import Any
 
 from analysis.nights import findings_report
@@ -19,7 +20,6 @@ from analysis.nights.timelines import (
     band_path,
     css_class,
     dots_path,
-    escape,
     lines_path,
     scale,
     ticks_path,

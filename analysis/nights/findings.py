@@ -23,8 +23,7 @@ from analysis.nights import claim_history, night_records, night_series
 from analysis.nights.claim_history import ClaimHistory, VerdictChange
 from analysis.nights.night_records import History, Night, clock_jumps, read_history
 from analysis.nights.night_series import Key, Series, SeriesName, build_series
-from analysis.nights.regressions import Finding, Kind, Status, accepts, judge, same_change
-from analysis.nights.settings import Settings
+from analysis.nights.regressions import Finding, Kind, Settings, Status, accepts, judge, same_change
 from analysis.record.files import read_json, write_json_atomic
 from analysis.record.simulated import SIMULATED
 from analysis.stats.change_points import Candidate, Rule, change_points, share_changes

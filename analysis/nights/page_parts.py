@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from itertools import groupby, product, takewhile
 from typing import Any
 
@@ -19,7 +20,7 @@ from analysis.nights.findings import Findings
 from analysis.nights.night_records import CalendarCell, ExperimentNight
 from analysis.nights.night_series import NEVER_SUFFIX
 from analysis.nights.regressions import Finding, Kind, RangeKind, Status
-from analysis.nights.timelines import Timeline, css_class, escape, first_page_timelines, sparkline
+from analysis.nights.timelines import Timeline, css_class, first_page_timelines, sparkline
 from analysis.numerals import number
 
 SPARK_NIGHTS = 400  # nights that a small line shows; all are on the experiment's page

@@ -5,7 +5,7 @@ which commits each lies between, as precisely as the nights allow. Pure.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from itertools import pairwise
@@ -13,11 +13,21 @@ from itertools import pairwise
 from analysis.metrics.metric_directions import Better, Metric
 from analysis.nights.night_records import Night
 from analysis.nights.night_series import Key, Series
-from analysis.nights.settings import Accepted, Settings
+from analysis.nights.settings import Accepted, Renames
 from analysis.stats.change_points import Candidate, Rule, Step, edges, needed_difference, neighbour_deviation, steps
 from analysis.stats.same_code_floors import step_floor
 
 LEAST_PAIRS = 5  # of nights of the same code, before they say how much the same code scatters
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a suite wants its history judged."""
+
+    title: str = ""
+    rule: Rule = field(default_factory=Rule)
+    renames: Renames = field(default_factory=Renames)
+    accepted: tuple[Accepted, ...] = ()
 
 
 class RangeKind(StrEnum):

@@ -1,37 +1,32 @@
-"""What a suite says about its history: how a change is judged, what was renamed, what is accepted."""
+"""What a suite's file says about its history: what was renamed, what is accepted. It loads nothing heavy: a DAG file
+reads suites."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
-from analysis.stats.change_points import Rule
+from pydantic import StringConstraints
+
+Words = Annotated[str, StringConstraints(min_length=1)]
 
 
 @dataclass(frozen=True)
 class Renames:
     """Old name -> new name: nights from before a renaming go on under the new one."""
 
-    experiments: Mapping[str, str] = field(default_factory=dict)
-    variants: Mapping[str, str] = field(default_factory=dict)
-    metrics: Mapping[str, str] = field(default_factory=dict)
+    experiments: Mapping[Words, Words] = field(default_factory=dict)
+    variants: Mapping[Words, Words] = field(default_factory=dict)
+    metrics: Mapping[Words, Words] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """A regression that somebody wants: shown, but no alarm.
+    """A regression that is meant: shown, but no alarm."""
 
-    `series`: a pattern (`*`, `?`) over `experiment/variant/metric/event`; `night`: date or id of its first bad night.
-    """
-
-    series: str
-    night: str
-    why: str
-
-
-@dataclass(frozen=True)
-class Settings:
-    title: str = ""
-    rule: Rule = field(default_factory=Rule)
-    renames: Renames = field(default_factory=Renames)
-    accepted: tuple[Accepted, ...] = ()
+    series: Words  # a pattern (`*`, `?`) over experiment/variant/metric/event
+    night: Annotated[
+        str, StringConstraints(pattern=r"^(\d{4}-\d{2}-\d{2}|\d{8}-\d{6})$")
+    ]  # the date or the id of its first bad night
+    why: Words

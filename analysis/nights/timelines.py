@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from itertools import pairwise
 
 from analysis.metrics.metric_directions import METRICS, PRIMARY, Better, Metric
@@ -160,10 +161,6 @@ def sparkline(
         f' preserveAspectRatio="none" role="img">'
         f'<title>{escape(title)}</title>{dashes}{missing}{strokes}<path class="line" d="{path}"/>{never}</svg>'
     )
-
-
-def escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
 
 CURRENT_STATUSES = (Status.CONFIRMED, Status.SUSPECTED)

@@ -7,6 +7,7 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
@@ -17,6 +18,7 @@ from analysis.errors import RecordError, SeriesError
 TRACES = "traces"
 RAW_SUFFIXES = (".jsonl", ".avro")
 STATUSES = ("complete", "incomplete", "failed", "invalid")
+COMPARISONS, SEARCHES, NIGHTS = "compare", "bisect", "nightly"  # folders of the results that are no family's
 
 
 @dataclass(frozen=True)
@@ -284,3 +286,19 @@ def parsed_lines(path: Path) -> Iterator[dict[str, Any] | None]:
             except (ValueError, RecursionError):
                 value = None
             yield value if isinstance(value, dict) else None
+
+
+STAMP = "%Y%m%d-%H%M%S"
+
+
+def stamp(now_s: float) -> str:
+    """In UTC: how the names of series, nights and searches begin, so that they sort by time."""
+    return datetime.fromtimestamp(now_s, UTC).strftime(STAMP)
+
+
+def stamp_time(name: str) -> datetime | None:
+    """The time in such a name; None where there is none."""
+    try:
+        return datetime.strptime(name[:15], STAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return None

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from analysis.claims.ledger_rows import NOT_RUN, UNDECIDED, VERDICTS
-from analysis.record.files import SeriesPaths, read_json_or_none, write_json_atomic
+from analysis.record.files import COMPARISONS, NIGHTS, SeriesPaths, read_json_or_none, stamp_time, write_json_atomic
 from analysis.record.simulated import SIMULATED, first_date_s, is_simulated, is_simulated_series
 from analysis.record.small_tables import Row, rows
 from analysis.report import page
@@ -78,7 +78,6 @@ def spec_title(paths: SeriesPaths) -> str | None:
 
 TEMPLATE = "index.html.j2"
 FILE = "index.html"
-COMPARISONS, NIGHTLY = "compare", "nightly"
 MOST_SUMMARIES = 20  # series of an experiment of which the summary is read; of older ones the name says when they were
 MOST_LINKS = 200  # older ones that are listed at all
 
@@ -157,7 +156,7 @@ def collect(root: Path, now_s: float) -> IndexContent:
             for family, entries in experiments.items() if family != COMPARISONS
         ),
         tuple(experiments.get(COMPARISONS, ())),
-        tuple(suite_entry(root, folder) for folder in _folders(root / NIGHTLY) if (folder / "nights").is_dir()),
+        tuple(suite_entry(root, folder) for folder in _folders(root / NIGHTS) if (folder / "nights").is_dir()),
         f"{datetime.fromtimestamp(now_s, UTC):%Y-%m-%d %H:%M} UTC",
     )  # fmt: skip
 
@@ -219,10 +218,8 @@ def start_text(begun_s: float | None, series_id: str) -> str:
     """When the first run began; a series of which that is not known says when it was opened, in its id."""
     if begun_s is not None:
         return f"{datetime.fromtimestamp(begun_s, UTC):%Y-%m-%d %H:%M}"
-    try:
-        return f"{datetime.strptime(series_id[:15], '%Y%m%d-%H%M%S').replace(tzinfo=UTC):%Y-%m-%d %H:%M}"
-    except ValueError:
-        return "–"
+    opened = stamp_time(series_id)
+    return f"{opened:%Y-%m-%d %H:%M}" if opened else "–"
 
 
 def suite_entry(root: Path, folder: Path) -> SuiteEntry:

@@ -271,7 +271,7 @@ def facts(
         "duration": None if start_s is None or end_s is None else f"{end_s - start_s:.0f} s",
         "attempt": record.get("attempt"),
         "workers": _workers(run, topologies),
-        "git commit": run["git_commit"] and run["git_commit"][:12] + (" + changes" if run["git_dirty"] else ""),
+        "git commit": series_tables.commit_text(run),
         "not collected": ", ".join(record.get("missing") or ()),
         "latencies": " ".join(latency_sentences.run_sentences([{"run_id": run["run_id"], **record}], latency)),
     }

@@ -238,7 +238,7 @@ def machine_facts(machines: Sequence[Row]) -> list[Row]:
 def environment_facts(runs: Sequence[Row]) -> list[tuple[str, str]]:
     """Versions, commit, seeds and facts of the box; more than one value means that the runs differ in it."""
     facts: list[tuple[str, str]] = [
-        ("git commit", _distinct_values(runs, _commit_text)),
+        ("git commit", _distinct_values(runs, commit_text)),
         ("seeds", _distinct_values(runs, lambda run: run["seed"])),
     ]
     for column in ("versions", "harness_facts"):
@@ -256,7 +256,7 @@ def specification_facts(runs: Sequence[Row]) -> list[tuple[str, str]]:
     return [(key, " | ".join(sorted({spec[key] for spec in specs if key in spec}))) for key in keys]
 
 
-def _commit_text(run: Row) -> str | None:
+def commit_text(run: Row) -> str | None:
     return None if run["git_commit"] is None else run["git_commit"][:12] + (" + changes" if run["git_dirty"] else "")
 
 

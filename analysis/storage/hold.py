@@ -15,7 +15,7 @@ from analysis.storage.bucket import Bucket, NoSuchObject, WriteConflict
 
 
 @dataclass(frozen=True)
-class Holder:
+class BucketHolder:
     """One execution. `harness`: of this spool; `born`: tells processes of the same number apart."""
 
     harness: str
@@ -24,7 +24,9 @@ class Holder:
     born: str
 
 
-def take(bucket: Bucket, series: str, folder: Path, me: Holder, *, now_s: float, until_s: float, alive: bool) -> None:
+def take(
+    bucket: Bucket, series: str, folder: Path, me: BucketHolder, *, now_s: float, until_s: float, alive: bool
+) -> None:
     """The hold, new or again, until `until_s`; kept in the spool, for later steps to prolong.
 
     It may be taken from one that has ended, and from our own harness once the process that took it is dead (`alive` is
@@ -35,7 +37,7 @@ def take(bucket: Bucket, series: str, folder: Path, me: Holder, *, now_s: float,
     found = read_hold(bucket, series)
     if found is not None:
         document, expected = found
-        other = Holder(*(document[field] for field in ("harness", "host", "pid", "born")))
+        other = BucketHolder(*(document[field] for field in ("harness", "host", "pid", "born")))
         ours = other == me or (other.harness == me.harness and not alive)
         if not ours and float(document["until_s"]) > now_s:
             raise SeriesInUse(_in_use_message(bucket, series, document))
@@ -49,7 +51,7 @@ def take(bucket: Bucket, series: str, folder: Path, me: Holder, *, now_s: float,
 def prolong(bucket: Bucket, series: str, folder: Path, until_s: float) -> None:
     """Raises SeriesTaken where somebody else has it by now."""
     own = read_json(folder / layout.HOLD)
-    me = Holder(*(own[field] for field in ("harness", "host", "pid", "born")))
+    me = BucketHolder(*(own[field] for field in ("harness", "host", "pid", "born")))
     try:
         etag = bucket.write_if(f"{series}/{layout.HOLD}", _body(me, until_s), own["etag"])
     except (WriteConflict, NoSuchObject) as error:
@@ -79,7 +81,7 @@ def read_hold(bucket: Bucket, series: str) -> tuple[dict[str, Any], str] | None:
     return dict(json.loads(body)), etag
 
 
-def _body(me: Holder, until_s: float) -> bytes:
+def _body(me: BucketHolder, until_s: float) -> bytes:
     return json.dumps({"v": 1, **asdict(me), "until_s": until_s}).encode()
 
 

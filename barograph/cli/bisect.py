@@ -18,7 +18,7 @@ from barograph.cli.compare import open_comparison_on_terminal
 from barograph.cli.execution import Ending, carry_out
 from barograph.cli.terminal import line_printer, plain_table, stdout_console
 from barograph.code.errors import BuildFailed, Unfit
-from barograph.compare.budget import Budget
+from barograph.compare.budget import FEWEST_BLOCKS, Budget
 from barograph.compare.comparison import Comparison, Question
 from barograph.compare.difference import (
     OF_TOPOLOGY,
@@ -31,7 +31,6 @@ from barograph.compare.difference import (
 from barograph.compare.request import ComparisonRequest, plan_comparison
 from barograph.errors import INTERRUPTED_EXIT, ExperimentError, RunsFailed, Say
 from barograph.nights import bisection
-from barograph.nights import bisection as searches
 from barograph.nights.bisection import Bisection, BisectionRequest, NotWorse, PendingProbe, Probe
 from barograph.nights.commits import POLICY_FOLDER, Commit, commit_of, commits_between
 from barograph.nights.search import LEAST_ERROR, Certainty, FirstBad, Query
@@ -44,7 +43,6 @@ from barograph.series.series import Series, read_series
 from barograph.settings import ROOT, results_root
 
 Compare = Callable[[Bisection, Commit, Console], Bisection]
-LEAST_BLOCKS = 3
 OF_MODEL = Certainty(error_rate=LEAST_ERROR)  # the same commit gives the same numbers whenever it is simulated
 
 
@@ -121,7 +119,7 @@ def bisect(
 
 def open_search(request: BisectionRequest, say: Say, *, new: bool, repository: Path) -> Bisection:
     """The newest search of exactly this request, or (or if `new`) a fresh one. Raises ExperimentError."""
-    earlier = None if new else searches.newest_bisection(request)
+    earlier = None if new else bisection.newest_bisection(request)
     if earlier is not None:
         over = isinstance(earlier.next(), FirstBad | NotWorse)
         say(f"bisect {earlier.id}: {'was over (--new searches again)' if over else 'goes on'}")
@@ -134,7 +132,7 @@ def open_search(request: BisectionRequest, say: Say, *, new: bool, repository: P
             f" commit"
             " brings to a comparison; the difference is elsewhere (--all asks about every commit all the same)"
         )
-    search = searches.new_bisection(request, commits, time.time())
+    search = bisection.new_bisection(request, commits, time.time())
     say(f"bisect {search.id}: {len(commits)} commits from {commits[0].short} to {commits[-1].short}")
     return search
 
@@ -144,8 +142,8 @@ def check_request(request: BisectionRequest, repository: Path) -> BisectionReque
     require_direction(request.about.metric)
     experiment = _experiment(request)
     _require_known(request, experiment)
-    if request.blocks < LEAST_BLOCKS:
-        raise ExperimentError(f"--blocks is {request.blocks}; a comparison needs at least {LEAST_BLOCKS} blocks")
+    if request.blocks < FEWEST_BLOCKS:
+        raise ExperimentError(f"--blocks is {request.blocks}; a comparison needs at least {FEWEST_BLOCKS} blocks")
     if not request.goal > 0:
         raise ExperimentError(f"--goal is {request.goal:g}; allowed: above 0, such as 5")
     good, bad = (commit_of(ref, repository).hash for ref in (request.good, request.bad))
@@ -176,7 +174,7 @@ def compare_commit(search: Bisection, commit: Commit, console: Console) -> Bisec
     try:
         series = _comparison_series(search, commit, console)
         search = replace(search, pending=PendingProbe(commit.hash, _series_name(series)))
-        searches.write_bisection(search)
+        bisection.write_bisection(search)
         difference = _measure(search, series, console)
     except (BuildFailed, Unfit) as error:
         if of_bad:
@@ -253,7 +251,7 @@ def save_search(search: Bisection) -> Path:
     """On record, with its page, also in a bucket; the page."""
     from analysis.report.bisect_page import write as write_page
 
-    state = searches.write_bisection(search)
+    state = bisection.write_bisection(search)
     page = write_page(state.parent / "index.html", bisection.page_data(search))
     for file in (state, page):
         results().keep(file)

@@ -31,10 +31,10 @@ from analysis.record.files import SeriesPaths, experiment_of, read_json
 from barograph.cli.claims import claims_of_series
 from barograph.cli.terminal import say
 from barograph.code.git import GitFailed, git
+from barograph.code.refs import SHORT
 from barograph.errors import ExperimentError, Say
 from barograph.settings import ROOT, process_environment
 
-SHORT = 12
 ARCHIVE_LIMIT_S = 300
 
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis import java
+from analysis.record.files import stamp
 from barograph.cli.dag_process import signals_as_interrupt
 from barograph.cli.terminal import line_printer, plain_table, stdout_console
 from barograph.errors import INTERRUPTED_EXIT, ExperimentError
@@ -82,7 +83,7 @@ def _folders(names: Sequence[str]) -> list[Path]:
 def _folder(given: Path | None, now: datetime) -> Path:
     from analysis.calibration.validation import FOLDER
 
-    return given.absolute() if given else results_root() / FOLDER / f"{now:%Y%m%d-%H%M%S}"
+    return given.absolute() if given else results_root() / FOLDER / stamp(now.timestamp())
 
 
 @contextmanager

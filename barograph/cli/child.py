@@ -191,9 +191,9 @@ def _parsing_alone(series: Series) -> Iterator[None]:
     from airflow.sdk.definitions.context import _AIRFLOW_PARSING_CONTEXT_DAG_ID
 
     from barograph.compare import record
-    from barograph.web import dag_id_of
+    from barograph.web import COMPARISON_DAG, dag_id_of
 
-    dag_id = "compare_branches" if record.is_comparison(series.folder) else dag_id_of(series.experiment.name)
+    dag_id = COMPARISON_DAG if record.is_comparison(series.folder) else dag_id_of(series.experiment.name)
     with environment_of_children({_AIRFLOW_PARSING_CONTEXT_DAG_ID: dag_id}):
         yield
 

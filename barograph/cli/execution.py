@@ -18,7 +18,7 @@ from barograph.cli.dag_process import DagProcess, signals_as_interrupt, signals_
 from barograph.cli.terminal import line_printer
 from barograph.cli.view import View, view_for
 from barograph.code.refs import resolve_experiment, uncommitted_remark
-from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, BarographError, NotReleased, RunsFailed, Say, message_of
+from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, ErrorWithBlame, NotReleased, RunsFailed, Say, message_of
 from barograph.machines import holdings
 from barograph.machines.series_lease import saved_lease
 from barograph.plan.checks import check, place_of, remarks
@@ -38,12 +38,8 @@ from inventory.leases import registry
 SIMULATED_INSTEAD = "a model of Storm needs none of that: `make simulated`, or `barograph run NAME --testbed simulated`"
 
 
-class UnfitBox(BarographError):
+class UnfitBox(ErrorWithBlame):
     """Something on this box has to be mended first; nothing was touched."""
-
-    def __init__(self, message: str, blame: str) -> None:
-        super().__init__(message)
-        self.blame = blame
 
 
 def require_fit_box(say: Say) -> None:

@@ -13,7 +13,7 @@ from barograph.cli.arguments import comma_separated
 from barograph.cli.dag_process import signals_as_interrupt
 from barograph.cli.execution import carry_out, prepare
 from barograph.cli.terminal import line_printer, stdout_console
-from barograph.errors import INTERRUPTED_EXIT, REGRESSION_EXIT, BarographError, Interrupted, Say, blame_of, message_of
+from barograph.errors import INTERRUPTED_EXIT, REGRESSION_EXIT, BarographError, Say, blame_of, message_of
 from barograph.nights import findings, night_state, outcome, procedure
 from barograph.nights.findings import post, webhook_warning
 from barograph.nights.night_state import Night
@@ -103,7 +103,7 @@ def measure_experiment(suite: Suite, night: Night, choice: Choice, console: Cons
     except Exception as error:  # noqa: BLE001 - the record says whose failure it was, and the next experiment goes on
         say(f"{name}: {blame_of(error).replace('_', ' ')}: {message_of(error)}")
         return procedure.end_entry(night, name, error)
-    except (KeyboardInterrupt, Interrupted) as error:
+    except KeyboardInterrupt as error:
         procedure.end_entry(night, name, error)
         raise
     night = procedure.conclude_entry(night, name)

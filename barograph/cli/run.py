@@ -22,15 +22,7 @@ from barograph.cli.arguments import add_changes, add_renamed, changes_of
 from barograph.cli.execution import carry_out, prepare
 from barograph.cli.terminal import line_printer, plain_table, stdout_console
 from barograph.code.refs import resolve_experiment
-from barograph.errors import (
-    EXIT_CODES,
-    INTERRUPTED_EXIT,
-    ExperimentError,
-    Interrupted,
-    blame_of,
-    message_of,
-    worst_exit,
-)
+from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, ExperimentError, blame_of, message_of, worst_exit
 from barograph.plan.durations import series_s
 from barograph.plan.experiment import Experiment, load, names, with_changes
 from barograph.series.results import results, write_index
@@ -148,7 +140,7 @@ def run_one(name: str, changes: Mapping[str, Any], *, new: bool, console: Consol
             return SuiteRow(name, "was complete", 0, series)
         series = prepare(name, changes, new=new, console=console)
         code = carry_out(series, console)
-    except (KeyboardInterrupt, Interrupted):
+    except KeyboardInterrupt:
         return SuiteRow(name, "interrupted", INTERRUPTED_EXIT, series)
     except Exception as error:  # noqa: BLE001 - the table says whose failure it was, and the next experiment goes on
         outcome = f"{blame_of(error).replace('_', ' ')}: {message_of(error)}"

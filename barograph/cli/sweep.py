@@ -21,7 +21,7 @@ from barograph.cli.terminal import line_printer, stdout_console
 from barograph.errors import (
     EXIT_CODES,
     INTERRUPTED_EXIT,
-    BarographError,
+    ErrorWithBlame,
     Say,
     blame_of,
     message_of,
@@ -35,7 +35,7 @@ from barograph.series.results import results
 from barograph.series.status import minutes
 from barograph.sweep import report
 from barograph.sweep.folder import SweepFolder, code_of_today, code_words, note_failures, open_sweep, update_failures
-from barograph.sweep.point import CheckJob, Failure, PointOutcome, RunJob, death_failure, do, remove_cluster
+from barograph.sweep.point import CheckJob, Failure, PointJob, PointOutcome, death_failure, do, remove_cluster
 
 SHOWN_COMPLAINTS = 10
 LINE_EVERY_S = 10.0  # where the output is no terminal
@@ -85,12 +85,8 @@ def _check_all(sweep: Sweep, points: Sequence[Point], pool: Pool[Any, PointOutco
         raise PointsRefused("; ".join(said), complaints[0][1])
 
 
-class PointsRefused(BarographError):
+class PointsRefused(ErrorWithBlame):
     """A point cannot be run; `blame` is the first one's."""
-
-    def __init__(self, message: str, blame: str) -> None:
-        super().__init__(message)
-        self.blame = blame
 
 
 def _carry_out(folder: SweepFolder, pool: Pool[Any, PointOutcome], console: Console, say: Say) -> int:
@@ -130,7 +126,7 @@ def _simulate(
     """What failed, by the id of the point. However it ends, no process of the pool is left
     (Spark needs the memory), and no disk of a machine."""
     facts, failed = folder.facts(), dict[str, tuple[Failure, ...]]()
-    jobs = [RunJob(point, folder.of(point), facts) for point in missing]
+    jobs = [PointJob(point, folder.of(point), facts) for point in missing]
     with ExitStack() as stack:
         for job in jobs:
             stack.callback(remove_cluster, job.folder)
@@ -154,7 +150,7 @@ def _say_failures(folder: SweepFolder, point: Point, failures: Sequence[Failure]
 
 
 def _outcomes(
-    pool: Pool[Any, PointOutcome], jobs: Sequence[CheckJob | RunJob], view: Progress
+    pool: Pool[Any, PointOutcome], jobs: Sequence[CheckJob | PointJob], view: Progress
 ) -> Iterator[tuple[Point, PointOutcome]]:
     for answer in pool.answers(jobs, LOOK_S):
         if answer is None:

@@ -8,13 +8,13 @@ from math import inf
 from typing import Any
 
 from analysis.record.event_timeline import WHOLE_CLUSTER
+from analysis.record.files import COMPARISONS
 from barograph.compare.budget import DEFAULT_BUDGET, FEWEST_BLOCKS, Budget, budget_text
 from barograph.compare.sides import LETTERS, Letter, Side
 from barograph.errors import ExperimentError
 from barograph.plan.experiment import FOREIGN, Experiment, TopologyChanges, Variant, from_data
 from barograph.plan.simulation import is_simulated
 
-FAMILY = "compare"
 LEVEL = 0.05
 
 
@@ -79,7 +79,7 @@ class Comparison:
 
 def comparison_name(experiment: str) -> str:
     """`compare/<family>_<name>`."""
-    return f"{FAMILY}/{experiment.replace('/', '_')}"
+    return f"{COMPARISONS}/{experiment.replace('/', '_')}"
 
 
 def derive(

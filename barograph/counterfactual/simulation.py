@@ -18,18 +18,17 @@ from filelock import FileLock, Timeout
 
 from analysis.record.files import RunPaths, SeriesPaths, read_json
 from barograph.counterfactual.recording import Recording, as_simulated, event_times
-from barograph.errors import BarographError, ExperimentError, Say, message_of
-from barograph.plan.checks import check
-from barograph.plan.experiment import Variant, from_data
+from barograph.errors import ErrorWithBlame, ExperimentError, Say, message_of
+from barograph.plan.checks import check, unanswered_events
+from barograph.plan.experiment import FOREIGN, Variant, from_data
 from barograph.plan.sweep import Point
 from barograph.pool import Death, Pool
 from barograph.series.results import avro_jars
 from barograph.settings import spark_master
-from barograph.sweep.point import PointOutcome, RunJob, do
+from barograph.sweep.point import PointJob, PointOutcome, do
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
 
 RECORDED = "recorded"  # the link to the recorded run
-NEEDS_CODE = "foreign"  # without a jar there is no such policy
 CLOSE_S = 0.75  # an event that is so near to its recorded time is there
 LEAST_AT_S = 1.0
 CORRECTIONS = 2
@@ -99,18 +98,13 @@ def _recorded_first(recording: Recording, chosen: Sequence[Variant]) -> tuple[Va
 
 def _refusal(recording: Recording, variant: Variant) -> str:
     """Why it cannot be simulated on this run's events; empty where it can."""
-    if variant.code is not None or variant.policy == NEEDS_CODE:
+    if variant.code is not None or variant.policy == FOREIGN:
         return f"{variant.name} has code of its own, and the simulator has the policies of the work tree only"
     try:
         bind(variant.policy, variant.configured())
     except PolicyError as error:
         return str(error)
-    kinds = {event.kind for event in recording.experiment.events if event.asks_policy}
-    answered = POLICIES[variant.policy].events
-    if unanswered := sorted(kinds - answered):
-        answers = ", ".join(sorted(answered))
-        return f"{variant.name} does not answer {', '.join(unanswered)}; the policy {variant.policy} answers {answers}"
-    return ""
+    return unanswered_events(recording.experiment, variant.policy, POLICIES[variant.policy].events)
 
 
 @contextmanager
@@ -183,7 +177,7 @@ def _first_guess(recording: Recording) -> list[float]:
 def _jobs(
     recording: Recording, variants: Sequence[Variant], options: Mapping[str, Any] | None, at_s: Sequence[float],
     folder: Path,
-) -> list[RunJob]:  # fmt: skip
+) -> list[PointJob]:  # fmt: skip
     experiment = as_simulated(recording, options, at_s)
     facts = {"counterfactual_of": recording.run_id}
     jobs = []
@@ -191,20 +185,18 @@ def _jobs(
         mine = replace(experiment, variants=(variant,))
         check(mine)
         point = Point(number, {}, mine)
-        jobs.append(RunJob(point, folder / "points" / f"{number:02d}", facts, recording.start, recording.series))
+        jobs.append(PointJob(point, folder / "points" / f"{number:02d}", facts, recording.start, recording.series))
     return jobs
 
 
-def _answers(pool: Pool[Any, PointOutcome], jobs: Sequence[RunJob]) -> list[PointOutcome | Death]:
+def _answers(pool: Pool[Any, PointOutcome], jobs: Sequence[PointJob]) -> list[PointOutcome | Death]:
     """In the order of the jobs."""
     found = {answer[0].point.number: answer[1] for answer in pool.answers(jobs) if answer is not None}
     return [found[job.point.number] for job in jobs]
 
 
-class NotSimulated(BarographError):
-    def __init__(self, message: str, blame: str) -> None:
-        super().__init__(message)
-        self.blame = blame
+class NotSimulated(ErrorWithBlame):
+    pass
 
 
 def _failure(outcome: PointOutcome | Death) -> NotSimulated | None:
@@ -221,7 +213,7 @@ def _lateness(recording: Recording, run: RunPaths) -> list[float]:
     return [gap - recorded for gap, recorded in zip(gaps, recording.gaps_s, strict=False)]
 
 
-def _link(folder: Path, jobs: Sequence[RunJob]) -> dict[str, Variant]:
+def _link(folder: Path, jobs: Sequence[PointJob]) -> dict[str, Variant]:
     links = {}
     for job in jobs:
         for run in SeriesPaths(job.folder).all_runs():

@@ -81,7 +81,7 @@ def require_free_testbed(experiment: Experiment) -> None:
     now = time.time()
     live = next((each for each in registry.read_all() if each.testbed == name and registry.is_live(each, now)), None)
     if live is not None:
-        raise TestbedTaken(registry.in_use_message(live, now), _lease_file(live))
+        raise TestbedTaken(registry.in_use_message(live, now), registry.lease_file(live.lease_id))
 
 
 _reserved: dict[Path, BaseFileLock] = {}  # the kernel ends them with this process
@@ -150,11 +150,7 @@ def _take_lease(series: Series, testbed: Testbed) -> Lease:
         )  # fmt: skip
     except CapacityError as error:
         rivals = [lease for lease in registry.read_all() if lease.testbed == testbed.name]
-        raise TestbedTaken(message_of(error), _lease_file(rivals[0]) if rivals else None) from error
-
-
-def _lease_file(lease: Lease) -> Path:
-    return registry.state_dir() / "leases" / f"{lease.lease_id}.json"
+        raise TestbedTaken(message_of(error), registry.lease_file(rivals[0].lease_id) if rivals else None) from error
 
 
 def _release_earlier(series_dir: Path) -> None:
@@ -165,7 +161,7 @@ def _release_earlier(series_dir: Path) -> None:
     earlier = _lease_on_record(series_dir)
     if earlier is not None:
         if not _is_ours(earlier):
-            raise TestbedTaken(registry.in_use_message(earlier, time.time()), _lease_file(earlier))
+            raise TestbedTaken(registry.in_use_message(earlier, time.time()), registry.lease_file(earlier.lease_id))
         release(series_dir)
     (series_dir / STOP_FILE).unlink(missing_ok=True)
 

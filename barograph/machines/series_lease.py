@@ -26,7 +26,7 @@ from barograph.settings import cluster_dir
 from inventory.errors import InventoryError
 from inventory.leases import registry
 from inventory.leases.holder import HEARTBEAT_S
-from inventory.leases.registry import Lease, read
+from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest, MachineType
 from inventory.testbed import SupportsGiveBack, SupportsGrow, SupportsProlong, SupportsRecall, Testbed
 
@@ -56,7 +56,7 @@ def saved_lease(series_dir: Path) -> Lease | None:
 def current_machines(series_dir: Path) -> tuple[Machine, ...]:
     """Raises NoMachines where the lease was released or reaped meanwhile."""
     document = _read_document(series_dir)
-    lease = read(document["lease"]["lease_id"]) if document else None
+    lease = registry.read(document["lease"]["lease_id"]) if document else None
     if document is None or lease is None or lease.ending:
         raise NoMachines(series_dir)
     return tuple(_machine_of(machine) for machine in document["machines"])

@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from analysis.errors import RecordError
-from analysis.record.files import read_json, write_json_atomic
+from analysis.record.files import SEARCHES, read_json, stamp, write_json_atomic
 from barograph.compare.difference import Difference, VariantMetric, Verdict, is_worse, verdict_of
 from barograph.nights.commits import Commit
 from barograph.nights.search import Answer, Certainty, FirstBad, Query, next_step, probabilities
 from barograph.settings import results_root
 
 BISECTION_FILE = "bisect.json"
-BISECTIONS_FOLDER = "bisect"
 
 
 @dataclass(frozen=True)
@@ -116,17 +115,16 @@ def request_digest(request: BisectionRequest) -> str:
 
 
 def new_bisection(request: BisectionRequest, commits: tuple[Commit, ...], now_s: float) -> Bisection:
-    stamp = f"{datetime.fromtimestamp(now_s, UTC):%Y%m%d-%H%M%S}"
-    return Bisection(f"{stamp}-{request_digest(request)}", request, commits)
+    return Bisection(f"{stamp(now_s)}-{request_digest(request)}", request, commits)
 
 
 def bisection_folder(bisection: str) -> Path:
-    return results_root() / BISECTIONS_FOLDER / bisection
+    return results_root() / SEARCHES / bisection
 
 
 def newest_bisection(request: BisectionRequest) -> Bisection | None:
     """The newest search of exactly this request."""
-    files = sorted((results_root() / BISECTIONS_FOLDER).glob(f"*-{request_digest(request)}/{BISECTION_FILE}"))
+    files = sorted((results_root() / SEARCHES).glob(f"*-{request_digest(request)}/{BISECTION_FILE}"))
     return read_bisection(files[-1]) if files else None
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from analysis.record.files import read_json, write_json_atomic
+from analysis.record.files import NIGHTS, read_json, write_json_atomic
 from analysis.record.simulated import SIMULATED
 from barograph.errors import Say
 from barograph.nights.night_state import NIGHT_FILE, nights_folder
@@ -27,8 +27,7 @@ from barograph.settings import WEBHOOK_VARIABLE, webhook
 
 if TYPE_CHECKING:
     from analysis.nights.findings import Findings
-    from analysis.nights.regressions import Finding
-    from analysis.nights.settings import Settings
+    from analysis.nights.regressions import Finding, Settings
 
 
 MESSAGE_FILE = "message.json"  # of the newest night of a suite: what the webhook is told
@@ -37,12 +36,11 @@ TOP = 10  # findings in a message; the page has all
 
 def settings_of(suite: Suite) -> Settings:
     """What the suite's file says about its history."""
-    from analysis.nights.settings import Accepted, Renames, Settings
+    from analysis.nights.regressions import Settings
     from analysis.stats.change_points import Rule
 
     rule = Rule() if suite.minimum_percent is None else Rule(minimum_percent=suite.minimum_percent)
-    renames = Renames(suite.renames.experiments, suite.renames.variants, suite.renames.metrics)
-    return Settings(suite.title, rule, renames, tuple(Accepted(a.series, a.night, a.why) for a in suite.accepted))
+    return Settings(suite.title, rule, suite.renames, suite.accepted)
 
 
 def write_pages(suite: Suite) -> tuple[Findings, Path]:
@@ -121,7 +119,7 @@ def message_body(findings: Findings, record: Mapping[str, Any], index: Path) -> 
         "experiments": experiments,
         "findings": [_as_data(finding) for finding in worth[:TOP]],
         "more_findings": max(0, len(worth) - TOP),
-        "page": f"nightly/{record['suite']}/{index.name}",
+        "page": f"{NIGHTS}/{record['suite']}/{index.name}",
     }
 
 

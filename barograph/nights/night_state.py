@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.errors import RecordError
-from analysis.record.files import read_json, write_json_atomic
+from analysis.record.files import NIGHTS, read_json, write_json_atomic
 from barograph.errors import BarographError, InUse
 from barograph.settings import results_root
 from inventory.files import hold_lock
@@ -69,14 +69,9 @@ class Night:
         return replace(self, experiments=changed)
 
 
-def night_id(now_s: float) -> str:
-    """`<date>-<time>` in UTC; sorts by time."""
-    return f"{datetime.fromtimestamp(now_s, UTC):%Y%m%d-%H%M%S}"
-
-
 def nights_folder(suite: str) -> Path:
     """All nights of a suite."""
-    return results_root() / "nightly" / suite
+    return results_root() / NIGHTS / suite
 
 
 def write_night(night: Night) -> None:

@@ -17,8 +17,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from analysis.record.files import NIGHTS, stamp
 from analysis.record.simulated import SIMULATED
-from barograph.errors import Interrupted, blame_of, message_of
+from barograph.errors import blame_of, message_of
 from barograph.nights import night_state, outcome
 from barograph.nights.commits import head
 from barograph.nights.night_state import BEGUN, WAITING, Night, NightEntry
@@ -118,7 +119,7 @@ def _forecast(suite: Suite, choice: Choice) -> Forecast:
 def open_night(suite: Suite, until_s: float, now_s: float) -> Night:
     """Raises NightUnderWay (capacity) where another night has the suite or the testbed; then nothing is on record."""
     results().require()
-    results().fetch(f"nightly/{suite.name}/nights", ".json")
+    results().fetch(f"{NIGHTS}/{suite.name}/nights", ".json")
     night = _plan_night(suite, until_s, now_s)
     longest_s = max(durations.longest_run_s(suite.resolved(choice)) for choice in suite.experiments)
     night_state.take_reservation(suite.name, suite.testbed, night.id, holder(), until_s + longest_s + CLOSING_S, now_s)
@@ -137,7 +138,7 @@ def _plan_night(suite: Suite, until_s: float, now_s: float) -> Night:
     facts = {choice.experiment: facts_of_experiment(suite.resolved(choice), box) for choice in suite.experiments}
     commit = head()
     return Night(
-        night_state.night_id(now_s), suite.name, suite.testbed, now_s, until_s,
+        stamp(now_s), suite.name, suite.testbed, now_s, until_s,
         commit.hash, commit.committed_s, commit.dirty,
         fingerprint(box), fact_lines(box, facts),
         tuple(NightEntry(name, fingerprint(each)) for name, each in facts.items()),
@@ -166,14 +167,14 @@ def skip_entry(night: Night, experiment: str, reason: str) -> Night:
 
 def fail_entry(night: Night, experiment: str, error: BaseException) -> Night:
     """It could not even begin, or its execution itself failed."""
-    stopped = isinstance(error, KeyboardInterrupt | Interrupted)
+    stopped = isinstance(error, KeyboardInterrupt)
     status = outcome.INTERRUPTED if stopped else outcome.STATUS_OF_BLAME[blame_of(error)]
     return _save_entry(night, replace(night.entry(experiment), status=status, reason=message_of(error)))
 
 
 def end_entry(night: Night, experiment: str, error: BaseException) -> Night:
     """Its execution was ended by that; its series says more precisely by what, if it says anything."""
-    if not night.entry(experiment).series or isinstance(error, KeyboardInterrupt | Interrupted):
+    if not night.entry(experiment).series or isinstance(error, KeyboardInterrupt):
         return fail_entry(night, experiment, error)
     night = conclude_entry(night, experiment)
     silent = night.entry(experiment).status in (outcome.COMPLETE, outcome.INTERRUPTED)

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StringConstraints
 
+from analysis.nights.settings import Accepted, Renames, Words
 from barograph.errors import ExperimentError
 from barograph.plan.experiment import Experiment, with_changes
 from barograph.plan.experiment import load as load_experiment
@@ -22,8 +23,6 @@ from barograph.yaml_files import CLOSED, Word, read_yaml, validated
 
 FOLDER = ROOT / "dags" / "suites"
 LONGEST_H = 24
-Night = Annotated[str, StringConstraints(pattern=r"^(\d{4}-\d{2}-\d{2}|\d{8}-\d{6})$")]
-Words = Annotated[str, StringConstraints(min_length=1)]
 Percent = Annotated[float, Field(strict=True, gt=0, le=1000)]
 
 
@@ -44,24 +43,6 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class AcceptedRegression:
-    """A regression that is meant: shown, but no alarm."""
-
-    series: Words  # a pattern over experiment/variant/metric/event
-    night: Night  # the date or the id of its first bad night
-    why: Words
-
-
-@dataclass(frozen=True)
-class Renames:
-    """Old name -> new name: what was measured under the old one goes on under the new one."""
-
-    experiments: Mapping[Words, Words] = field(default_factory=dict)
-    variants: Mapping[Words, Words] = field(default_factory=dict)
-    metrics: Mapping[Words, Words] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Suite:
     """The keys of the YAML file, whose path gives the name."""
 
@@ -75,7 +56,7 @@ class Suite:
     experiments: Annotated[tuple[Choice, ...], Field(min_length=1)]
     options: Mapping[str, Any] = field(default_factory=dict)  # of the testbed
     renames: Renames = field(default_factory=Renames)
-    accepted: tuple[AcceptedRegression, ...] = ()
+    accepted: tuple[Accepted, ...] = ()
     minimum_percent: Percent | None = None  # the smallest change that is told; None: as history has it
 
     def changes(self, choice: Choice) -> dict[str, Any]:

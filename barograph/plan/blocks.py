@@ -8,9 +8,9 @@ import hashlib
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from random import Random
 
+from analysis.record.files import stamp
 from barograph.plan.experiment import Experiment, Variant
 
 NEWER_TESTBED_KEYS = {"options": {}, "joining": "ready"}
@@ -68,4 +68,4 @@ def digest(experiment: Experiment) -> str:
 
 def series_id(experiment: Experiment, now_s: float) -> str:
     """`<date>-<time>-<digest>` in UTC; sorts by time."""
-    return f"{datetime.fromtimestamp(now_s, UTC):%Y%m%d-%H%M%S}-{digest(experiment)}"
+    return f"{stamp(now_s)}-{digest(experiment)}"

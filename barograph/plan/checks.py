@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -149,12 +149,17 @@ def _policies(experiment: Experiment) -> Sequence[str]:
         if variant.code is not None and not variant.code.scheduler:
             continue  # its own commit is asked, by barograph.code
         wrong = list(_configuration_errors(lambda variant=variant: bind(variant.policy, variant.configured())))  # type: ignore[misc]
-        kinds = {event.kind for event in experiment.events if event.asks_policy}
-        if not wrong and (unanswered := kinds - POLICIES[variant.policy].events):
-            answered = ", ".join(sorted(POLICIES[variant.policy].events)) or "none"
-            wrong = [f"policy {variant.policy} does not answer {', '.join(sorted(unanswered))}; it answers {answered}"]
+        if not wrong and (why := unanswered_events(experiment, variant.policy, POLICIES[variant.policy].events)):
+            wrong = [why]
         errors += [f"variants.{variant.name}: {each}" for each in wrong]
     return errors
+
+
+def unanswered_events(experiment: Experiment, policy: str, answered: Collection[str]) -> str:
+    """What this experiment asks and the policy does not answer; empty where it answers everything."""
+    asked = {event.kind for event in experiment.events if event.asks_policy}
+    left = ", ".join(sorted(asked - set(answered)))
+    return left and f"policy {policy} does not answer {left}; it answers {', '.join(sorted(answered)) or 'none'}"
 
 
 def _isolation(experiment: Experiment) -> Sequence[str]:

@@ -16,6 +16,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from analysis.record.simulated import SIMULATED
 from barograph.errors import ExperimentError, message_of
 from barograph.plan.blocks import digest
 from barograph.plan.events import machines_at_end
@@ -26,7 +27,6 @@ from barograph.yaml_files import no_json, read_yaml, validated
 SWEEPS = ROOT / "dags" / "sweeps"
 MOST_POINTS = 10_000
 FREE_FORM = "config"  # its keys are Storm's, which have dots in them
-TESTBED = "simulated"
 ENDING_NUMBER = "machines.after"  # follows from the machines before and the events, where it is not swept itself
 CHANGES_OF_IT = ("machines", "events")
 EXAMPLE = "sweep: {machines.before: [10, 20, 40], seed: [1, 2, 3]}"
@@ -164,7 +164,7 @@ def sweep_digest(points: Sequence[Point]) -> str:
 def require_simulated(sweep: Sweep, points: Sequence[Point]) -> None:
     """Raises ExperimentError where a point needs machines, or code of a commit: it says which, and why."""
     _require_own_code(sweep, points)
-    others = [point for point in points if point.experiment.testbed.name != TESTBED]
+    others = [point for point in points if point.experiment.testbed.name != SIMULATED]
     if not others:
         return
     first = others[0]
@@ -172,9 +172,9 @@ def require_simulated(sweep: Sweep, points: Sequence[Point]) -> None:
     which = "no point is" if number == len(points) else f"{number} of {len(points)} points are not"
     raise ExperimentError(
         f"{point_words(sweep.source, first.number, first.values)}: testbed.name is"
-        f" {first.experiment.testbed.name!r} ({which} simulated); allowed in a sweep: {TESTBED!r}, for its points"
+        f" {first.experiment.testbed.name!r} ({which} simulated); allowed in a sweep: {SIMULATED!r}, for its points"
         " run side by side, which would disturb one another on machines, and there may be thousands; set testbed.name"
-        f" to {TESTBED}, or give --testbed {TESTBED}"
+        f" to {SIMULATED}, or give --testbed {SIMULATED}"
     )
 
 

@@ -37,6 +37,7 @@ from playbooks.cluster import NO_SAMPLES
 from scheduler_plugins.simulator.work import MachineSize
 from topologies.work import topology_work
 
+CLUSTER = ".cluster"  # folder in that of a series: what its simulated machines have on their disks; it goes with them
 BEGIN_S = 1_767_225_600.0  # 2026-01-01, 0:00 UTC: no record says when it was simulated
 SUPERVISOR_S = 4.0  # from the start of a supervisor until Nimbus hears of it
 RESTART_S = 8.0  # of a machine that crashed

@@ -18,7 +18,6 @@ from barograph.code.build import service_of, storm_home_of
 from barograph.code.refs import code_label
 from barograph.errors import ExperimentError, RunBroken
 from barograph.machines import series_lease
-from barograph.machines import series_lease as machines_of
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.checks import machine_requests, place_of, testbed_of
 from barograph.plan.events.kind import RunningWorker
@@ -158,7 +157,7 @@ class StormCluster:
         cluster.join(self.inventory, self.directory, self.series.series_id, machines=machines)
 
     def grow(self, machines: Sequence[str]) -> Mapping[str, float | None]:
-        new = machines_of.grow(self.series, machines)
+        new = series_lease.grow(self.series, machines)
         try:
             self._describe()
             home = base_home(self.directory) or storm_home(log.info)
@@ -172,7 +171,7 @@ class StormCluster:
         cluster.leave(self.inventory, self.directory, machines)
 
     def give_back(self, machines: Sequence[str]) -> bool:
-        done = machines_of.give_back(self.series, machines)
+        done = series_lease.give_back(self.series, machines)
         self._describe()
         return done
 
@@ -233,16 +232,16 @@ class StormCluster:
         return tuple(machine.name for machine in self.machines if not _answers_ssh(machine))
 
     def recalled(self) -> tuple[str, ...]:
-        return machines_of.recalled(self.series)
+        return series_lease.recalled(self.series)
 
     def make_whole(self) -> bool:
         """Where machines cannot be replaced, one that is only silent may come back: the reset will say."""
         needed = {"master", *self.series.experiment.acquired()}
         missing = needed - {machine.name for machine in self.machines}
         lost = needed & {*missing, *self.recalled()}
-        if machines_of.can_replace(self.series):
+        if series_lease.can_replace(self.series):
             lost |= needed & set(self.silent_machines())
-        if lost and not machines_of.replace(self.series, lost):
+        if lost and not series_lease.replace(self.series, lost):
             return False
         if lost:
             self._describe()

@@ -75,12 +75,12 @@ def step(series_dir: Path, first: Callable[[Path], None] = lambda _: None) -> It
         except (SeriesInUse, InUse):  # its progress is another's, or it is waited for
             raise
         except BaseException as error:
-            if not isinstance(error, NOT_TOLD):
+            if not isinstance(error, NO_FAILURES):
                 ProgressFile(series_dir).tell("step_failed", blame=blame_of(error), message=_step_message(error))
             raise
 
 
-NOT_TOLD = (KeyboardInterrupt, SystemExit, GeneratorExit)
+NO_FAILURES = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 def _step_message(error: BaseException) -> str:

@@ -29,7 +29,7 @@ from inventory.leases.holder import process_start
 if TYPE_CHECKING:
     from analysis.query.sql import SeriesTables
     from analysis.storage.bucket import Bucket
-    from analysis.storage.hold import Holder as BucketHolder
+    from analysis.storage.hold import BucketHolder
 
 
 HOLD_S = 6 * 3600.0  # of one that is not prolonged: of another machine whose harness died it is waited for at most
@@ -264,7 +264,7 @@ class Spool:
 
     @cached_property
     def _me(self) -> BucketHolder:
-        from analysis.storage.hold import Holder as BucketHolder
+        from analysis.storage.hold import BucketHolder
 
         me = holder()
         return BucketHolder(lasting_id(self.root / ".harness-id"), socket.gethostname(), me.pid, me.born)

@@ -21,7 +21,7 @@ from barograph.code.refs import code_label
 from barograph.code.sandbox import checkout_sandbox, give_to_sandbox
 from barograph.code.store import LOG, prune
 from barograph.errors import Say
-from barograph.plan.checks import place_of
+from barograph.plan.checks import place_of, unanswered_events
 from barograph.plan.experiment import Code, Experiment, Variant
 from barograph.policy_service import read_state
 from barograph.series.series import read_series
@@ -56,15 +56,12 @@ def _variants_of(experiment: Experiment, code: Code) -> list[Variant]:
 def _complaints(experiment: Experiment, code: Code, said: Mapping[str, Any]) -> Iterator[str]:
     mine = _variants_of(experiment, code)
     yield from _contract(experiment, said, code)
-    kinds = {event.kind for event in experiment.events if event.asks_policy}
     for variant, about in zip(mine, said["variants"], strict=True):
         where = f"variants.{variant.name} at {code_label(code)}"
         if about["error"]:
             yield f"{where}: {about['error']}"
-        elif unanswered := kinds - set(about["events"]):
-            answered = ", ".join(about["events"]) or "none"
-            wanted = ", ".join(sorted(unanswered))
-            yield f"{where}: policy {variant.policy} does not answer {wanted}; it answers {answered}"
+        elif why := unanswered_events(experiment, variant.policy, about["events"]):
+            yield f"{where}: {why}"
 
 
 def _contract(experiment: Experiment, said: Mapping[str, Any], code: Code) -> Iterator[str]:

@@ -10,11 +10,10 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from analysis.record.files import SeriesPaths, read_json, write_json_atomic
+from analysis.record.files import SeriesPaths, read_json, stamp, write_json_atomic
 from analysis.record.sweep_record import PREFIX, SWEEP_FILE
 from barograph.code.refs import SHORT
 from barograph.plan.sweep import Point, Sweep, sweep_digest
@@ -85,7 +84,7 @@ def open_sweep(sweep: Sweep, points: Sequence[Point], *, new: bool) -> SweepFold
 
 
 def _new_folder(above: Path, digest: str, now_s: float) -> Path:
-    folder = above / f"{PREFIX}{datetime.fromtimestamp(now_s, UTC):%Y%m%d-%H%M%S}-{digest}"
+    folder = above / f"{PREFIX}{stamp(now_s)}-{digest}"
     try:
         folder.mkdir(parents=True)
     except FileExistsError:  # twice within one second

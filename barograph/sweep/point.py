@@ -27,13 +27,12 @@ from barograph.plan.sweep import Point
 from barograph.pool import Death, in_own_process
 from barograph.run.context import SeriesContext, context_in_memory
 from barograph.run.recorded_start import RecordedStart, StartedCluster
-from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
+from barograph.run.simulated_cluster import CLUSTER, SimulatedClock, SimulatedCluster
 from barograph.series.series import Series, keep_traces, trace_contents
 from barograph.series_steps import attempt_next_run
 from inventory.simulated import SimulatedTestbed
 
 POINT_FILE = "point.json"
-CLUSTER = ".cluster"  # what simulated machines have on their disks; the record has what is kept of it
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class CheckJob:
 
 
 @dataclass(frozen=True)
-class RunJob:
+class PointJob:
     """`facts`: of the sweep, for the series' document (its commit, its id). `start`: how its runs begin, None: as each
     policy has it. `kept_in`: the series' folder that has the traces which its events follow."""
 
@@ -72,7 +71,7 @@ class PointOutcome:
     failures: tuple[Failure, ...] = ()
 
 
-def do(job: CheckJob | RunJob) -> PointOutcome:
+def do(job: CheckJob | PointJob) -> PointOutcome:
     """Never raises: what fails one point must not end the process that does the next."""
     begin_s = time.monotonic()
     try:
@@ -87,7 +86,7 @@ def _check(experiment: Experiment) -> tuple[Failure, ...]:
     return ()
 
 
-def _simulate(job: RunJob) -> tuple[Failure, ...]:
+def _simulate(job: PointJob) -> tuple[Failure, ...]:
     series = _open(job)
     context = _context(series, job.start)
     missing = [run for run in series.plan() if run.run_id not in series.complete()]
@@ -121,7 +120,7 @@ def death_failure(death: Death, run_id: str = "") -> Failure:
     return Failure(death.blame, f"{death.words()}{advice}", run_id)
 
 
-def _open(job: RunJob) -> Series:
+def _open(job: PointJob) -> Series:
     """The point's series. Complete runs that an earlier execution has left stay; what is of another experiment goes."""
     if _is_of_other_experiment(job):
         shutil.rmtree(job.folder, ignore_errors=True)
@@ -143,7 +142,7 @@ def _open(job: RunJob) -> Series:
     return Series(job.folder, experiment, now_s)
 
 
-def _is_of_other_experiment(job: RunJob) -> bool:
+def _is_of_other_experiment(job: PointJob) -> bool:
     """False where nothing says of which it is: the folder's name has the digest of the experiment."""
     try:
         before = read_json(SeriesPaths(job.folder).series_json)["spec"]

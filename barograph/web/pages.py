@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from analysis.record.files import SeriesPaths
+from analysis.record.files import COMPARISONS, NIGHTS, SeriesPaths, stamp_time
 from analysis.record.simulated import is_simulated_series
 from barograph.settings import ROOT
 from barograph.web.dag_run import REPORTS
-from barograph.web.result_files import COMPARISONS, NIGHTS, dag_of, experiment_folders
+from barograph.web.result_files import dag_of, experiment_folders
 from barograph.web.run_page import Page, sparkline_points
 
 if TYPE_CHECKING:
@@ -72,11 +72,8 @@ def _series_row(root: Path, series: Path) -> ResultRow:
 
 def _when(series_id: str) -> str:
     """`2026-11-21 08:45:01` of `20261121-084501-a1b2c3d4`; as it is where it has no date."""
-    day, _, rest = series_id.partition("-")
-    time = rest.partition("-")[0]
-    if len(day) != 8 or len(time) != 6 or not (day + time).isdigit():
-        return series_id
-    return f"{day[:4]}-{day[4:6]}-{day[6:]} {time[:2]}:{time[2:4]}:{time[4:]} UTC"
+    opened = stamp_time(series_id)
+    return f"{opened:%Y-%m-%d %H:%M:%S} UTC" if opened else series_id
 
 
 def _night_group(root: Path, folder: str) -> ResultGroup:

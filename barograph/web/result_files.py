@@ -14,10 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from analysis.record.files import COMPARISONS, NIGHTS, SEARCHES
 from analysis.storage.layout import LOCAL_ONLY
 from barograph.errors import message_of
 from barograph.series.results import ResultsStore
 from barograph.settings import location
+from barograph.web import COMPARISON_DAG
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,6 @@ def name_of_folder(root: Path, folder: str) -> str | None:
         return None
     name = path.resolve().relative_to(root.resolve()).as_posix()
     return None if name == "." else name
-
-
-COMPARISONS, SEARCHES, NIGHTS = "compare", "bisect", "nightly"
-COMPARISON_DAG = "compare_branches"
 
 
 def dag_of(name: str) -> str | None:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from analysis.record.files import NIGHTS
 from barograph.nights import night_state
 from barograph.nights.night_state import Night, NightEntry
 from barograph.series.status import SeriesStatus, fact_rows
 from barograph.web import NIGHT_DAGS, result_files
 from barograph.web.dag_run import DagRunFacts, SeriesProgress, series_progress
-from barograph.web.result_files import NIGHTS
 
 RELOAD_S = 5
 RELOAD_SENTENCE = f"This page looks again every {RELOAD_S} s."

@@ -217,13 +217,13 @@ def drop(lease: Lease) -> None:
     with _lock():
         shutil.rmtree(key_dir(lease.lease_id), ignore_errors=True)
         _machines_path(lease.lease_id).unlink(missing_ok=True)
-        _path(lease.lease_id).unlink(missing_ok=True)
-        _path(lease.lease_id).with_suffix(".ending").unlink(missing_ok=True)  # last: who waits for it finds no lease
+        lease_file(lease.lease_id).unlink(missing_ok=True)
+        lease_file(lease.lease_id).with_suffix(".ending").unlink(missing_ok=True)  # last: who waits finds no lease
 
 
 def read(lease_id: str) -> Lease | None:
     """The lease of that id as it is on record now."""
-    return _read(_path(lease_id))
+    return _read(lease_file(lease_id))
 
 
 def read_all() -> tuple[Lease, ...]:
@@ -232,7 +232,7 @@ def read_all() -> tuple[Lease, ...]:
     return tuple(lease for lease in found if lease is not None)
 
 
-def _path(lease_id: str) -> Path:
+def lease_file(lease_id: str) -> Path:
     return state_dir() / "leases" / f"{lease_id}.json"
 
 
@@ -257,14 +257,14 @@ def _read(path: Path) -> Lease | None:
 
 
 def _write(lease: Lease) -> None:
-    replace_file(_path(lease.lease_id), json.dumps(asdict(lease), indent=1))
+    replace_file(lease_file(lease.lease_id), json.dumps(asdict(lease), indent=1))
 
 
 def tidy() -> None:
     """Remove what a process that died while it wrote or dropped a lease left."""
     with _lock():  # they are written under the lock: whoever has it looks at remains
         folder = state_dir() / "leases"
-        ended = [path for path in folder.glob("*.ending*") if not _path(path.name.partition(".")[0]).exists()]
+        ended = [path for path in folder.glob("*.ending*") if not lease_file(path.name.partition(".")[0]).exists()]
         for stale in (*folder.glob("*.partial"), *ended):
             stale.unlink(missing_ok=True)
 

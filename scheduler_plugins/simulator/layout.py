@@ -233,12 +233,12 @@ def layout_of(topologies: Sequence[PlacedTopology], worker_machine: Ints, machin
     begins = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     depth = 1 + max((level for level, *_ in rows), default=-1)
     levels = np.array([begins[sum(level < n for level, *_ in rows)] for n in range(depth + 1)], dtype=np.int64)
-    worker = _joined([component.worker for *_, component in rows])
+    worker = join([component.worker for *_, component in rows])
     machine = np.where(worker >= 0, worker_machine[worker] if len(worker_machine) else UNPLACED, UNPLACED)
     edges = _edges(rows, topologies)
     component = np.repeat(np.arange(len(rows), dtype=np.int64), sizes)
     level_of = np.array([level for level, *_ in rows], dtype=np.int64)
-    first, last = _joined([c.first for *_, c in rows]), _joined([c.last for *_, c in rows])
+    first, last = join([c.first for *_, c in rows]), join([c.last for *_, c in rows])
     builders = [_LevelBuilder(begins, first, last, worker, machine, machines) for _ in range(depth)]
     for row, edge in enumerate(edges):
         builders[level_of[edge.source]].add(row, edge, rows[edge.target][2].work, costs)
@@ -313,7 +313,7 @@ def _longer(sleep_s: float, slack_s: float) -> float:
     return sleep_s + slack_s if sleep_s else 0.0
 
 
-def _joined(parts: Sequence[Ints]) -> Ints:
+def join(parts: Sequence[Ints]) -> Ints:
     return np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, dtype=np.int64)
 
 
@@ -387,7 +387,7 @@ class _LevelBuilder:
             target_group=target_group,
             target_weight=weight,
             group_begins=np.searchsorted(target_group, np.arange(self._number)),
-            group_edge=_joined(self._group_edge),
+            group_edge=join(self._group_edge),
             group_is_own=np.concatenate(self._group_is_own) if self._group_is_own else np.zeros(0, dtype=bool),
             group_bytes=np.concatenate(self._group_bytes) if self._group_bytes else np.zeros(0),
             place_group=places // max(1, self._machines),
@@ -398,7 +398,7 @@ class _LevelBuilder:
 
 def _columns(parts: Sequence[tuple[Ints, Ints, Floats]]) -> tuple[Ints, Ints, Floats]:
     values = np.concatenate([part[2] for part in parts]) if parts else np.zeros(0)
-    return _joined([part[0] for part in parts]), _joined([part[1] for part in parts]), values
+    return join([part[0] for part in parts]), join([part[1] for part in parts]), values
 
 
 def _weights(edge: EdgeWork, target: ComponentWork, first: Ints, last: Ints) -> Floats:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from scheduler_plugins.simulator.layout import Flags, Floats, Ints, Layout
+from scheduler_plugins.simulator.layout import Flags, Floats, Ints, Layout, join
 
 GOLDEN = (5**0.5 - 1) / 2  # its multiples are spread evenly between whole numbers
 
@@ -143,7 +143,7 @@ class RowBuilder:
         names = sorted({stream for _, stream in streams})
         mine = [np.flatnonzero(self._component == component) for component, _ in streams]
         number = _each([names.index(stream) for _, stream in streams], mine)
-        rows, order = self._rows(_joined(mine), number)
+        rows, order = self._rows(join(mine), number)
         shares = np.repeat(np.array(list(streams.values()), dtype=np.float64), [len(part) for part in mine])
         return replace(rows, names=([names[n] for n in number[order].tolist()],)), shares[order]
 
@@ -153,7 +153,7 @@ class RowBuilder:
         own = [row for row, edge in enumerate(edges) if not edge.edge.is_system]
         mine = [np.flatnonzero(self._component == edges[row].target) for row in own]
         within = [sum(edges[other].topology == edges[row].topology for other in own[:n]) for n, row in enumerate(own)]
-        rows, order = self._rows(_joined(mine), _each(within, mine))
+        rows, order = self._rows(join(mine), _each(within, mine))
         edge_of = _each(own, mine)[order]
         ends = [(self._layout.components[edge.source][1].work.name, edge.edge.stream) for edge in edges]
         named = [ends[row] for row in edge_of.tolist()]
@@ -172,7 +172,7 @@ class RowBuilder:
             for edge in [level.group_edge[level.target_group]]
         ]
         of_row = begins[edge_of] + rows.executor - layout.begins[target[edge_of]] if rows.size else edge_of
-        return Arrivals(_joined(cells), of_row, int(sizes.sum()))
+        return Arrivals(join(cells), of_row, int(sizes.sum()))
 
     def _traffic(self) -> tuple[Rows, Floats]:
         """A row a pair of tasks: `share` of what the source's executor executes goes from the one to the other."""
@@ -212,10 +212,6 @@ class RowBuilder:
 def _each(values: list[int], parts: list[Ints]) -> Ints:
     """The value of each part, for all of its rows."""
     return np.repeat(np.array(values, dtype=np.int64), [len(part) for part in parts])
-
-
-def _joined(parts: list[Ints]) -> Ints:
-    return np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, dtype=np.int64)
 
 
 @dataclass

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.nights import pages
 from analysis.nights.findings import review
-from analysis.nights.settings import Settings
+from analysis.nights.regressions import Settings
 from tests.browser import looks
 from tests.calibration import synthetic_nights
 

@@ -28,8 +28,7 @@ from analysis.nights import night_records, pages
 from analysis.nights.findings import evaluate, review
 from analysis.nights.night_records import Night, parse_night
 from analysis.nights.night_series import NEVER_SUFFIX, Key, Point, Series
-from analysis.nights.regressions import Finding, Kind, Status, judge
-from analysis.nights.settings import Settings
+from analysis.nights.regressions import Finding, Kind, Settings, Status, judge
 from analysis.stats.change_points import Rule, change_points, share_changes
 from tests.calibration import synthetic_nights
 

@@ -26,6 +26,7 @@ from tests.dags import no_analysis
 from tests.dags.running_airflow import HOUR, OTHER, PACE, SHORT, Airflow, Site, is_known, started_s, until
 from tests.support.cloud import unmanned
 from tests.support.cloud.cloud import Cloud
+from tests.support.ports import free_port
 from tests.support.postgres import Postgres
 
 pytestmark = pytest.mark.timeout(1800)  # an Airflow with all its parts, on a busy box
@@ -52,9 +53,7 @@ def home(prepared: Path, site: Site, tmp_path_factory: pytest.TempPathFactory) -
 def airflow(home: Path, site: Site, postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
     """One for all tests on a testbed, with a database of its own: the last test kills it and leaves a run there."""
     tmp_path = tmp_path_factory.mktemp(site.testbed)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     env = {
         **os.environ,
         **site.environment(),

@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -22,6 +21,7 @@ from barograph.cli.ui import PARTS, start_supervised, ui_environment, write_pass
 from barograph.settings import HOLDER, ROOT
 from tests.dags.running_airflow import DAG, PACE, SHORT, Airflow, Site, is_known, until
 from tests.support import redis
+from tests.support.ports import free_port
 from tests.support.postgres import Postgres
 
 pytestmark = [
@@ -42,9 +42,7 @@ def worker(name: str) -> list[str]:
 @pytest.fixture
 def airflow(prepared: Path, postgres: Postgres, tmp_path: Path) -> Iterator[Airflow]:
     home = shutil.copytree(prepared, tmp_path / "barograph")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     database = postgres.create("own")
     with pytest.MonkeyPatch.context() as patch, redis.running() as broker:
         patch.setenv(CONNECTION, database)

@@ -9,7 +9,6 @@ import os
 import re
 import secrets
 import shutil
-import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -27,6 +26,7 @@ from barograph.settings import ROOT
 from barograph.web import RESULT_KEY
 from tests.dags.fake_runs import Resumed
 from tests.support import programs
+from tests.support.ports import free_port
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]  # a busy box is slow
 DAG = "stela.star"
@@ -114,9 +114,7 @@ def site(finished: Resumed) -> Iterator[Site]:
     home = Path(world["BAROGRAPH_HOME"]) / "airflow"
     passwords = {user: secrets.token_urlsafe(9) for user in USERS}
     (home / "passwords.json").write_text(json.dumps(passwords))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     found = Site(port, results, passwords, results.parent / "api.log", {})
     users = ",".join(f"{user}:{role}" for user, role in USERS.items())
     # Of the run above Airflow's pages know only from the command line's own database.

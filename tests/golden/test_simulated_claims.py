@@ -23,7 +23,7 @@ from analysis.record.files import SeriesPaths
 from barograph.plan.experiment import Experiment, load, names
 from barograph.plan.sweep import Point
 from barograph.pool import Death, Pool, cores
-from barograph.sweep.point import RunJob, do
+from barograph.sweep.point import PointJob, do
 from scheduler_plugins.policies.stela import Parameters
 from topologies import catalogue
 
@@ -90,7 +90,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> 
     folder = tmp_path_factory.mktemp("claims")
     experiments = {name: as_simulated(load(name)) for name in FAMILY}
     jobs = [
-        RunJob(Point(number, {}, experiment), folder / "points" / f"{number:02d}", {})
+        PointJob(Point(number, {}, experiment), folder / "points" / f"{number:02d}", {})
         for number, experiment in enumerate(experiments.values(), start=1)
     ]
     with Pool(do, cores()) as pool:

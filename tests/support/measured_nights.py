@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,8 +80,3 @@ class World:
 
     def nights(self) -> list[dict[str, Any]]:
         return [read_json(path) for path in sorted((self.results / "nightly" / "try" / "nights").glob("*.json"))]
-
-
-def git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True)
-    return done.stdout.strip()

@@ -13,6 +13,11 @@ PERSON = ("-c", "user.name=Test", "-c", "user.email=test@localhost", "-c", "comm
 PLUGINS = Path(__file__).parents[2] / "scheduler_plugins"
 
 
+def git(folder: Path, *arguments: str) -> str:
+    argv = ["git", *PERSON, "-C", str(folder), *arguments]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()
+
+
 @dataclass(frozen=True)
 class Repository:
     folder: Path
@@ -25,10 +30,7 @@ class Repository:
         return made
 
     def git(self, *arguments: str) -> str:
-        done = subprocess.run(
-            ["git", *PERSON, "-C", str(self.folder), *arguments], capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
+        return git(self.folder, *arguments)
 
     def commit(self, files: Mapping[str, str | bytes], message: str = "change") -> str:
         """The full hash of a commit in which these files are so."""

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 import pyspark
 
 from analysis.session import SHORT_OPTIONS
+from tests.support.ports import free_port
 
 SPARK = Path(pyspark.__file__).parent
 
@@ -61,12 +61,6 @@ def daemon(log: Path, *argv: str) -> Iterator[subprocess.Popen[bytes]]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def await_line(log: Path, words: str, times: int, process: subprocess.Popen[bytes]) -> None:

@@ -7,7 +7,6 @@ log does not say (queues, CPU, placement, offered rate) stays null. See docs/rea
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from analysis.errors import ForeignLogError
 from analysis.ingest.readers import contract, stela_statistics, storm_metrics
 from analysis.ingest.readers.contract import Reader
 from analysis.ingest.readers.series_folder import write_series
+from analysis.record.files import stamp
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +49,7 @@ def read(
     total = sum(source.file.stat().st_size for source in sources)
     running = spark or session.spark(raw_bytes=total)
     with session.stopped_afterwards(running) if spark is None else nullcontext():
-        return write_series(running, format, reader, sources, Path(target) / experiment, _time_stamp(time.time()))
+        return write_series(running, format, reader, sources, Path(target) / experiment, stamp(time.time()))
 
 
 def reader_of(format: str) -> Reader:
@@ -64,7 +64,3 @@ def check_name(name: str) -> str:
     if len(parts) != 2 or not all(part.replace("_", "a").replace("-", "a").isalnum() for part in parts):
         raise ForeignLogError(f"name is {name!r}; give family/name of letters, digits, - and _, such as old/star")
     return name
-
-
-def _time_stamp(now_s: float) -> str:
-    return f"{datetime.fromtimestamp(now_s, UTC):%Y%m%d-%H%M%S}"

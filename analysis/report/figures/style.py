@@ -7,6 +7,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from html import escape
 from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -112,7 +113,7 @@ def svg(figure: Canvas, title: str) -> str:
     text = text[text.index("<svg") :]
     head, tail = text.split(">", 1)
     head = re.sub(r' (width|height)="[\d.]+pt"', "", head)
-    return f'{head} role="img"><title>{_escape(title)}</title>{tail}'
+    return f'{head} role="img"><title>{escape(title, quote=False)}</title>{tail}'
 
 
 def time_label(axes: Axes, first_s: float, last_s: float, since: str) -> str:
@@ -137,7 +138,3 @@ def spread_labels(values: Sequence[float], gap: float) -> list[float]:
     for lower, upper in pairwise(order):
         heights[upper] = max(heights[upper], heights[lower] + gap)
     return heights
-
-
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

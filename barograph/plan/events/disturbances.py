@@ -27,6 +27,10 @@ WATCHED_S = 60.0  # after it, at least
 BEGIN_S = 30.0  # until a disturbance has begun, or ended, on every machine
 
 
+def how_long(for_s: float | None, otherwise: str = "until the run ends") -> str:
+    return otherwise if for_s is None else f"for {for_s:g} s"
+
+
 def length_errors(for_s: float | None, plan: PlanSoFar) -> Iterator[str]:
     """What follows is measured once it is over; an event at a time of its own comes then at the earliest."""
     if for_s is None:
@@ -106,8 +110,7 @@ class MachineDisturbance(PlannedEvent):
             return run.wait_until_recovered(zero_s, since_s)
 
     def _words(self, what: str) -> str:
-        how_long = "until the run ends" if self.for_s is None else f"for {self.for_s:g} s"
-        return f"{what} {how_long}"
+        return f"{what} {how_long(self.for_s)}"
 
     @property
     def _names(self) -> str:

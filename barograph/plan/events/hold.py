@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from barograph.plan.events.disturbances import length_errors
+from barograph.plan.events.disturbances import how_long, length_errors
 from barograph.plan.events.kind import OUTCOME_S, EventTime, EventTimes, PlannedEvent, PlanSoFar, RunActions, Seconds
 from scheduler_plugins.model import LONGEST_ROUND_S, SHORTEST_ROUND_S
 
@@ -40,8 +40,7 @@ class Hold(PlannedEvent):
         return self.for_s or 0.0
 
     def words(self) -> str:
-        how_long = "until the run ends" if self.for_s is None else f"for {self.for_s:g} s"
-        return f"the policy decides by itself, every {self.decide_every_s:g} s {how_long}"
+        return f"the policy decides by itself, every {self.decide_every_s:g} s {how_long(self.for_s)}"
 
     def errors(self, plan: PlanSoFar) -> Iterator[str]:
         field = f"events.{plan.place}"

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from barograph.plan.events import course
+from barograph.plan.events.disturbances import how_long
 from barograph.plan.events.kind import (
     HORIZON_FIELD,
     LONGEST_S,
@@ -50,10 +51,6 @@ def end_errors(for_s: float | None, plan: PlanSoFar) -> Iterator[str]:
 def rate_of(topology: str | None, source: str | None) -> str:
     """`the input rate of spout_1 in star`."""
     return "the input rate" + (f" of {source}" if source else "") + (f" in {topology}" if topology else "")
-
-
-def how_long(for_s: float | None, otherwise: str) -> str:
-    return otherwise if for_s is None else f"for {for_s:g} s"
 
 
 @dataclass(frozen=True)
@@ -140,9 +137,7 @@ class Sine(CourseEvent):
 
     def words(self) -> str:
         height = f"{self.mean:g} ± {self.amplitude:g} every {self.period_s:g} s"
-        return (
-            f"a sine of {rate_of(self.topology, self.source)}, {height}, {how_long(self.for_s, 'until the run ends')}"
-        )
+        return f"a sine of {rate_of(self.topology, self.source)}, {height}, {how_long(self.for_s)}"
 
     def errors(self, plan: PlanSoFar) -> Iterator[str]:
         yield from whose_errors(self.topology, self.source, plan)

@@ -1,6 +1,5 @@
 """Machines that fake Emulab gives out: ssh servers on loopback addresses, one port, a fake machine behind each."""
 
-import socket
 import time
 from collections.abc import Sequence
 
@@ -8,6 +7,7 @@ from inventory.errors import RemoteTimeoutError
 from inventory.fake import FakeMachine, FakeRemote
 from inventory.remote.ssh import Result
 from tests.support.emulab.ssh_server import Run, SshServer
+from tests.support.ports import free_port
 
 
 class Nodes:
@@ -16,7 +16,7 @@ class Nodes:
     def __init__(self, user: str, key: str, free: dict[str, int]) -> None:
         self.free = dict(free)
         self.sudo: Result | None = None  # why it is refused, if it is
-        self.port = _free_port()
+        self.port = free_port()
         self._logins = {user: key}
         self._up: dict[str, tuple[SshServer, str]] = {}  # address → server and hardware type
         self._last = 10
@@ -64,8 +64,3 @@ def _runner(machine: FakeMachine) -> Run:
             return Result("", "", 124)
 
     return run
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.on_machine import load
+from tests.support.ports import free_port
 
 listening = load("nimbus", "listening")
 
@@ -19,11 +20,6 @@ def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_listens_is_enough() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         listening.main("Nimbus", "nimbus", f"127.0.0.1:{server.getsockname()[1]}", "0")
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def test_what_does_not_start_is_known_by_its_errors(logs: Path) -> None:

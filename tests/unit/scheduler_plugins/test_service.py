@@ -24,6 +24,7 @@ from scheduler_plugins import service
 from scheduler_plugins.model import Decision, Memory, Observation
 from scheduler_plugins.service import PolicyServer, TimedDecisions, hang_of, waited_for_cpu_s
 from scheduler_plugins.service_state import ServiceState
+from tests.support.ports import free_port
 from tests.support.rounds import PLACED, line, only_topology
 from tests.support.rounds import request as round_request
 
@@ -234,8 +235,7 @@ def process(folder: Path, script: str) -> Iterator[tuple[subprocess.Popen[bytes]
     """The service in a process of its own, as on a master, and its client."""
     (folder / "token").write_text("secret")
     (folder / "serve.py").write_text(script)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     argv = [sys.executable, "serve.py", "--listen", f"127.0.0.1:{port}", "--token-file", "token", "--log-dir", "."]
     root = str(Path(service.__file__).parents[1])
     started = subprocess.Popen(argv, cwd=folder, env={**os.environ, "PYTHONPATH": root})

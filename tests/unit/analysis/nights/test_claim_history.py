@@ -11,7 +11,7 @@ from analysis.nights.findings import evaluate
 from analysis.nights.findings_report import findings_data
 from analysis.nights.night_records import ClaimRow, History
 from analysis.nights.page_parts import claim_line
-from analysis.nights.settings import Settings
+from analysis.nights.regressions import Settings
 from tests.calibration.synthetic_nights import experiment, night
 from tests.support.nights_by_hand import STAR, parsed
 

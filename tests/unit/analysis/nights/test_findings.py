@@ -11,7 +11,7 @@ import pytest
 from analysis.errors import NightExists, NightFormError
 from analysis.nights.findings import evaluate
 from analysis.nights.night_records import append_night, clock_jumps, read_history
-from analysis.nights.settings import Settings
+from analysis.nights.regressions import Settings
 from tests.support.nights_by_hand import record
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from analysis.nights.findings import CACHE_FILE, ChangePointCache, review
 from analysis.nights.night_records import append_night
-from analysis.nights.settings import Settings
+from analysis.nights.regressions import Settings
 from analysis.stats.change_points import Rule, change_points
 from tests.support.nights_by_hand import record, stepped
 

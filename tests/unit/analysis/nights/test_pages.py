@@ -16,7 +16,8 @@ from analysis.nights import pages
 from analysis.nights.chart import month_labels, round_values
 from analysis.nights.findings import review
 from analysis.nights.night_records import append_night
-from analysis.nights.settings import Accepted, Settings
+from analysis.nights.regressions import Settings
+from analysis.nights.settings import Accepted
 from tests.calibration.synthetic_nights import experiment, night
 from tests.support.nights_by_hand import judged, quiet, stepped
 

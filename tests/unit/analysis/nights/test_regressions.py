@@ -9,8 +9,8 @@ import pytest
 
 from analysis.nights.findings import evaluate
 from analysis.nights.night_series import NEVER_SUFFIX
-from analysis.nights.regressions import Kind, Status
-from analysis.nights.settings import Accepted, Settings
+from analysis.nights.regressions import Kind, Settings, Status
+from analysis.nights.settings import Accepted
 from analysis.stats.change_points import Candidate, Rule
 from tests.support.nights_by_hand import Differs, history, judged, only, quiet, stepped
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from analysis.nights.findings import review
 from analysis.nights.night_records import read_history
-from analysis.nights.settings import Settings
+from analysis.nights.regressions import Settings
 from analysis.stats.change_points import Rule
 from tests.calibration import synthetic_nights
 from tests.calibration.nights import (

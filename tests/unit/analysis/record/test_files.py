@@ -1,6 +1,7 @@
 import errno
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from analysis.record.files import (
     parsed_lines,
     read_json,
     read_json_or_none,
+    stamp,
+    stamp_time,
     write_json_atomic,
     write_text_atomic,
 )
@@ -119,3 +122,8 @@ def test_raw_files_are_those_of_both_formats_and_weigh_what_json_would(tmp_path:
     assert series.has_avro()
     (run.workers / "a.avro").unlink()
     assert not series.has_avro()
+
+
+def test_the_time_in_a_name_is_that_of_its_stamp() -> None:
+    assert stamp_time(f"{stamp(1_795_250_701.9)}-a1b2c3d4") == datetime(2026, 11, 21, 8, 45, 1, tzinfo=UTC)
+    assert [stamp_time(name) for name in ("index", "2026-11-21", "20261321-084501")] == [None] * 3

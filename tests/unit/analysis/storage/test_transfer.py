@@ -13,7 +13,7 @@ import pytest
 from analysis.errors import SeriesInUse
 from analysis.storage import hold, layout, transfer
 from analysis.storage.bucket import Bucket
-from analysis.storage.hold import Holder
+from analysis.storage.hold import BucketHolder
 from analysis.storage.transfer import UNSENT, mirror
 from barograph.settings import ROOT
 from tests.golden import records
@@ -193,7 +193,7 @@ def test_spark_reads_complete_runs_and_last_attempts(bucket: Bucket, here: Path)
     assert list(shared.raw_heads([empty, uri], 5000)) == [b"", name.read_bytes()[:5000]]
 
 
-ME = Holder("this harness", "box", 10, "boot 1")
+ME = BucketHolder("this harness", "box", 10, "boot 1")
 
 
 def test_two_harnesses_do_not_write_one_series(bucket: Bucket, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from barograph.cli import ui
 from barograph.cli.ui import HomeInUse, PortUnavailable, serve, start_supervised, ui_environment, write_password
 from barograph.errors import EXIT_CODES
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
@@ -61,12 +62,6 @@ def test_a_second_one_on_the_same_home_is_refused_while_the_first_serves(monkeyp
         with pytest.raises(KeyboardInterrupt):
             serve(free_port(), pytest.fail)
     assert [EXIT_CODES[each.blame] for each in refused] == [EXIT_CODES[PortUnavailable.blame]] * 2
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 # What comes to it in the two seconds after the first signal: SIGTERM would be the supervisor's second step.

@@ -21,7 +21,7 @@ from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import Durations, Experiment, load, only
 from barograph.plan.sweep import Point
 from barograph.run.recorded_start import REASON, RecordedStart
-from barograph.sweep.point import PointOutcome, RunJob, do
+from barograph.sweep.point import PointJob, PointOutcome, do
 from scheduler_plugins.simulator.work import Costs
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def star(*variants: str) -> Experiment:
 
 def record(experiment: Experiment, folder: Path, start: RecordedStart | None = None) -> Path:
     """Simulate it as a series; the folder of its first run."""
-    outcome = do(RunJob(Point(1, {}, experiment), folder, {}, start))
+    outcome = do(PointJob(Point(1, {}, experiment), folder, {}, start))
     assert isinstance(outcome, PointOutcome) and outcome.failures == ()
     return folder / "runs" / f"{experiment.variants[0].name}-r1"
 
@@ -165,7 +165,7 @@ def test_a_policy_that_does_not_answer_the_events_is_refused(recorded: Path) -> 
                 variants_for(recording, names, {})
         with pytest.raises(ExperimentError, match="--parameter is for one --policy"):
             variants_for(recording, ("even", "stela"), {"rebalance": True})
-        with pytest.raises(ExperimentError, match="does not answer scale_in; the policy even answers"):
+        with pytest.raises(ExperimentError, match="policy even does not answer scale_in; it answers "):
             variants_for(scaled_in(recording), ("even",), {})
 
 

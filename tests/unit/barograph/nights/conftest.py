@@ -9,7 +9,8 @@ import pytest
 from barograph.cli import nightly
 from barograph.plan import durations
 from barograph.series import run_record
-from tests.support.measured_nights import SUITE, MakeCommit, World, git
+from tests.support.measured_nights import SUITE, MakeCommit, World
+from tests.support.repositories import git
 
 
 @pytest.fixture
@@ -28,8 +29,6 @@ def world(own_folders: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def commit(tmp_path: Path) -> MakeCommit:
     """Commits a file with this subject; its hash."""
     git(tmp_path, "init", "-q", "-b", "main")
-    for key, value in (("user.name", "somebody"), ("user.email", "somebody@example.org")):
-        git(tmp_path, "config", key, value)
 
     def make(subject: str, path: str = "scheduler_plugins/policy.py") -> str:
         file = tmp_path / path

@@ -6,7 +6,8 @@ import pytest
 
 from barograph.errors import ExperimentError
 from barograph.nights.commits import commit_of, commits_between, head
-from tests.support.measured_nights import MakeCommit, git
+from tests.support.measured_nights import MakeCommit
+from tests.support.repositories import git
 
 
 def test_only_what_changes_decisions_unless_all(commit: MakeCommit, tmp_path: Path) -> None:

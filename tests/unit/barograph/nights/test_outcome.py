@@ -11,7 +11,7 @@ from analysis.claims.statements import Claim, Kind, Resolution
 from analysis.nights import pages
 from analysis.nights.findings import evaluate
 from analysis.nights.night_records import History
-from analysis.nights.settings import Settings
+from analysis.nights.regressions import Settings
 from analysis.report.ledger_table import ledger_row
 from barograph.nights.outcome import claims_of, collect_numbers
 from tests.calibration.synthetic_nights import experiment, night

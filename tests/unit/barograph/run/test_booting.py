@@ -147,9 +147,9 @@ def test_what_is_put_on_a_machine_that_boots_and_fails_leaves_no_machine(
     def fail(*_arguments: object) -> None:
         raise error
 
-    monkeypatch.setattr(storm_cluster.machines_of, "grow", lambda _series, _names: ())
-    monkeypatch.setattr(storm_cluster.machines_of, "give_back", lambda _series, names: given_back.append(names))
-    monkeypatch.setattr(storm_cluster.machines_of, "current_machines", lambda _folder: ())
+    monkeypatch.setattr(storm_cluster.series_lease, "grow", lambda _series, _names: ())
+    monkeypatch.setattr(storm_cluster.series_lease, "give_back", lambda _series, names: given_back.append(names))
+    monkeypatch.setattr(storm_cluster.series_lease, "current_machines", lambda _folder: ())
     monkeypatch.setattr(storm_cluster, "base_home", lambda _directory: tmp_path)
     monkeypatch.setattr(storm_cluster.cluster, "extend", fail)
     here: Any = SimpleNamespace(experiment=experiment, folder=tmp_path)

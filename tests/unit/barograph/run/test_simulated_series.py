@@ -4,7 +4,7 @@ fail with the words that they fail with on machines."""
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from inventory.simulated import SimulatedTestbed
 from scheduler_plugins.model import Decision, Memory, Observation, Slot
 from scheduler_plugins.policies import POLICIES, Entry, initial_placement
 from tests.support import worker_lines
+from tests.support.endless_policy import NoParameters
 from topologies import catalogue
 
 OPENED_S = 1_767_225_600.0
@@ -195,11 +196,6 @@ def content_of(path: Path) -> Any:
     if path.name != "run.json":
         return path.read_bytes()
     return {key: value for key, value in json.loads(path.read_text()).items() if key not in OF_A_SERIES}
-
-
-@dataclass(frozen=True)
-class NoParameters:
-    pass
 
 
 def failing(answer: Callable[[Observation], Decision]) -> Entry:

@@ -1,7 +1,6 @@
 """What had been changed since a commit is kept as a patch that gives that very code again; and code for a bundle."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,7 @@ from barograph.errors import ExperimentError
 from barograph.plan.experiment import load
 from barograph.series import provenance
 from barograph.series.series import open_series
-
-
-def git(folder: Path, *arguments: str) -> str:
-    argv = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *arguments]
-    return subprocess.run(argv, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+from tests.support.repositories import git
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from barograph.series.series import read_series
 from barograph.settings import results_root
 from barograph.sweep import folder, report
 from barograph.sweep.folder import SweepFolder, link_runs
-from barograph.sweep.point import CheckJob, PointOutcome, RunJob, do, failures_of, state_of
+from barograph.sweep.point import CheckJob, PointJob, PointOutcome, do, failures_of, state_of
 
 Write = Callable[..., Path]
 RATES = {"topology.parameters.rate_per_s": [40.0, 100.0]}
@@ -187,9 +187,9 @@ def test_of_a_point_that_failed_the_good_runs_stay_and_nothing_is_lost(
     assert {path.name: path.read_bytes() for path in aside.glob("workers/*")} == was_measured
 
 
-def is_killed_before_it_begins(job: CheckJob | RunJob) -> PointOutcome:
+def is_killed_before_it_begins(job: CheckJob | PointJob) -> PointOutcome:
     """In place of `do`, in a process of the pool."""
-    if isinstance(job, RunJob):
+    if isinstance(job, PointJob):
         os.kill(os.getpid(), signal.SIGKILL)
     return do(job)
 
