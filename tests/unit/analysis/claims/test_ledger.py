@@ -1,3 +1,4 @@
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
@@ -13,6 +14,7 @@ from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import FAMILIES, Claim, Kind, Resolution, load_claims, parse_claims
 from analysis.errors import ClaimFileError
 from analysis.report.ledger_table import interval_text, ledger_row, measured_text
+from scheduler_plugins.model import Decision
 
 TENTH = Resolution("tenth", "for a test", factor=1.1)
 S03 = Claim("S03", "", "SP fig 4a", "post-scale throughput", "stela/star", Kind.RATIO, "throughput_after",
@@ -456,6 +458,23 @@ def test_exact_claims_are_always_there_and_follow_the_code_that_schedules() -> N
     assert rows["S14"].measured == pytest.approx(100 * 15 / 70)
     assert rows["S01/op 3"].measured == pytest.approx(100 * 2000 / 4500)
     assert judge(replace(rows["S14"].claim, stated=25.0), Conditions({})).verdict == "differs"
+
+
+def test_without_pymetis_what_needs_it_is_not_run_and_the_others_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+    monkeypatch.setattr("analysis.claims.exact._computed", lambda metric: COMPUTATIONS[metric]())
+    rows = {row.claim.name: row for row in judge_all(load_claims(), Conditions({}))}
+    assert (rows["M13"].verdict, rows["M13"].measured, rows["S14"].verdict) == ("not run", None, "reproduced")
+    assert rows["M13"].reason.startswith("not computed: needs pymetis, which this Python does not have")
+    (simulated,) = simulated_rows([rows["M13"].claim], Conditions({}))
+    assert ledger_row(simulated, simulated=True)["model_text"] == "not run; stated 0\u00a0% of tuples"
+
+
+def test_a_policy_that_places_nothing_is_no_error_of_the_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("analysis.claims.exact._computed", lambda metric: COMPUTATIONS[metric]())
+    monkeypatch.setattr("analysis.claims.metis_call.bind", lambda *_: lambda *_: Decision(reason="t: declined: why"))
+    row = judge(next(claim for claim in load_claims() if claim.id == "M13"), Conditions({}))
+    assert (row.verdict, row.reason) == ("not run", "not computed: t: declined: why")
 
 
 @pytest.mark.parametrize(
