@@ -372,9 +372,15 @@ def _certain_unless_saturated(claim: Claim, spec: ExperimentSpec) -> str:
     return f"{_paced_words(claim, percent)}; otherwise it {outcome}"
 
 
+def is_paced(claim: Claim, spec: Spec) -> bool:
+    """Whether it compares what sources emit, and those of both variants are paced."""
+    known = read(spec)
+    return known is not None and _paced_percent(claim, known) is not None
+
+
 def _paced_percent(claim: Claim, spec: ExperimentSpec) -> float | None:
     """A ratio of what sources emit, where those of both variants are paced."""
-    if claim.metric not in EMITTED or claim.kind not in RATIOS or not _is_about_one_number(claim):
+    if claim.metric not in EMITTED or claim.kind not in RATIOS:
         return None
     own, other = (offered_per_s(spec, str(name)) for name in (claim.variant, claim.baseline))
     return percent_over(own, other) if own and other else None

@@ -44,6 +44,7 @@ def workload_sentences(
     configs = [config for run in runs if (config := _flux_config(paths, run["run_id"]))]
     sentences = [
         _offered_load(configs, measurements),
+        _capped_sinks(configs),
         _cost_model(configs),
         _buffer_sizes(configs),
         _machine_types(machines),
@@ -81,6 +82,16 @@ def _offered_load(configs: Sequence[Mapping[str, Any]], measurements: Measuremen
     return (
         sentence
         + ". It is chosen above what the costliest component can do at first, so that there is congestion to cure."
+    )
+
+
+def _capped_sinks(configs: Sequence[Mapping[str, Any]]) -> str:
+    """Of OpenGov: what leaves its join does not follow what comes in (decision 0041)."""
+    if not _parameter_values(configs, "surge_days"):
+        return ""
+    return (
+        "Throughput at the sink is capped: the join emits a company at most once a day, whatever comes in. How much the"
+        " topology carries is what its spouts emit."
     )
 
 
