@@ -4,8 +4,8 @@ from collections.abc import Callable
 from functools import cache
 from math import comb
 
-from analysis.claims.ledger_rows import DIFFERS, REPRODUCED, LedgerRow
-from analysis.claims.metis_call import crossing_beyond_bare_percent
+from analysis.claims.ledger_rows import DIFFERS, NOT_RUN, REPRODUCED, LedgerRow
+from analysis.claims.metis_call import NotComputed, crossing_beyond_bare_percent
 from analysis.claims.statements import Claim
 from scheduler_plugins.model import Component, Edge, Executor, Topology
 from scheduler_plugins.policies import etp
@@ -79,8 +79,11 @@ def _computed(metric: str) -> float:
 
 
 def judge_exact(claim: Claim) -> LedgerRow:
-    """Equal to the digits that are stated."""
-    value = _computed(claim.metric)
+    """Equal to the digits that are stated; `not run` where it cannot be computed here."""
+    try:
+        value = _computed(claim.metric)
+    except NotComputed as error:
+        return LedgerRow(claim, None, None, None, 0, NOT_RUN, f"not computed: {error}", (), checks=True)
     equal = round(value) == claim.stated
     reason = f"computed, needs no run: {value:.4g} {'rounds' if equal else 'does not round'} to {claim.stated:g}"
     return LedgerRow(claim, value, value, value, 0, REPRODUCED if equal else DIFFERS, reason, (), checks=True)

@@ -18,6 +18,10 @@ WINDOW_S = 60.0
 Counts = Mapping[Pair, float]
 
 
+class NotComputed(Exception):
+    """There is nothing to compare: METIS cannot be asked, or the policy places nothing. It says why."""
+
+
 def tuple_counts(width: int = WIDTH, seed: int = 13) -> Counts:
     """From task to task in the window; tasks from 1 on, `width` a stage. Of a task's receivers all but one are near."""
     random = Random(seed)
@@ -49,15 +53,20 @@ def _component(stage: int, width: int) -> Component:
 
 
 def policy_parts(counts: Counts) -> dict[int, object]:
-    """Where the policy `metis` (cut) puts each task."""
+    """Where the policy `metis` (cut) puts each task. Raises NotComputed where it moves none."""
     observation = observation_of(counts)
     decision = bind("metis", {"objective": "cut"})(observation, {})
+    if not decision.placement:
+        raise NotComputed(decision.reason)
     return {**observation.topologies[0].placement, **decision.placement["t-1"]}
 
 
 def bare_parts(counts: Counts) -> dict[int, object]:
-    """METIS' own, with the options that the policy sets."""
-    import pymetis
+    """METIS' own, with the options that the policy sets. Raises NotComputed without pymetis."""
+    try:
+        import pymetis
+    except ImportError as error:
+        raise NotComputed(f"needs pymetis, which this Python does not have ({error})") from error
 
     size = STAGES * WIDTH
     rows: list[dict[int, int]] = [{} for _ in range(size)]
@@ -81,5 +90,7 @@ def crossing(counts: Counts, places: Mapping[int, object]) -> float:
 
 
 def crossing_beyond_bare_percent() -> float:
+    """Raises NotComputed."""
     counts = tuple_counts()
-    return 100.0 * (crossing(counts, policy_parts(counts)) / crossing(counts, bare_parts(counts)) - 1.0)
+    bare = crossing(counts, bare_parts(counts))
+    return 100.0 * (crossing(counts, policy_parts(counts)) / bare - 1.0)

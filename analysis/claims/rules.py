@@ -60,7 +60,7 @@ def judge(claim: Claim, measured: Conditions) -> LedgerRow:
     """The row of a claim that is about runs."""
     row = measured_row(claim, measured)
     if row.runs:
-        row = with_note(row, failed_note(claim, measured))
+        row = with_note(with_note(row, failed_note(claim, measured)), busy_note(claim, measured))
     if row.runs and (note := moved_note(claim, measured)):
         row = replace(row, reason=f"{row.reason}; {note}")
     return _unless_not_testable(row, measured)
@@ -89,9 +89,10 @@ def measured_row(claim: Claim, measured: Conditions) -> LedgerRow:
 
 def _unless_not_testable(row: LedgerRow, measured: Conditions) -> LedgerRow:
     """What cannot come out in any of the series does not differ; what came out could."""
-    specs = measured.specs.get(row.claim.experiment, ())
+    specs = measured.specs.get(row.claim.experiment) or ([{}] if row.runs else [])  # logs of others have none
     reasons = [feasibility.reason_not_testable(row.claim, spec) for spec in specs]
-    if row.verdict == REPRODUCED or not reasons or None in reasons:
+    came_out = row.verdict == REPRODUCED and not row.claim.stated_over
+    if came_out or not reasons or None in reasons:
         return row
     seen = f"; measured: {row.reason}" if row.runs else ""
     return replace(row, verdict=NOT_TESTABLE, reason=f"{reasons[0]}{seen}", p=None)
@@ -113,6 +114,21 @@ def moved_text(runs: Mapping[str, Iterable[Value]]) -> str:
     """`greedy moved executors in 0 of 6 runs`, by variant; `runs`: their RESCHEDULED."""
     each = {name: [value.value > 0.0 for value in values] for name, values in runs.items()}
     return ", ".join(f"{name} moved executors in {sum(of)} of {len(of)} runs" for name, of in each.items() if of)
+
+
+def busy_note(claim: Claim, measured: Conditions) -> str:
+    """That machines were so busy that none can be far above their mean, however they are placed on: no use of CPU is
+    above 100 %."""
+    if claim.metric != "cpu_imbalance_after" or claim.kind is not Kind.RATIO_AT_MOST:
+        return ""
+    used = [value.value for value in measured.of(replace(claim, metric="cpu_percent_after"), claim.variant)]
+    most = percent_over(100.0, min(used)) if used and min(used) > 0.0 else inf
+    if most >= claim.region.high:
+        return ""
+    return (
+        f"hardly able to fail: under {claim.variant} machines use {extent(round(each) for each in used)} % of their CPU"
+        f" on average, so the busiest can be at most {number(most, 1)} % above that"
+    )
 
 
 def _with_steadiness(row: LedgerRow, values: Sequence[Value]) -> LedgerRow:
@@ -140,6 +156,8 @@ def direction(row: LedgerRow) -> str | None:
 
 def stated_sign(claim: Claim) -> int:
     """1: more, -1: less, 0: no way is stated."""
+    if claim.stated_over:
+        return 0
     if claim.kind in (Kind.RATIO_ABOVE, Kind.OWN_BELOW):
         return 1 if claim.kind is Kind.RATIO_ABOVE else -1
     if claim.kind in (Kind.RATIO, Kind.OWN):
@@ -454,6 +472,8 @@ def _number_text(row: LedgerRow) -> str:
 
 
 def _reason(claim: Claim, found: Estimated, verdict: str) -> str:
+    if claim.stated_over:
+        return "the interval is of this experiment alone"
     region = _region_text(claim.region)
     if verdict == REPRODUCED:
         return f"the whole interval lies {region}"

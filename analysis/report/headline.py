@@ -1,19 +1,33 @@
 """The answer of a series in a sentence that a reader can quote: whose throughput was how much higher, and how sure that
-is. Pure; the numbers are the ledger's (interval, A/A floor).
+is; of experiments whose claims are about other rates, these. Pure; the numbers are the ledger's (interval, A/A floor).
 """
 
 from collections.abc import Mapping, Sequence
 
-from analysis.claims import rules
+from analysis.claims import feasibility, rules
 from analysis.claims.ledger_rows import Conditions, LedgerRow
 from analysis.claims.simulated_rows import simulated_row
-from analysis.claims.statements import Claim, Kind
+from analysis.claims.statements import RATIOS, Claim, Kind
 from analysis.compare import sentence
+from analysis.metrics.communication_costs import PUBLISHED_S
 from analysis.numerals import FIXED, MISSING, number, with_unit
 from analysis.report.figures import style
 
-METRIC, OWN_CHANGE = "throughput_after", "gain_percent"
+THROUGHPUT, OWN_CHANGE = "throughput_after", "gain_percent"
+PUBLISHED = f"in the {with_unit(f'{PUBLISHED_S:g}', 's')}"
+NOUNS = {  # of what it can be about; `after the reschedule` comes behind it
+    THROUGHPUT: "throughput",
+    "spouts_after": "throughput at the spouts",
+    "published_emitted_per_s": f"throughput at the spouts {PUBLISHED}",
+    "network_mb_per_s_after": "byte rate between machines",
+    "published_network_mb_per_s": f"byte rate between machines {PUBLISHED}",
+}
+Pair = tuple[str, str, str]  # metric, variant, baseline
 MOST_PAIRS = 3  # sentences; of more pairs only the variant with the highest throughput is named
+PACED = (
+    "The offered rate is fixed: what is emitted differs only where a variant is saturated, or has not made up for its"
+    " restarts."
+)
 EVENT_NAMES = {
     "scale_out": "scale-out",
     "scale_in": "scale-in",
@@ -37,9 +51,10 @@ def headline(
 ) -> str:
     """Compare the throughput after the event, variant by variant.
 
-    `variants`: in the order of the experiment. `events`: id -> kind, in their order. The baseline is the variant that
-    the claims about this experiment compare the throughput with, else the first variant. The event is that of the
-    claims, else the last one. Without a pair to compare, each variant is compared with itself before the event.
+    `variants`: in the order of the experiment. `events`: id -> kind, in their order. What is compared (NOUNS), and with
+    which baseline, is what the claims about this experiment compare, else the throughput; of other variants than theirs
+    with the first one. The event is that of the claims, else the last one. Without a pair to compare, each variant is
+    compared with itself before the event.
     `topology`: which one, where runs have several. `of_model`: the runs were simulated, and their range over seeds
     stands in the place of an interval.
     """
@@ -47,37 +62,45 @@ def headline(
     if not events:
         return "No run reached an event, so there is nothing to compare."
     pairs, event = _pairs(experiment, variants, events, claims, topology)
-    if topology is not None and not _present(experiment, event, variants, measured, topology):
+    metric = pairs[0][0] if pairs else THROUGHPUT
+    if topology is not None and not _present(experiment, event, metric, variants, measured, topology):
         # One that had departed by then is compared after the last event that it was there to see.
-        there = [each for each in events if _present(experiment, each, variants, measured, topology)]
+        there = [each for each in events if _present(experiment, each, metric, variants, measured, topology)]
         event = there[-1] if there else event
     after = _after(event, events)
-    present = _present(experiment, event, variants, measured, topology)
-    if not present:
-        return f"No complete run measured a throughput {after}."
-    complete = [pair for pair in pairs if set(pair) <= set(present)]
+    present = {each: _present(experiment, event, each, variants, measured, topology) for each in NOUNS}
+    if not present[metric]:
+        return f"No complete run measured a {NOUNS[metric]} {after}."
     rows = [
-        judge(_claim(experiment, event, METRIC, variant, topology, baseline), measured)
-        for variant, baseline in complete
+        judge(_claim(experiment, event, each, variant, topology, baseline), measured)
+        for each, variant, baseline in pairs
+        if {variant, baseline} <= set(present[each])
     ]
-    if not rows:
-        own = [judge(_claim(experiment, event, OWN_CHANGE, name, topology), measured) for name in present]
+    if not rows and metric != THROUGHPUT:
+        sentences = [f"There are no two variants to compare the {NOUNS[metric]} {after} of."]
+    elif not rows:
+        own = [judge(_claim(experiment, event, OWN_CHANGE, name, topology), measured) for name in present[metric]]
         sentences = [_own_sentence(row, after, measured) for row in own]
     elif len(rows) > MOST_PAIRS:
         sentences = [_highest_sentence(rows, after, measured)]
     else:
         sentences = [_pair_sentence(row, after, measured) for row in rows]
-    absent = [name for name in variants if name not in present and any(name in pair for pair in pairs)]
+    compared = {name for _, *names in pairs for name in names}
+    absent = [name for name in variants if name in compared and name not in present[metric]]
     more = _more_sentence(len(sentences) - MOST_PAIRS)
-    return " ".join(
-        [*sentences[:MOST_PAIRS], *more, *(f"{_capital(_name(name))} has no complete run." for name in absent)]
-    )
+    paced = [PACED] if any(_is_paced(row.claim, measured) for row in rows) else []
+    left_out = [f"{_capital(_name(name))} has no complete run." for name in absent]
+    return " ".join([*sentences[:MOST_PAIRS], *more, *paced, *left_out])
+
+
+def _is_paced(claim: Claim, measured: Conditions) -> bool:
+    return any(feasibility.is_paced(claim, spec) for spec in measured.specs.get(claim.experiment, ()))
 
 
 def _present(
-    experiment: str, event: str, variants: Sequence[str], measured: Conditions, topology: str | None
+    experiment: str, event: str, metric: str, variants: Sequence[str], measured: Conditions, topology: str | None
 ) -> list[str]:
-    return [name for name in variants if measured.of(_claim(experiment, event, METRIC, name, topology), name)]
+    return [name for name in variants if measured.of(_claim(experiment, event, metric, name, topology), name)]
 
 
 def _more_sentence(variants: int) -> list[str]:
@@ -92,19 +115,22 @@ def _pairs(
     events: Mapping[str, str],
     claims: Sequence[Claim],
     topology: str | None,
-) -> tuple[list[tuple[str, str]], str]:
-    """(variant, baseline) of each comparison, and the event that they are of."""
-    about = [
+) -> tuple[list[Pair], str]:
+    """What is compared, and the event that it is of. Of several metrics the first few pairs."""
+    own = [
         claim
         for claim in claims
-        if (claim.experiment, claim.metric) == (experiment, METRIC) and claim.baseline and claim.event in events
-        and {claim.variant, claim.baseline} <= set(variants) and topology in (None, claim.topology)
+        if claim.experiment == experiment and claim.metric in NOUNS and claim.kind in RATIOS and claim.event in events
+        and topology in (None, claim.topology)
     ]  # fmt: skip
-    if about:
-        event = about[0].event
-        pairs = [(claim.variant, str(claim.baseline)) for claim in about if claim.event == event]
-        return list(dict.fromkeys(pairs)), event
-    return [(name, variants[0]) for name in variants[1:]], list(events)[-1]
+    about = [claim for claim in own if {claim.variant, claim.baseline} <= set(variants)]
+    if not about:
+        metric = own[0].metric if own else THROUGHPUT
+        return [(metric, name, variants[0]) for name in variants[1:]], list(events)[-1]
+    event = about[0].event
+    pairs = [(claim.metric, claim.variant, str(claim.baseline)) for claim in about if claim.event == event]
+    is_mixed = len({metric for metric, *_ in pairs}) > 1
+    return list(dict.fromkeys(pairs))[: MOST_PAIRS if is_mixed else None], event
 
 
 def _after(event: str, events: Mapping[str, str]) -> str:
@@ -125,22 +151,22 @@ def _claim(
 
 
 def _pair_sentence(row: LedgerRow, after: str, measured: Conditions) -> str:
-    variant, baseline = _name(row.claim.variant), _baseline_name(row)
+    whose, baseline = f"{_possessive(_name(row.claim.variant))} {NOUNS[row.claim.metric]} {after}", _baseline_name(row)
     if row.measured is None:
-        return _capital(f"{_possessive(variant)} throughput {after} cannot be compared with {baseline}: {row.reason}.")
+        return _capital(f"{whose} cannot be compared with {baseline}: {row.reason}.")
     if _is_unsure(row):
-        whether = f"whether {_possessive(variant)} throughput {after} differs from that of {baseline}"
+        whether = f"whether {whose} differs from that of {baseline}"
         return _not_shown(row, measured, whether)
-    above = f"{_distance(row)} {baseline}"
-    return _capital(f"{_possessive(variant)} throughput {after} {_verb(row)} {above}: {_basis(row, measured)}.")
+    return _capital(f"{whose} {_verb(row)} {_distance(row)} {baseline}: {_basis(row, measured)}.")
 
 
 def _highest_sentence(rows: Sequence[LedgerRow], after: str, measured: Conditions) -> str:
     highest = max(rows, key=lambda row: -100.0 if row.measured is None else row.measured)
     variant, baseline = _name(highest.claim.variant), _baseline_name(highest)
-    first = f"Of {len(rows)} variants compared with {baseline}, {variant} had the highest throughput {after}"
+    noun = f"{NOUNS[highest.claim.metric]} {after}"
+    first = f"Of {len(rows)} variants compared with {baseline}, {variant} had the highest {noun}"
     if highest.measured is None:
-        return f"The throughput {after} cannot be compared with {baseline}: {highest.reason}."
+        return f"The {noun} cannot be compared with {baseline}: {highest.reason}."
     if _is_unsure(highest):
         return f"{first}; {_not_shown(highest, measured, 'whether it differs', capital=False)}"
     return f"{first}, {_distance(highest)} it: {_basis(highest, measured)}."
@@ -245,7 +271,7 @@ def _capital(sentence: str) -> str:
 
 def _distance(row: LedgerRow) -> str:
     percent = row.measured or 0.0
-    if row.is_models and round(percent, 1) == 0.0:
+    if round(percent, 1) == 0.0:
         return "as high as"
     return f"{with_unit(_percent(abs(percent)), '%')} {'above' if percent > 0.0 else 'below'}"
 

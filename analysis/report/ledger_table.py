@@ -53,7 +53,7 @@ def model_text(row: LedgerRow) -> str:
     """`the model gives +50 % (+49.1 to +50.8 over 6 seeds); stated about +65 %`; of a computation its own words. How
     far seeds lie apart has a range over the points of its sweep."""
     stated = f"; stated {statement_text(row)}"
-    if row.claim.kind is Kind.EXACT:
+    if row.claim.kind is Kind.EXACT and row.measured is not None:
         return f"computed: {measured_text(row)}{stated}: {row.verdict}"
     if not row.is_models:
         return f"{row.verdict}{stated}"

@@ -15,6 +15,7 @@ from analysis.record.files import RunPaths, SeriesPaths
 from analysis.record.run_errors import ErrorGroup, RunErrors
 from analysis.record.simulated import date_s, is_simulated
 from analysis.record.small_tables import HISTOGRAM, Row, by_run, rows, topologies, topology_suffix, topology_words
+from analysis.record.topology_file import is_unthrottled
 from analysis.report import latency_sentences, page, series_tables, simulated
 from analysis.report.figures import run_timeline, style
 from analysis.report.figures.catalogue import Figure, page_figure
@@ -225,12 +226,13 @@ def run_data(run: RunPaths, tables: Mapping[str, list[Row]]) -> RunData:
     axis = WHOLE_RUN if any(event_id_of(row) == WHOLE_RUN for row in tables["activity"]) else None
     whole = [row for row in tables["throughput"] if row["complete"] and row["rate"] is not None]
     complete = {row["window_s"] for row in whole}
+    left_out = {"sink", "due"} if is_unthrottled(run) else {"sink"}
     activity = [
         row for row in tables["activity"] if (axis is None or event_id_of(row) == axis) and row["window_s"] in complete
     ]
     return RunData(
         run.run_id,
-        _windows((row["scope"], row["window_s"], row["rate"]) for row in whole if row["scope"] != "sink"),
+        _windows((row["scope"], row["window_s"], row["rate"]) for row in whole if row["scope"] not in left_out),
         _windows((row["component"], row["window_s"], row["queue"]) for row in activity if row["component"]),
         _windows((row["machine"], row["window_s"], row["utilisation_mean"]) for row in tables["cpu_windows"]),
         tuple(event_timeline.event_marks(run)),

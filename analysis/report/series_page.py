@@ -24,6 +24,7 @@ from analysis.record.event_timeline import FIRST_EVENT, WHOLE_CLUSTER, EventOutc
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.simulated import is_simulated
 from analysis.record.small_tables import Row, rows
+from analysis.record.topology_file import PARAMETERS_KEY, flux_config
 from analysis.report import index_page, latency_sentences, page, run_page, series_tables, simulated
 from analysis.report.figures import catalogue, decision_graph, series_data, style, topology_graph
 from analysis.report.figures.catalogue import Figure, page_figure
@@ -34,33 +35,21 @@ from analysis.report.page import Download
 from analysis.report.series_tables import Measurements
 
 BUFFER_KEY = "topology.executor.receive.buffer.size"
-PARAMETERS_KEY = "barograph.parameters"
 
 
 def workload_sentences(
     paths: SeriesPaths, runs: Sequence[Row], measurements: Measurements, machines: Sequence[Row]
 ) -> list[str]:
     """How the runs were loaded, as far as the record says it."""
-    configs = [config for run in runs if (config := _flux_config(paths, run["run_id"]))]
+    configs = [config for run in runs if (config := flux_config(paths.run(run["run_id"])))]
     sentences = [
         _offered_load(configs, measurements),
+        _capped_sinks(configs),
         _cost_model(configs),
         _buffer_sizes(configs),
         _machine_types(machines),
     ]
     return [sentence for sentence in sentences if sentence]
-
-
-def _flux_config(paths: SeriesPaths, run_id: str) -> Mapping[str, Any]:
-    """`config` of the Flux file that the run was submitted with."""
-    path = paths.run(run_id).root / "topology.yaml"
-    if not path.is_file():
-        return {}
-    try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8")).get("config")
-    except (yaml.YAMLError, AttributeError):
-        return {}
-    return config if isinstance(config, dict) else {}
 
 
 def _parameter_values(configs: Sequence[Mapping[str, Any]], parameter: str) -> str:
@@ -71,16 +60,31 @@ def _parameter_values(configs: Sequence[Mapping[str, Any]], parameter: str) -> s
 def _offered_load(configs: Sequence[Mapping[str, Any]], measurements: Measurements) -> str:
     due = [values["due_before"][0] for (_, event), values in measurements.items()
            if event == FIRST_EVENT and "due_before" in values]  # fmt: skip
-    rate = _parameter_values(configs, "rate_per_s")
     if not due:
         return ""
-    sentence = f"Offered load: {median(due):.0f} tuples/s over all spouts before the first event (median over runs)"
-    sentence += f", {rate} tuples/s of each spout component" if rate else ""
     if _parameter_values(configs, "unthrottled") == "True":
-        return sentence + "; spouts were not throttled, so the offered rate is what they managed to emit."
+        return (
+            "Offered load: spouts were not throttled. All together they emitted"
+            f" {median(due):.0f} tuples/s before the first event (median over runs)."
+        )
+    rate = _parameter_values(configs, "rate_per_s")
+    sentence = f"Offered load: {median(due):.0f} tuples/s over all spouts before the first event (median over runs)"
+    sentence += f", {rate} tuples/s of each spout component." if rate else "."
+    if not _parameter_values(configs, "cost_model"):
+        return sentence
     return (
-        sentence
-        + ". It is chosen above what the costliest component can do at first, so that there is congestion to cure."
+        f"{sentence} It is chosen above what the costliest component can do at first, so that there is congestion to"
+        " cure."
+    )
+
+
+def _capped_sinks(configs: Sequence[Mapping[str, Any]]) -> str:
+    """Of OpenGov: what leaves its join does not follow what comes in (decision 0041)."""
+    if not _parameter_values(configs, "surge_days"):
+        return ""
+    return (
+        "Throughput at the sink is capped: the join emits a company at most once a day, whatever comes in. How much the"
+        " topology carries is what its spouts emit."
     )
 
 
@@ -98,9 +102,12 @@ def _buffer_sizes(configs: Sequence[Mapping[str, Any]]) -> str:
     if not sizes:
         return ""
     texts = " or ".join(f"{size:,}".replace(",", "\u2009") for size in sizes)
+    sentence = f"Receive buffer: {texts} tuples an executor"
+    if not _parameter_values(configs, "cost_model"):
+        return f"{sentence}."
     return (
-        f"Receive buffer: {texts} tuples an executor, large enough that a queue grows during the whole run instead of "
-        "Storm's back-pressure stopping the spouts, which would hide congestion from the policies."
+        f"{sentence}, large enough that a queue grows during the whole run instead of Storm's back-pressure stopping"
+        " the spouts, which would hide congestion from the policies."
     )
 
 

@@ -185,7 +185,7 @@ def newest_ledger(family: str, testbed: str | None = None) -> dict[str, Mapping[
     """By claim: what follows from the series that say most of each, all experiments together, and what is exact."""
     from analysis.claims.ledger import evaluate_each, series_of_claims
     from analysis.claims.ledger_rows import NOT_RUN
-    from analysis.claims.statements import load_claims
+    from analysis.claims.statements import Kind, load_claims
     from analysis.record.sweep_record import newest_sweeps
     from analysis.report.ledger_table import ledger_row
 
@@ -197,7 +197,8 @@ def newest_ledger(family: str, testbed: str | None = None) -> dict[str, Mapping[
     found: dict[str, Mapping[str, Any]] = {}
     for row in evaluate_each(claims, series, sweeps.values(), simulated=of_model):
         own = {names[name] for name in row.claim.of or (row.claim.name,) if name in names}
-        untested = {"reason": UNTESTED} if row.verdict == NOT_RUN and not own else {}
+        is_untested = row.verdict == NOT_RUN and not own and row.claim.kind is not Kind.EXACT
+        untested = {"reason": UNTESTED} if is_untested else {}
         found[row.claim.name] = {
             **ledger_row(row, simulated=of_model),
             **untested,

@@ -36,7 +36,7 @@ FIGURES = {
         "Tuples executed at the sinks, in 10 s windows aligned to the first event (upright line). Bold lines are the "
         "median over the runs of a variant, bands the smallest to the largest run. Numbers are the level after the "
         "last event. The dashed line is what the spouts were scheduled to emit "
-        "(what fell due while a spout had no process is in it); "
+        "(what fell due while a spout had no process is in it; of spouts that are not throttled there is none); "
         "where a tuple reaches several sinks, their sum may lie above it.",
         throughput_timeline.draw,
     ),
@@ -65,7 +65,8 @@ FIGURES = {
         "Traffic from task to task",
         "Tuples a second from each task (row) to each task (column) in the part that counts before and after the first "
         "event, in one run of each variant. Tasks stand in the order of their machines, which lines part: what passes "
-        "inside a machine lies in the squares along the diagonal. Of very many tasks a cell is a pair of machines.",
+        "inside a machine lies in the squares along the diagonal. A colour is the same rate in every panel. Of very "
+        "many tasks a cell is a pair of machines.",
         traffic_map.draw,
     ),
 }

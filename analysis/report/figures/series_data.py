@@ -11,6 +11,7 @@ from analysis.record.event_timeline import FIRST_EVENT, EventMark, event_id_of, 
 from analysis.record.files import SeriesPaths
 from analysis.record.simulated import is_simulated
 from analysis.record.small_tables import Row, by_run, cluster, rows
+from analysis.record.topology_file import is_unthrottled
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class SeriesData:
 
     variants: tuple[str, ...]
     totals: tuple[Line, ...]
-    due: tuple[Line, ...]
+    due: tuple[Line, ...]  # of runs whose spouts are throttled by their rate
     times: tuple[Time, ...]
     loads: tuple[Load, ...]
     levels: tuple[Level, ...]
@@ -157,10 +158,11 @@ def collect(paths: SeriesPaths, topology: str | None = None) -> SeriesData:
     scaled = {row["run_id"] for row in read("zeros") if row["scaled"]}
     variants = {run_id: variant for run_id, variant in complete.items() if run_id in scaled}
     windows = [row for row in read("throughput") if row["complete"] and row["run_id"] in variants]
+    paced = {run_id: variant for run_id, variant in variants.items() if not is_unthrottled(paths.run(run_id))}
     left = _machines_gone(rows(paths, "scale_events", topology=machines))
     loads = rows(paths, "cpu", topology=machines) if topology in (None, machines) else []
     return SeriesData(
-        order_variants(set(complete.values())), _lines(windows, "total", variants), _lines(windows, "due", variants),
+        order_variants(set(complete.values())), _lines(windows, "total", variants), _lines(windows, "due", paced),
         _times(read("convergence"), variants), _loads(loads, variants, left),
         _levels(read("intervals"), variants), _downtimes(read("downtime"), variants),
         tuple(mark for run_id in sorted(variants) for mark in event_timeline.planned_marks(paths.run(run_id))),
@@ -191,7 +193,8 @@ def _order(name: str) -> tuple[bool, bool, str, int, str]:
 
 
 def _lines(windows: list[Row], scope: str, variants: dict[str, str]) -> tuple[Line, ...]:
-    windows_by_run = by_run(sorted((row for row in windows if row["scope"] == scope), key=lambda row: row["window_s"]))
+    own = (row for row in windows if row["scope"] == scope and row["run_id"] in variants)
+    windows_by_run = by_run(sorted(own, key=lambda row: row["window_s"]))
     return tuple(
         Line(run_id, variants[run_id], tuple(p["window_s"] for p in points), tuple(p["rate"] for p in points))
         for run_id, points in sorted(windows_by_run.items())

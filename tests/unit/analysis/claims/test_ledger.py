@@ -1,3 +1,4 @@
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
@@ -13,6 +14,7 @@ from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import FAMILIES, Claim, Kind, Resolution, load_claims, parse_claims
 from analysis.errors import ClaimFileError
 from analysis.report.ledger_table import interval_text, ledger_row, measured_text
+from scheduler_plugins.model import Decision
 
 TENTH = Resolution("tenth", "for a test", factor=1.1)
 S03 = Claim("S03", "", "SP fig 4a", "post-scale throughput", "stela/star", Kind.RATIO, "throughput_after",
@@ -357,10 +359,15 @@ def test_the_shipped_claims_of_metis_are_those_of_the_ledger_and_of_table_1() ->
     assert {claim.id for claim in claims} == {f"M{number:02}" for number in range(1, 15)}
     stated = {claim.name: claim.stated for claim in claims}
     assert (stated["M01"], stated["M02/payload"], stated["M03"]) == (-88, -33.75, -9.75)
-    gains = [[stated[f"{each}/{of}"] for of in ("parallel", "payload", "opengov", "reference")] for each in
-             ("M04", "M05", "M06")]  # fmt: skip
+    of_topologies = ("parallel", "payload", "opengov", "reference")
+    gains = [[stated[f"{each}/{of} to 80"] for of in of_topologies] for each in ("M04", "M05", "M06")]
     assert gains == [[6, 52, 19, 3], [6, 38, 19, 2], [0, 12, 0, 1]]
-    spreads = {(who, how): [stated[f"M07/{of} {who} {how}"] for of in ("parallel", "payload", "opengov", "reference")]
+    alone = [
+        claim for claim in claims if claim.name in {f"{each}/{of}" for each in ("M04", "M05") for of in of_topologies}
+    ]
+    assert {(claim.kind, claim.stated) for claim in alone} == {(Kind.RATIO_ABOVE, 0.0)}, "V-A2: in all configurations"
+    assert {claim.name for claim in claims if claim.stated_over} == {f"M06/{of}" for of in of_topologies}
+    spreads = {(who, how): [stated[f"M07/{of} {who} {how}"] for of in of_topologies]
                for who in ("even", "greedy", "metis") for how in ("mean", "largest")}  # fmt: skip
     assert spreads == {
         ("even", "mean"): [5, 20, 4, 9], ("even", "largest"): [10, 38, 11, 16],
@@ -379,6 +386,44 @@ def test_the_shipped_claims_of_metis_are_those_of_the_ledger_and_of_table_1() ->
     assert {name.partition("/")[0] for name in simulated} == {"M02", "M03", "M04", "M05", "M06", "M07", "M08", "M09",
                                                               "M14"}  # fmt: skip
     assert {claim.experiment.endswith(("_machines", "_size")) for claim in claims if claim.simulated} == {True}
+
+
+def test_what_is_stated_of_all_sizes_together_is_no_measure_of_one() -> None:
+    claims = {claim.name: claim for claim in load_claims("metis")}
+    even, greedy, metis = ([level, level + 1, level - 1] * 2 for level in (100.0, 89.0, 130.0))
+
+    def row(name: str, greedy: Sequence[float] = greedy) -> LedgerRow:
+        return judge(claims[name], Conditions({
+            ("metis/payload", variant, "published_emitted_per_s", "e1"): values_of(variant, of)
+            for variant, of in {"even": even, "greedy": greedy, "metis": metis}.items()
+        }))  # fmt: skip
+
+    assert [row(f"{each}/payload").verdict for each in ("M04", "M05")] == ["reproduced"] * 2
+    below = row("M06/payload")
+    assert (below.verdict, below.direction, below.p, below.blocks) == ("not testable here", None, None, 6)
+    assert below.measured == pytest.approx(-11.0, abs=0.1)
+    assert below.reason.startswith(
+        "+12.0 % is stated of clusters of 10 to 80 machines together, and of none of them alone; measured: the interval"
+    )
+    assert row("M06/payload", [112.0, 113.0, 111.0] * 2).verdict == "not testable here", "nor is a number near it"
+    assert judge(claims["M06/payload"], Conditions({})).verdict == "not run"
+
+
+def test_where_all_machines_are_busy_it_says_that_none_can_be_far_above_the_mean() -> None:
+    claim = next(claim for claim in load_claims("metis") if claim.name == "M08/payload")
+    imbalance = {("metis/payload", variant, "cpu_imbalance_after", "e1"): values_of(variant, [1.01, 1.02, 1.01])
+                 for variant in ("even", "metis")}  # fmt: skip
+
+    def row(*used: float) -> LedgerRow:
+        cpu = {("metis/payload", "metis", "cpu_percent_after", "e1"): values_of("metis", used)}
+        return judge(claim, Conditions(imbalance | cpu))
+
+    said = (
+        "hardly able to fail: under metis machines use 95 to 98 % of their CPU on average, so the busiest can be at"
+        " most 5.3 % above that"
+    )
+    assert row(98.0, 95.0, 96.0).notes == (said,) and row(98.0, 95.0, 96.0).reason.endswith(said)
+    assert row(98.0, 90.0, 96.0).notes == row().notes == (), "11 % over the mean would not be as balanced"
 
 
 def test_families_share_no_name_and_each_is_corrected_by_itself() -> None:
@@ -456,6 +501,23 @@ def test_exact_claims_are_always_there_and_follow_the_code_that_schedules() -> N
     assert rows["S14"].measured == pytest.approx(100 * 15 / 70)
     assert rows["S01/op 3"].measured == pytest.approx(100 * 2000 / 4500)
     assert judge(replace(rows["S14"].claim, stated=25.0), Conditions({})).verdict == "differs"
+
+
+def test_without_pymetis_what_needs_it_is_not_run_and_the_others_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+    monkeypatch.setattr("analysis.claims.exact._computed", lambda metric: COMPUTATIONS[metric]())
+    rows = {row.claim.name: row for row in judge_all(load_claims(), Conditions({}))}
+    assert (rows["M13"].verdict, rows["M13"].measured, rows["S14"].verdict) == ("not run", None, "reproduced")
+    assert rows["M13"].reason.startswith("not computed: needs pymetis, which this Python does not have")
+    (simulated,) = simulated_rows([rows["M13"].claim], Conditions({}))
+    assert ledger_row(simulated, simulated=True)["model_text"] == "not run; stated 0\u00a0% of tuples"
+
+
+def test_a_policy_that_places_nothing_is_no_error_of_the_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("analysis.claims.exact._computed", lambda metric: COMPUTATIONS[metric]())
+    monkeypatch.setattr("analysis.claims.metis_call.bind", lambda *_: lambda *_: Decision(reason="t: declined: why"))
+    row = judge(next(claim for claim in load_claims() if claim.id == "M13"), Conditions({}))
+    assert (row.verdict, row.reason) == ("not run", "not computed: t: declined: why")
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ from dataclasses import replace
 import pytest
 
 from analysis.claims.ledger_rows import Conditions, Value
-from analysis.claims.statements import Claim, Kind
-from analysis.report.headline import headline
+from analysis.claims.statements import Claim, Kind, load_claims
+from analysis.report.headline import PACED, headline
+from barograph.plan.experiment import load
 
 EVEN, STELA = "even_rebalance", "stela"
 S03 = Claim("S03", "", "", "", "stela/star", Kind.RATIO, "throughput_after", STELA, 65.0, "%", None, EVEN)
@@ -193,3 +194,71 @@ def test_nothing_measured_is_no_number() -> None:
 def test_a_baseline_at_zero_has_no_ratio() -> None:
     said = sentence({EVEN: [0.0], STELA: [150.0]})
     assert said.endswith("cannot be compared with Storm's default (even + rebalance): a run is at 0: no ratio.")
+
+
+def of_metis(experiment: str, numbers: Mapping[str, Mapping[str, float]]) -> str:
+    """`numbers`: by metric and variant, of one run each."""
+    plan = load(experiment).as_data()
+    values = {
+        (experiment, variant, metric, "e1"): [Value(f"{variant}-r1", value, block=("s", 1))]
+        for metric, of in numbers.items() for variant, value in of.items()
+    }  # fmt: skip
+    claims = [claim for claim in load_claims("metis") if claim.experiment == experiment]
+    names = [variant["name"] for variant in plan["variants"]]
+    measured = Conditions(values, specs={experiment: [plan]})
+    return headline(experiment, names, {"e1": "reschedule"}, measured, claims).replace("\u00a0", " ")
+
+
+def test_what_is_compared_is_what_the_claims_of_the_experiment_are_about() -> None:
+    """What leaves OpenGov's join hardly depends on what comes in (decision 0041)."""
+    said = of_metis("metis/opengov", {
+        "throughput_after": {"even": 14.5, "greedy": 14.6, "metis": 14.9, "metis_cut": 14.3},
+        "published_emitted_per_s": {"even": 1000.0, "greedy": 899.0, "metis": 1152.0, "metis_cut": 880.0},
+    })  # fmt: skip
+    spouts = "throughput at the spouts in the 180 s after the reschedule was"
+    assert said == (
+        f"METIS's {spouts} 15 % above even: one run of each, no interval yet. "
+        f"METIS's {spouts} 28 % above greedy: one run of each, no interval yet. "
+        f"Greedy's {spouts} 10 % below even: one run of each, no interval yet."
+    )
+    alone = of_metis("metis/opengov", {"throughput_after": {"metis": 14.9}, "published_emitted_per_s": {"metis": 9.0}})
+    assert alone.startswith("There are no two variants to compare the throughput at the spouts in the 180 s after the")
+    assert alone.endswith(" of. Even has no complete run. Greedy has no complete run.")
+
+
+def test_bytes_are_compared_where_claims_are_about_them() -> None:
+    said = of_metis("metis/payload", {
+        "published_network_mb_per_s": {"even": 2.0, "greedy": 2.0, "metis": 1.78},
+        "published_emitted_per_s": {"even": 100.0, "greedy": 90.0, "metis": 99.0},
+    })  # fmt: skip
+    assert said.startswith("METIS's byte rate between machines in the 180 s after the reschedule was 11 % below even: ")
+    assert said.count("throughput at the spouts") == 2 and "compared with themselves" not in said
+    acking = of_metis("metis/acking", {
+        "network_mb_per_s_after": {"even_acked": 4.57, "even_unacked": 1.0, "metis_acked": 4.0, "metis_unacked": 0.1},
+        "throughput_after": dict.fromkeys(("even_acked", "even_unacked", "metis_acked", "metis_unacked"), 500.0),
+    })  # fmt: skip
+    assert acking == (
+        "Even acked's byte rate between machines after the reschedule was 357 % above even unacked: one run of each, no"
+        " interval yet."
+    )
+
+
+def test_what_all_carry_is_as_high_and_a_fixed_rate_is_said_once() -> None:
+    said = of_metis("metis/reference", {"published_emitted_per_s": {"even": 500.0, "greedy": 499.99, "metis": 500.02}})
+    assert said.count("after the reschedule was as high as") == 3 and "0.0" not in said
+    assert said.endswith(" no interval yet. " + PACED) and said.count(PACED) == 1
+    unthrottled = of_metis("metis/parallel", {"published_emitted_per_s": {"even": 500.0, "metis": 600.0}})
+    assert PACED not in unthrottled
+
+
+def test_variants_that_no_claim_compares_are_compared_in_what_claims_are_about() -> None:
+    plan, claims = load("metis/opengov").as_data(), load_claims("metis")
+    rates = {"throughput_after": (14.5, 14.3), "published_emitted_per_s": (1000.0, 880.0)}
+    measured = Conditions({
+        ("metis/opengov", variant, metric, "e1"): [Value(f"{variant}-r1", value, block=("s", 1))]
+        for metric, of in rates.items() for variant, value in zip(("even", "metis_cut"), of, strict=True)
+    }, specs={"metis/opengov": [plan]})  # fmt: skip
+    said = headline("metis/opengov", ("even", "metis_cut"), {"e1": "reschedule"}, measured, claims)
+    assert said.replace("\u00a0", " ").startswith(
+        "METIS, edge cut's throughput at the spouts in the 180 s after the reschedule was 12 % below even: "
+    )

@@ -10,6 +10,7 @@ from analysis.record import event_timeline
 from analysis.record.files import SeriesPaths
 from analysis.report import run_page
 from tests.support.series_by_hand import ZERO, write_series, write_table
+from topologies import catalogue
 
 RUN = "stela-r2"
 NULLS = dict.fromkeys(
@@ -163,3 +164,11 @@ def test_a_simulated_run_says_when_it_was_made_and_when_its_own_time_began() -> 
     facts = dict(run_page.facts(run | how, {}, []))
     assert facts["start"] == "2026-11-24 06:00:00 UTC"
     assert facts["start in simulated time"] == "2026-01-01 00:00:00 UTC" and facts["duration"] == "100 s"
+
+
+def test_of_spouts_that_are_not_throttled_no_offered_rate_is_drawn(tmp_path: Path) -> None:
+    paths = small_series(tmp_path)
+    assert "offered at spouts" in page(paths)
+    (paths.run(RUN).root / "topology.yaml").write_text(catalogue.render("payload", {"unthrottled": True}))
+    without = page(paths)
+    assert "offered at spouts" not in without and "at sinks" in without

@@ -1,12 +1,14 @@
 """Claims on a terminal: numbers in columns, statements and runs under them, legible at 100 columns."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.claims.exact import COMPUTATIONS
 from analysis.claims.ledger_rows import NOT_RUN, NOT_TESTABLE, LedgerRow
 from analysis.claims.statements import Kind, load_claims
 from analysis.record.files import SeriesPaths
@@ -185,3 +187,11 @@ def test_the_ledger_as_json(results: Path, capsys: pytest.CaptureFixture[str]) -
     other = rows["S04"]
     assert (other["verdict"], other["measured"], other["series"], other["run_ids"]) == ("not run", None, None, [])
     assert (rows["S14"]["verdict"], rows["S14"]["series"]) == ("reproduced", None)  # exact: needs no run
+
+
+def test_what_cannot_be_computed_here_says_why(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+    monkeypatch.setattr("analysis.claims.exact._computed", lambda metric: COMPUTATIONS[metric]())
+    row = {row["id"]: row for row in ledger()}["M13"]
+    assert (row["verdict"], row["series"]) == ("not run", None)
+    assert "not computed: needs pymetis" in " ".join(claim_lines([row], 200))

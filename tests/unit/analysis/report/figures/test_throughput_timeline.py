@@ -10,6 +10,8 @@ from analysis.record.files import SeriesPaths
 from analysis.report.figures import run_timeline, style, throughput_timeline
 from analysis.report.figures.catalogue import FIGURES
 from analysis.report.figures.series_data import Downtime, Level, Line, SeriesData, Time, collect, order_variants
+from tests.support.series_by_hand import write_series
+from topologies import catalogue
 
 
 def line(run_id: str, *rates: float | None) -> Line:
@@ -197,3 +199,14 @@ def test_events_of_small_panels_are_in_their_own_panel() -> None:
     assert drawn is not None
     marks = [spot for trace in drawn.traces if trace.mark == "event" for spot in trace.spots]
     assert len(marks) == 8 and len({round(mark.y) for mark in marks}) == 2, "as high in all panels of a row"
+
+
+def test_of_spouts_that_are_not_throttled_nothing_is_offered(tmp_path: Path) -> None:
+    """The record has what they emitted as what was due."""
+    root = write_series(tmp_path / "s", "metis/payload", {"even": 100.0})
+    paths = SeriesPaths(root)
+    assert len(collect(paths).due) == 3
+    (paths.run("even-r2").root / "topology.yaml").write_text(catalogue.render("payload", {"unthrottled": True}))
+    (paths.run("even-r3").root / "topology.yaml").write_text(catalogue.render("payload", {}))
+    found = collect(paths)
+    assert [line.run_id for line in found.due] == ["even-r1", "even-r3"] and len(found.totals) == 3
