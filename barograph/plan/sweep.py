@@ -19,7 +19,7 @@ from typing import Any
 from barograph.errors import ExperimentError, message_of
 from barograph.plan.blocks import digest
 from barograph.plan.events import machines_at_end
-from barograph.plan.experiment import SWEEP, Experiment, parse, with_changes
+from barograph.plan.experiment import DURATION_NAMES, SWEEP, Experiment, parse, with_changes
 from barograph.settings import ROOT
 from barograph.yaml_files import no_json, read_yaml, validated
 
@@ -29,6 +29,9 @@ FREE_FORM = "config"  # its keys are Storm's, which have dots in them
 TESTBED = "simulated"
 ENDING_NUMBER = "machines.after"  # follows from the machines before and the events, where it is not swept itself
 CHANGES_OF_IT = ("machines", "events")
+CHANGED_FIELDS = {  # by the command line, beside options of the testbed; it chooses among variants
+    "repetitions": "repetitions", "testbed": "testbed.name", **{name: f"durations.{name}" for name in DURATION_NAMES},
+}  # fmt: skip
 EXAMPLE = "sweep: {machines.before: [10, 20, 40], seed: [1, 2, 3]}"
 
 
@@ -145,6 +148,7 @@ def sweep_of(name: str, data: Any, changes: Mapping[str, Any], *, folder: Path) 
             f" experiment: barograph run {name}"
         )
     axes = _axes(data[SWEEP], source)
+    _require_unchanged(axes, changes, source)
     rest = {key: value for key, value in data.items() if key != SWEEP}
     sweep = Sweep(name, source, rest, axes, folder, changes)
     if sweep.size() > MOST_POINTS:
@@ -200,6 +204,24 @@ def _axes(given: Any, source: str) -> tuple[Axis, ...]:
         if first == second or second.startswith(f"{first}."):
             raise ExperimentError(f"{where} sets {second} twice ({first}, {second}); give each field once")
     return axes
+
+
+def _require_unchanged(axes: Sequence[Axis], changes: Mapping[str, Any], source: str) -> None:
+    """What the command line changes is the same in every point: of a swept field nothing would be left."""
+    changed = list(_changed_fields(changes))
+    for path in (path for axis in axes for path in axis.paths):
+        for field in changed:
+            if f"{field}.".startswith(f"{path}.") or f"{path}.".startswith(f"{field}."):
+                raise ExperimentError(
+                    f"{source}: {SWEEP} has {path}, and the command line sets {field} of every point; leave one of the"
+                    " two out"
+                )
+
+
+def _changed_fields(changes: Mapping[str, Any]) -> Iterator[str]:
+    given = {key: value for key, value in changes.items() if value is not None}
+    yield from (f"testbed.options.{TESTBED}.{name}" for name in given.get("options", ()))
+    yield from (CHANGED_FIELDS[key] for key in given if key in CHANGED_FIELDS)
 
 
 def _axis(key: str, values: Any, where: str) -> Axis:
