@@ -213,8 +213,8 @@ def _require_unchanged(axes: Sequence[Axis], changes: Mapping[str, Any], source:
         for field in changed:
             if f"{field}.".startswith(f"{path}.") or f"{path}.".startswith(f"{field}."):
                 raise ExperimentError(
-                    f"{source}: {SWEEP} has {path}, and the command line sets {field} of every point; leave one of the"
-                    " two out"
+                    f"{source}: {SWEEP} has {path}, and the command line sets {field} of every point; leave one of"
+                    " the two out, or write the latter into the file: what is swept is laid over it"
                 )
 
 

@@ -61,6 +61,22 @@ def test_what_the_command_line_changes_is_changed_in_every_point() -> None:
     } == {(1, 2, 90.0)}
 
 
+@pytest.mark.parametrize(
+    ("path", "changes", "field"),
+    [
+        ("testbed.options.simulated.costs.noise", {"options": {"costs": {"send_us": 1.0}}}, "options.simulated.costs"),
+        ("testbed.options.simulated.seed", {"options": {"seed": 7}}, "testbed.options.simulated.seed"),
+        ("testbed.options", {"options": {"seed": 7}}, "testbed.options.simulated.seed"),
+        ("durations.horizon_s", {"horizon_s": 90.0}, "durations.horizon_s"),
+        ("repetitions", {"repetitions": 2}, "repetitions"),
+        ("testbed.name", {"testbed": "simulated"}, "testbed.name"),
+    ],
+)
+def test_what_the_command_line_changes_is_not_swept(path: str, changes: dict[str, Any], field: str) -> None:
+    with pytest.raises(ExperimentError, match=rf"^stela/x\.yaml: sweep has {path}, and .* sets \S*{field} of every"):
+        star({path: [1, 2, 3]}, **changes)
+
+
 def test_the_same_request_has_the_same_digest_and_another_has_another() -> None:
     def digest(*seeds: int) -> str:
         return sweep_digest(star({"seed": list(seeds)}).points())
@@ -112,7 +128,11 @@ def test_points_on_machines_are_refused_with_the_reason() -> None:
     mixed = star({"testbed.name": ["simulated", "local"]})
     with pytest.raises(ExperimentError, match=r"point 2 .*'local' \(1 of 2 points are not simulated\).*side by side"):
         require_simulated(mixed, mixed.points())
-    changed = star({"testbed.name": ["simulated", "local"]}, testbed="simulated")
+    data = yaml.safe_load((EXPERIMENTS / "stela" / "star.yaml").read_text())
+    assert data["testbed"]["name"] != "simulated"
+    changed = sweep_of(
+        "stela/x", {**data, "sweep": {"machines.before": [4, 8]}}, {"testbed": "simulated"}, folder=EXPERIMENTS
+    )
     require_simulated(changed, changed.points())
 
 
