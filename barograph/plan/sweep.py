@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
-from itertools import combinations, product
+from dataclasses import dataclass, replace
+from itertools import combinations, pairwise, product
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,9 @@ class Sweep:
 
     def points(self) -> tuple[Point, ...]:
         """In the file's order, the last field fastest. Raises ExperimentError for the first that is none."""
-        return tuple(self._point(number, values) for number, values in enumerate(self._values(), start=1))
+        points = tuple(self._point(number, values) for number, values in enumerate(self._values(), start=1))
+        _refuse_equal_runs(points, self.source)
+        return points
 
     def _values(self) -> Iterator[dict[str, Any]]:
         for steps in product(*(axis.steps for axis in self.axes)):
@@ -111,6 +114,25 @@ class Sweep:
             return Point(number, values, with_changes(experiment, self.changes))
         except ExperimentError as error:
             raise ExperimentError(f"{source}: {message_of(error)}") from error
+
+
+def _refuse_equal_runs(points: Sequence[Point], source: str) -> None:
+    """Runs that differ by nothing are one run, however often it is simulated, and would be counted as several."""
+    alike: dict[str, list[Point]] = defaultdict(list)
+    for point in points:
+        alike[digest(replace(point.experiment, seed=0))].append(point)
+    for group in alike.values():
+        for one, other in pairwise(sorted(group, key=lambda point: point.experiment.seed)):
+            apart, repetitions = other.experiment.seed - one.experiment.seed, other.experiment.repetitions
+            if apart < repetitions:
+                where = point_words(source, other.number, other.values)
+                why = (
+                    "a repetition has the seed after the one before it; give seeds that are at least"
+                    f" {repetitions} apart, or repetitions: 1"
+                    if apart
+                    else "in all that is simulated the two are equal; leave one out"
+                )
+                raise ExperimentError(f"{where} has runs of point {one.number} once more: {why}")
 
 
 def point_words(source: str, number: int, values: Mapping[str, Any]) -> str:
