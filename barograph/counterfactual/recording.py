@@ -88,7 +88,7 @@ def read_recording(run: Path, series: Path) -> Recording:
     changed = {"topologies": topologies} if experiment.topologies else {"topology": topologies[0]}
     experiment = replace(experiment, **changed, variants=(replace(variant, topology=None),))
     gaps_s = _gaps(run, document, experiment)
-    start = start_of(list(read_rounds(RunPaths(run).decisions)))
+    start = start_of(list(read_rounds(RunPaths(run).decisions)), experiment.topologies_at_start())
     return Recording(run, series, run_id, seed, experiment, experiment.variants[0], gaps_s, start)
 
 

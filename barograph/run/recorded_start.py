@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,8 @@ REASON = "placed as in the recorded run"
 
 @dataclass(frozen=True)
 class RecordedStart:
-    """`placement`: by the topology's name in Storm, task → slot, as soon as all of its tasks were placed.
+    """`placement`: by the name in Storm, of topologies that were there at the start, task → slot, as soon as all tasks
+    were placed.
     `supervisor_ids`: by machine; Nimbus goes through machines in their order."""
 
     placement: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
@@ -54,14 +55,17 @@ class StartedCluster(SimulatedCluster):
 
 
 def begun_as(policy: Policy, start: RecordedStart) -> Policy:
-    """The policy, but for the first place of every topology that `start` knows, where the slots of then are free."""
+    """The policy, but for the first place of every topology that `start` knows, where the slots of then are free. One
+    that has lost its place, as by a crash, is the policy's."""
+    placed: set[str] = set()  # names of topologies that had one
 
     def decide(observation: Observation, memory: Memory) -> Decision:
         decision = policy(observation, memory)
+        placed.update(topology.name for topology in observation.topologies if topology.placement)
         slots = _free_slots(observation)
         found = {}
         for topology in topologies_to_place(observation):
-            placement = _recorded(topology, start)
+            placement = {} if topology.name in placed else _recorded(topology, start)
             if placement and set(placement.values()) <= slots:
                 slots -= set(placement.values())
                 found[topology.topology_id] = placement
@@ -73,10 +77,10 @@ def begun_as(policy: Policy, start: RecordedStart) -> Policy:
 
 
 def _recorded(topology: Topology, start: RecordedStart) -> dict[int, Slot]:
-    """Nothing of one that has a place already, or other tasks than the recorded one."""
+    """Nothing of one that has other tasks than the recorded one."""
     recorded = start.placement.get(topology.name, {})
     unplaced = unplaced_tasks(topology)
-    if topology.placement or set(unplaced) != set(recorded):
+    if set(unplaced) != set(recorded):
         return {}
     return {task: Slot.parse(recorded[task]) for task in unplaced}
 
@@ -86,15 +90,16 @@ def _free_slots(observation: Observation) -> set[Slot]:
     return living_slots(observation.machines) - taken
 
 
-def start_of(rounds: Sequence[Mapping[str, Any]]) -> RecordedStart:
-    """Of a decision log's lines: each topology's placement in the first round that saw all of its tasks placed, and
-    the supervisors as Nimbus knew them."""
+def start_of(rounds: Sequence[Mapping[str, Any]], names: Collection[str]) -> RecordedStart:
+    """Of a decision log's lines: the placement of each topology of these names in the first round that saw all of its
+    tasks placed, and the supervisors as Nimbus knew them."""
     found: dict[str, dict[int, str]] = {}
     for line in rounds:
         for topology in line["observation"]["topologies"]:
             tasks = {task for component in topology["components"] for task in component["tasks"]}
             placement = {int(task): slot for task, slot in topology["placement"].items()}
-            if topology["name"] not in found and tasks and tasks <= set(placement):
+            is_missing = topology["name"] in names and topology["name"] not in found
+            if is_missing and tasks and tasks <= set(placement):
                 found[topology["name"]] = placement
     return RecordedStart(found, supervisor_ids(rounds))
 
