@@ -35,7 +35,7 @@ from barograph.run.storm_cluster import render_topology
 from barograph.series.results import results_of
 from barograph.series.series import Series, read_series
 from barograph.settings import spark_master
-from barograph.simulated_series import simulate
+from barograph.simulated_series import as_simulated, simulate
 from scheduler_plugins.simulator.work import SimulationError, TopologyWork
 from topologies.errors import TopologyError
 
@@ -184,6 +184,6 @@ def calibrate(
 
 def _validity(real: Path, judgement: Judgement) -> Validity:
     """Of the variants that could be simulated: nothing is known of the others."""
-    spec = read_series(real).experiment.as_data()
+    spec = as_simulated(read_series(real).experiment, {}).as_data()
     variants = [each for each in spec["variants"] if each["name"] in judgement.judged_variants]
     return validity_of({**spec, "variants": variants}) if variants else Validity()

@@ -16,13 +16,15 @@ from pathlib import Path
 from analysis.record.files import RunPaths, SeriesPaths, json_lines, write_json_atomic
 from barograph.errors import Say, message_of
 from barograph.plan.blocks import PlannedRun
+from barograph.plan.checks import in_memory
 from barograph.plan.durations import step_limit
 from barograph.plan.experiment import Experiment, Variant
 from barograph.plan.simulation import complaints
 from barograph.pool import Death, Pool, cores, in_own_process
 from barograph.run.context import SeriesContext, context_in_memory
-from barograph.run.recorded_start import supervisor_ids
+from barograph.run.recorded_start import recorded_types, supervisor_ids
 from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
+from barograph.series.run_record import read_run
 from barograph.series.series import Series, read_series, series_document
 from barograph.series_steps import attempt_next_run
 from inventory.simulated import SimulatedTestbed
@@ -41,7 +43,7 @@ class SimulatedSeries:
 def as_simulated(experiment: Experiment, costs: Mapping[str, float]) -> Experiment:
     """The same experiment on the testbed `simulated` with these costs."""
     options = {SimulatedTestbed.name: {"costs": dict(costs)}}
-    testbed = replace(experiment.testbed, name=SimulatedTestbed.name, options=options)
+    testbed = replace(in_memory(experiment.testbed), options=options)
     return replace(experiment, testbed=testbed)
 
 
@@ -153,5 +155,6 @@ def _context(series: Series, run: PlannedRun, real: RunPaths, seed: int) -> Seri
     testbed = SimulatedTestbed({**series.experiment.testbed.options[SimulatedTestbed.name], "seed": seed})
     clock = SimulatedClock()
     folder, ids = series.folder / CLUSTER / run.run_id, supervisor_ids(json_lines(real.decisions))
-    cluster = SimulatedCluster(series.experiment, testbed, clock, folder, supervisor_ids=ids)
+    types = recorded_types(read_run(real.root) or {})
+    cluster = SimulatedCluster(series.experiment, testbed, clock, folder, supervisor_ids=ids, types=types)
     return context_in_memory(series.experiment, cluster, clock, testbed.options.look_s)

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from barograph.plan.checks import gives_whole_machines
 from barograph.plan.experiment import Experiment
 from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
+from inventory.existing.testbed import ExistingTestbed
+from inventory.machines import MachineType
 from inventory.simulated import SimulatedTestbed
 from scheduler_plugins.model import (
     Decision,
@@ -30,10 +33,11 @@ REASON = "placed as in the recorded run"
 class RecordedStart:
     """`placement`: by the name in Storm, of topologies that were there at the start, task → slot, as soon as all tasks
     were placed.
-    `supervisor_ids`: by machine; Nimbus goes through machines in their order."""
+    `supervisor_ids`: by machine; Nimbus goes through machines in their order. `types`: see `recorded_types`."""
 
     placement: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     supervisor_ids: Mapping[str, str] = field(default_factory=dict)
+    types: Mapping[str, MachineType] = field(default_factory=dict)
 
 
 class StartedCluster(SimulatedCluster):
@@ -43,7 +47,7 @@ class StartedCluster(SimulatedCluster):
         self, experiment: Experiment, testbed: SimulatedTestbed, clock: SimulatedClock, folder: Path,
         start: RecordedStart,
     ) -> None:  # fmt: skip
-        super().__init__(experiment, testbed, clock, folder, supervisor_ids=start.supervisor_ids)
+        super().__init__(experiment, testbed, clock, folder, supervisor_ids=start.supervisor_ids, types=start.types)
         self._start = start
 
     def call(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
@@ -90,9 +94,11 @@ def _free_slots(observation: Observation) -> set[Slot]:
     return living_slots(observation.machines) - taken
 
 
-def start_of(rounds: Sequence[Mapping[str, Any]], names: Collection[str]) -> RecordedStart:
+def start_of(
+    rounds: Sequence[Mapping[str, Any]], names: Collection[str], run: Mapping[str, Any]
+) -> RecordedStart:
     """Of a decision log's lines: the placement of each topology of these names in the first round that saw all of its
-    tasks placed, and the supervisors as Nimbus knew them."""
+    tasks placed, and the supervisors as Nimbus knew them; and the machines of the run's record."""
     found: dict[str, dict[int, str]] = {}
     for line in rounds:
         for topology in line["observation"]["topologies"]:
@@ -101,7 +107,7 @@ def start_of(rounds: Sequence[Mapping[str, Any]], names: Collection[str]) -> Rec
             is_missing = topology["name"] in names and topology["name"] not in found
             if is_missing and tasks and tasks <= set(placement):
                 found[topology["name"]] = placement
-    return RecordedStart(found, supervisor_ids(rounds))
+    return RecordedStart(found, supervisor_ids(rounds), recorded_types(run))
 
 
 def supervisor_ids(rounds: Iterable[Mapping[str, Any]]) -> dict[str, str]:
@@ -112,3 +118,19 @@ def supervisor_ids(rounds: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         machines = line.get("request", {}).get("machines", ())
         found |= {each["name"]: each["supervisor_id"] for each in machines if each.get("supervisor_id")}
     return found
+
+
+def recorded_types(run: Mapping[str, Any]) -> dict[str, MachineType]:
+    """By machine, what it was, of a `run.json` on whole machines; else nothing, for machines are made as the experiment
+    says. Bandwidth 0: nothing is known of it, for the machine was there before."""
+    testbed = run.get("spec", {}).get("testbed", {}).get("name", "")
+    if not gives_whole_machines(testbed):
+        return {}
+    is_measured = testbed != ExistingTestbed.name
+    return {
+        name: MachineType(
+            facts["type"], facts["cores"], facts["memory_mb"], facts["bandwidth_mbit"] if is_measured else 0,
+            facts["slots"],
+        )
+        for name, facts in run.get("machines", {}).items()
+    }  # fmt: skip

@@ -42,4 +42,4 @@ def test_only_topologies_of_the_start_begin_as_recorded() -> None:
         {"observation": {"topologies": topologies}}
         for topologies in ([seen("star", half)], [seen("star", placed)], [seen("star", half), seen("late", placed)])
     ]
-    assert start_of(rounds, ("star",)).placement == {"star": {1: "m1:6700", 2: "m1:6701"}}
+    assert start_of(rounds, ("star",), {}).placement == {"star": {1: "m1:6700", 2: "m1:6701"}}
