@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.calibration.validation import FOLDER, write
 from analysis.claims import publications
 from analysis.claims.ledger_rows import NO_VERDICT, LedgerRow
 from analysis.claims.statements import load_claims
@@ -14,6 +15,7 @@ from analysis.report import family_page
 from analysis.report.family_page import DRAWS
 from analysis.report.figures import series_data
 from tests.support.series_by_hand import write_series, write_table
+from tests.unit.analysis.calibration.test_validation import COSTS, FOUND
 from topologies import catalogue
 
 ONE_PANEL = "figures: [{source: a, title: b, caption: c, panels: [{experiment: e, title: t, draw: %s}]}]"
@@ -93,6 +95,15 @@ def test_simulated_series_are_on_a_page_of_their_own(tmp_path: Path) -> None:
     assert (tmp_path / "figures").is_dir() and (tmp_path / "figures_simulated").is_dir()
     with pytest.raises(SeriesError, match="one series or more on machines; the 2 that are given are simulated"):
         family_page.write([newer, linear], tmp_path / "x.html", evaluate)
+
+
+def test_a_page_of_simulated_series_repeats_the_errors_of_their_costs(tmp_path: Path) -> None:
+    write(tmp_path / FOLDER / "one", FOUND)
+    made = {"harness_facts": json.dumps({"simulated": {"costs": COSTS}})}
+    folder = write_series(tmp_path / "stela" / "star" / "20260101-000000-aa", "stela/star", {"stela": 9.0}, 1, **made)
+    target = tmp_path / "stela" / "report_simulated.html"
+    text = family_page.write([simulated(folder)], target, nothing_measured, simulated_only=True).read_text()
+    assert "throughput after off by 4.0 % (median)" in text.replace("\u00a0", " ")
 
 
 def test_series_that_are_not_there_or_not_analysed_are_refused(tmp_path: Path) -> None:
