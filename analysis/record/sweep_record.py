@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.record.event_timeline import WHOLE_CLUSTER
-from analysis.record.files import SeriesPaths, read_json
+from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import Row, rows
 
 SWEEP_FILE = "sweep.json"
@@ -21,16 +21,13 @@ def is_sweep(folder: Path) -> bool:
 
 
 def newest_sweeps(results: Path) -> dict[str, SeriesPaths]:
-    """By name: the newest sweep with tables; one without failures comes before others."""
-    found: dict[str, tuple[tuple[bool, str], SeriesPaths]] = {}
-    for path in results.glob(f"*/*/{PREFIX}*/{SWEEP_FILE}"):
+    """By name: the newest sweep with tables, also where points of it failed; then its rows say so."""
+    found: dict[str, SeriesPaths] = {}
+    for path in sorted(results.glob(f"*/*/{PREFIX}*/{SWEEP_FILE}"), key=lambda path: path.parent.name):
         paths, name = SeriesPaths(path.parent), "/".join(path.parts[-4:-2])
-        if not paths.table("measurements").is_dir():
-            continue
-        rank = not read_json(path).get("failures"), path.parent.name
-        if name not in found or rank > found[name][0]:
-            found[name] = rank, paths
-    return {name: paths for name, (_, paths) in sorted(found.items())}
+        if paths.table("measurements").is_dir():
+            found[name] = paths
+    return dict(sorted(found.items()))
 
 
 def point_of(run_id: str) -> int:
