@@ -22,7 +22,15 @@ from analysis.numerals import number
 from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths, read_json
 from analysis.record.small_tables import rows
-from analysis.record.sweep_record import SWEEP_FILE, Values, measurements, point_of, split_values
+from analysis.record.sweep_record import (
+    OTHER_CODE,
+    SWEEP_FILE,
+    Values,
+    is_mixed,
+    measurements,
+    point_of,
+    split_values,
+)
 
 OVER: Mapping[str, Callable[[Sequence[float]], float]] = {"mean": fmean, "lowest": min, "highest": max}
 Seed = tuple[Values, int]  # the swept seeds of a point, and the repetition
@@ -70,13 +78,17 @@ def read(paths: SeriesPaths, metrics: Collection[str]) -> SweepRuns:
     values = {key: dict(of) for key, of in found.items()}
     by_traffic = frozenset(run["variant"] for run in runs.values() if run.get("policy") in BY_TRAFFIC)
     return SweepRuns(
-        document["experiment"], paths.root.name, fields_of_points, values, by_traffic, _remarks(document)
+        document["experiment"], paths.root.name, fields_of_points, values, by_traffic, _remarks(document, len(runs))
     )
 
 
-def _remarks(document: Mapping[str, Any]) -> str:
+def _remarks(document: Mapping[str, Any], runs: int) -> str:
     failed = len({row["point"] for row in document.get("failures", ())})
-    return f"{failed} of {len(document['points'])} points failed" if failed else ""
+    others = document.get(OTHER_CODE, {})
+    return "; ".join([
+        *([f"{failed} of {len(document['points'])} points failed"] if failed else []),
+        *([f"{sum(others.values())} of {runs} runs are of other code"] if is_mixed(others, runs) else []),
+    ])  # fmt: skip
 
 
 def with_sweeps(ledger: Iterable[LedgerRow], folders: Sequence[Path]) -> list[LedgerRow]:

@@ -11,6 +11,7 @@ from analysis.record.small_tables import Row, rows
 
 SWEEP_FILE = "sweep.json"
 PREFIX = "sweep-"  # of its folder's name
+OTHER_CODE = "runs_of_other_code"  # in sweep.json: how many complete ones are, by the words for it; `code`: than which
 # Fields whose values are repetitions of the same thing.
 REPLICATES = ("seed", "testbed.options.simulated.seed")
 Values = tuple[tuple[str, str], ...]  # a field's path, and the JSON of its value
@@ -28,6 +29,11 @@ def newest_sweeps(results: Path) -> dict[str, SeriesPaths]:
         if paths.table("measurements").is_dir():
             found[name] = paths
     return dict(sorted(found.items()))
+
+
+def is_mixed(others: Mapping[str, int], runs: int) -> bool:
+    """Whether the complete runs of a sweep are of several codes; `others`: what its document has as OTHER_CODE."""
+    return len(others) > 1 or 0 < sum(others.values()) < runs
 
 
 def point_of(run_id: str) -> int:

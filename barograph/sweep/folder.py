@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
-from analysis.record.sweep_record import PREFIX, SWEEP_FILE
+from analysis.record.sweep_record import OTHER_CODE, PREFIX, SWEEP_FILE
 from barograph.code.refs import SHORT
 from barograph.plan.sweep import Point, Sweep, sweep_digest
 from barograph.series.provenance import git_state, simulating_code_sha256
@@ -137,11 +137,13 @@ def note_failures(folder: SweepFolder, point: Point, failures: Sequence[Failure]
             (folder.of(point) / "failure.txt").write_text(each.trace, encoding="utf-8")
 
 
-def update_failures(folder: SweepFolder, latest: Mapping[str, Sequence[Failure]]) -> None:
-    """Write into `sweep.json` what failed in which point, for the report.
+def update_document(
+    folder: SweepFolder, latest: Mapping[str, Sequence[Failure]], others: Mapping[str, int], today: Mapping[str, Any]
+) -> None:
+    """Write into `sweep.json` what failed in which point, and the code, for the report and the ledger.
 
     `latest`: by the point's id, failures of this execution. It has tried every point that was not complete, and a
-    point's folder may not have them, as where the disk is full.
+    point's folder may not have them, as where the disk is full. `others`: see `runs_of_other_code`.
     """
     rows = [
         {"point": point.number, "values": dict(point.values), **failure_data(failure)}
@@ -149,4 +151,5 @@ def update_failures(folder: SweepFolder, latest: Mapping[str, Sequence[Failure]]
         for failure in latest.get(point.point_id, ())
     ]
     path = folder.root / SWEEP_FILE
-    write_json_atomic(path, {**read_json(path), "failures": rows})
+    code = {"code": code_words(today), OTHER_CODE: dict(others)}
+    write_json_atomic(path, {**read_json(path), "failures": rows, **code})

@@ -214,6 +214,13 @@ def test_the_ledger_finds_the_newest_sweep_and_leaves_other_claims_alone(tmp_pat
     rows = {each.claim.name: each for each in evaluate_newest(tmp_path)}
     assert rows["M02/payload"].measured == pytest.approx(-67.5)
     assert rows["M02/payload"].reason.startswith(f"simulated, {newer.name} (2 of 6 points failed): ")
+    mixed = {**json.loads((newer / "sweep.json").read_text()), "runs_of_other_code": {"a1": 2, "b2": 3}}
+    (newer / "sweep.json").write_text(json.dumps(mixed))
+    found = read(SeriesPaths(newer), {BYTES})
+    assert found.words == f"simulated, {newer.name} (2 of 6 points failed; 5 of 12 runs are of other code)"
+    whole = {**mixed, "failures": [], "runs_of_other_code": {"a1": 12}}
+    (newer / "sweep.json").write_text(json.dumps(whole))
+    assert read(SeriesPaths(newer), {BYTES}).words == f"simulated, {newer.name}", "all of one code"
     assert rows["M01"].verdict == "not run"
     assert rows["M02/parallel"] == row_without_sweep(rows["M02/parallel"].claim)
     assert "barograph sweep metis/parallel_machines" in rows["M02/parallel"].reason

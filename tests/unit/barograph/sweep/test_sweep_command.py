@@ -242,6 +242,7 @@ def test_numbers_of_other_code_are_said_also_where_nothing_is_missing(
         return " ".join(capsys.readouterr().out.split())
 
     assert "note: " not in said() and "note: " not in said(), "the same code"
+    assert read_json(folder_of() / "sweep.json")["runs_of_other_code"] == {}
     monkeypatch.setattr(folder, "simulating_code_sha256", lambda: "after an edit")
     monkeypatch.setattr(folder, "git_state", lambda: ("b" * 40, True))
     assert (
@@ -251,6 +252,9 @@ def test_numbers_of_other_code_are_said_also_where_nothing_is_missing(
     (point,) = points_of(folder_of())
     change(point / "runs" / "stela-r1" / "run.json", git_commit="a" * 40, code_sha256="after an edit")
     assert f"(1 of {'b' * 12})" in said(), "a commit that changed no code is the same code"
+    document = read_json(folder_of() / "sweep.json")
+    assert document["runs_of_other_code"] == {"b" * 12: 1}
+    assert document["code"] == f"{'b' * 12} with uncommitted changes"
 
 
 @pytest.mark.parametrize(
