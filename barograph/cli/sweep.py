@@ -32,10 +32,11 @@ from barograph.plan.sweep import Point, Sweep, load, point_words, require_simula
 from barograph.pool import Death, Pool, cores
 from barograph.series import hold
 from barograph.series.interruption import limited
+from barograph.series.provenance import code_of_today, code_words
 from barograph.series.results import results
 from barograph.series.status import minutes
 from barograph.sweep import report
-from barograph.sweep.folder import SweepFolder, code_of_today, code_words, note_failures, open_sweep, update_document
+from barograph.sweep.folder import SweepFolder, note_failures, open_sweep, update_document
 from barograph.sweep.point import CheckJob, Failure, PointOutcome, RunJob, death_failure, do, remove_cluster
 
 SHOWN_COMPLAINTS = 10

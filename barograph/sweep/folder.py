@@ -16,9 +16,8 @@ from typing import Any
 
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.sweep_record import OTHER_CODE, PREFIX, SWEEP_FILE
-from barograph.code.refs import SHORT
 from barograph.plan.sweep import Point, Sweep, sweep_digest
-from barograph.series.provenance import git_state, simulating_code_sha256
+from barograph.series.provenance import code_of_today, code_words, is_of_code
 from barograph.series.run_record import read_run
 from barograph.settings import results_root
 from barograph.sweep.point import Failure, failure_data, failures_of, state_of, write_point_file
@@ -49,27 +48,6 @@ class SweepFolder:
         runs = (read_run(run) or {} for point in self.points for run in SeriesPaths(self.of(point)).runs.glob("*"))
         complete = (run for run in runs if run.get("status") == "complete")
         return dict(sorted(Counter(code_words(run) for run in complete if not is_of_code(run, today)).items()))
-
-
-def code_of_today() -> dict[str, Any]:
-    """The work tree's code, as the record of a point's run says it."""
-    commit, dirty = git_state()
-    return {"git_commit": commit, "git_dirty": dirty, "code_sha256": simulating_code_sha256()}
-
-
-def is_of_code(run: Mapping[str, Any], today: Mapping[str, Any]) -> bool:
-    """Whether a run's record says that it is of this code: a commit does, where nothing was changed since."""
-    if "code_sha256" in run:
-        return bool(run["code_sha256"] == today["code_sha256"])
-    clean = [(each.get("git_commit"), each.get("git_dirty")) for each in (run, today)]
-    return clean[0] == clean[1] and clean[0][0] is not None and clean[0][1] is False
-
-
-def code_words(facts: Mapping[str, Any]) -> str:
-    """`1f2e3d4c5b6a with uncommitted changes`."""
-    commit = facts.get("git_commit")
-    said = str(commit)[:SHORT] if commit else "an unknown commit"
-    return f"{said}{' with uncommitted changes' if facts.get('git_dirty') else ''}"
 
 
 def open_sweep(sweep: Sweep, points: Sequence[Point], *, new: bool) -> SweepFolder:

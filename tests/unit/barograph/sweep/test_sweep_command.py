@@ -19,6 +19,7 @@ from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from barograph.child_processes import descendants
 from barograph.cli import main
 from barograph.cli import sweep as command_of_sweeps
+from barograph.series import provenance
 from barograph.series.provenance import simulating_code_sha256
 from barograph.series.series import read_series
 from barograph.settings import results_root
@@ -233,8 +234,8 @@ TODAY = {"git_commit": "b" * 40, "git_dirty": False, "code_sha256": "today"}
 def test_numbers_of_other_code_are_said_also_where_nothing_is_missing(
     sweep_file: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folder, "git_state", lambda: (TODAY["git_commit"], TODAY["git_dirty"]))
-    monkeypatch.setattr(folder, "simulating_code_sha256", lambda: TODAY["code_sha256"])
+    monkeypatch.setattr(provenance, "git_state", lambda: (TODAY["git_commit"], TODAY["git_dirty"]))
+    monkeypatch.setattr(provenance, "simulating_code_sha256", lambda: TODAY["code_sha256"])
     file = str(sweep_file({"seed": [1]}))
 
     def said() -> str:
@@ -243,8 +244,8 @@ def test_numbers_of_other_code_are_said_also_where_nothing_is_missing(
 
     assert "note: " not in said() and "note: " not in said(), "the same code"
     assert read_json(folder_of() / "sweep.json")["runs_of_other_code"] == {}
-    monkeypatch.setattr(folder, "simulating_code_sha256", lambda: "after an edit")
-    monkeypatch.setattr(folder, "git_state", lambda: ("b" * 40, True))
+    monkeypatch.setattr(provenance, "simulating_code_sha256", lambda: "after an edit")
+    monkeypatch.setattr(provenance, "git_state", lambda: ("b" * 40, True))
     assert (
         f"0 of 1 points to do, 1 complete note: complete runs are of other code (2 of {'b' * 12}) than the work tree's"
         f" {'b' * 12} with uncommitted changes; --new begins anew"
@@ -271,7 +272,7 @@ def test_numbers_of_other_code_are_said_also_where_nothing_is_missing(
 def test_of_a_record_without_a_digest_the_commit_decides_where_nothing_was_changed(
     facts: dict[str, object], now_dirty: bool, is_same: bool
 ) -> None:
-    assert folder.is_of_code(facts, {**TODAY, "git_dirty": now_dirty}) == is_same
+    assert provenance.is_of_code(facts, {**TODAY, "git_dirty": now_dirty}) == is_same
 
 
 def test_a_policys_edit_changes_the_digest_of_the_code_and_a_page_does_not(tmp_path: Path) -> None:
