@@ -158,7 +158,7 @@ def judge_on(
         say(f"analysing {simulated.folder}")
         tables.build_tables(spark, paths)
         build.build_metrics(spark, paths)
-    return judge(real, paths, simulated.missing)
+    return judge(real, paths, simulated.missing, simulated.failed_seeds)
 
 
 def calibrate(

@@ -34,10 +34,12 @@ CLUSTER = ".cluster"  # what the simulated machines have on their disks; nothing
 
 @dataclass(frozen=True)
 class SimulatedSeries:
-    """`folder` looks like a series' folder. `missing`: by run, why it could not be simulated with any seed."""
+    """`folder` looks like a series' folder. `missing`: by run, why it could not be simulated with any seed;
+    `failed_seeds`: how many of its seeds could not be, and why, where others could."""
 
     folder: Path
     missing: Mapping[str, str]
+    failed_seeds: Mapping[str, str]
 
 
 def as_simulated(experiment: Experiment, costs: Mapping[str, float]) -> Experiment:
@@ -78,10 +80,10 @@ def simulate(
         for seed in range(seeds)
     ]
     try:
-        missing |= _side_by_side(jobs, say)
+        failed, failed_seeds = _side_by_side(jobs, say)
     finally:  # also what processes that were ended have left
         shutil.rmtree(simulated.folder / CLUSTER, ignore_errors=True)
-    return SimulatedSeries(into, missing)
+    return SimulatedSeries(into, missing | failed, failed_seeds)
 
 
 @dataclass(frozen=True)
@@ -95,10 +97,10 @@ class SeedJob:
     limit_s: float
 
 
-def _side_by_side(jobs: Sequence[SeedJob], say: Say) -> dict[str, str]:
-    """By real run of which no seed could be simulated, why."""
+def _side_by_side(jobs: Sequence[SeedJob], say: Say) -> tuple[dict[str, str], dict[str, str]]:
+    """By real run of which no seed could be simulated, why; and of which some could not be, how many and why."""
     failures: dict[str, list[str]] = defaultdict(list)
-    missing: dict[str, str] = {}
+    missing, failed_seeds = dict[str, str](), dict[str, str]()
     seeds = Counter(job.real.root.name for job in jobs)
     left = seeds.copy()
     with Pool(do, min(cores(), len(jobs))) as pool:
@@ -115,9 +117,10 @@ def _side_by_side(jobs: Sequence[SeedJob], say: Say) -> dict[str, str]:
             if len(failed) == seeds[name]:
                 missing[name] = failed[-1]
             elif failed:
-                last = f"the last failed by {failed[-1]}"
-                say(f"{name}: {len(failed)} of {seeds[name]} seeds could not be simulated; {last}")
-    return missing
+                said = f"{len(failed)} of {seeds[name]} seeds could not be simulated; the last failed by {failed[-1]}"
+                failed_seeds[name] = said
+                say(f"{name}: {said}")
+    return missing, failed_seeds
 
 
 def do(job: SeedJob) -> str:

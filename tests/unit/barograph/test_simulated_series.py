@@ -63,6 +63,7 @@ def test_a_run_of_which_one_seed_fails_is_not_missing(tmp_path: Path) -> None:
     found = simulate(real, {}, tmp_path / "sim", ["even_rebalance-r1"], said.append, seeds=2)
     assert found.missing == {} and read_json(runs / "even_rebalance-r1" / "run.json")["status"] == "complete"
     assert "even_rebalance-r1: 1 of 2 seeds could not be simulated" in said[-1]
+    assert found.failed_seeds == {"even_rebalance-r1": said[-1].partition(": ")[2]}
 
 
 def test_a_run_that_is_over_its_limit_is_missing_and_leaves_nothing(
