@@ -258,6 +258,12 @@ def _axis(key: str, values: Any, where: str) -> Axis:
     said = [json.dumps(step, sort_keys=True) for step in steps]
     if twice := [values[place] for place, text in enumerate(said) if text in said[:place]]:
         raise ExperimentError(f"{where}.{key} has {json.dumps(twice[0])} twice; give each value once")
+    firsts = [json.dumps(step[0], sort_keys=True) for step in steps]
+    if twice := [text for place, text in enumerate(firsts) if text in firsts[:place]]:
+        raise ExperimentError(
+            f"{where}.{key} has the value {twice[0]} of {paths[0]} twice; fields that change together are shown by the"
+            " first one: put one there that differs in every step"
+        )
     return Axis(paths, steps)
 
 

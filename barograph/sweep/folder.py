@@ -79,9 +79,21 @@ def _document(sweep: Sweep, points: Sequence[Point]) -> dict[str, Any]:
         "title": first.title,
         "opened_s": time.time(),
         "variants": list(dict.fromkeys(each.name for point in points for each in point.experiment.variants)),
-        "events": {f"e{place}": event.words() for place, event in enumerate(first.events, start=1)},
+        "events": _events(points),
         "axes": [axis.as_data() for axis in sweep.axes],
         "points": [{"point_id": point.point_id, "values": dict(point.values)} for point in points],
+    }
+
+
+def _events(points: Sequence[Point]) -> dict[str, str]:
+    """In words, by id; where they differ among points by their kind alone."""
+    found: dict[str, dict[str, str]] = {}
+    for point in points:
+        for place, event in enumerate(point.experiment.events, start=1):
+            found.setdefault(f"e{place}", {})[event.words()] = event.kind.replace("_", " ")
+    return {
+        event_id: next(iter(kinds)) if len(kinds) == 1 else f"{' or '.join(dict.fromkeys(kinds.values()))}, as swept"
+        for event_id, kinds in found.items()
     }
 
 

@@ -127,6 +127,7 @@ def test_the_same_request_has_the_same_digest_and_another_has_another() -> None:
         ({"machines..before": [1]}, "sweep has the field 'machines..before'; allowed: keys with dots"),
         ({"machines": [1], "machines.before": [2]}, "sweep sets machines.before twice"),
         ({"seed, machines.before": [[1, 2], [3]]}, "has [3]; allowed: a list with a value of each of its 2 fields"),
+        ({"machines.before, seed": [[4, 1], [8, 1], [4, 2]]}, "has the value 4 of machines.before twice; fields that"),
     ],
 )  # fmt: skip
 def test_a_wrong_sweep_is_refused_before_there_is_a_point(swept: Any, said: str) -> None:

@@ -375,3 +375,8 @@ def test_a_points_runs_stay_where_its_document_cannot_be_read(sweep_file: Write)
     assert main(["sweep", file, "--jobs", "2"]) == 0
     assert {path: path.stat().st_mtime_ns for path in first.glob("runs/*/run.json")} == before != {}
     assert read_series(first).experiment.name == "small/swept"
+
+
+def test_an_event_that_is_swept_has_no_number_in_its_words(sweep_file: Write) -> None:
+    assert main(["sweep", str(sweep_file({"events.0.machines": [1, 2]})), "--variants", "stela"]) == 0
+    assert read_json(folder_of() / "sweep.json")["events"] == {"e1": "scale out, as swept"}
