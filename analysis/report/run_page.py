@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from analysis.record import event_timeline, run_errors
@@ -167,9 +168,7 @@ def collect(
     return RunContent(
         run=run,
         variant=style.display_name(run["variant"] or "?"),
-        facts=facts(
-            run, event_timeline.readable_document(where), tables["latency"], tables["topologies"], paths.root
-        ),
+        facts=facts(run, event_timeline.readable_document(where), tables["latency"], tables["topologies"], paths.root),
         figure=page_figure("timeline", f"{run['run_id']} over time", CAPTIONS["" in datas], drawing)
         if drawing
         else None,
