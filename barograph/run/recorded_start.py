@@ -94,9 +94,7 @@ def _free_slots(observation: Observation) -> set[Slot]:
     return living_slots(observation.machines) - taken
 
 
-def start_of(
-    rounds: Sequence[Mapping[str, Any]], names: Collection[str], run: Mapping[str, Any]
-) -> RecordedStart:
+def start_of(rounds: Sequence[Mapping[str, Any]], names: Collection[str], run: Mapping[str, Any]) -> RecordedStart:
     """Of a decision log's lines: the placement of each topology of these names in the first round that saw all of its
     tasks placed, and the supervisors as Nimbus knew them; and the machines of the run's record."""
     found: dict[str, dict[int, str]] = {}
