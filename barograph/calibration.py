@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis import provenance
 from analysis.calibration.fit import as_costs
 from analysis.calibration.judgement import Judgement, judge
 from analysis.calibration.linear import Estimate
@@ -35,7 +36,7 @@ from barograph.run.storm_cluster import render_topology
 from barograph.series.results import results_of
 from barograph.series.series import Series, read_series
 from barograph.settings import spark_master
-from barograph.simulated_series import simulate
+from barograph.simulated_series import as_simulated, simulate
 from scheduler_plugins.simulator.work import SimulationError, TopologyWork
 from topologies.errors import TopologyError
 
@@ -56,7 +57,8 @@ class Calibration:
 
 
 def require_usable(folders: Sequence[Path], judged: Sequence[Path]) -> None:
-    """Raises ExperimentError for series that say nothing of real machines, or that were not analysed."""
+    """Raises ExperimentError for series that say nothing of real machines, that were not analysed, or that are to be
+    judged on and were analysed by other code than simulated runs are now."""
     for names in ([each.name for each in folders], [each.name for each in judged]):
         if again := sorted({name for name in names if names.count(name) > 1}):
             raise ExperimentError(f"{', '.join(again)} is given twice, from two folders; give each series once")
@@ -68,6 +70,9 @@ def require_usable(folders: Sequence[Path], judged: Sequence[Path]) -> None:
     for folder in (*folders, *judged):
         _require_real(read_series(folder))
         _require_tables(folder)
+    code = provenance.code_digest() if judged else ""
+    for folder in judged:
+        _require_analysis(folder, code)
 
 
 def _require_real(series: Series) -> None:
@@ -90,6 +95,15 @@ def _require_tables(folder: Path) -> None:
     rows = small_tables.rows(SeriesPaths(folder), "runs")
     if not any(row["status"] == "complete" for row in rows):
         raise ExperimentError(f"{folder} has no complete run; resume it, or give another series")
+
+
+def _require_analysis(folder: Path, code: str) -> None:
+    """Else a difference might be one of two rules for a metric, and none of the model."""
+    if provenance.digest_of_series(folder) != code:
+        raise ExperimentError(
+            f"{folder} was analysed by other code than the work tree's, which analyses the simulated runs that stand"
+            f" beside it; run `barograph report {folder}`, then again"
+        )
 
 
 @contextmanager
@@ -158,7 +172,7 @@ def judge_on(
         say(f"analysing {simulated.folder}")
         tables.build_tables(spark, paths)
         build.build_metrics(spark, paths)
-    return judge(real, paths, simulated.missing)
+    return judge(real, paths, simulated.missing, simulated.failed_seeds)
 
 
 def calibrate(
@@ -184,6 +198,6 @@ def calibrate(
 
 def _validity(real: Path, judgement: Judgement) -> Validity:
     """Of the variants that could be simulated: nothing is known of the others."""
-    spec = read_series(real).experiment.as_data()
+    spec = as_simulated(read_series(real).experiment, {}).as_data()
     variants = [each for each in spec["variants"] if each["name"] in judgement.judged_variants]
     return validity_of({**spec, "variants": variants}) if variants else Validity()

@@ -16,13 +16,15 @@ from pathlib import Path
 from analysis.record.files import RunPaths, SeriesPaths, json_lines, write_json_atomic
 from barograph.errors import Say, message_of
 from barograph.plan.blocks import PlannedRun
+from barograph.plan.checks import in_memory
 from barograph.plan.durations import step_limit
 from barograph.plan.experiment import Experiment, Variant
 from barograph.plan.simulation import complaints
 from barograph.pool import Death, Pool, cores, in_own_process
 from barograph.run.context import SeriesContext, context_in_memory
-from barograph.run.recorded_start import supervisor_ids
+from barograph.run.recorded_start import recorded_types, supervisor_ids
 from barograph.run.simulated_cluster import CLUSTER, SimulatedClock, SimulatedCluster
+from barograph.series.run_record import read_run
 from barograph.series.series import Series, read_series, series_document
 from barograph.series_steps import attempt_next_run
 from inventory.simulated import SimulatedTestbed
@@ -30,16 +32,18 @@ from inventory.simulated import SimulatedTestbed
 
 @dataclass(frozen=True)
 class SimulatedSeries:
-    """`folder` looks like a series' folder. `missing`: by run, why it could not be simulated with any seed."""
+    """`folder` looks like a series' folder. `missing`: by run, why it could not be simulated with any seed;
+    `failed_seeds`: how many of its seeds could not be, and why, where others could."""
 
     folder: Path
     missing: Mapping[str, str]
+    failed_seeds: Mapping[str, str]
 
 
 def as_simulated(experiment: Experiment, costs: Mapping[str, float]) -> Experiment:
     """The same experiment on the testbed `simulated` with these costs."""
     options = {SimulatedTestbed.name: {"costs": dict(costs)}}
-    testbed = replace(experiment.testbed, name=SimulatedTestbed.name, options=options)
+    testbed = replace(in_memory(experiment.testbed), options=options)
     return replace(experiment, testbed=testbed)
 
 
@@ -74,10 +78,10 @@ def simulate(
         for seed in range(seeds)
     ]
     try:
-        missing |= _side_by_side(jobs, say)
+        failed, failed_seeds = _side_by_side(jobs, say)
     finally:  # also what processes that were ended have left
         shutil.rmtree(simulated.folder / CLUSTER, ignore_errors=True)
-    return SimulatedSeries(into, missing)
+    return SimulatedSeries(into, missing | failed, failed_seeds)
 
 
 @dataclass(frozen=True)
@@ -91,10 +95,10 @@ class SeedJob:
     limit_s: float
 
 
-def _side_by_side(jobs: Sequence[SeedJob], say: Say) -> dict[str, str]:
-    """By real run of which no seed could be simulated, why."""
+def _side_by_side(jobs: Sequence[SeedJob], say: Say) -> tuple[dict[str, str], dict[str, str]]:
+    """By real run of which no seed could be simulated, why; and of which some could not be, how many and why."""
     failures: dict[str, list[str]] = defaultdict(list)
-    missing: dict[str, str] = {}
+    missing, failed_seeds = dict[str, str](), dict[str, str]()
     seeds = Counter(job.real.root.name for job in jobs)
     left = seeds.copy()
     with Pool(do, min(cores(), len(jobs))) as pool:
@@ -111,9 +115,10 @@ def _side_by_side(jobs: Sequence[SeedJob], say: Say) -> dict[str, str]:
             if len(failed) == seeds[name]:
                 missing[name] = failed[-1]
             elif failed:
-                last = f"the last failed by {failed[-1]}"
-                say(f"{name}: {len(failed)} of {seeds[name]} seeds could not be simulated; {last}")
-    return missing
+                said = f"{len(failed)} of {seeds[name]} seeds could not be simulated; the last failed by {failed[-1]}"
+                failed_seeds[name] = said
+                say(f"{name}: {said}")
+    return missing, failed_seeds
 
 
 def do(job: SeedJob) -> str:
@@ -151,5 +156,6 @@ def _context(series: Series, run: PlannedRun, real: RunPaths, seed: int) -> Seri
     testbed = SimulatedTestbed({**series.experiment.testbed.options[SimulatedTestbed.name], "seed": seed})
     clock = SimulatedClock()
     folder, ids = series.folder / CLUSTER / run.run_id, supervisor_ids(json_lines(real.decisions))
-    cluster = SimulatedCluster(series.experiment, testbed, clock, folder, supervisor_ids=ids)
+    types = recorded_types(read_run(real.root) or {})
+    cluster = SimulatedCluster(series.experiment, testbed, clock, folder, supervisor_ids=ids, types=types)
     return context_in_memory(series.experiment, cluster, clock, testbed.options.look_s)

@@ -52,11 +52,16 @@ def decide(round: Round) -> Decision | PolicyFailure:
     if round.decision is not None:
         return round.decision
     try:
-        decision = round.policy(round.observation, round.memory)
+        decision: Any = round.policy(round.observation, round.memory)
     except Exception as error:  # noqa: BLE001 - whatever a policy raises is a result about the policy
         return PolicyFailure(f"{type(error).__name__}: {error}")
-    refused = refusal(round.observation, decision)
-    why = refused.message if refused else _unasked_change(round.observation, decision)
+    try:
+        if not isinstance(decision, Decision):
+            return PolicyFailure(f"its decision is no Decision: {decision!r:.200}")
+        refused = refusal(round.observation, decision)
+        why = refused.message if refused else _unasked_change(round.observation, decision)
+    except Exception as error:  # noqa: BLE001 - and so is whatever it puts into its decision
+        return PolicyFailure(f"its decision is not as the contract has it: {type(error).__name__}: {error}")
     if why:
         return PolicyFailure(f"its decision is refused: {why}")
     try:

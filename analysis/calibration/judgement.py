@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
 from statistics import fmean, median
@@ -125,7 +125,8 @@ class Ranking:
 @dataclass(frozen=True)
 class Judgement:
     """Of one series. `runs`: complete real ones. `missing`: of them, by run, why it has no simulated counterpart;
-    where others of its variant have one, its numbers are left out."""
+    where others of its variant have one, its numbers are left out. `failed_seeds`: how many of a run's seeds could not
+    be simulated, and why, where others could."""
 
     experiment: str
     series_id: str
@@ -134,6 +135,7 @@ class Judgement:
     rankings: tuple[Ranking, ...]
     runs: int
     missing: Mapping[str, str]
+    failed_seeds: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def judged_runs(self) -> int:
@@ -147,7 +149,9 @@ class Judgement:
         )
 
 
-def judge(real: SeriesPaths, simulated: SeriesPaths, missing: Mapping[str, str]) -> Judgement:
+def judge(
+    real: SeriesPaths, simulated: SeriesPaths, missing: Mapping[str, str], failed_seeds: Mapping[str, str]
+) -> Judgement:
     """Both have been analysed. A run of the one may be several of the other, with other seeds."""
     variants, simulated_variants = (complete_runs(paths) for paths in (real, simulated))
     experiment = next((row["experiment"] for row in rows(real, "runs") if row["experiment"]), real.root.parent.name)
@@ -162,6 +166,7 @@ def judge(real: SeriesPaths, simulated: SeriesPaths, missing: Mapping[str, str])
         rankings=rankings(cells),
         runs=len(variants),
         missing=missing,
+        failed_seeds=failed_seeds,
     )
 
 

@@ -326,9 +326,9 @@ def _are_same(a: Mapping[str, float], b: Mapping[str, float]) -> bool:
 
 
 def folders_beside(series_dir: Path) -> tuple[Path, ...]:
-    """Where calibrations are, of the folder of results that a series is in."""
-    above = series_dir.absolute().parents
-    return (above[2] / FOLDER,) if len(above) > 2 else ()
+    """Where calibrations are: in the folder of results that a series is in; a point of a sweep lies deeper in it."""
+    found = (above / FOLDER for above in series_dir.absolute().parents)
+    return tuple(folder for folder in found if folder.is_dir())
 
 
 def sentences(runs: Sequence[Row], folders: Iterable[Path] = ()) -> list[str]:

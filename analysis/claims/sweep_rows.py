@@ -22,7 +22,15 @@ from analysis.numerals import number
 from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths, read_json
 from analysis.record.small_tables import rows
-from analysis.record.sweep_record import SWEEP_FILE, Values, measurements, point_of, split_values
+from analysis.record.sweep_record import (
+    OTHER_CODE,
+    SWEEP_FILE,
+    Values,
+    is_mixed,
+    measurements,
+    point_of,
+    split_values,
+)
 
 OVER: Mapping[str, Callable[[Sequence[float]], float]] = {"mean": fmean, "lowest": min, "highest": max}
 Seed = tuple[Values, int]  # the swept seeds of a point, and the repetition
@@ -32,13 +40,20 @@ OfSeeds = Mapping[Seed, Value]
 @dataclass(frozen=True)
 class SweepRuns:
     """Complete runs of a sweep: variant, metric, event -> point -> seed -> value. `points`: all of its file, in its
-    order, also those without a complete run. `by_traffic`: variants whose policy is one of BY_TRAFFIC."""
+    order, also those without a complete run. `by_traffic`: variants whose policy is one of BY_TRAFFIC. `remarks`:
+    what no reader may overlook."""
 
     name: str
     sweep_id: str
     points: Sequence[Values]
     values: Mapping[tuple[str, str, str], Mapping[Values, OfSeeds]]
     by_traffic: frozenset[str] = frozenset()
+    remarks: str = ""
+
+    @property
+    def words(self) -> str:
+        """What a row's reason begins with."""
+        return f"simulated, {self.sweep_id}{f' ({self.remarks})' if self.remarks else ''}"
 
     def about(self, claim: Claim) -> list[Values]:
         return [point for point in self.points if _is_about(claim, point)]
@@ -62,7 +77,18 @@ def read(paths: SeriesPaths, metrics: Collection[str]) -> SweepRuns:
     fields_of_points = tuple(dict.fromkeys(fields for fields, _ in points))
     values = {key: dict(of) for key, of in found.items()}
     by_traffic = frozenset(run["variant"] for run in runs.values() if run.get("policy") in BY_TRAFFIC)
-    return SweepRuns(document["experiment"], paths.root.name, fields_of_points, values, by_traffic)
+    return SweepRuns(
+        document["experiment"], paths.root.name, fields_of_points, values, by_traffic, _remarks(document, len(runs))
+    )
+
+
+def _remarks(document: Mapping[str, Any], runs: int) -> str:
+    failed = len({row["point"] for row in document.get("failures", ())})
+    others = document.get(OTHER_CODE, {})
+    return "; ".join([
+        *([f"{failed} of {len(document['points'])} points failed"] if failed else []),
+        *([f"{sum(others.values())} of {runs} runs are of other code"] if is_mixed(others, runs) else []),
+    ])  # fmt: skip
 
 
 def with_sweeps(ledger: Iterable[LedgerRow], folders: Sequence[Path]) -> list[LedgerRow]:
@@ -86,11 +112,11 @@ def sweep_row(claim: Claim, sweep: SweepRuns) -> LedgerRow:
     """`low` and `high` are of the seeds, or of a spread of the points."""
     numbers = _numbers(claim, sweep)
     if isinstance(numbers, str):
-        return LedgerRow(claim, None, None, None, 0, NOT_RUN, f"simulated, {sweep.sweep_id}: {numbers}", ())
+        return LedgerRow(claim, None, None, None, 0, NOT_RUN, f"{sweep.words}: {numbers}", ())
     each = [_spread(of) for of in numbers.values()] if claim.kind in SPREADS else _by_seed(claim, numbers)
     best = _best_of_three(claim, sweep)
     notes = [
-        f"simulated, {sweep.sweep_id}: {_points_text(claim, numbers)}",
+        f"{sweep.words}: {_points_text(claim, numbers)}",
         "" if best is None else f"the best of the first three seeds, as published: {_text(claim, best)}",
         _unsteady_text(claim, sweep),
         _moved_text(claim, sweep),

@@ -164,7 +164,7 @@ def collect(paths: SeriesPaths, found: Comparison) -> Content:
         end_reason=_reason_of_end(paths.root),
         wall_time=_wall_time_text(paths.root),
         notes=[
-            *filter(None, [simulated.sentence(runs)]),
+            *filter(None, [simulated.sentence(runs, paths.root)]),
             *found.notes,
             *series_tables.machine_warnings(paths),
             *latency_sentences.series_sentences(paths),

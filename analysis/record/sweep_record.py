@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from analysis.record.event_timeline import WHOLE_CLUSTER
-from analysis.record.files import SeriesPaths, experiment_of, read_json
+from analysis.record.files import SeriesPaths, experiment_of
 from analysis.record.small_tables import Row, rows
 
 SWEEP_FILE = "sweep.json"
 PREFIX = "sweep-"  # of its folder's name
+OTHER_CODE = "runs_of_other_code"  # in sweep.json: how many complete ones are, by the words for it; `code`: than which
 # Fields whose values are repetitions of the same thing.
 REPLICATES = ("seed", "testbed.options.simulated.seed")
 Values = tuple[tuple[str, str], ...]  # a field's path, and the JSON of its value
@@ -21,16 +22,18 @@ def is_sweep(folder: Path) -> bool:
 
 
 def newest_sweeps(results: Path) -> dict[str, SeriesPaths]:
-    """By name: the newest sweep with tables; one without failures comes before others."""
-    found: dict[str, tuple[tuple[bool, str], SeriesPaths]] = {}
-    for path in results.glob(f"*/*/{PREFIX}*/{SWEEP_FILE}"):
+    """By name: the newest sweep with tables, also where points of it failed; then its rows say so."""
+    found: dict[str, SeriesPaths] = {}
+    for path in sorted(results.glob(f"*/*/{PREFIX}*/{SWEEP_FILE}"), key=lambda path: path.parent.name):
         paths, name = SeriesPaths(path.parent), experiment_of(path.parent)
-        if not paths.table("measurements").is_dir():
-            continue
-        rank = not read_json(path).get("failures"), path.parent.name
-        if name not in found or rank > found[name][0]:
-            found[name] = rank, paths
-    return {name: paths for name, (_, paths) in sorted(found.items())}
+        if paths.table("measurements").is_dir():
+            found[name] = paths
+    return dict(sorted(found.items()))
+
+
+def is_mixed(others: Mapping[str, int], runs: int) -> bool:
+    """Whether the complete runs of a sweep are of several codes; `others`: what its document has as OTHER_CODE."""
+    return len(others) > 1 or 0 < sum(others.values()) < runs
 
 
 def point_of(run_id: str) -> int:

@@ -36,6 +36,7 @@ class CellLine:
     unit: str
     real: str
     simulated: str
+    runs: str  # that this is of
     range: str  # of the simulated runs; empty of one
     error: str
     is_outside: bool  # whether the real value lies outside of that range
@@ -51,6 +52,7 @@ class Section:
     machines: list[CellLine]
     rankings: list[Ranking]
     missing: list[tuple[str, str]]
+    failed_seeds: list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ def cell_line(cell: Cell) -> CellLine:
     """As text; what one side lacks is shown as missing, and a time that was never reached as a bound."""
     return CellLine(
         cell.variant, cell.event_id, cell.words, cell.unit, value_text(cell.real), value_text(cell.simulated),
-        range_text(cell.simulated), error_text(cell), cell.is_inside is False,
+        str(cell.simulated.runs), range_text(cell.simulated), error_text(cell), cell.is_inside is False,
     )  # fmt: skip
 
 
@@ -143,7 +145,7 @@ def _machine_line(cell: MachineCell) -> CellLine:
     error = None if cell.real is None or cell.simulated is None else cell.simulated - cell.real
     return CellLine(
         cell.variant, cell.event_id, f"{cell.machine} {cell.phase}", "%", number(cell.real, 1),
-        number(cell.simulated, 1), "", MISSING if error is None else change(error, "points", 1), False,
+        number(cell.simulated, 1), "", "", MISSING if error is None else change(error, "points", 1), False,
     )  # fmt: skip
 
 
@@ -158,6 +160,7 @@ def _sections(each: Judgement) -> Iterator[Section]:
             machines=[_machine_line(cell) for cell in each.machines] if place == 0 else [],
             rankings=[ranking for ranking in each.rankings if ranking.topology == name],
             missing=sorted(each.missing.items()) if place == 0 else [],
+            failed_seeds=sorted(each.failed_seeds.items()) if place == 0 else [],
         )
 
 

@@ -157,7 +157,7 @@ def collect(
     files["claims"] = page.row_downloads("claims", claim_rows)
     return FamilyContent(
         family=" and ".join(sorted({experiment.partition("/")[0] for experiment in series})),
-        simulated=simulated.sentence(runs),
+        simulated=simulated.sentence(runs, *(paths.root for paths in series.values())),
         simulated_only=simulated_only,
         left_out=simulated_words(left_out),
         figures=family_figures,

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from analysis.record import event_timeline, run_errors
@@ -168,7 +169,7 @@ def collect(
     return RunContent(
         run=run,
         variant=style.display_name(run["variant"] or "?"),
-        facts=facts(run, event_timeline.readable_document(where), tables["latency"], tables["topologies"]),
+        facts=facts(run, event_timeline.readable_document(where), tables["latency"], tables["topologies"], paths.root),
         figure=page_figure("timeline", f"{run['run_id']} over time", CAPTIONS["" in datas], drawing)
         if drawing
         else None,
@@ -258,12 +259,12 @@ def _steady_parts(tables: Mapping[str, list[Row]]) -> tuple[tuple[float, float],
 
 
 def facts(
-    run: Row, record: Mapping[str, Any], latency: Sequence[Row], topologies: Sequence[Row] = ()
+    run: Row, record: Mapping[str, Any], latency: Sequence[Row], topologies: Sequence[Row], series_dir: Path
 ) -> list[tuple[str, str]]:
     """What the run was, in the order in which a reader asks."""
     start_s, end_s, begun_s = run["started_s"], run["ended_s"], date_s(run)
     values = {
-        "simulated": simulated.sentence([run]),
+        "simulated": simulated.sentence([run], series_dir),
         "policy": " ".join(part for part in (run["policy"], _parameters(run["parameters"])) if part),
         "topology differs": _topology_changes(record),
         "block, order": ", ".join(str(run[name]) for name in ("block", "order") if run[name] is not None),

@@ -13,9 +13,9 @@ from analysis.report.series_tables import flatten
 PAGE = "docs/simulator.md"
 
 
-def sentence(runs: Sequence[Row], series_dir: Path | None = None) -> str:
-    """Of the runs of a report; empty where none was simulated. `series_dir`: beside whose experiment calibrations are
-    looked for; without it only those that ship count."""
+def sentence(runs: Sequence[Row], *series_dirs: Path) -> str:
+    """Of the runs of a report; empty where none was simulated. `series_dirs`: of the runs; calibrations beside them
+    count, and those that ship."""
     facts = [simulated_facts(run) for run in runs]
     simulated = [each for each in facts if each is not None]
     if not simulated:
@@ -23,7 +23,8 @@ def sentence(runs: Sequence[Row], series_dir: Path | None = None) -> str:
     all_or_some = "" if len(simulated) == len(runs) else f" ({len(simulated)} of the {len(runs)} runs)"
     costs = _words([each.get("costs", {}) for each in simulated])
     settings = _words([{key: value for key, value in each.items() if key != "costs"} for each in simulated])
-    trust = " ".join(validation.sentences(runs, () if series_dir is None else validation.folders_beside(series_dir)))
+    folders = dict.fromkeys(folder for each in series_dirs for folder in validation.folders_beside(each))
+    trust = " ".join(validation.sentences(runs, folders))
     return (
         f"Simulated, not measured{all_or_some}: no machine and no Storm ran. {trust} What lies outside of what was"
         f" validated is a model's answer ({PAGE}). What Storm is taken to cost: {costs}. Settings: {settings}."

@@ -13,7 +13,7 @@ from analysis.metrics.metric_directions import CONVERGENCE, metric
 from analysis.record import small_tables, sweep_record
 from analysis.record.files import SeriesPaths, read_json
 from analysis.record.small_tables import Row
-from analysis.record.sweep_record import REPLICATES, SWEEP_FILE, point_of
+from analysis.record.sweep_record import OTHER_CODE, REPLICATES, SWEEP_FILE, is_mixed, point_of
 from analysis.stats import survival
 
 METRICS = (
@@ -108,6 +108,7 @@ class SweepData:
     events: Mapping[str, str]  # id → what happens
     runs: tuple[SweepRun, ...]
     failures: tuple[Row, ...]
+    other_code: str = ""  # that runs are of other code than the rest, in a sentence
 
     def metrics(self, event_id: str) -> tuple[str, ...]:
         found = {run.metric for run in self.runs if run.event_id == event_id}
@@ -155,6 +156,18 @@ def collect(paths: SeriesPaths) -> SweepData:
         events=document["events"],
         runs=tuple(sorted(runs, key=lambda run: (run.point, run.variant, run.run_id, run.event_id, run.metric))),
         failures=tuple(document.get("failures", ())),
+        other_code=_other_code(document, len(described)),
+    )
+
+
+def _other_code(document: Row, runs: int) -> str:
+    others = document.get(OTHER_CODE, {})
+    if not others:
+        return ""
+    other, theirs = sum(others.values()), ", ".join(f"{number} of {words}" for words, number in others.items())
+    return (
+        f"{other} of {runs} runs are of other code ({theirs}) than the latest execution's ({document['code']})"
+        f"{', so a curve may be of both' if is_mixed(others, runs) else ''}; --new begins anew."
     )
 
 

@@ -165,14 +165,15 @@ def _show_judgement(judgement: Judgement, console: Console) -> None:
     say(f"{judgement.experiment} ({judgement.series_id}), {judgement.runs} runs")
     for run, why in sorted(judgement.missing.items()):
         say(f"{run} was not simulated: {why}")
-    names = ("topology", "variant", "event", "metric", "real", "simulated", "range", "error")
+    for run, why in sorted(judgement.failed_seeds.items()):
+        say(f"{run}: {why}")
+    names = ("topology", "variant", "event", "metric", "real", "simulated", "runs", "range", "error")
     rows = []
     for cell in judgement.cells:
         line = cell_line(cell)
         metric = f"{line.metric} ({line.unit})" if line.unit else line.metric
-        rows.append(
-            (cell.topology, line.variant, line.event, metric, line.real, line.simulated, line.range, line.error)
-        )
+        words = (line.variant, line.event, metric, line.real, line.simulated, line.runs, line.range, line.error)
+        rows.append((cell.topology, *words))
     # What all rows share is no column.
     shown = [place for place, name in enumerate(names) if name != "topology" or len({row[place] for row in rows}) > 1]
     table = plain_table(*(names[place] for place in shown), dense=True)

@@ -31,10 +31,11 @@ from barograph.plan.sweep import Point, Sweep, load, point_words, require_simula
 from barograph.pool import Death, Pool
 from barograph.series import hold
 from barograph.series.interruption import limited
+from barograph.series.provenance import code_of_today, code_words
 from barograph.series.results import results
 from barograph.series.status import minutes
 from barograph.sweep import report
-from barograph.sweep.folder import SweepFolder, code_of_today, code_words, note_failures, open_sweep, update_failures
+from barograph.sweep.folder import SweepFolder, note_failures, open_sweep, update_document
 from barograph.sweep.point import CheckJob, Failure, PointJob, PointOutcome, death_failure, do, remove_cluster
 
 SHOWN_COMPLAINTS = 10
@@ -102,7 +103,7 @@ def _carry_out(folder: SweepFolder, pool: Pool[Any, PointOutcome], console: Cons
         codes = [EXIT_CODES[failures[0].blame] for failures in failed.values()]
         why, path = "the report says why", None
         try:
-            update_failures(folder, failed)
+            update_document(folder, failed, others, today)
             path = _report(folder, say)
         except OSError as error:  # as where the disk is full; what failed is said all the same
             say(f"no report: {message_of(error)}")

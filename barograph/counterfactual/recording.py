@@ -15,11 +15,11 @@ from typing import Any
 from analysis.record.event_timeline import ZEROS, operation_id
 from analysis.record.files import RunPaths, parsed_lines, read_json
 from barograph.errors import ExperimentError
+from barograph.plan.checks import in_memory
 from barograph.plan.experiment import Experiment, Variant, from_data, with_changes
 from barograph.run.recorded_start import RecordedStart, start_of
 from barograph.series.results import results_of
 from barograph.series.series import find_series
-from inventory.simulated import SimulatedTestbed
 from scheduler_plugins.replay import read_rounds
 
 LEAST_AFTER_S = 60.0  # of what follows an event that lasts (docs/experiments.md)
@@ -88,7 +88,7 @@ def read_recording(run: Path, series: Path) -> Recording:
     changed = {"topologies": topologies} if experiment.topologies else {"topology": topologies[0]}
     experiment = replace(experiment, **changed, variants=(replace(variant, topology=None),))
     gaps_s = _gaps(run, document, experiment)
-    start = start_of(list(read_rounds(RunPaths(run).decisions)))
+    start = start_of(list(read_rounds(RunPaths(run).decisions)), experiment.topologies_at_start(), document)
     return Recording(run, series, run_id, seed, experiment, experiment.variants[0], gaps_s, start)
 
 
@@ -128,6 +128,6 @@ def as_simulated(recording: Recording, options: Mapping[str, Any] | None, at_s: 
     durations = replace(experiment.durations, warm_up_ceiling_s=longest_s, after_floor_s=watch_s, horizon_s=watch_s)
     changed = replace(
         experiment, events=tuple(events), durations=durations, repetitions=1, seed=recording.seed, claims=(),
-        testbed=replace(experiment.testbed, name=SimulatedTestbed.name),
+        testbed=in_memory(experiment.testbed),
     )  # fmt: skip
     return with_changes(from_data(changed.as_data()), {"options": dict(options) if options else None})

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis.record.simulated import SIMULATED
 from barograph.errors import ExperimentError, blame_of
 from barograph.plan.events import RateChange, Sine, Trace, topologies_after, working_machines_after
 from barograph.plan.events.rate_change import COURSES
@@ -44,6 +45,16 @@ def testbed_of(choice: TestbedChoice) -> Testbed:
 def place_of(choice: TestbedChoice) -> Place:
     """Where the machines are, whatever the options say. Raises ExperimentError listing the known testbeds."""
     return testbed_of(replace(choice, options={})).place
+
+
+def gives_whole_machines(testbed: str) -> bool:
+    """Whether the testbed of that name gives machines as they are, whatever scale an experiment has."""
+    return testbed in TESTBEDS and testbed_without_options(testbed).whole_machines
+
+
+def in_memory(choice: TestbedChoice) -> TestbedChoice:
+    """What stands for it on the simulated testbed: to whole machines the scale was not applied."""
+    return replace(choice, name=SIMULATED, scale=1.0 if gives_whole_machines(choice.name) else choice.scale)
 
 
 def testbed_without_options(name: str) -> Testbed:

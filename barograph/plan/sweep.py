@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
-from itertools import combinations, product
+from dataclasses import dataclass, replace
+from itertools import combinations, pairwise, product
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from analysis.record.simulated import SIMULATED
 from barograph.errors import ExperimentError, message_of
 from barograph.plan.blocks import digest
 from barograph.plan.events import machines_at_end
-from barograph.plan.experiment import SWEEP, Experiment, parse, with_changes
+from barograph.plan.experiment import DURATION_NAMES, SWEEP, Experiment, parse, with_changes
 from barograph.settings import ROOT
 from barograph.yaml_files import no_json, read_yaml, validated
 
@@ -29,6 +30,9 @@ MOST_POINTS = 10_000
 FREE_FORM = "config"  # its keys are Storm's, which have dots in them
 ENDING_NUMBER = "machines.after"  # follows from the machines before and the events, where it is not swept itself
 CHANGES_OF_IT = ("machines", "events")
+CHANGED_FIELDS = {  # by the command line, beside options of the testbed; it chooses among variants
+    "repetitions": "repetitions", "testbed": "testbed.name", **{name: f"durations.{name}" for name in DURATION_NAMES},
+}  # fmt: skip
 EXAMPLE = "sweep: {machines.before: [10, 20, 40], seed: [1, 2, 3]}"
 
 
@@ -86,7 +90,9 @@ class Sweep:
 
     def points(self) -> tuple[Point, ...]:
         """In the file's order, the last field fastest. Raises ExperimentError for the first that is none."""
-        return tuple(self._point(number, values) for number, values in enumerate(self._values(), start=1))
+        points = tuple(self._point(number, values) for number, values in enumerate(self._values(), start=1))
+        _refuse_equal_runs(points, self.source)
+        return points
 
     def _values(self) -> Iterator[dict[str, Any]]:
         for steps in product(*(axis.steps for axis in self.axes)):
@@ -108,6 +114,25 @@ class Sweep:
             return Point(number, values, with_changes(experiment, self.changes))
         except ExperimentError as error:
             raise ExperimentError(f"{source}: {message_of(error)}") from error
+
+
+def _refuse_equal_runs(points: Sequence[Point], source: str) -> None:
+    """Runs that differ by nothing are one run, however often it is simulated, and would be counted as several."""
+    alike: dict[str, list[Point]] = defaultdict(list)
+    for point in points:
+        alike[digest(replace(point.experiment, seed=0))].append(point)
+    for group in alike.values():
+        for one, other in pairwise(sorted(group, key=lambda point: point.experiment.seed)):
+            apart, repetitions = other.experiment.seed - one.experiment.seed, other.experiment.repetitions
+            if apart < repetitions:
+                where = point_words(source, other.number, other.values)
+                why = (
+                    "a repetition has the seed after the one before it; give seeds that are at least"
+                    f" {repetitions} apart, or repetitions: 1"
+                    if apart
+                    else "in all that is simulated the two are equal; leave one out"
+                )
+                raise ExperimentError(f"{where} has runs of point {one.number} once more: {why}")
 
 
 def point_words(source: str, number: int, values: Mapping[str, Any]) -> str:
@@ -145,6 +170,7 @@ def sweep_of(name: str, data: Any, changes: Mapping[str, Any], *, folder: Path) 
             f" experiment: barograph run {name}"
         )
     axes = _axes(data[SWEEP], source)
+    _require_unchanged(axes, changes, source)
     rest = {key: value for key, value in data.items() if key != SWEEP}
     sweep = Sweep(name, source, rest, axes, folder, changes)
     if sweep.size() > MOST_POINTS:
@@ -202,6 +228,24 @@ def _axes(given: Any, source: str) -> tuple[Axis, ...]:
     return axes
 
 
+def _require_unchanged(axes: Sequence[Axis], changes: Mapping[str, Any], source: str) -> None:
+    """What the command line changes is the same in every point: of a swept field nothing would be left."""
+    changed = list(_changed_fields(changes))
+    for path in (path for axis in axes for path in axis.paths):
+        for field in changed:
+            if f"{field}.".startswith(f"{path}.") or f"{path}.".startswith(f"{field}."):
+                raise ExperimentError(
+                    f"{source}: {SWEEP} has {path}, and the command line sets {field} of every point; leave one of"
+                    " the two out, or write the latter into the file: what is swept is laid over it"
+                )
+
+
+def _changed_fields(changes: Mapping[str, Any]) -> Iterator[str]:
+    given = {key: value for key, value in changes.items() if value is not None}
+    yield from (f"testbed.options.{SIMULATED}.{name}" for name in given.get("options", ()))
+    yield from (CHANGED_FIELDS[key] for key in given if key in CHANGED_FIELDS)
+
+
 def _axis(key: str, values: Any, where: str) -> Axis:
     paths = tuple(path.strip() for path in key.split(","))
     if not all(all(path.split(".")) for path in paths):
@@ -214,6 +258,12 @@ def _axis(key: str, values: Any, where: str) -> Axis:
     said = [json.dumps(step, sort_keys=True) for step in steps]
     if twice := [values[place] for place, text in enumerate(said) if text in said[:place]]:
         raise ExperimentError(f"{where}.{key} has {json.dumps(twice[0])} twice; give each value once")
+    firsts = [json.dumps(step[0], sort_keys=True) for step in steps]
+    if twice := [text for place, text in enumerate(firsts) if text in firsts[:place]]:
+        raise ExperimentError(
+            f"{where}.{key} has the value {twice[0]} of {paths[0]} twice; fields that change together are shown by the"
+            " first one: put one there that differs in every step"
+        )
     return Axis(paths, steps)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from barograph.plan.checks import gives_whole_machines
 from barograph.plan.experiment import Experiment
 from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
+from inventory.existing.testbed import ExistingTestbed
+from inventory.machines import MachineType
 from inventory.simulated import SimulatedTestbed
 from scheduler_plugins.model import (
     Decision,
@@ -28,11 +31,13 @@ REASON = "placed as in the recorded run"
 
 @dataclass(frozen=True)
 class RecordedStart:
-    """`placement`: by the topology's name in Storm, task → slot, as soon as all of its tasks were placed.
-    `supervisor_ids`: by machine; Nimbus goes through machines in their order."""
+    """`placement`: by the name in Storm, of topologies that were there at the start, task → slot, as soon as all tasks
+    were placed.
+    `supervisor_ids`: by machine; Nimbus goes through machines in their order. `types`: see `recorded_types`."""
 
     placement: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     supervisor_ids: Mapping[str, str] = field(default_factory=dict)
+    types: Mapping[str, MachineType] = field(default_factory=dict)
 
 
 class StartedCluster(SimulatedCluster):
@@ -42,7 +47,7 @@ class StartedCluster(SimulatedCluster):
         self, experiment: Experiment, testbed: SimulatedTestbed, clock: SimulatedClock, folder: Path,
         start: RecordedStart,
     ) -> None:  # fmt: skip
-        super().__init__(experiment, testbed, clock, folder, supervisor_ids=start.supervisor_ids)
+        super().__init__(experiment, testbed, clock, folder, supervisor_ids=start.supervisor_ids, types=start.types)
         self._start = start
 
     def call(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
@@ -54,14 +59,17 @@ class StartedCluster(SimulatedCluster):
 
 
 def begun_as(policy: Policy, start: RecordedStart) -> Policy:
-    """The policy, but for the first place of every topology that `start` knows, where the slots of then are free."""
+    """The policy, but for the first place of every topology that `start` knows, where the slots of then are free. One
+    that has lost its place, as by a crash, is the policy's."""
+    placed: set[str] = set()  # names of topologies that had one
 
     def decide(observation: Observation, memory: Memory) -> Decision:
         decision = policy(observation, memory)
+        placed.update(topology.name for topology in observation.topologies if topology.placement)
         slots = _free_slots(observation)
         found = {}
         for topology in topologies_to_place(observation):
-            placement = _recorded(topology, start)
+            placement = {} if topology.name in placed else _recorded(topology, start)
             if placement and set(placement.values()) <= slots:
                 slots -= set(placement.values())
                 found[topology.topology_id] = placement
@@ -73,10 +81,10 @@ def begun_as(policy: Policy, start: RecordedStart) -> Policy:
 
 
 def _recorded(topology: Topology, start: RecordedStart) -> dict[int, Slot]:
-    """Nothing of one that has a place already, or other tasks than the recorded one."""
+    """Nothing of one that has other tasks than the recorded one."""
     recorded = start.placement.get(topology.name, {})
     unplaced = unplaced_tasks(topology)
-    if topology.placement or set(unplaced) != set(recorded):
+    if set(unplaced) != set(recorded):
         return {}
     return {task: Slot.parse(recorded[task]) for task in unplaced}
 
@@ -86,17 +94,18 @@ def _free_slots(observation: Observation) -> set[Slot]:
     return living_slots(observation.machines) - taken
 
 
-def start_of(rounds: Sequence[Mapping[str, Any]]) -> RecordedStart:
-    """Of a decision log's lines: each topology's placement in the first round that saw all of its tasks placed, and
-    the supervisors as Nimbus knew them."""
+def start_of(rounds: Sequence[Mapping[str, Any]], names: Collection[str], run: Mapping[str, Any]) -> RecordedStart:
+    """Of a decision log's lines: the placement of each topology of these names in the first round that saw all of its
+    tasks placed, and the supervisors as Nimbus knew them; and the machines of the run's record."""
     found: dict[str, dict[int, str]] = {}
     for line in rounds:
         for topology in line["observation"]["topologies"]:
             tasks = {task for component in topology["components"] for task in component["tasks"]}
             placement = {int(task): slot for task, slot in topology["placement"].items()}
-            if topology["name"] not in found and tasks and tasks <= set(placement):
+            is_missing = topology["name"] in names and topology["name"] not in found
+            if is_missing and tasks and tasks <= set(placement):
                 found[topology["name"]] = placement
-    return RecordedStart(found, supervisor_ids(rounds))
+    return RecordedStart(found, supervisor_ids(rounds), recorded_types(run))
 
 
 def supervisor_ids(rounds: Iterable[Mapping[str, Any]]) -> dict[str, str]:
@@ -107,3 +116,19 @@ def supervisor_ids(rounds: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         machines = line.get("request", {}).get("machines", ())
         found |= {each["name"]: each["supervisor_id"] for each in machines if each.get("supervisor_id")}
     return found
+
+
+def recorded_types(run: Mapping[str, Any]) -> dict[str, MachineType]:
+    """By machine, what it was, of a `run.json` on whole machines; else nothing, for machines are made as the experiment
+    says. Bandwidth 0: nothing is known of it, for the machine was there before."""
+    testbed = run.get("spec", {}).get("testbed", {}).get("name", "")
+    if not gives_whole_machines(testbed):
+        return {}
+    is_measured = testbed != ExistingTestbed.name
+    return {
+        name: MachineType(
+            facts["type"], facts["cores"], facts["memory_mb"], facts["bandwidth_mbit"] if is_measured else 0,
+            facts["slots"],
+        )
+        for name, facts in run.get("machines", {}).items()
+    }  # fmt: skip

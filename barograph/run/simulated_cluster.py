@@ -63,18 +63,20 @@ class SimulatedCluster(InProcessService):
     """Passes for Cluster and ServiceClient. `folder` is emptied at each reset.
 
     `supervisor_ids`: by machine, where they are known. Nimbus and policies go through machines in their order; Storm
-    draws them anew on each machine.
+    draws them anew on each machine. `types`: by machine, where they are others than the experiment's.
     """
 
     def __init__(
         self, experiment: Experiment, testbed: SimulatedTestbed, clock: SimulatedClock, folder: Path,
         supply: MachineSupply | None = None, supervisor_ids: Mapping[str, str] | None = None,
+        types: Mapping[str, MachineType] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(lambda: self.simulation.state)
         self._experiment, self._testbed, self._clock, self._folder = experiment, testbed, clock, folder
         self._supply, self._supervisor_ids = supply, supervisor_ids or {}
         self._booted: set[str] = set()
-        self._types = {each.name: each.type for each in machine_requests(experiment)[1:]}
+        known = types or {}
+        self._types = {each.name: known.get(each.name, each.type) for each in machine_requests(experiment)[1:]}
         self.simulation = self._begin(0, None)
         clock.advance, clock.tick_s = self._advance, min(testbed.options.look_s, MOST_TICK_S)
 

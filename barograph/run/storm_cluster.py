@@ -308,7 +308,7 @@ def ansible_groups(experiment: Experiment, present: Iterable[str] = ()) -> dict[
 
 
 def machine_facts(type: MachineType, joins: bool) -> Mapping[str, object]:
-    sizes = {"cores": type.cores, "memory_mb": type.memory_mb, "bandwidth_mbit": type.bandwidth_mbit}
+    sizes = {"cores": type.cores, "memory_mb": type.memory_mb, "bandwidth_mbit": type.bandwidth_mbit or None}
     return {"type": type.name, **sizes, "slots": type.slots, "joins_at_scale": joins}
 
 

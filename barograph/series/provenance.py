@@ -8,6 +8,7 @@ import hashlib
 import os
 import platform
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 from analysis.bundle.content import secret_search
 from analysis.record.files import keep_bytes
 from barograph.code.git import GitFailed, git, git_bytes
+from barograph.code.refs import SHORT
 from barograph.errors import ExperimentError
 from barograph.settings import ROOT, process_environment
 
@@ -101,6 +103,27 @@ def simulating_code_sha256(root: Path = ROOT) -> str:
 def _is_code(name: Path) -> bool:
     """False for what Maven copies into `target`, and for hidden files, such as Emacs' links `.#name.py`."""
     return not any(part == "target" or part.startswith(".") for part in name.parts)
+
+
+def code_of_today() -> dict[str, Any]:
+    """The work tree's code, as the record of a point's run says it."""
+    commit, dirty = git_state()
+    return {"git_commit": commit, "git_dirty": dirty, "code_sha256": simulating_code_sha256()}
+
+
+def is_of_code(run: Mapping[str, Any], today: Mapping[str, Any]) -> bool:
+    """Whether a run's record says that it is of this code: a commit does, where nothing was changed since."""
+    if "code_sha256" in run:
+        return bool(run["code_sha256"] == today["code_sha256"])
+    clean = [(each.get("git_commit"), each.get("git_dirty")) for each in (run, today)]
+    return clean[0] == clean[1] and clean[0][0] is not None and clean[0][1] is False
+
+
+def code_words(facts: Mapping[str, Any]) -> str:
+    """`1f2e3d4c5b6a with uncommitted changes`."""
+    commit = facts.get("git_commit")
+    said = str(commit)[:SHORT] if commit else "an unknown commit"
+    return f"{said}{' with uncommitted changes' if facts.get('git_dirty') else ''}"
 
 
 DISTRIBUTIONS = ("apache-airflow", "ansible-core", "ansible-runner", "pyspark")

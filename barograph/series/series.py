@@ -127,17 +127,20 @@ def open_series(
 
     `again`: somebody repeats the step that opened it, so it is the one of this DAG run, complete or not, if it has any.
     `estimate` is what this execution may cost; each execution of a series that costs money has its own.
-    Raises ExperimentError where the series has runs that are not measured as this Barograph would.
+    Raises ExperimentError where the series has runs that are not measured, or simulated, as this Barograph would.
     """
     now = time.time() if now_s is None else now_s
     experiment = resolve_experiment(experiment)
     commit, dirty = git_state()
     changes = provenance.work_tree_patch() if dirty else b""  # refused before there is a folder
+    code = {"git_commit": commit, "git_dirty": dirty}
+    if experiment.testbed.name == SIMULATED:
+        code["code_sha256"] = provenance.simulating_code_sha256()
     repeated = series_of_dag_run(experiment) if again else None
     unfinished = repeated or (None if new else unfinished_series(experiment))
     traces = trace_contents(experiment, unfinished.folder if unfinished else None)
     if unfinished:
-        _require_same_measurement(unfinished)
+        _require_same_measurement(unfinished, code)
     earlier = series_document(unfinished.folder) if unfinished else {}
     estimates = earlier.get("estimates", [])
     if estimate is not None:
@@ -156,8 +159,7 @@ def open_series(
             "opened_s": now,
             "dag_run": dag_run(),
             "resumed": unfinished is not None,
-            "git_commit": commit,
-            "git_dirty": dirty,
+            **code,
             "git_changes": provenance.save_patch(folder, changes),
             "git_unknown": list(provenance.unknown_files()) if dirty else [],
             "estimates": estimates,
@@ -203,19 +205,34 @@ def keep_traces(folder: Path, contents: Mapping[str, bytes]) -> None:
         keep_bytes(SeriesPaths(folder).trace(sha256), content)
 
 
-def _require_same_measurement(series: Series) -> None:
-    """Raises ExperimentError where runs that are to come would stand beside such as another Barograph measured."""
+def _require_same_measurement(series: Series, today: Mapping[str, Any]) -> None:
+    """Raises ExperimentError where runs that are to come would stand beside such as another Barograph measured, or
+    simulated with other code than `today`'s."""
     records = [read_run(series.run_folder(name)) or {} for name in sorted(series.complete())]
-    others = [record for record in records if record.get("measurement", 1) != provenance.MEASUREMENT]
-    if not (others and series.missing_runs()):
+    if not (records and series.missing_runs()):
         return
-    number = "a run" if len(others) == 1 else f"{len(others)} runs"
-    commits = ", ".join(sorted({str(record.get("git_commit") or "an unknown commit")[:12] for record in others}))
-    raise ExperimentError(
-        f"{series.folder} has {number} that another version of Barograph measured ({commits}): it gave them"
-        " another load after restarts, or counted otherwise, so those that are missing cannot stand beside them;"
-        " begin anew with --new (in a trigger form: series: new), or finish this one with the code of that commit"
-    )
+    if others := [record for record in records if record.get("measurement", 1) != provenance.MEASUREMENT]:
+        raise ExperimentError(
+            f"{series.folder} has {_number(others)} that another version of Barograph measured"
+            f" ({_commits(others)}): it gave them another load after restarts, or counted otherwise, so those that are"
+            " missing cannot stand beside them; begin anew with --new (in a trigger form: series: new), or finish this"
+            " one with the code of that commit"
+        )
+    is_model = "code_sha256" in today
+    if others := [record for record in records if is_model and not provenance.is_of_code(record, today)]:
+        raise ExperimentError(
+            f"{series.folder} has {_number(others)} that other code simulated ({_commits(others)}) than the work tree's"
+            f" ({provenance.code_words(today)}), so those that are missing would be another model's; begin anew with"
+            " --new (in a trigger form: series: new), or finish this one with that code"
+        )
+
+
+def _number(runs: Sequence[Mapping[str, Any]]) -> str:
+    return "a run" if len(runs) == 1 else f"{len(runs)} runs"
+
+
+def _commits(runs: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(sorted({provenance.code_words(run) for run in runs}))
 
 
 def read_series(folder: Path) -> Series:

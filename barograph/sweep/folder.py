@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from analysis.record.files import SeriesPaths, read_json, stamp, write_json_atomic
-from analysis.record.sweep_record import PREFIX, SWEEP_FILE
-from barograph.code.refs import SHORT
+from analysis.record.sweep_record import OTHER_CODE, PREFIX, SWEEP_FILE
 from barograph.plan.sweep import Point, Sweep, sweep_digest
-from barograph.series.provenance import git_state, simulating_code_sha256
+from barograph.series.provenance import code_of_today, code_words, is_of_code
 from barograph.series.run_record import read_run
 from barograph.settings import results_root
 from barograph.sweep.point import Failure, failure_data, failures_of, state_of, write_point_file
@@ -50,27 +49,6 @@ class SweepFolder:
         return dict(sorted(Counter(code_words(run) for run in complete if not is_of_code(run, today)).items()))
 
 
-def code_of_today() -> dict[str, Any]:
-    """The work tree's code, as the record of a point's run says it."""
-    commit, dirty = git_state()
-    return {"git_commit": commit, "git_dirty": dirty, "code_sha256": simulating_code_sha256()}
-
-
-def is_of_code(run: Mapping[str, Any], today: Mapping[str, Any]) -> bool:
-    """Whether a run's record says that it is of this code: a commit does, where nothing was changed since."""
-    if "code_sha256" in run:
-        return bool(run["code_sha256"] == today["code_sha256"])
-    clean = [(each.get("git_commit"), each.get("git_dirty")) for each in (run, today)]
-    return clean[0] == clean[1] and clean[0][0] is not None and clean[0][1] is False
-
-
-def code_words(facts: Mapping[str, Any]) -> str:
-    """`1f2e3d4c5b6a with uncommitted changes`."""
-    commit = facts.get("git_commit")
-    said = str(commit)[:SHORT] if commit else "an unknown commit"
-    return f"{said}{' with uncommitted changes' if facts.get('git_dirty') else ''}"
-
-
 def open_sweep(sweep: Sweep, points: Sequence[Point], *, new: bool) -> SweepFolder:
     """The newest sweep of exactly this request, complete or not, or (or if `new`) a fresh one."""
     digest = sweep_digest(points)
@@ -100,9 +78,21 @@ def _document(sweep: Sweep, points: Sequence[Point]) -> dict[str, Any]:
         "title": first.title,
         "opened_s": time.time(),
         "variants": list(dict.fromkeys(each.name for point in points for each in point.experiment.variants)),
-        "events": {f"e{place}": event.words() for place, event in enumerate(first.events, start=1)},
+        "events": _events(points),
         "axes": [axis.as_data() for axis in sweep.axes],
         "points": [{"point_id": point.point_id, "values": dict(point.values)} for point in points],
+    }
+
+
+def _events(points: Sequence[Point]) -> dict[str, str]:
+    """In words, by id; where they differ among points by their kind alone."""
+    found: dict[str, dict[str, str]] = {}
+    for point in points:
+        for place, event in enumerate(point.experiment.events, start=1):
+            found.setdefault(f"e{place}", {})[event.words()] = event.kind.replace("_", " ")
+    return {
+        event_id: next(iter(kinds)) if len(kinds) == 1 else f"{' or '.join(dict.fromkeys(kinds.values()))}, as swept"
+        for event_id, kinds in found.items()
     }
 
 
@@ -136,11 +126,13 @@ def note_failures(folder: SweepFolder, point: Point, failures: Sequence[Failure]
             (folder.of(point) / "failure.txt").write_text(each.trace, encoding="utf-8")
 
 
-def update_failures(folder: SweepFolder, latest: Mapping[str, Sequence[Failure]]) -> None:
-    """Write into `sweep.json` what failed in which point, for the report.
+def update_document(
+    folder: SweepFolder, latest: Mapping[str, Sequence[Failure]], others: Mapping[str, int], today: Mapping[str, Any]
+) -> None:
+    """Write into `sweep.json` what failed in which point, and the code, for the report and the ledger.
 
     `latest`: by the point's id, failures of this execution. It has tried every point that was not complete, and a
-    point's folder may not have them, as where the disk is full.
+    point's folder may not have them, as where the disk is full. `others`: see `runs_of_other_code`.
     """
     rows = [
         {"point": point.number, "values": dict(point.values), **failure_data(failure)}
@@ -148,4 +140,5 @@ def update_failures(folder: SweepFolder, latest: Mapping[str, Sequence[Failure]]
         for failure in latest.get(point.point_id, ())
     ]
     path = folder.root / SWEEP_FILE
-    write_json_atomic(path, {**read_json(path), "failures": rows})
+    code = {"code": code_words(today), OTHER_CODE: dict(others)}
+    write_json_atomic(path, {**read_json(path), "failures": rows, **code})

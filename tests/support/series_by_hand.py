@@ -41,13 +41,16 @@ def write_table(root: Path, name: str, rows: Sequence[Mapping[str, Any]]) -> Non
     pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), folder / "part-0.parquet")
 
 
-def write_series(root: Path, experiment: str, variants: Mapping[str, float], repetitions: int = 3) -> Path:
-    """Every variant goes from 100/s to its level at 0; the second window after the event is missing in r1."""
+def write_series(
+    root: Path, experiment: str, variants: Mapping[str, float], repetitions: int = 3, **facts: object
+) -> Path:
+    """Every variant goes from 100/s to its level at 0; the second window after the event is missing in r1. `facts`: of
+    every run."""
     names = [(f"{variant}-r{n}", variant, n) for variant in variants for n in range(1, repetitions + 1)]
     for run_id, _, _ in names:
         write_run(root, run_id, [(0, SCALED_OUT), (1, {"kind": "decision", "decision_id": "d1", "reason": "grows"}),
                                  (2, {"kind": "applied", "decision_id": "d1", "ok": True})])  # fmt: skip
-    write_table(root, "runs", [_run(experiment, root.name, *name) for name in names])
+    write_table(root, "runs", [_run(experiment, root.name, *name) | facts for name in names])
     write_table(root, "zeros", [{"run_id": run_id, "scaled": True, "zero_s": ZERO} for run_id, _, _ in names])
     windows = [w for name in names for w in _windows(*name, variants)]
     write_table(root, "throughput", windows)

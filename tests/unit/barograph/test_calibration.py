@@ -12,7 +12,7 @@ import pytest
 
 from analysis.calibration.collection import RunSums, collect
 from analysis.calibration.fit import fit_costs
-from analysis.calibration.judgement import Judgement
+from analysis.calibration.judgement import Cell, Judgement, Value
 from analysis.calibration.linear import Estimate
 from analysis.calibration.validation import COSTS_FILE, ERRORS_FILE
 from analysis.ingest import tables
@@ -146,3 +146,11 @@ def test_other_costs_are_seen_beside_the_real_ones(world: World) -> None:
     assert cpu is not None and cpu < -2.0
     page = (folder / "report.html").read_text()
     assert "Simulated beside real" in page and "request to last executor running" in page
+
+
+def test_costs_of_whole_machines_are_valid_for_these(tmp_path: Path) -> None:
+    cell = Cell("stela/star", "star", "stela", "e1", "throughput_after", Value(1.0, 1), Value(1.0, 1))
+    judgement = Judgement("stela/star", "x", (cell,), (), (), 1, {})
+    for testbed, scale in (("ec2", 1.0), ("local", 0.3)):
+        real = real_series(tmp_path / testbed, replace(STAR, testbed=replace(STAR.testbed, name=testbed)))
+        assert calibration._validity(real, judgement).scales == (scale, scale)

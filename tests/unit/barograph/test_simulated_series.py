@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from analysis.record.files import RunPaths, json_lines, read_json, write_json_atomic
 from barograph import simulated_series
 from barograph.plan.durations import Limit
-from barograph.plan.experiment import Code, Durations, Experiment, Variant, load
+from barograph.plan.experiment import Code, Durations, Experiment, Variant, from_data, load
 from barograph.run.recorded_start import supervisor_ids
 from barograph.run.simulation import drawn_id
 from barograph.simulated_series import simulate
@@ -62,6 +63,7 @@ def test_a_run_of_which_one_seed_fails_is_not_missing(tmp_path: Path) -> None:
     found = simulate(real, {}, tmp_path / "sim", ["even_rebalance-r1"], said.append, seeds=2)
     assert found.missing == {} and read_json(runs / "even_rebalance-r1" / "run.json")["status"] == "complete"
     assert "even_rebalance-r1: 1 of 2 seeds could not be simulated" in said[-1]
+    assert found.failed_seeds == {"even_rebalance-r1": said[-1].partition(": ")[2]}
 
 
 def test_a_run_that_is_over_its_limit_is_missing_and_leaves_nothing(
@@ -103,3 +105,28 @@ def test_no_run_that_was_not_asked_for_is_simulated(seeds: int, tmp_path: Path) 
     simulate(real, {}, tmp_path / "sim", ["stela-r2"], lambda _: None, seeds=seeds)
     runs = {path.name for path in (tmp_path / "sim" / "runs").iterdir()}
     assert runs == {f"stela-r{n}" for n in range(seeds + 1, 2 * seeds + 1)}
+
+
+def on_machines(testbed: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The spec and the machines of a run's record: of the star on that testbed, with machines of two cores."""
+    choice = replace(STAR.testbed, name=testbed, scale=0.3, bandwidth_mbit=100.0)
+    facts = {"type": "type_1", "cores": 2, "memory_mb": 4096, "bandwidth_mbit": 5000, "slots": 4}
+    experiment = replace(STAR, testbed=choice, variants=STAR.variants[:1])
+    return experiment.as_data(), {f"m{n}": {**facts, "joins_at_scale": n == 5} for n in range(1, 6)}
+
+
+@pytest.mark.parametrize(
+    ("testbed", "scale", "cores", "bandwidth_mbit"),
+    [("ec2", 1.0, 2, 5000), ("existing", 1.0, 2, None), ("local", 0.3, 0.3, 100)],
+)
+def test_whole_machines_are_simulated_as_what_they_were(
+    testbed: str, scale: float, cores: float, bandwidth_mbit: int | None, tmp_path: Path
+) -> None:
+    spec, machines = on_machines(testbed)
+    real = real_series(tmp_path / "real", from_data(spec))
+    run = real / "runs" / "even_rebalance-r1"
+    write_json_atomic(run / "run.json", {"spec": spec, "machines": machines})
+    assert simulate(real, {}, tmp_path / "sim", [run.name], lambda _: None).missing == {}
+    found = read_json(tmp_path / "sim" / "runs" / run.name / "run.json")
+    assert found["spec"]["testbed"]["scale"] == scale
+    assert {(each["cores"], each["bandwidth_mbit"]) for each in found["machines"].values()} == {(cores, bandwidth_mbit)}

@@ -172,6 +172,23 @@ def test_a_policy_that_takes_too_long_has_failed_and_says_how_long_it_took(
     assert "its decide took 0." in call(server, "/state")[1]["policy_error"]
 
 
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (None, "its decision is no Decision: None"),
+        ({"placement": {}}, "its decision is no Decision: {'placement': {}}"),
+        (Decision(executors=None), "its decision is not as the contract has it: TypeError: "),  # type: ignore[arg-type]
+        (Decision(release=7), "its decision is not as the contract has it: TypeError: "),  # type: ignore[arg-type]
+    ],
+)
+def test_a_policy_that_answers_nonsense_has_not_hung(server: PolicyServer, answer: Any, said: str) -> None:
+    server.state.policy = lambda _observation, _memory: answer
+    server.decisions.limit_s = 10.0
+    status, decided = call(server, "/schedule", round_request(1000.0, PLACED))
+    assert status == 200 and decided["topologies"] == {}
+    assert call(server, "/state")[1]["policy_error"].startswith(said)
+
+
 def test_a_policy_that_the_box_kept_from_a_cpu_has_not_failed(server: PolicyServer, slow: SlowPolicy) -> None:
     """It is not asked twice at once; when it has had its time, it has failed."""
     server.decisions.limit_s, server.decisions.waited_s = 0.05, lambda _thread: 1e6

@@ -207,10 +207,20 @@ def test_the_ledger_finds_the_newest_sweep_and_leaves_other_claims_alone(tmp_pat
     above = tmp_path / "metis" / "payload_machines"
     write_sweep(above / "sweep-20260101-000000-aa", {BYTES: SENT, EMITTED: RATE})
     halved: Numbers = {"even": SENT["even"], "metis": {key: value / 2 for key, value in SENT["metis"].items()}}
-    newer = write_sweep(above / "sweep-20260102-000000-aa", {BYTES: halved, EMITTED: RATE})
-    write_sweep(above / "sweep-20260103-000000-aa", {BYTES: SENT, EMITTED: RATE}, failures=[{"point": 1}])
+    failures = [{"point": 1, "run_id": "even-r1"}, {"point": 1, "run_id": "metis-r1"}, {"point": 6, "run_id": ""}]
+    newer = write_sweep(above / "sweep-20260102-000000-aa", {BYTES: halved, EMITTED: RATE}, failures)
+    (above / "sweep-20260103-000000-aa").mkdir()  # under way
+    (above / "sweep-20260103-000000-aa" / "sweep.json").write_text("{}")
     rows = {each.claim.name: each for each in evaluate_newest(tmp_path)}
-    assert rows["M02/payload"].measured == pytest.approx(-67.5) and newer.name in rows["M02/payload"].reason
+    assert rows["M02/payload"].measured == pytest.approx(-67.5)
+    assert rows["M02/payload"].reason.startswith(f"simulated, {newer.name} (2 of 6 points failed): ")
+    mixed = {**json.loads((newer / "sweep.json").read_text()), "runs_of_other_code": {"a1": 2, "b2": 3}}
+    (newer / "sweep.json").write_text(json.dumps(mixed))
+    found = read(SeriesPaths(newer), {BYTES})
+    assert found.words == f"simulated, {newer.name} (2 of 6 points failed; 5 of 12 runs are of other code)"
+    whole = {**mixed, "failures": [], "runs_of_other_code": {"a1": 12}}
+    (newer / "sweep.json").write_text(json.dumps(whole))
+    assert read(SeriesPaths(newer), {BYTES}).words == f"simulated, {newer.name}", "all of one code"
     assert rows["M01"].verdict == "not run"
     assert rows["M02/parallel"] == row_without_sweep(rows["M02/parallel"].claim)
     assert "barograph sweep metis/parallel_machines" in rows["M02/parallel"].reason

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from analysis import compare
+from analysis.calibration import validation
+from analysis.calibration.validation import SeriesName, Validation
 from analysis.compare import drawings, evaluation
 from analysis.compare.result import RESULT, RUNS_FAILED, Comparison, Verdict, result_data
 from analysis.record.simulated import SIMULATED
@@ -111,13 +113,16 @@ def test_failures_are_facts_and_say_no_more(tmp_path: Path) -> None:
 
 
 def test_page_and_figure_have_nothing_of_tests(tmp_path: Path) -> None:
+    fitted = Validation("2026-11-24", {}, (SeriesName("stela/star", "20261124-1", 2),))
+    validation.write(tmp_path / validation.FOLDER / "one", fitted)
     root = compared_series.one_pair(tmp_path / "20260101-000000-aa")
     text = compare.write(root).read_text()
     assert json.loads((root / RESULT).read_text())["simulated"] is True
     body = text[text.index("<h1>") : text.index("<script>")]
     for absent in ("95 % interval", "A/A floor", "p (Holm)", "no verdict:", "The level is", "same machines"):
         assert absent not in body, absent
-    for there in ("over seeds", "no test, no interval and no verdict", "have the same seed", "Simulated, not measured"):
+    for there in ("over seeds", "no test, no interval and no verdict", "have the same seed", "Simulated, not measured",
+                  "The costs were fitted to stela/star (2 runs) on 2026-11-24"):  # fmt: skip
         assert there in body, there
     assert body.count("<dt>block</dt>") == 1
     forest = drawings.forest(evaluation.compare(root))

@@ -31,9 +31,13 @@ CELLS = (
 )
 
 
+FAILED = "2 of 5 seeds could not be simulated; the last failed by its policy"
+
+
 def written(folder: Path) -> str:
     machines = (MachineCell("stela/star", "stela", "e1", "after", "m5", 12.5, None),)
-    judgement = Judgement("stela/star", "20261124-1", CELLS, machines, rankings(CELLS), 2, {"code-r1": "it has code"})
+    left_out = {"code-r1": "it has code"}, {"stela-r1": FAILED}
+    judgement = Judgement("stela/star", "20261124-1", CELLS, machines, rankings(CELLS), 2, *left_out)
     names = (SeriesName("stela/linear", "20261124-0", 3),)
     costs = asdict(replace(Costs(), receive_ms=0.03))
     found = Validation(
@@ -57,17 +61,18 @@ def row(page: str, *cells: str) -> bool:
 
 def test_simulated_stands_beside_real_with_the_error(tmp_path: Path) -> None:
     page = written(tmp_path)
-    assert row(page, "stela", "e1", "throughput after (tuples/s)", "200", "230", "225 to 232 *", "+15.0")
+    assert row(page, "stela", "e1", "throughput after (tuples/s)", "200", "230", "5", "225 to 232 *", "+15.0")
     assert "Kendall&#39;s tau −1.00" in page or "Kendall's tau −1.00" in page
     assert "of 1 pair that differs by more than 5 % in reality, 0 in the same order" in page
 
 
 def test_what_is_missing_is_shown_as_missing_and_a_bound_as_a_bound(tmp_path: Path) -> None:
     page = written(tmp_path)
-    assert row(page, "downtime (s)", "–", "7", "", "–")
-    assert row(page, "convergence time (SP) (s)", "&gt; 170", "50", "", "–")
-    assert row(page, "m5 after (%)", "12.5", "–", "", "–")
+    assert row(page, "downtime (s)", "–", "7", "1", "", "–")
+    assert row(page, "convergence time (SP) (s)", "&gt; 170", "50", "1", "", "–")
+    assert row(page, "m5 after (%)", "12.5", "–", "", "", "–")
     assert "code-r1 was not simulated: it has code" in page
+    assert f"<li>stela-r1: {FAILED}</li>" in page
 
 
 def test_a_cost_that_kept_its_default_says_why(tmp_path: Path) -> None:

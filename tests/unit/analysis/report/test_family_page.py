@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.calibration.validation import FOLDER, write
 from analysis.claims import publications
 from analysis.claims.ledger_rows import NO_VERDICT, LedgerRow
 from analysis.claims.publications import Panel, PublishedFigure
@@ -17,6 +18,7 @@ from analysis.report.family_page import DRAWS
 from analysis.report.figures import paper_figures, series_data
 from analysis.report.figures.series_data import Line, SeriesData
 from tests.support.series_by_hand import write_series, write_table
+from tests.unit.analysis.calibration.test_validation import COSTS, FOUND
 from topologies import catalogue
 
 ONE_PANEL = "figures: [{source: a, title: b, caption: c, panels: [{experiment: e, title: t, draw: %s}]}]"
@@ -125,6 +127,15 @@ def test_a_panel_beside_simulated_ones_was_not_simulated() -> None:
     figure = PublishedFigure("SP", "t", "", panels)
     assert "not simulated" in paper_figures.draw(figure, {"stela/star": data}).svg
     assert "not run" in paper_figures.draw(figure, {"stela/star": replace(data, of_model=False)}).svg
+
+
+def test_a_page_of_simulated_series_repeats_the_errors_of_their_costs(tmp_path: Path) -> None:
+    write(tmp_path / FOLDER / "one", FOUND)
+    made = {"harness_facts": json.dumps({"simulated": {"costs": COSTS}})}
+    folder = write_series(tmp_path / "stela" / "star" / "20260101-000000-aa", "stela/star", {"stela": 9.0}, 1, **made)
+    target = tmp_path / "stela" / "report_simulated.html"
+    text = family_page.write([simulated(folder)], target, nothing_measured, simulated_only=True).read_text()
+    assert "throughput after off by 4.0 % (median)" in text.replace("\u00a0", " ")
 
 
 def test_series_that_are_not_there_or_not_analysed_are_refused(tmp_path: Path) -> None:

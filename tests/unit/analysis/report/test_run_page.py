@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from analysis.calibration.validation import FOLDER, write
 from analysis.record import event_timeline
 from analysis.record.files import SeriesPaths
 from analysis.report import run_page
 from tests.support.series_by_hand import ZERO, write_series, write_table
+from tests.unit.analysis.calibration.test_validation import COSTS, FOUND
+from tests.unit.analysis.calibration.test_validation import run as run_with
 from topologies import catalogue
 
 RUN = "stela-r2"
@@ -148,20 +151,20 @@ def test_a_long_run_is_drawn_in_wider_windows() -> None:
     assert line[0][0] == width / 2
 
 
-def test_a_topology_that_differs_from_the_experiments_is_said() -> None:
+def test_a_topology_that_differs_from_the_experiments_is_said(tmp_path: Path) -> None:
     run = {"run_id": RUN, "order": 1, "started_s": None, **NULLS}
     changes = {"parameters": {"ms_per_character": 0.4}, "overrides": {}}
     for topology, said in ((changes, "parameters: ms_per_character = 0.4"), (None, None)):
-        facts = dict(run_page.facts(run, {"variant": {"topology": topology}}, []))
+        facts = dict(run_page.facts(run, {"variant": {"topology": topology}}, [], [], tmp_path))
         assert facts.get("topology differs") == said
 
 
-def test_a_simulated_run_says_when_it_was_made_and_when_its_own_time_began() -> None:
+def test_a_simulated_run_says_when_it_was_made_and_when_its_own_time_began(tmp_path: Path) -> None:
     run = {"run_id": RUN, "order": 1, **NULLS, "started_s": 1_767_225_600.0, "ended_s": 1_767_225_700.0}
-    facts = dict(run_page.facts(run, {}, []))
+    facts = dict(run_page.facts(run, {}, [], [], tmp_path))
     assert facts["start"] == "2026-01-01 00:00:00 UTC" and "start in simulated time" not in facts
     how = {"harness_facts": json.dumps({"simulated": {"seed": 1}}), "date_s": 1_795_500_000.0}
-    facts = dict(run_page.facts(run | how, {}, []))
+    facts = dict(run_page.facts(run | how, {}, [], [], tmp_path))
     assert facts["start"] == "2026-11-24 06:00:00 UTC"
     assert facts["start in simulated time"] == "2026-01-01 00:00:00 UTC" and facts["duration"] == "100 s"
 
@@ -172,3 +175,10 @@ def test_of_spouts_that_are_not_throttled_no_offered_rate_is_drawn(tmp_path: Pat
     (paths.run(RUN).root / "topology.yaml").write_text(catalogue.render("payload", {"unthrottled": True}))
     without = page(paths)
     assert "offered at spouts" not in without and "at sinks" in without
+
+
+def test_a_simulated_run_repeats_the_errors_of_its_costs(tmp_path: Path) -> None:
+    write(tmp_path / FOLDER / "one", FOUND)
+    run = {"run_id": RUN, "order": 1, "started_s": None, **NULLS, **run_with(COSTS)}
+    facts = dict(run_page.facts(run, {}, [], [], tmp_path / "stela" / "linear" / "20261124-3"))
+    assert "throughput after off by 4.0 % (median)" in facts["simulated"]

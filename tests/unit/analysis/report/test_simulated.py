@@ -37,3 +37,12 @@ def test_the_errors_of_a_calibration_beside_the_series_are_repeated(tmp_path: Pa
     assert "throughput after off by 4.0 % (median)" in said
     assert "Outside of what was validated" not in said
     assert "No calibration has judged these costs" in sentence([run(COSTS)])
+
+
+def test_a_calibration_is_found_from_a_point_of_a_sweep_too(tmp_path: Path) -> None:
+    from analysis.calibration.validation import FOLDER, write
+    from tests.unit.analysis.calibration.test_validation import COSTS, FOUND, run
+
+    write(tmp_path / FOLDER / "one", FOUND)
+    point = tmp_path / "stela" / "linear" / "sweep-20261124-3" / "points" / "00001-3"
+    assert "throughput after off by 4.0 % (median)" in sentence([run(COSTS)], point)

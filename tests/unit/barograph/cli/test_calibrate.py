@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from analysis import provenance
 from analysis.calibration import fit
 from analysis.record import small_tables
-from analysis.record.files import SeriesPaths
+from analysis.record.files import SeriesPaths, write_json_atomic
 from barograph import calibration, cli
 from barograph.cli import calibrate
 from barograph.plan.experiment import load
@@ -47,6 +48,7 @@ def series(*, testbed: str = "local", analysed: bool = True, status: str = "comp
             table.mkdir(parents=True)
             (table / "part-0.parquet").touch()
         small_tables.write(SeriesPaths(folder), "runs", [{"run_id": "stela-r1", "status": status}])
+        write_json_atomic(folder / provenance.FILE, {"v": 1, "code": provenance.code_digest()})
     return folder
 
 
@@ -119,6 +121,20 @@ def fitted(monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(calibrate, "show", lambda *_: None)
     monkeypatch.setattr(calibrate, "_keep", lambda *_: None)
     return str(series())
+
+
+def test_a_series_is_judged_on_by_one_analysis_of_both_sides(
+    fitted: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = series(now_s=2e9)
+    for code in ({"v": 1, "code": "older"}, {"v": 1}):
+        write_json_atomic(other / provenance.FILE, code)
+        said = refusal(capsys, fitted, "--on", str(other), "--into", str(tmp_path / "mine"))
+        assert f"{other} was analysed by other code than the work tree's" in said
+        assert f"run `barograph report {other}`, then again" in said
+    write_json_atomic(other / provenance.FILE, {"v": 1, "code": provenance.code_digest()})
+    monkeypatch.setattr(calibration, "calibrate", lambda *_: None)
+    assert cli.main(["calibrate", fitted, "--on", str(other), "--into", str(tmp_path / "mine")]) == 0
 
 
 def test_after_an_interruption_the_same_command_is_accepted(

@@ -135,6 +135,19 @@ def test_runs_begin_as_the_recorded_one_did_and_its_events_come_when_they_did(tm
     assert simulated.durations.horizon_s == simulated.durations.after_floor_s == pytest.approx(80, abs=2)
 
 
+def test_a_run_on_whole_machines_is_simulated_on_what_they_were(recorded: Path) -> None:
+    document = read_json(recorded / "run.json")
+    assert document["spec"]["testbed"]["scale"] == 0.3
+    document["spec"]["testbed"] |= {"name": "ec2", "options": {}}
+    document["machines"] = {name: {**each, "cores": 2} for name, each in document["machines"].items()}
+    write_json_atomic(recorded / "run.json", document)
+    with recording_of(str(recorded)) as recording:
+        assert as_simulated(recording, None, [31.5]).testbed.scale == 1.0
+        assert {name: each.cores for name, each in recording.start.types.items()} == {f"m{n}": 2 for n in range(1, 6)}
+        again = record(as_simulated(recording, None, [31.5]), recorded.parents[2] / "again", recording.start)
+    assert {each["cores"] for each in read_json(again / "run.json")["machines"].values()} == {2}
+
+
 def test_by_default_every_policy_that_answers_the_events_is_simulated(recorded: Path) -> None:
     with recording_of(str(recorded)) as recording:
         chosen, left_out = variants_for(recording, (), {})

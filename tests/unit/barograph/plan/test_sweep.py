@@ -10,6 +10,7 @@ import yaml
 
 from barograph.errors import ExperimentError
 from barograph.plan import sweep
+from barograph.plan.blocks import plan_runs
 from barograph.plan.checks import check
 from barograph.plan.experiment import EXPERIMENTS, parse
 from barograph.plan.sweep import Sweep, load, require_simulated, sweep_digest, sweep_of
@@ -18,6 +19,7 @@ from barograph.plan.sweep import Sweep, load, require_simulated, sweep_digest, s
 def star(swept: Any, **changes: Any) -> Sweep:
     data = yaml.safe_load((EXPERIMENTS / "stela" / "star.yaml").read_text())
     data["testbed"]["name"] = "simulated"
+    data["repetitions"] = 1
     return sweep_of("stela/x", {**data, "sweep": swept}, changes, folder=EXPERIMENTS / "stela")
 
 
@@ -31,7 +33,7 @@ def test_points_are_all_combinations_the_last_field_fastest() -> None:
     ]  # fmt: skip
     assert [point.number for point in points] == [1, 2, 3, 4, 5, 6]
     assert sorted(point.point_id for point in points) == [point.point_id for point in points]
-    assert points[0].experiment.name == "stela/x" and points[0].runs == 12
+    assert points[0].experiment.name == "stela/x" and points[0].runs == 2
 
 
 def test_machines_after_follow_from_the_events() -> None:
@@ -55,10 +57,53 @@ def test_a_setting_of_storm_is_one_key_with_its_dots() -> None:
 
 
 def test_what_the_command_line_changes_is_changed_in_every_point() -> None:
-    points = star({"seed": [1, 2]}, variants=["stela"], repetitions=2, horizon_s=90.0).points()
+    points = star({"seed": [1, 3]}, variants=["stela"], repetitions=2, horizon_s=90.0).points()
     assert {
         (len(p.experiment.variants), p.experiment.repetitions, p.experiment.durations.horizon_s) for p in points
     } == {(1, 2, 90.0)}
+
+
+@pytest.mark.parametrize(
+    ("path", "changes", "field"),
+    [
+        ("testbed.options.simulated.costs.noise", {"options": {"costs": {"send_us": 1.0}}}, "options.simulated.costs"),
+        ("testbed.options.simulated.seed", {"options": {"seed": 7}}, "testbed.options.simulated.seed"),
+        ("testbed.options", {"options": {"seed": 7}}, "testbed.options.simulated.seed"),
+        ("durations.horizon_s", {"horizon_s": 90.0}, "durations.horizon_s"),
+        ("repetitions", {"repetitions": 2}, "repetitions"),
+        ("testbed.name", {"testbed": "simulated"}, "testbed.name"),
+    ],
+)
+def test_what_the_command_line_changes_is_not_swept(path: str, changes: dict[str, Any], field: str) -> None:
+    with pytest.raises(ExperimentError, match=rf"^stela/x\.yaml: sweep has {path}, and .* sets \S*{field} of every"):
+        star({path: [1, 2, 3]}, **changes)
+
+
+@pytest.mark.parametrize(
+    ("swept", "changes", "said"),
+    [
+        ({"seed": [1, 2, 3]}, {"repetitions": 3}, "point 2 (seed = 2) has runs of point 1 once more: a repetition has"),
+        ({"seed": [5, 2, 8]}, {"repetitions": 4}, "point 1 (seed = 5) has runs of point 2 once more: a repetition has"),
+        (
+            {"machines.before": [4, 8], "seed": [1, 3]}, {"repetitions": 3},
+            "give seeds that are at least 3 apart, or repetitions: 1",
+        ),
+        (
+            {"variants.stela.parameters.window_s": [60, 90]}, {"variants": ("even_rebalance",)},
+            "has runs of point 1 once more: in all that is simulated the two are equal; leave one out",
+        ),
+    ],
+)  # fmt: skip
+def test_no_run_is_counted_twice(swept: Any, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ExperimentError) as refused:
+        star(swept, **changes).points()
+    assert said in str(refused.value)
+
+
+def test_repetitions_beside_seeds_that_lie_apart_are_runs_of_their_own() -> None:
+    points = star({"machines.before": [4, 8], "seed": [1, 4], "testbed.options.simulated.seed": [1, 2]}, repetitions=3)
+    seeds = [run.seed for point in points.points()[:4:2] for run in plan_runs(point.experiment)]
+    assert sorted(seeds) == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6], "of two variants"
 
 
 def test_the_same_request_has_the_same_digest_and_another_has_another() -> None:
@@ -82,6 +127,7 @@ def test_the_same_request_has_the_same_digest_and_another_has_another() -> None:
         ({"machines..before": [1]}, "sweep has the field 'machines..before'; allowed: keys with dots"),
         ({"machines": [1], "machines.before": [2]}, "sweep sets machines.before twice"),
         ({"seed, machines.before": [[1, 2], [3]]}, "has [3]; allowed: a list with a value of each of its 2 fields"),
+        ({"machines.before, seed": [[4, 1], [8, 1], [4, 2]]}, "has the value 4 of machines.before twice; fields that"),
     ],
 )  # fmt: skip
 def test_a_wrong_sweep_is_refused_before_there_is_a_point(swept: Any, said: str) -> None:
@@ -112,7 +158,11 @@ def test_points_on_machines_are_refused_with_the_reason() -> None:
     mixed = star({"testbed.name": ["simulated", "local"]})
     with pytest.raises(ExperimentError, match=r"point 2 .*'local' \(1 of 2 points are not simulated\).*side by side"):
         require_simulated(mixed, mixed.points())
-    changed = star({"testbed.name": ["simulated", "local"]}, testbed="simulated")
+    data = yaml.safe_load((EXPERIMENTS / "stela" / "star.yaml").read_text())
+    assert data["testbed"]["name"] != "simulated"
+    changed = sweep_of(
+        "stela/x", {**data, "sweep": {"machines.before": [4, 8]}}, {"testbed": "simulated"}, folder=EXPERIMENTS
+    )
     require_simulated(changed, changed.points())
 
 

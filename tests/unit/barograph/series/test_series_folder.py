@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from analysis.record.files import read_json, write_json_atomic
+from analysis.record.simulated import SIMULATED
 from barograph.errors import ExperimentError, Interrupted, TestbedTaken
 from barograph.machines import series_lease
 from barograph.machines.provision import open_requested, provision, release, require_free_testbed
@@ -17,7 +18,7 @@ from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.run.context import SeriesContext
 from barograph.series.interruption import request_stop
 from barograph.series.progress import failures_since
-from barograph.series.provenance import MEASUREMENT
+from barograph.series.provenance import MEASUREMENT, simulating_code_sha256
 from barograph.series.results import complete_runs
 from barograph.series.run_record import read_run
 from barograph.series.series import (
@@ -73,7 +74,7 @@ def test_runs_of_a_barograph_that_measured_otherwise_are_not_added_to(faked: Exp
     name = attempt_next_run(series, replace(bench, experiment=faked))
     assert name is not None and open_series(faked, now_s=2000.0).folder == series.folder
     record = series.run_folder(name) / "run.json"
-    older = read_json(record) | {"git_commit": "0123456789abcdef"}
+    older = read_json(record) | {"git_commit": "0123456789abcdef", "git_dirty": False}
     assert older.pop("measurement") == MEASUREMENT
     write_json_atomic(record, older)
     told = r"has a run that another version of Barograph measured \(0123456789ab\).*begin anew with --new"
@@ -81,6 +82,22 @@ def test_runs_of_a_barograph_that_measured_otherwise_are_not_added_to(faked: Exp
         open_series(faked, now_s=3000.0)
     assert series_document(series.folder)["opened_s"] == 2000.0
     assert open_series(faked, new=True, now_s=4000.0).folder != series.folder
+
+
+def test_runs_that_other_code_simulated_are_not_added_to(faked: Experiment, bench: SeriesContext) -> None:
+    simulated = replace(faked, testbed=replace(faked.testbed, name=SIMULATED))
+    series = open_series(simulated, now_s=1000.0)
+    name = attempt_next_run(series, replace(bench, experiment=simulated))
+    assert name is not None and open_series(simulated, now_s=2000.0).folder == series.folder
+    record = series.run_folder(name) / "run.json"
+    of_today = read_json(record)
+    assert of_today["code_sha256"] == simulating_code_sha256()
+    write_json_atomic(record, of_today | {"git_commit": "0123456789abcdef", "git_dirty": True, "code_sha256": "x"})
+    told = r"has a run that other code simulated \(0123456789ab with uncommitted changes\) than .*begin anew with --new"
+    with pytest.raises(ExperimentError, match=told):
+        open_series(simulated, now_s=3000.0)
+    assert open_series(simulated, new=True, now_s=4000.0).folder != series.folder
+    assert "code_sha256" not in series_document(open_series(faked, now_s=5000.0).folder), "it is of simulated ones"
 
 
 def test_what_another_barograph_measured_may_have_its_report(faked: Experiment, bench: SeriesContext) -> None:

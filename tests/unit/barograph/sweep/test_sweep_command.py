@@ -19,6 +19,7 @@ from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from barograph.child_processes import descendants
 from barograph.cli import main
 from barograph.cli import sweep as command_of_sweeps
+from barograph.series import provenance
 from barograph.series.provenance import simulating_code_sha256
 from barograph.series.series import read_series
 from barograph.settings import results_root
@@ -233,8 +234,8 @@ TODAY = {"git_commit": "b" * 40, "git_dirty": False, "code_sha256": "today"}
 def test_numbers_of_other_code_are_said_also_where_nothing_is_missing(
     sweep_file: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folder, "git_state", lambda: (TODAY["git_commit"], TODAY["git_dirty"]))
-    monkeypatch.setattr(folder, "simulating_code_sha256", lambda: TODAY["code_sha256"])
+    monkeypatch.setattr(provenance, "git_state", lambda: (TODAY["git_commit"], TODAY["git_dirty"]))
+    monkeypatch.setattr(provenance, "simulating_code_sha256", lambda: TODAY["code_sha256"])
     file = str(sweep_file({"seed": [1]}))
 
     def said() -> str:
@@ -242,8 +243,9 @@ def test_numbers_of_other_code_are_said_also_where_nothing_is_missing(
         return " ".join(capsys.readouterr().out.split())
 
     assert "note: " not in said() and "note: " not in said(), "the same code"
-    monkeypatch.setattr(folder, "simulating_code_sha256", lambda: "after an edit")
-    monkeypatch.setattr(folder, "git_state", lambda: ("b" * 40, True))
+    assert read_json(folder_of() / "sweep.json")["runs_of_other_code"] == {}
+    monkeypatch.setattr(provenance, "simulating_code_sha256", lambda: "after an edit")
+    monkeypatch.setattr(provenance, "git_state", lambda: ("b" * 40, True))
     assert (
         f"0 of 1 points to do, 1 complete note: complete runs are of other code (2 of {'b' * 12}) than the work tree's"
         f" {'b' * 12} with uncommitted changes; --new begins anew"
@@ -251,6 +253,9 @@ def test_numbers_of_other_code_are_said_also_where_nothing_is_missing(
     (point,) = points_of(folder_of())
     change(point / "runs" / "stela-r1" / "run.json", git_commit="a" * 40, code_sha256="after an edit")
     assert f"(1 of {'b' * 12})" in said(), "a commit that changed no code is the same code"
+    document = read_json(folder_of() / "sweep.json")
+    assert document["runs_of_other_code"] == {"b" * 12: 1}
+    assert document["code"] == f"{'b' * 12} with uncommitted changes"
 
 
 @pytest.mark.parametrize(
@@ -267,7 +272,7 @@ def test_numbers_of_other_code_are_said_also_where_nothing_is_missing(
 def test_of_a_record_without_a_digest_the_commit_decides_where_nothing_was_changed(
     facts: dict[str, object], now_dirty: bool, is_same: bool
 ) -> None:
-    assert folder.is_of_code(facts, {**TODAY, "git_dirty": now_dirty}) == is_same
+    assert provenance.is_of_code(facts, {**TODAY, "git_dirty": now_dirty}) == is_same
 
 
 def test_a_policys_edit_changes_the_digest_of_the_code_and_a_page_does_not(tmp_path: Path) -> None:
@@ -370,3 +375,8 @@ def test_a_points_runs_stay_where_its_document_cannot_be_read(sweep_file: Write)
     assert main(["sweep", file, "--jobs", "2"]) == 0
     assert {path: path.stat().st_mtime_ns for path in first.glob("runs/*/run.json")} == before != {}
     assert read_series(first).experiment.name == "small/swept"
+
+
+def test_an_event_that_is_swept_has_no_number_in_its_words(sweep_file: Write) -> None:
+    assert main(["sweep", str(sweep_file({"events.0.machines": [1, 2]})), "--variants", "stela"]) == 0
+    assert read_json(folder_of() / "sweep.json")["events"] == {"e1": "scale out, as swept"}

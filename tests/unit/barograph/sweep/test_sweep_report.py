@@ -61,8 +61,11 @@ def test_a_sweep_ends_in_a_page_with_its_curves(
     points = json.loads(re.findall(r'class="points">(.*?)</script>', page)[0])
     failure = {"point": 2, "values": {"seed": 2}, "run_id": "stela-r1", "blame": "system_under_test", "message": "<b>x"}
     document = json.loads((folder / "sweep.json").read_text())
-    (folder / "sweep.json").write_text(json.dumps({**document, "failures": [failure]}))
-    assert '<td class="wide">&lt;b&gt;x</td>' in sweep_page.write(SeriesPaths(folder)).read_text()
+    code = {"code": "b2", "runs_of_other_code": {"a1": 4}}
+    (folder / "sweep.json").write_text(json.dumps({**document, **code, "failures": [failure]}))
+    rewritten = sweep_page.write(SeriesPaths(folder)).read_text()
+    assert '<td class="wide">&lt;b&gt;x</td>' in rewritten and "of other code" not in page
+    assert "<li>4 of 12 runs are of other code (4 of a1) than the latest execution&#39;s (b2), so a curve " in rewritten
     names = {(trace["n"], trace["m"]) for trace in points["traces"]}
     assert {("Stela", "middle of the runs"), ("even + rebalance", "run")} <= names
 
