@@ -79,7 +79,7 @@ class Suite:
     renames: Renames = field(default_factory=Renames)
     accepted: tuple[AcceptedRegression, ...] = ()
     minimum_percent: Annotated[float, Field(strict=True, gt=0, le=1000)] | None = (
-        None  # the smallest change that is told; None: as history has it
+        None  # smaller changes are not reported; None: the default of `Rule`
     )
 
     def changes(self, choice: Choice) -> dict[str, Any]:

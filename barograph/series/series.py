@@ -174,8 +174,8 @@ def trace_contents(experiment: Experiment, kept_in: Path | None) -> dict[str, by
             if content is None:
                 raise ExperimentError(
                     f"events.{place}.file is {event.file}, and {original}"
-                    f" {'has changed' if original.is_file() else 'is gone'}; this request is of the one whose SHA-256"
-                    f" begins with {event.sha256[:12]}: give it, or begin anew"
+                    f" {'has changed' if original.is_file() else 'is gone'}; the request needs the file whose SHA-256"
+                    f" begins with {event.sha256[:12]}; restore it, or start a new series"
                 )
             contents[event.sha256] = content
     return contents
@@ -194,7 +194,7 @@ def keep_traces(folder: Path, contents: Mapping[str, bytes]) -> None:
 
 
 def _require_same_measurement(series: Series) -> None:
-    """Raises ExperimentError where runs that are to come would stand beside such as another Barograph measured."""
+    """Raises ExperimentError where the missing runs would not be comparable with those of another version."""
     records = [read_run(series.run_folder(name)) or {} for name in sorted(series.complete())]
     others = [record for record in records if record.get("measurement", 1) != provenance.MEASUREMENT]
     if not (others and series.missing_runs()):
@@ -202,9 +202,10 @@ def _require_same_measurement(series: Series) -> None:
     number = "a run" if len(others) == 1 else f"{len(others)} runs"
     commits = ", ".join(sorted({str(record.get("git_commit") or "an unknown commit")[:12] for record in others}))
     raise ExperimentError(
-        f"{series.folder} has {number} that another version of Barograph measured ({commits}): it gave them"
-        " another load after restarts, or counted otherwise, so those that are missing cannot stand beside them;"
-        " begin anew with --new (in a trigger form: series: new), or finish this one with the code of that commit"
+        f"{series.folder} has {number} that another version of Barograph measured ({commits}): that version applied"
+        " another load after restarts or counted differently, so the missing runs would not be comparable;"
+        " start a new series with --new (in a trigger form: series: new), or finish this one with the code of that"
+        " commit"
     )
 
 
