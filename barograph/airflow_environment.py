@@ -147,10 +147,11 @@ def write_scheduler_database(home: Path, connection: str) -> Path:
 
 
 def clean(home: Path, keep_days: float, now: datetime, dags: Collection[str]) -> tuple[str, ...]:
-    """Remove what is older from the databases that this process is told of; their names, without passwords.
+    """Remove rows older than `keep_days` from the scheduler's and the command line's databases; return their names,
+    without passwords.
 
-    A task of Airflow is not told its scheduler's; `barograph ui` writes it to the file that DATABASE names. In one that
-    is not a file of `home`, only rows of `dags` go: it may be that of an Airflow with other DAGs.
+    Airflow hides its scheduler's connection from tasks; `barograph ui` writes it to the file that DATABASE names. From
+    a database that is not a file of `home` only rows of `dags` are removed: that Airflow may have other DAGs.
     """
     named = _scheduler_database()
     own = home / COMMAND_LINE_DATABASE

@@ -127,7 +127,7 @@ class ServiceState:
     nimbus_age_s: float | None = None  # since Nimbus last asked in this run; None: not yet, or an older service
     worker_restarts: tuple[WorkerRestart, ...] = ()
     lost_tasks: tuple[LostTasks, ...] = ()
-    window_fault: str = ""  # why rates are no ground for a decision; an older service does not say
+    window_fault: str = ""  # why rates cannot be used for a decision; an older service does not say
     topologies: tuple[TopologyStatus, ...] = ()  # all that there were in the run, oldest first
     machine_requests: tuple[PolicyRequest, ...] = ()  # oldest first
     sample_s: int = 1  # how often workers write; an older service does not say

@@ -132,7 +132,7 @@ def runs_of_execution(series_dir: Path) -> list[str]:
 
 
 class NotNeeded(BarographError):
-    """A run is not begun, and nobody's failure is that."""
+    """A run is not begun, and that is not a failure."""
 
 
 def require_runs(series_dir: Path) -> None:

@@ -1,8 +1,7 @@
 """The runs of a simulated series side by side in processes, where no DAG asks for one after the other.
 
-Simulated machines are nobody's and their time passes in each run by itself, so runs disturb nobody: none of what is
-done on machines between two runs is needed. Each is in a process of its own that ends with it: a policy that hangs
-slows no run after it.
+Simulated machines belong to nobody and each run has its own clock, so runs do not disturb one another and need no
+cleaning between them. Each run has its own process, which ends with it: a policy that hangs does not slow later runs.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ class Topology:
     unplaced_why: str | None = None  # what Storm's own scheduler said of executors that it left without a slot
     samples_age_s: float | None = None  # age of its oldest worker's newest sample; None: one has not sent any
     window_s: float | None = None  # length of the window that every rate here is a mean over
-    window_fault: str | None = None  # why its rates are no ground for a decision: a worker began or was silent in it
+    window_fault: str | None = None  # why its rates cannot be used for a decision: a worker began or was silent in it
     sink_tuples_per_s: float | None = None  # executed at all sinks together
     latency_ms: float | None = None  # mean over the window, intended emission to sink
     service_level: ServiceLevel | None = None

@@ -35,7 +35,7 @@ FRESH_S = 10.0  # a worker whose newest line is older is silent; the harness sen
 SILENT_MACHINE_S = 15.0  # a probe posts every 5 s
 GAP_S = 5.0  # may be missing of a worker in a window, as one or two lost posts: more is a silence
 WINDOW_S = 60.0  # the longest window of rates, unless a policy's `window_s` says another
-FEWEST_SHARE = 0.5  # of that, or of a shorter one: rates of less work are no ground for a decision
+FEWEST_SHARE = 0.5  # of that, or of a shorter one: rates of less work cannot be used for a decision
 
 
 def limit_for(sample_s: float, of_a_second_s: float) -> float:
@@ -45,7 +45,7 @@ def limit_for(sample_s: float, of_a_second_s: float) -> float:
 
 @dataclass(frozen=True)
 class Window:
-    """From when to when (epoch seconds) is counted; `fault` says why its rates are no ground for a decision."""
+    """From when to when (epoch seconds) is counted; `fault` says why its rates cannot be used for a decision."""
 
     since_s: float
     until_s: float

@@ -28,7 +28,7 @@ def untimed_sentences(runs: Collection[str], measurements: Sequence[Row]) -> lis
     names = ", ".join(sorted(many))
     return [] if not names else [
         f"Of {names} more than {MOST_UNTIMED_PERCENT:g} % of the tuples of a part that counts were never emitted, or "
-        "waited at its end: its latencies are those of the others, and no ground for a verdict."
+        "waited at its end: its latencies are those of the other tuples only, so they get no verdict."
     ]  # fmt: skip
 
 

@@ -301,8 +301,8 @@ def require_current_answer(series_dir: Path) -> None:
     now = json.loads(json.dumps(result_data(evaluation.compare(series_dir))))
     if not answer.is_file() or read_json(answer) != now:
         raise BundleError(
-            f"{answer} is not what the comparison says today, as after comparisons of a code with itself that are on"
-            f" record since; run barograph report {series_dir}, then bundle"
+            f"{answer} is missing or out of date, for example because A/A comparisons recorded since then change its"
+            f" floor; run barograph report {series_dir}, then bundle"
         )
 
 

@@ -88,8 +88,8 @@ _reserved: dict[Path, BaseFileLock] = {}  # the kernel ends them with this proce
 
 
 def reserve_testbed(experiment: Experiment) -> None:
-    """As `require_free_testbed`; and from now on this process has it, to its end: two commands at once would both find
-    it free. For commands; what a DAG does waits for the lease (`dags.waiting`).
+    """Like `require_free_testbed`, and reserve the testbed until this process ends: two commands started together would
+    both find it free. For commands only; a DAG waits for the lease (`dags.waiting`).
     """
     require_free_testbed(experiment)
     if not testbed_of(experiment.testbed).shared:
@@ -130,7 +130,7 @@ def provision(series_dir: Path) -> str:
 
 
 def _release_after(error: BaseException, series_dir: Path, lease: Lease, testbed: Testbed) -> None:
-    """The failure itself matters more than that of its cleaning, which is told beside it."""
+    """The original error matters more than a failed cleanup, which is added to it as a note."""
     try:
         series_lease.release(series_dir, lease, testbed)
     except Exception as failure:  # noqa: BLE001 - `error` is raised
@@ -222,9 +222,9 @@ def _left_message(lease: Lease, error: BaseException) -> str:
 def _anothers_message(lease: Lease) -> str:
     minutes = max(1, round((lease.expires_s - time.time()) / 60))
     return (
-        f"lease {lease.lease_id} on testbed {lease.testbed} is not released: its holder, {lease.holder}, lives, and is"
-        f" not who releases it, {holder()}; its machines stay for at most {minutes} min more; end that holder, then"
-        " `barograph reap` ends them"
+        f"lease {lease.lease_id} on testbed {lease.testbed} is not released: its holder, {lease.holder}, is alive and"
+        f" is not the one releasing it ({holder()}); its machines stay for at most {minutes} min; stop that holder,"
+        " then run `barograph reap`"
     )
 
 

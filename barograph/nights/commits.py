@@ -42,7 +42,7 @@ def head(root: Path = ROOT) -> Head:
 
 
 def commit_of(ref: str, root: Path = ROOT) -> Commit:
-    """Raises ExperimentError for a ref that is none."""
+    """Raises ExperimentError where the ref does not exist."""
     try:
         said = git(root, "log", "-1", "--format=%H%x00%ct%x00%s", "--end-of-options", f"{ref}^{{commit}}", "--")
     except GitFailed as error:
@@ -54,7 +54,7 @@ def commit_of(ref: str, root: Path = ROOT) -> Commit:
 
 
 def branches(root: Path) -> tuple[str, ...]:
-    """The newest first; none of what is no repository."""
+    """Newest first; empty where the folder is not a git repository."""
     try:
         said = git(root, "for-each-ref", "--format=%(refname:short)", "--sort=-committerdate", "refs/heads")
     except GitFailed:
@@ -88,7 +88,7 @@ def _commit(line: str) -> Commit:
 
 
 def _is_ancestor(root: Path, one: str, other: str) -> bool:
-    """What is not known to be one is none."""
+    """False where git cannot tell."""
     try:
         git(root, "merge-base", "--is-ancestor", one, other)
     except GitFailed:

@@ -199,10 +199,10 @@ def post(
 
 
 def webhook_warning() -> str:
-    """Before a night that would tell nobody; empty where nobody asked to be told, or the setting is fine."""
+    """Return a warning where BAROGRAPH_WEBHOOK is set but is not a usable URL; else an empty string."""
     url = webhook()
     wrong = _url_problem(url) if url else ""
-    return f"note: {wrong}; nobody will be told of this night" if wrong else ""
+    return f"note: {wrong}; no message will be sent about this night" if wrong else ""
 
 
 def _url_problem(url: str) -> str:
@@ -219,7 +219,7 @@ def _try_post(url: str, data: bytes, limit_s: float) -> tuple[str, bool]:
     request = urllib.request.Request(url, data, {"Content-Type": "application/json", "User-Agent": "barograph"})
     try:
         with urllib.request.build_opener(_NoRedirection).open(request, timeout=limit_s) as answer:
-            return f"the webhook was told ({answer.status})", False
+            return f"the message was posted to the webhook ({answer.status})", False
     except urllib.error.HTTPError as error:
         error.close()
         lasting = error.code < HTTPStatus.INTERNAL_SERVER_ERROR and error.code != HTTPStatus.TOO_MANY_REQUESTS

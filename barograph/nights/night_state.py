@@ -171,7 +171,7 @@ def _all_reservations(folder: Path) -> list[Reservation]:
 
 
 def _read_reservation(path: Path) -> Reservation | None:
-    """A file that is none reserves nothing: it is written at once, so it is not one of ours half-way."""
+    """Return None for a damaged file. Ours are written atomically, so it is not one of ours half written."""
     with suppress(OSError, ValueError, TypeError):
         return Reservation(**json.loads(path.read_text(encoding="utf-8")))
     return None

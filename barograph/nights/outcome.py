@@ -35,8 +35,8 @@ def numbers_of(series_dir: Path) -> dict[str, dict[str, dict[str, dict[str, Any]
 def collect_numbers(
     runs: Iterable[Row], measurements: Iterable[Row], *, several: bool = False
 ) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
-    """Pure; runs that are not complete, and what is no number, say nothing. `several`: topologies in a run, each of
-    which, and the cluster, is a variant's of its own: `variant:topology`."""
+    """Pure. Incomplete runs and values that are not finite numbers are left out. `several`: runs have several
+    topologies; each of them, and the cluster, has an entry of its own: `variant:topology`."""
     complete = {run["run_id"]: run for run in runs if run["status"] == "complete"}
     found: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
     mine = [row for row in measurements if row["run_id"] in complete and _is_number(row["value"])]

@@ -4,7 +4,7 @@ open_night → for each experiment (why_not → begin_entry → … → conclude
 everything that is known is in `under_way.json`: what a night that died has measured is put on record by the next one.
 
 A fingerprint says what must be equal for the numbers of two nights to be compared: machines, topology, plan, software,
-never the commit. It is of what is requested, not of what the runs found: a night without a run is of the same machines.
+never the commit. It is computed from the request, not from what the runs found, so a night without runs has it too.
 """
 
 from __future__ import annotations

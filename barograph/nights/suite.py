@@ -57,7 +57,7 @@ class Suite:
     options: Mapping[str, Any] = field(default_factory=dict)  # of the testbed
     renames: Renames = field(default_factory=Renames)
     accepted: tuple[Accepted, ...] = ()
-    minimum_percent: Percent | None = None  # the smallest change that is told; None: as history has it
+    minimum_percent: Percent | None = None  # smaller changes are not reported; None: the default of `Rule`
 
     def changes(self, choice: Choice) -> dict[str, Any]:
         """What `barograph.plan.experiment` is to change in the experiment's file."""

@@ -287,7 +287,7 @@ def _posts(experiment: Experiment) -> Sequence[str]:
     asks = any(event.asks_policy or event.is_hold for event in experiment.events)
     if not asks or is_simulated(experiment) or _topology(experiment):  # simulated lines arrive as they are written
         return []
-    why = "where a policy decides", f"samples of more than {FRESH_S:g} s are no ground for that"
+    why = "where a policy decides", f"samples older than {FRESH_S:g} s cannot be used for a decision"
     return _seldom_posts(experiment, MOST_AGE_WINDOW_S, *why)
 
 
@@ -297,7 +297,7 @@ def _seldom_posts(experiment: Experiment, most_s: float, when: str, why: str) ->
         for topology in experiment.topologies_of(variant):
             window_s = topology.overrides.get("config", {}).get(WINDOW_SETTING, 0)
             if isinstance(window_s, int | float) and window_s > most_s:
-                allowed = f"allowed {when}: at most {most_s:g}, for {why}"
+                allowed = f"allowed {when}: at most {most_s:g}, because {why}"
                 said.append(f"variants.{variant.name}: {WINDOW_SETTING} is {window_s:g}; {allowed}")
     return said
 

@@ -82,7 +82,7 @@ def _why_invalid(run: RunContext) -> str:
 
 
 def _end_invalid(record: RunRecord, why: str) -> RunInvalid:
-    """What failed then is nobody's result: it stands in the reason only."""
+    """A failure in an invalid run is not counted; it appears only in the reason."""
     record.add({"invalid": why, "failure": None})
     record.event("run_ended", status="invalid", reason=why)
     record.end("invalid")

@@ -58,8 +58,8 @@ class _Interruption:
 
 @contextmanager
 def step(series_dir: Path, first: Callable[[Path], None] = lambda _: None) -> Iterator[Series]:
-    """What every step keeps: the series is held, an interruption ends the whole execution, a failure is told with its
-    blame. `first` is done before it is asked whether the series was stopped.
+    """Run one step of a series: hold the series, end the whole execution on an interruption, and record a failure with
+    its blame. `first` is called before the check whether the series was stopped.
     """
     with interruptible():
         try:

@@ -186,8 +186,8 @@ def trace_contents(experiment: Experiment, kept_in: Path | None) -> dict[str, by
             if content is None:
                 raise ExperimentError(
                     f"events.{place}.file is {event.file}, and {original}"
-                    f" {'has changed' if original.is_file() else 'is gone'}; this request is of the one whose SHA-256"
-                    f" begins with {event.sha256[:12]}: give it, or begin anew"
+                    f" {'has changed' if original.is_file() else 'is gone'}; the request needs the file whose SHA-256"
+                    f" begins with {event.sha256[:12]}; restore it, or start a new series"
                 )
             contents[event.sha256] = content
     return contents
@@ -206,23 +206,23 @@ def keep_traces(folder: Path, contents: Mapping[str, bytes]) -> None:
 
 
 def _require_same_measurement(series: Series, today: Mapping[str, Any]) -> None:
-    """Raises ExperimentError where runs that are to come would stand beside such as another Barograph measured, or
-    simulated with other code than `today`'s."""
+    """Raises ExperimentError where the missing runs would not be comparable with those of another version, or with
+    those that other code than `today`'s simulated."""
     records = [read_run(series.run_folder(name)) or {} for name in sorted(series.complete())]
     if not (records and series.missing_runs()):
         return
     if others := [record for record in records if record.get("measurement", 1) != provenance.MEASUREMENT]:
         raise ExperimentError(
             f"{series.folder} has {_number(others)} that another version of Barograph measured"
-            f" ({_commits(others)}): it gave them another load after restarts, or counted otherwise, so those that are"
-            " missing cannot stand beside them; begin anew with --new (in a trigger form: series: new), or finish this"
-            " one with the code of that commit"
+            f" ({_commits(others)}): that version applied another load after restarts or counted differently, so the"
+            " missing runs would not be comparable; start a new series with --new (in a trigger form: series: new), or"
+            " finish this one with the code of that commit"
         )
     is_model = "code_sha256" in today
     if others := [record for record in records if is_model and not provenance.is_of_code(record, today)]:
         raise ExperimentError(
             f"{series.folder} has {_number(others)} that other code simulated ({_commits(others)}) than the work tree's"
-            f" ({provenance.code_words(today)}), so those that are missing would be another model's; begin anew with"
+            f" ({provenance.code_words(today)}), so the missing runs would be another model's; start a new series with"
             " --new (in a trigger form: series: new), or finish this one with that code"
         )
 

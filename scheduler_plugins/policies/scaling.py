@@ -17,7 +17,7 @@ def is_asked(observation: Observation) -> bool:
 
 
 def samples_problem(age_s: float | None, most_s: float) -> str:
-    """Why samples of this age are no ground for a decision; empty if they are."""
+    """Why samples of this age cannot be used for a decision; empty if they can."""
     if age_s is None:
         return "no samples yet"
     return f"samples are {age_s:.1f} s old, allowed are {most_s:g} s" if age_s > most_s else ""

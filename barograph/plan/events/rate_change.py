@@ -42,7 +42,7 @@ def whose_errors(topology: str | None, source: str | None, plan: PlanSoFar) -> I
 
 
 def end_errors(for_s: float | None, plan: PlanSoFar) -> Iterator[str]:
-    """A course that states its end has it in the run."""
+    """A course with a stated end must not outlast the run."""
     if for_s is not None and for_s > plan.rest_s:
         said = f"events.{plan.place}.for_s is {for_s:g}; allowed: at most {plan.rest_s:g}"
         yield f"{said}: it would not be over when the run is"

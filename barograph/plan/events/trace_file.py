@@ -38,7 +38,7 @@ def rows_of(path: Path, scale: float = 1.0) -> Iterator[tuple[float, float]]:
 
 
 def facts_of(path: Path, scale: float, longest_gap_s: float) -> TraceFacts:
-    """Raises UnfitTrace for a file that is no trace, or is none with these."""
+    """Raises UnfitTrace where the file is not a trace, or its factors or gaps are not allowed."""
     try:
         stat = path.stat()
     except OSError as error:

@@ -59,5 +59,5 @@ def test_an_answer_from_before_other_comparisons_came_on_record_is_refused(
     compared.write(root.parent / "20260102-000000-aa", {"stela": sides}, sides=compared.same_code())
     assert bundle(root, tmp_path / "a.tar.gz") == 2
     said = capsys.readouterr().err
-    assert said.startswith("configuration: ") and "is not what the comparison says today" in said
+    assert said.startswith("configuration: ") and "is missing or out of date, for example because A/A" in said
     assert f"run barograph report {root}, then bundle" in said and not (tmp_path / "a.tar.gz").exists()

@@ -39,6 +39,6 @@ def test_of_tuples_that_never_came_latencies_say_nothing() -> None:
     rows = [{"run_id": run_id, "metric": "untimed_percent_after", "value": share} for run_id, share in shares.items()]
     assert untimed_sentences(["stela-r1", "stela-r2"], rows) == [
         "Of stela-r2 more than 0.5 % of the tuples of a part that counts were never emitted, or waited at its end: its "
-        "latencies are those of the others, and no ground for a verdict."
+        "latencies are those of the other tuples only, so they get no verdict."
     ]
     assert untimed_sentences(["stela-r1"], rows) == []

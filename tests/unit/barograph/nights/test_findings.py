@@ -58,14 +58,14 @@ def test_nobody_asked() -> None:
 def test_it_is_told_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(WEBHOOK_VARIABLE, place.url)
     pauses: list[float] = []
-    assert post({"v": 1, "text": "−3 %"}, sleep=pauses.append) == "the webhook was told (200)"
+    assert post({"v": 1, "text": "−3 %"}, sleep=pauses.append) == "the message was posted to the webhook (200)"
     assert place.heard == [{"v": 1, "text": "−3 %"}] and pauses == [0.0]
 
 
 def test_what_may_pass_is_tried_again_twice(place: Place) -> None:
     pauses: list[float] = []
     place.answers = [500, 429, 200]
-    assert post({}, place.url, sleep=pauses.append) == "the webhook was told (200)"
+    assert post({}, place.url, sleep=pauses.append) == "the message was posted to the webhook (200)"
     assert len(place.heard) == 3 and pauses == [0.0, *PAUSES_S]
     place.answers = [503] * 5
     assert post({}, place.url, sleep=pauses.append) == "the webhook answered 503"

@@ -213,7 +213,7 @@ def test_the_pages_again_without_measuring(world: World) -> None:
 def test_a_dry_run_starts_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BAROGRAPH_WEBHOOK", "hooks.example/in/secret")
     code, said = world.nightly(dry_run=True, deadline="12min")
-    assert "note: BAROGRAPH_WEBHOOK is not an http:// or https:// URL; nobody will be told" in said
+    assert "note: BAROGRAPH_WEBHOOK is not an http:// or https:// URL; no message will be sent" in said
     assert "secret" not in said
     assert code == 0 and world.opened == [] and world.nights() == []
     assert "stela/linear: 4 runs, about " in said and "stela/star: 2 runs, about " in said

@@ -204,7 +204,7 @@ def test_workers_that_post_too_seldom_are_refused_where_a_policy_decides() -> No
         if fits:
             checks.check(given)
         else:
-            said = r"barograph.window.s is 6; allowed where a policy decides: at most 5, for samples of more than 10 s"
+            said = r"window.s is 6; allowed where a policy decides: at most 5, because samples older than 10 s cannot"
             with pytest.raises(ExperimentError, match=said):
                 checks.check(given)
         checks.check(replace(given, testbed=replace(given.testbed, name="simulated")))

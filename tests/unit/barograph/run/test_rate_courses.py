@@ -284,7 +284,7 @@ def test_a_trace_that_has_changed_since_is_refused(stage: SetUp, tmp_path: Path)
     here = stage(event, repetitions=1)
     (tmp_path / "day.csv").write_text("0,9\n1,9\n")
     assert open_series(here.series.experiment, now_s=1_699_999_100.0).folder == here.series.folder, "it has its copy"
-    with pytest.raises(ExperimentError, match=r"day\.csv has changed; this request is of the one whose SHA-256 begins"):
+    with pytest.raises(ExperimentError, match=r"day\.csv has changed; the request needs the file whose SHA-256 begins"):
         open_series(here.series.experiment, new=True)
     next((here.series.folder / "traces").iterdir()).write_text("0,9\n1,9\n")
     with pytest.raises(ExperimentError, match=r"csv has changed; it is the trace of this series"):

@@ -77,7 +77,7 @@ def test_runs_of_a_barograph_that_measured_otherwise_are_not_added_to(faked: Exp
     older = read_json(record) | {"git_commit": "0123456789abcdef", "git_dirty": False}
     assert older.pop("measurement") == MEASUREMENT
     write_json_atomic(record, older)
-    told = r"has a run that another version of Barograph measured \(0123456789ab\).*begin anew with --new"
+    told = r"has a run that another version of Barograph measured \(0123456789ab\).*start a new series with --new"
     with pytest.raises(ExperimentError, match=told):
         open_series(faked, now_s=3000.0)
     assert series_document(series.folder)["opened_s"] == 2000.0
