@@ -6,7 +6,8 @@ on a series that is level from the start, without any event, the definition take
 longer than the watch. Of throughput: the closed form of components that wait (levels.py); of components that burn CPU
 it says nothing, because they compete for cores and can both lose and win by where they are placed. Times at zero have
 no bound: a variant without any is 100 % below whatever the other has. What sources emit has none either, but where they
-are paced it is what they are offered, unless a variant is saturated: that is said, and bounds nothing.
+are paced it is what they are offered, unless a variant is saturated: where that is not what is stated, nothing else
+than saturation can make it come out.
 
 `spec`: an experiment as data (specs.py). Nothing is said of one that does not parse.
 """
@@ -77,8 +78,12 @@ class Attainable:
 def reason_not_testable(claim: Claim, spec: Spec) -> str | None:
     """Why a claim about runs cannot come out in this experiment, and what would be needed; None: it can, for all that
     is known."""
+    if claim.stated_over:
+        return f"{signed_percent(claim.stated)} % is stated of {claim.stated_over}, and of none of them alone"
     if short := _too_short(claim, spec):
         return short
+    if paced := _paced_outside(claim, spec):
+        return paced
     found = attainable(claim, spec)
     if found is None or found.reaches(claim.region):
         return None
@@ -97,6 +102,15 @@ def _too_short(claim: Claim, spec: Spec) -> str | None:
         f"{claim.metric} is of {PUBLISHED_S:g} s after the event, and the watch ends after {longest_s:g} s. Needed:"
         f" after_floor_s and horizon_s of {PUBLISHED_S + SLACK_S:g} or more"
     )
+
+
+def _paced_outside(claim: Claim, spec: Spec) -> str | None:
+    """Of what sources emit on a schedule, where that is not what is stated."""
+    known = read(spec)
+    percent = None if known is None or not _is_about_one_number(claim) else _paced_percent(claim, known)
+    if percent is None or claim.region.low < percent < claim.region.high:
+        return None
+    return f"{_paced_words(claim, percent)}; the claim needs {_region_text(claim.region)}"
 
 
 def reason_derived(claim: Claim, members: Sequence[Claim], specs: Mapping[str, Sequence[Spec]]) -> str | None:
@@ -365,11 +379,10 @@ def _certain(claim: Claim, spec: ExperimentSpec) -> str:
 
 def _certain_unless_saturated(claim: Claim, spec: ExperimentSpec) -> str:
     """Of what sources emit on a schedule, whatever a placement is worth."""
-    percent, region = _paced_percent(claim, spec), claim.region
-    if percent is None:
+    percent = _paced_percent(claim, spec)
+    if percent is None or not claim.region.low < percent < claim.region.high:
         return ""
-    outcome = "cannot fail" if region.low < percent < region.high else "cannot come out"
-    return f"{_paced_words(claim, percent)}; otherwise it {outcome}"
+    return f"{_paced_words(claim, percent)}; otherwise it cannot fail"
 
 
 def is_paced(claim: Claim, spec: Spec) -> bool:

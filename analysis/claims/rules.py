@@ -89,9 +89,10 @@ def measured_row(claim: Claim, measured: Conditions) -> LedgerRow:
 
 def _unless_not_testable(row: LedgerRow, measured: Conditions) -> LedgerRow:
     """What cannot come out in any of the series does not differ; what came out could."""
-    specs = measured.specs.get(row.claim.experiment, ())
+    specs = measured.specs.get(row.claim.experiment) or ([{}] if row.runs else [])  # logs of others have none
     reasons = [feasibility.reason_not_testable(row.claim, spec) for spec in specs]
-    if row.verdict == REPRODUCED or not reasons or None in reasons:
+    came_out = row.verdict == REPRODUCED and not row.claim.stated_over
+    if came_out or not reasons or None in reasons:
         return row
     seen = f"; measured: {row.reason}" if row.runs else ""
     return replace(row, verdict=NOT_TESTABLE, reason=f"{reasons[0]}{seen}", p=None)
@@ -140,6 +141,8 @@ def direction(row: LedgerRow) -> str | None:
 
 def stated_sign(claim: Claim) -> int:
     """1: more, -1: less, 0: no way is stated."""
+    if claim.stated_over:
+        return 0
     if claim.kind in (Kind.RATIO_ABOVE, Kind.OWN_BELOW):
         return 1 if claim.kind is Kind.RATIO_ABOVE else -1
     if claim.kind in (Kind.RATIO, Kind.OWN):
@@ -454,6 +457,8 @@ def _number_text(row: LedgerRow) -> str:
 
 
 def _reason(claim: Claim, found: Estimated, verdict: str) -> str:
+    if claim.stated_over:
+        return "the interval is of this experiment alone"
     region = _region_text(claim.region)
     if verdict == REPRODUCED:
         return f"the whole interval lies {region}"

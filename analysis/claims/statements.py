@@ -114,7 +114,8 @@ class Claim:
     the variants that lack what `variant` and `baseline` have more. `within`:
     None where nothing is estimated. `topology`: which one, or `all`, where the experiment's runs have several.
     `best_by`: the source took the best of three runs by this metric; a row says what that makes here, beside its own
-    estimate. `family`: the key of FAMILIES whose file it is in.
+    estimate. `stated_over`: the source states the number of these together, and this experiment is a part of them:
+    there is no verdict. `family`: the key of FAMILIES whose file it is in.
 
     `simulated`: it is about a sweep (`experiment` is the sweep's name), and what the model gives is no verdict
     (decision 0042). Of a sweep's points `points` has those that it is about: a field's path, and the JSON of each of
@@ -141,6 +142,7 @@ class Claim:
     of: tuple[str, ...] = ()
     topology: str | None = None
     best_by: str | None = None
+    stated_over: str | None = None
     simulated: bool = False
     points: tuple[tuple[str, tuple[str, ...]], ...] = ()
     over: str = "mean"

@@ -1,5 +1,6 @@
 """Panels of what was measured of an event, run by run: bytes, emissions and tuples processed, over the default or as
-they are, and CPU of machines. What the paper states of it stands beside: a diamond, from the claims.
+they are, and CPU of machines. What the paper states of it stands beside: a diamond, or of a bound an arrow, from the
+claims.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ LOW, HIGH = Column("low", "95 % interval from"), Column("high", "to")
 CPU = Column("cpu_p50_percent", "CPU, median over seconds", "% of its share")
 MACHINE = Column("machine", "machine", kind="word")
 EDGES = 4  # quartiles are of so many machines at least
-ARROW_UP, ARROW_DOWN = 10, 11  # matplotlib's CARETUPBASE and CARETDOWNBASE
+ARROW_LEFT, ARROW_RIGHT, ARROW_UP, ARROW_DOWN = 8, 9, 10, 11  # matplotlib's CARETLEFTBASE and so on
+ALONG_X = {ARROW_UP: ARROW_RIGHT, ARROW_DOWN: ARROW_LEFT}
 HALF = 0.28  # height of the stroke at a mean
 
 
@@ -48,7 +50,7 @@ def _change(name: str) -> Callable[[Axes, SeriesData], None]:
                 _draw_mark(axes, position, variant, "best of three runs", colours[variant], best, "x")
             if claim := _stated(data.experiment, name, variant):
                 mark, arrow = stated_mark(claim)
-                _draw_mark(axes, position, variant, mark, "#222222", claim.stated, arrow or "D")
+                _draw_mark(axes, position, variant, mark, "#222222", claim.stated, ALONG_X[arrow] if arrow else "D")
         axes.axvline(0, color="#222222", lw=0.9)
         _finish(axes, variants, f"{metric(name).words} ({CHANGE.label}, %)")
 
@@ -87,7 +89,8 @@ def _values(data: SeriesData, name: str, variant: str) -> list[Value]:
 
 def _stated(experiment: str, name: str, variant: str) -> Claim | None:
     claims = (c for c in load_claims() if (c.experiment, c.metric, c.variant) == (experiment, name, variant))
-    return next((claim for claim in claims if claim.kind in RATIOS and claim.baseline == BASELINE), None)
+    own = (claim for claim in claims if claim.kind in RATIOS and claim.baseline == BASELINE and not claim.stated_over)
+    return next(own, None)
 
 
 def stated_mark(claim: Claim) -> tuple[str, int | None]:

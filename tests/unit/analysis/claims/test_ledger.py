@@ -359,10 +359,13 @@ def test_the_shipped_claims_of_metis_are_those_of_the_ledger_and_of_table_1() ->
     assert {claim.id for claim in claims} == {f"M{number:02}" for number in range(1, 15)}
     stated = {claim.name: claim.stated for claim in claims}
     assert (stated["M01"], stated["M02/payload"], stated["M03"]) == (-88, -33.75, -9.75)
-    gains = [[stated[f"{each}/{of}"] for of in ("parallel", "payload", "opengov", "reference")] for each in
-             ("M04", "M05", "M06")]  # fmt: skip
+    of_topologies = ("parallel", "payload", "opengov", "reference")
+    gains = [[stated[f"{each}/{of} to 80"] for of in of_topologies] for each in ("M04", "M05", "M06")]
     assert gains == [[6, 52, 19, 3], [6, 38, 19, 2], [0, 12, 0, 1]]
-    spreads = {(who, how): [stated[f"M07/{of} {who} {how}"] for of in ("parallel", "payload", "opengov", "reference")]
+    alone = [claim for claim in claims if claim.name in {f"{each}/{of}" for each in ("M04", "M05") for of in of_topologies}]
+    assert {(claim.kind, claim.stated) for claim in alone} == {(Kind.RATIO_ABOVE, 0.0)}, "V-A2: in all configurations"
+    assert {claim.name for claim in claims if claim.stated_over} == {f"M06/{of}" for of in of_topologies}
+    spreads = {(who, how): [stated[f"M07/{of} {who} {how}"] for of in of_topologies]
                for who in ("even", "greedy", "metis") for how in ("mean", "largest")}  # fmt: skip
     assert spreads == {
         ("even", "mean"): [5, 20, 4, 9], ("even", "largest"): [10, 38, 11, 16],
@@ -381,6 +384,28 @@ def test_the_shipped_claims_of_metis_are_those_of_the_ledger_and_of_table_1() ->
     assert {name.partition("/")[0] for name in simulated} == {"M02", "M03", "M04", "M05", "M06", "M07", "M08", "M09",
                                                               "M14"}  # fmt: skip
     assert {claim.experiment.endswith(("_machines", "_size")) for claim in claims if claim.simulated} == {True}
+
+
+def test_what_is_stated_of_all_sizes_together_is_no_measure_of_one() -> None:
+    claims = {claim.name: claim for claim in load_claims("metis")}
+    even, greedy, metis = ([level, level + 1, level - 1] * 2 for level in (100.0, 89.0, 130.0))
+
+    def row(name: str, greedy: Sequence[float] = greedy) -> LedgerRow:
+        return judge(claims[name], Conditions({
+            ("metis/payload", variant, "published_emitted_per_s", "e1"): values_of(variant, of)
+            for variant, of in {"even": even, "greedy": greedy, "metis": metis}.items()
+        }))  # fmt: skip
+
+    assert [row(f"{each}/payload").verdict for each in ("M04", "M05")] == ["reproduced"] * 2
+    below = row("M06/payload")
+    assert (below.verdict, below.direction, below.p, below.blocks) == ("not testable here", None, None, 6)
+    assert (ledger_row(below)["region"], ledger_row(below)["region_text"]) == ([None, None], "–")
+    assert below.measured == pytest.approx(-11.0, abs=0.1)
+    assert below.reason.startswith(
+        "+12.0 % is stated of clusters of 10 to 80 machines together, and of none of them alone; measured: the interval"
+    )
+    assert row("M06/payload", [112.0, 113.0, 111.0] * 2).verdict == "not testable here", "nor is a number near it"
+    assert judge(claims["M06/payload"], Conditions({})).verdict == "not run"
 
 
 def test_families_share_no_name_and_each_is_corrected_by_itself() -> None:

@@ -34,7 +34,8 @@ def test_table_1_has_every_number_of_the_paper_once() -> None:
     cells = [cell for _, row in simulated.rows for cell in row]
     assert len(cells) == len(set(cells)) == 36 and simulated.simulated and not real.simulated
     of_table = {claim.name for claim in load_claims("metis") if claim.source == "MP table I"}
-    assert of_table == {*cells, *(cell for _, row in real.rows for cell in row)}
+    at_10 = {cell for _, row in real.rows for cell in row}
+    assert of_table == {*cells, *(cell for cell in at_10 if cell.startswith("M06/"))} and len(at_10) == 12
 
 
 @pytest.mark.parametrize(

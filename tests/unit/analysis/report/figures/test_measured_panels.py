@@ -98,3 +98,13 @@ def test_what_is_stated_of_some_sizes_stands_there_and_a_bound_is_no_number() ->
     assert [(row["variant"], row["x"], row["value"]) for row in stated] == [
         ("METIS", size, 300.0) for size in sizes[2:]
     ]  # fmt: skip
+
+
+def test_what_the_paper_states_of_all_sizes_together_has_no_mark_at_one_of_them() -> None:
+    numbers = {EMITTED: (*data().numbers[EMITTED], *(RunNumber(f"greedy-r{n}", "greedy", n, 90.0) for n in (1, 2, 3)))}
+    given = replace(data(), variants=("even", "greedy", "metis"), numbers=numbers)
+    drawing = paper_figures.draw(figure("emitted_change"), {"metis/payload": given})
+    stated = [
+        (row["variant"], row["mark"], row["change_percent"]) for row in drawing.rows() if "stated" in str(row["mark"])
+    ]
+    assert stated == [("METIS", "stated to be more than", 0.0)]
