@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 
+from analysis.claims.statements import load_claims
 from analysis.metrics.metric_directions import CONVERGENCE
-from analysis.numerals import number, with_unit
+from analysis.numerals import change, number, with_unit
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import Row
 from analysis.report import page, simulated, sweep_data
-from analysis.report.figures import style, sweep_curves
+from analysis.report.figures import style, sweep_curves, sweep_panels
 from analysis.report.figures.catalogue import Figure, page_figure
+from analysis.report.figures.measured_panels import BASELINE
 from analysis.report.figures.sweep_curves import MOST_PANELS
+from analysis.report.headline import NOUNS
 from analysis.report.page import Download
 from analysis.report.sweep_data import METRICS, Summary, SweepData, SweepRun, metric_words, summary
 
@@ -22,6 +26,7 @@ TEMPLATE = "sweep.html.j2"
 FIGURES = "figures"
 SHOWN_ROWS = 300  # of the table, and of what failed; the files have all
 ANSWER = "throughput_after"
+Groups = dict[tuple[str, tuple[int, ...]], list[SweepRun]]  # by variant and steps
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,10 @@ def _caption(data: SweepData, name: str) -> str:
 
 
 def answers(data: SweepData, event_id: str) -> list[str]:
-    """Of each variant where its throughput after the event is the highest, in a sentence."""
+    """Of each variant how far it is from the default, from the point where that is least to where it is most; without a
+    default where its throughput after the event is the highest."""
+    if BASELINE in data.variants and len(data.variants) > 1:
+        return _changes(data, event_id)
     words, unit = metric_words(ANSWER)
     best: dict[str, tuple[float, tuple[int, ...]]] = {}
     for (variant, steps), runs in groups(data, event_id, ANSWER).items():
@@ -106,6 +114,38 @@ def answers(data: SweepData, event_id: str) -> list[str]:
     ]
 
 
+def _changes(data: SweepData, event_id: str) -> list[str]:
+    """Over the default, in what claims about this sweep compare with it, else in throughput."""
+    about = (
+        claim.metric for claim in load_claims()
+        if (claim.simulated, claim.experiment, claim.baseline) == (True, data.experiment, BASELINE)
+    )  # fmt: skip
+    metrics = list(dict.fromkeys(name for name in about if name in NOUNS)) or [ANSWER]
+    changed = {name: replace(data, runs=tuple(sweep_panels.changes(data, event_id, name))) for name in metrics}
+    sentences = []
+    for variant in data.variants:
+        said = [
+            f"{NOUNS[name]} after the event {words}"
+            for name, of in changed.items()
+            if (words := _extremes(of, groups(of, event_id, name), variant))
+        ]
+        if said:
+            sentences.append(f"{style.display_name(variant)} over {style.display_name(BASELINE)}: {'; '.join(said)}.")
+    return sentences
+
+
+def _extremes(data: SweepData, found: Groups, variant: str) -> str:
+    """`−86.1 % (machines.before = 10) to −12.0 % (machines.before = 80)`."""
+    means = {steps: fmean(run.value for run in runs) for (of, steps), runs in found.items() if of == variant}
+    if not means:
+        return ""
+    low, high = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
+    least, most = (change(means[steps], "%") for steps in (low, high))
+    if least == most:
+        return f"{least} at every point"
+    return f"{least} ({_step_words(data, low)}) to {most} ({_step_words(data, high)})"
+
+
 def _step_words(data: SweepData, steps: tuple[int, ...]) -> str:
     shown = shown_axes(data)
     return ", ".join(data.axes[place].words(step) for place, step in zip(shown, steps, strict=True))
@@ -116,10 +156,10 @@ def shown_axes(data: SweepData) -> list[int]:
     return [place for place, axis in enumerate(data.axes) if not axis.is_replicate] or list(range(len(data.axes)))
 
 
-def groups(data: SweepData, event_id: str, name: str) -> dict[tuple[str, tuple[int, ...]], list[SweepRun]]:
+def groups(data: SweepData, event_id: str, name: str) -> Groups:
     """Runs that differ by seed and repetition alone, by variant and steps; variants in the experiment's order."""
     shown = shown_axes(data)
-    found: dict[tuple[str, tuple[int, ...]], list[SweepRun]] = {}
+    found: Groups = {}
     for variant in data.variants:
         for run in data.runs:
             if (run.variant, run.event_id, run.metric) == (variant, event_id, name):

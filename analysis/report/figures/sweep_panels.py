@@ -84,10 +84,17 @@ def draw(figure: PublishedFigure, swept: Mapping[str, SweepData]) -> Drawing:
 
 
 def runs_of(data: SweepData, kind: _Kind) -> list[SweepRun]:
-    """Of the first event; those over the default have its runs of the same point and repetition beside them."""
-    runs = [run for run in data.runs if (run.event_id, run.metric) == (FIRST_EVENT, kind.metric)]
-    if not kind.is_change:
-        return runs
+    """Of the first event."""
+    return changes(data, FIRST_EVENT, kind.metric) if kind.is_change else _runs(data, FIRST_EVENT, kind.metric)
+
+
+def _runs(data: SweepData, event_id: str, metric: str) -> list[SweepRun]:
+    return [run for run in data.runs if (run.event_id, run.metric) == (event_id, metric)]
+
+
+def changes(data: SweepData, event_id: str, metric: str) -> list[SweepRun]:
+    """In percent over the default: over its run of the same point and repetition."""
+    runs = _runs(data, event_id, metric)
     default = {(run.point, _repetition(run)): run.value for run in runs if run.variant == BASELINE}
     return [
         replace(run, value=percent_over(run.value, default[run.point, _repetition(run)]))

@@ -181,3 +181,45 @@ def test_an_open_range_ends_in_an_arrow_and_no_horizon_is_drawn_as_a_run() -> No
 def test_no_line_leads_past_a_median_that_was_not_reached() -> None:
     (marker, heights), *_ = marks(times((100.0,), (-300.0,), (120.0,)))
     assert marker == "o" and [heights[0], heights[2]] == [100.0, 120.0] and isnan(heights[1])
+
+
+def swept_metis(experiment: str, numbers: dict[str, dict[str, tuple[float, float]]]) -> SweepData:
+    """By metric and variant the values at 10 and at 80 machines, with two seeds that are alike."""
+    axes = (SweepAxis(("machines.before",), ((10,), (80,))), SweepAxis(("seed",), ((1,), (2,))))
+    runs = tuple(
+        SweepRun(1 + 2 * size + seed, (size, seed), f"{variant}-r1", variant, "e1", metric, value, False, True)
+        for metric, of in numbers.items() for variant, values in of.items()
+        for size, value in enumerate(values) for seed in (0, 1)
+    )  # fmt: skip
+    variants = tuple(dict.fromkeys(run.variant for run in runs))
+    return SweepData(experiment, "Title", "sweep-1", axes, 4, variants, {"e1": "reschedule"}, runs, ())
+
+
+def test_in_short_is_the_change_over_the_default_in_what_claims_are_about() -> None:
+    data = swept_metis("metis/payload_machines", {
+        "throughput_after": {"even": (1000.0, 8000.0), "metis": (1000.0, 8000.0)},
+        "published_network_mb_per_s": {"even": (10.0, 80.0), "metis": (1.0, 72.0)},
+        "published_emitted_per_s": {"even": (1000.0, 8000.0), "metis": (1520.0, 8080.0)},
+    })  # fmt: skip
+    assert [said.replace("\u00a0", " ") for said in sweep_page.answers(data, "e1")] == [
+        "METIS over even: byte rate between machines in the 180 s after the event −90.0 % (machines.before = 10) to"
+        " −10.0 % (machines.before = 80); throughput at the spouts in the 180 s after the event +1.0 % (machines.before"
+        " = 80) to +52.0 % (machines.before = 10)."
+    ]
+
+
+def test_in_short_is_no_offered_rate_where_all_carry_it() -> None:
+    paced = {"even": (2000.0, 16000.0), "metis": (2000.0, 16000.0)}
+    data = swept_metis("metis/opengov_machines", {"throughput_after": paced, "published_emitted_per_s": paced})
+    (said,) = sweep_page.answers(data, "e1")
+    assert said.replace("\u00a0", " ").endswith(
+        "throughput at the spouts in the 180 s after the event 0.0 % at every point."
+    )
+    mine = swept_metis("mine/sweep", {"throughput_after": {"even": (100.0, 100.0), "greedy": (110.0, 120.0)}})
+    (said,) = sweep_page.answers(mine, "e1")
+    assert said.replace("\u00a0", " ") == (
+        "greedy over even: throughput after the event +10.0 % (machines.before = 10) to +20.0 % (machines.before = 80)."
+    )
+    assert sweep_page.answers(made({"machines.before": [4, 8]}, ("stela",)), "e1") == [
+        "Stela: the highest throughput after is 1\u00a0tuples/s, with machines.before = 8."
+    ]
