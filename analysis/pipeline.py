@@ -105,7 +105,7 @@ def communication_graph(
         traffic = at.view(tables.worker_lines(spark, files), "traffic_samples")
         traffic = traffic.where(traffic["run_id"] == unit)
         if part is not None:
-            traffic = graph.in_part(traffic, at.read("intervals"), at.read("scale_events"), part)
+            traffic = graph.in_part(traffic, at.read("intervals"), at.read("scale_events"), part, unit)
         sent = graph.sent_tuples(traffic).persist()
         try:
             found = graph.arrays(sent, at.read("components"), unit)

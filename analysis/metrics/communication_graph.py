@@ -13,6 +13,7 @@ from pyspark.sql import functions as f
 
 from analysis.errors import SeriesError
 from analysis.metrics.machine_load import in_intervals
+from analysis.record.event_timeline import event_order
 from scheduler_plugins.policies.communication import Integers
 
 Part = tuple[str, str]  # an event's id, and the side of it
@@ -37,10 +38,21 @@ class CommunicationArrays:
         return len(self.neighbours) // 2
 
 
-def in_part(traffic: DataFrame, intervals: DataFrame, axes: DataFrame, part: Part) -> DataFrame:
-    """Samples, and of a sample the seconds, in the part of one side of an event that counts."""
-    chosen = intervals.where((f.col("event_id") == part[0]) & (f.col("phase") == part[1]))
+def in_part(traffic: DataFrame, intervals: DataFrame, axes: DataFrame, part: Part, unit: str) -> DataFrame:
+    """Samples, and of a sample the seconds, in the part of one side of an event that counts, of one topology (`unit`:
+    of `topologies`). Raises SeriesError where it has no such part."""
+    own = intervals.where(f.col("run_id") == unit)
+    chosen = own.where((f.col("event_id") == part[0]) & (f.col("phase") == part[1]))
+    if chosen.isEmpty():
+        known = own.select("event_id", "phase").distinct().collect()  # a few events
+        names = sorted(((row["event_id"], row["phase"]) for row in known), key=_part_order)
+        there = ", ".join(map(".".join, names)) or "none"
+        raise SeriesError(f"{unit} has no part {'.'.join(part)}; there are {there}")
     return in_intervals(chosen, traffic, axes, ["n"])
+
+
+def _part_order(part: Part) -> tuple[tuple[int, str], bool]:
+    return event_order(part[0]), part[1] != "before"
 
 
 def sent_tuples(traffic: DataFrame) -> DataFrame:
