@@ -65,7 +65,8 @@ FIGURES = {
         "Traffic from task to task",
         "Tuples a second from each task (row) to each task (column) in the part that counts before and after the first "
         "event, in one run of each variant. Tasks stand in the order of their machines, which lines part: what passes "
-        "inside a machine lies in the squares along the diagonal. Of very many tasks a cell is a pair of machines.",
+        "inside a machine lies in the squares along the diagonal. A colour is the same rate in every panel. Of very "
+        "many tasks a cell is a pair of machines.",
         traffic_map.draw,
     ),
 }

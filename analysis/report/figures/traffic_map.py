@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +20,7 @@ from analysis.report.figures.series_data import SeriesData, Traffic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
 
 
 MOST_TASKS = 400  # beyond that a cell is a pair of machines
@@ -45,21 +46,36 @@ class TrafficMap:
 
 def draw(data: SeriesData) -> Drawing | None:
     """None where no run counted its traffic."""
-    variants = [variant for variant in data.variants if any(each.variant == variant for each in data.traffic)]
-    if not variants:
+    rows = len(_variants(data))
+    if not rows:
         return None
-    rows = len(variants)
-    with style.canvas(PANEL_IN * rows + 0.3, len(PHASES), rows) as (figure, axes_of):
-        for place, axes in enumerate(axes_of):
-            variant, phase = variants[place // len(PHASES)], PHASES[place % len(PHASES)]
-            found = next((t for t in data.traffic if (t.variant, t.phase) == (variant, phase)), None)
-            if found is None:
-                axes.set_visible(False)
-            else:
-                _draw_panel(axes, found, style.colours(data.variants)[variant])
+    with style.canvas(PANEL_IN * rows + 0.9, len(PHASES), rows) as (figure, axes_of):
+        images = draw_panels(axes_of, data)
+        if images:
+            bar = figure.colorbar(images[0], ax=list(axes_of), location="top", shrink=0.5, aspect=50)
+            bar.set_label("tuples/s, in all panels alike", fontsize=8)
+            bar.ax.tick_params(labelsize=7.5)
         figure.supxlabel("task that is sent to, by machine", fontsize=9)
         figure.supylabel("task that sends, by machine", fontsize=9)
         return style.drawing(figure, "Tuples from task to task, by machine", COLUMNS, panels=True)
+
+
+def _variants(data: SeriesData) -> list[str]:
+    return [variant for variant in data.variants if any(each.variant == variant for each in data.traffic)]
+
+
+def draw_panels(axes_of: Sequence[Axes], data: SeriesData) -> list[AxesImage]:
+    """A colour means the same rate in all of them."""
+    sides = {(traffic.variant, traffic.phase): (traffic, traffic_map(traffic)) for traffic in data.traffic}
+    most = max((float(np.nan_to_num(found.cells).max(initial=0.0)) for _, found in sides.values()), default=0.0)
+    colours = style.colours(data.variants)
+    images: list[AxesImage] = []
+    for axes, (variant, phase) in zip(axes_of, product(_variants(data), PHASES), strict=True):
+        if (variant, phase) in sides:
+            images.append(_draw_panel(axes, *sides[variant, phase], most or 1.0, colours[variant]))
+        else:
+            axes.set_visible(False)
+    return images
 
 
 def traffic_map(traffic: Traffic) -> TrafficMap:
@@ -87,9 +103,8 @@ def _slot_order(slot: str) -> tuple[str, int, int]:
     return machine.rstrip("0123456789"), int(digits.group()) if digits else 0, int(port or 0)
 
 
-def _draw_panel(axes: Axes, traffic: Traffic, colour: str) -> None:
-    found = traffic_map(traffic)
-    axes.imshow(found.cells, cmap="viridis_r", interpolation="nearest", vmin=0.0)
+def _draw_panel(axes: Axes, traffic: Traffic, found: TrafficMap, most: float, colour: str) -> AxesImage:
+    image = axes.imshow(found.cells, cmap="viridis_r", interpolation="nearest", vmin=0.0, vmax=most)
     for _, first, _ in found.machines[1:]:
         axes.axvline(first - 0.5, color=style.FAINT, lw=0.6)
         axes.axhline(first - 0.5, color=style.FAINT, lw=0.6)
@@ -104,6 +119,7 @@ def _draw_panel(axes: Axes, traffic: Traffic, colour: str) -> None:
                    fontsize=9)  # fmt: skip
     if len(found.machines) <= MOST_MARKED:
         points.add_points(axes, style.display_name(traffic.variant), traffic.phase, colour, _spots(found, traffic))
+    return image
 
 
 def _spots(found: TrafficMap, traffic: Traffic) -> Sequence[Spot]:

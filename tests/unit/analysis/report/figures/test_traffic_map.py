@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.report.figures import series_data, traffic_map
+from analysis.report.figures import series_data, style, traffic_map
 from analysis.report.figures.series_data import SeriesData, Traffic
 from analysis.report.figures.traffic_map import MOST_TASKS
 
@@ -65,3 +65,17 @@ def row(to: int, rate: float, to_slot: str | None) -> dict[str, Any]:
     to_machine = to_slot and to_slot.partition(":")[0]
     return {"from": 1, "to": to, "from_slot": "m1:6700", "from_machine": "m1", "to_slot": to_slot,
             "to_machine": to_machine, "tuples_per_s": rate}  # fmt: skip
+
+
+def test_a_colour_is_the_same_rate_in_every_panel() -> None:
+    sides = tuple(
+        Traffic(f"{variant}-r1", variant, phase, {(1, 2): rate}, HERE, {})
+        for variant, phase, rate in (("even", "before", 6.0), ("even", "after", 10.0), ("metis", "before", 2.0))
+    )
+    data = SeriesData(("even", "metis"), (), (), (), (), (), traffic=sides)
+    with style.canvas(7.0, 2, 2) as (_, axes_of):
+        images = traffic_map.draw_panels(axes_of, data)
+        assert [image.get_clim() for image in images] == [(0.0, 10.0)] * 3
+        assert [axes.get_visible() for axes in axes_of] == [True, True, True, False]
+    drawing = traffic_map.draw(data)
+    assert drawing is not None and "tuples/s, in all panels alike" in drawing.svg
