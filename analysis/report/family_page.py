@@ -45,7 +45,7 @@ class FamilyFigure:
     title: str
     caption: str
     drawings: tuple[Figure, ...]  # with a heading each where there are several
-    not_run: tuple[str, ...]
+    not_run: tuple[str, ...]  # or not simulated
 
 
 @dataclass(frozen=True)
@@ -196,14 +196,14 @@ def _family_figure(
     swept: dict[str, SweepData],
 ) -> FamilyFigure:  # fmt: skip
     there = swept.keys() if figure.is_simulated else data.keys()
-    missing = tuple(dict.fromkeys(p.experiment for p in figure.panels if p.experiment not in there))
+    missing = [] if figure.is_graphs else [p.experiment for p in figure.panels if p.experiment not in there]
     drawings = []
     if figure.is_graphs:
         drawings = [page_figure(f"figure_{number}_{p.topology}", p.title, "", _graph(p, series)) for p in figure.panels]
     elif any(panel.experiment in there for panel in figure.panels):
         drawing = sweep_panels.draw(figure, swept) if figure.is_simulated else paper_figures.draw(figure, data)
         drawings = [page_figure(f"figure_{number}", figure.title, "", drawing)]
-    return FamilyFigure(figure.source, figure.title, figure.caption, tuple(drawings), missing)
+    return FamilyFigure(figure.source, figure.title, figure.caption, tuple(drawings), tuple(dict.fromkeys(missing)))
 
 
 def _published_tables(families: Sequence[str], ledger: Sequence[Row], *, simulated: bool) -> list[FamilyTable]:

@@ -34,17 +34,17 @@ def draw(figure: PublishedFigure, data_by_experiment: Mapping[str, SeriesData]) 
     rows = ceil(len(figure.panels) / columns)
     height = rows * max(_height(panel, data_by_experiment.get(panel.experiment)) for panel in figure.panels)
     kinds = {panel.draw for panel in figure.panels}
+    of_model = any(data.of_model for data in data_by_experiment.values())
     shared = "all" if figure.share_y and len(kinds) <= len({k for k in kinds if k.startswith("convergence")}) else False
     with style.canvas(height, columns, rows, WIDTH_IN, sharex=shared) as (canvas, axes_of):
         for number, (axes, panel) in enumerate(zip(axes_of, figure.panels, strict=False)):
             axes.set_title(panel.title, loc="left", fontweight="bold")
             data = data_by_experiment.get(panel.experiment)
             if data is None or not data.totals:
-                _empty_panel(axes, panel)
+                _empty_panel(axes, panel, of_model)
             else:
                 PANELS[panel.draw](axes, data)
             _outer_labels_only(axes, figure, number, columns, shared == "all")
-        of_model = any(data.of_model for data in data_by_experiment.values())
         columns_of = dict.fromkeys(column for panel in figure.panels for column in _columns(panel, of_model))
         return style.drawing(canvas, f"{figure.title} ({figure.source})", tuple(columns_of), panels=True)
 
@@ -68,8 +68,9 @@ def _height(panel: Panel, data: SeriesData | None) -> float:
     return HEIGHTS_IN.get(panel.draw, 0.34 * variants + 0.8)
 
 
-def _empty_panel(axes: Axes, panel: Panel) -> None:
-    axes.text(0.5, 0.5, f"{panel.experiment}\nnot run", ha="center", va="center", transform=axes.transAxes,
+def _empty_panel(axes: Axes, panel: Panel, of_model: bool) -> None:
+    what = "simulated" if of_model else "run"
+    axes.text(0.5, 0.5, f"{panel.experiment}\nnot {what}", ha="center", va="center", transform=axes.transAxes,
               color=style.GREY, fontsize=10)  # fmt: skip
     # The ticks themselves may be shared with panels that were run.
     axes.tick_params(labelbottom=False, labelleft=False, bottom=False, left=False)

@@ -71,7 +71,7 @@ def draw(figure: PublishedFigure, swept: Mapping[str, SweepData]) -> Drawing:
             data, kind = swept.get(panel.experiment), PANELS[panel.draw]
             runs = [] if data is None else runs_of(data, kind)
             if data is None or not runs:
-                axes.text(0.5, 0.5, f"{panel.experiment}\nnot run", ha="center", va="center", color=style.GREY,
+                axes.text(0.5, 0.5, f"{panel.experiment}\nnot simulated", ha="center", va="center", color=style.GREY,
                           transform=axes.transAxes, fontsize=10)  # fmt: skip
                 continue
             _draw_panel(axes, data, kind, runs)

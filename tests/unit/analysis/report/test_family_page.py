@@ -1,18 +1,21 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from analysis.claims import publications
 from analysis.claims.ledger_rows import NO_VERDICT, LedgerRow
+from analysis.claims.publications import Panel, PublishedFigure
 from analysis.claims.statements import load_claims
 from analysis.errors import ClaimFileError, SeriesError
 from analysis.record.files import SeriesPaths
 from analysis.report import family_page
 from analysis.report.family_page import DRAWS
-from analysis.report.figures import series_data
+from analysis.report.figures import paper_figures, series_data
+from analysis.report.figures.series_data import Line, SeriesData
 from tests.support.series_by_hand import write_series, write_table
 from topologies import catalogue
 
@@ -93,6 +96,25 @@ def test_simulated_series_are_on_a_page_of_their_own(tmp_path: Path) -> None:
     assert (tmp_path / "figures").is_dir() and (tmp_path / "figures_simulated").is_dir()
     with pytest.raises(SeriesError, match="one series or more on machines; the 2 that are given are simulated"):
         family_page.write([newer, linear], tmp_path / "x.html", evaluate)
+
+
+def test_a_graph_needs_no_run_and_what_was_not_simulated_may_have_been_run(tmp_path: Path) -> None:
+    star = simulated(write_series(tmp_path / "b" / "20260102-000000-bb", "stela/star", {"stela": 150.0}))
+    text = family_page.write([star], tmp_path / "s.html", nothing_measured, simulated_only=True).read_text()
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", text, flags=re.DOTALL)
+    assert "Layout of the topologies" in captions[0] and "ot simulated" not in captions[0]
+    assert "Not simulated: stela/linear, stela/diamond." in captions[1]
+    assert '<div class="absent">not simulated</div>' in text and '<div class="absent">not run</div>' not in text
+    assert not any("Not run" in caption for caption in captions)
+
+
+def test_a_panel_beside_simulated_ones_was_not_simulated() -> None:
+    panels = (Panel("stela/star", "a", "throughput"), Panel("stela/linear", "b", "throughput"))
+    line = Line("stela-r1", "stela", (0.0,), (1.0,))
+    data = SeriesData(("stela",), (line,), (), (), (), (), of_model=True)
+    figure = PublishedFigure("SP", "t", "", panels)
+    assert "not simulated" in paper_figures.draw(figure, {"stela/star": data}).svg
+    assert "not run" in paper_figures.draw(figure, {"stela/star": replace(data, of_model=False)}).svg
 
 
 def test_series_that_are_not_there_or_not_analysed_are_refused(tmp_path: Path) -> None:

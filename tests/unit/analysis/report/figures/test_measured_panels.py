@@ -79,7 +79,7 @@ def test_of_a_sweep_a_change_is_over_the_default_of_the_same_point_and_repetitio
     stated = [(row["variant"], row["value"]) for row in drawing.rows() if row["mark"] == "stated"]
     assert stated == [("METIS", -33.75)] * 2
     empty = sweep_panels.draw(figure("sweep_network", simulated=True), {})
-    assert empty.rows() == [] and "not run" in empty.svg
+    assert empty.rows() == [] and "not simulated" in empty.svg
 
 
 def test_what_is_stated_of_some_sizes_stands_there_and_a_bound_is_no_number() -> None:
