@@ -79,6 +79,7 @@ class FamilyContent:
     simulated_only: bool
     left_out: str  # how many simulated series are not on the page; empty for none
     figures: list[FamilyFigure]
+    has_timelines: bool  # or times; other panels say in their captions what their marks are
     tables: list[FamilyTable]
     counts: list[tuple[str, int]]
     ledger: list[Row]
@@ -160,6 +161,7 @@ def collect(
         simulated_only=simulated_only,
         left_out=simulated_words(left_out),
         figures=family_figures,
+        has_timelines="stela" in families,
         tables=_published_tables(families, claim_rows, simulated=simulated_only),
         counts=[(verdict, verdicts[verdict]) for verdict in VERDICTS],
         ledger=claim_rows,

@@ -49,6 +49,16 @@ def test_what_was_run_is_drawn_and_the_rest_is_shown_as_not_run(tmp_path: Path) 
         assert words in text, words
 
 
+def test_the_legend_is_of_the_figures_of_the_family(tmp_path: Path) -> None:
+    """In METIS' figures a bar is an interval or two quartiles, which their captions say."""
+    assert "Bars are medians and dots are runs." in page(tmp_path, "stela/star")
+    of_metis = page(tmp_path, "metis/acking")
+    assert "Bars are medians" not in of_metis and "Yellow components" in of_metis
+    for figure in publications.load_figures(DRAWS, families=["metis"]):
+        if not figure.is_graphs and not figure.is_simulated and not figure.caption.startswith("As above"):
+            assert "ots are " in figure.caption or "A dot " in figure.caption, figure.title
+
+
 def test_the_page_is_self_contained_and_its_ids_are_unique(tmp_path: Path) -> None:
     text = page(tmp_path, "stela/star", "stela/linear", "stela/diamond")
     assert not re.findall(r'src="[^"]*"|@import|url\((?!#)|href="https?:', text)
