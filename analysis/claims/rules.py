@@ -60,7 +60,7 @@ def judge(claim: Claim, measured: Conditions) -> LedgerRow:
     """The row of a claim that is about runs."""
     row = measured_row(claim, measured)
     if row.runs:
-        row = with_note(row, failed_note(claim, measured))
+        row = with_note(with_note(row, failed_note(claim, measured)), busy_note(claim, measured))
     if row.runs and (note := moved_note(claim, measured)):
         row = replace(row, reason=f"{row.reason}; {note}")
     return _unless_not_testable(row, measured)
@@ -114,6 +114,21 @@ def moved_text(runs: Mapping[str, Iterable[Value]]) -> str:
     """`greedy moved executors in 0 of 6 runs`, by variant; `runs`: their RESCHEDULED."""
     each = {name: [value.value > 0.0 for value in values] for name, values in runs.items()}
     return ", ".join(f"{name} moved executors in {sum(of)} of {len(of)} runs" for name, of in each.items() if of)
+
+
+def busy_note(claim: Claim, measured: Conditions) -> str:
+    """That machines were so busy that none can be far above their mean, however they are placed on: no use of CPU is
+    above 100 %."""
+    if claim.metric != "cpu_imbalance_after" or claim.kind is not Kind.RATIO_AT_MOST:
+        return ""
+    used = [value.value for value in measured.of(replace(claim, metric="cpu_percent_after"), claim.variant)]
+    most = percent_over(100.0, min(used)) if used and min(used) > 0.0 else inf
+    if most >= claim.region.high:
+        return ""
+    return (
+        f"hardly able to fail: under {claim.variant} machines use {extent(round(each) for each in used)} % of their CPU"
+        f" on average, so the busiest can be at most {number(most, 1)} % above that"
+    )
 
 
 def _with_steadiness(row: LedgerRow, values: Sequence[Value]) -> LedgerRow:

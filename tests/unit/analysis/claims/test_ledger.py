@@ -362,7 +362,9 @@ def test_the_shipped_claims_of_metis_are_those_of_the_ledger_and_of_table_1() ->
     of_topologies = ("parallel", "payload", "opengov", "reference")
     gains = [[stated[f"{each}/{of} to 80"] for of in of_topologies] for each in ("M04", "M05", "M06")]
     assert gains == [[6, 52, 19, 3], [6, 38, 19, 2], [0, 12, 0, 1]]
-    alone = [claim for claim in claims if claim.name in {f"{each}/{of}" for each in ("M04", "M05") for of in of_topologies}]
+    alone = [
+        claim for claim in claims if claim.name in {f"{each}/{of}" for each in ("M04", "M05") for of in of_topologies}
+    ]
     assert {(claim.kind, claim.stated) for claim in alone} == {(Kind.RATIO_ABOVE, 0.0)}, "V-A2: in all configurations"
     assert {claim.name for claim in claims if claim.stated_over} == {f"M06/{of}" for of in of_topologies}
     spreads = {(who, how): [stated[f"M07/{of} {who} {how}"] for of in of_topologies]
@@ -406,6 +408,23 @@ def test_what_is_stated_of_all_sizes_together_is_no_measure_of_one() -> None:
     )
     assert row("M06/payload", [112.0, 113.0, 111.0] * 2).verdict == "not testable here", "nor is a number near it"
     assert judge(claims["M06/payload"], Conditions({})).verdict == "not run"
+
+
+def test_where_all_machines_are_busy_it_says_that_none_can_be_far_above_the_mean() -> None:
+    claim = next(claim for claim in load_claims("metis") if claim.name == "M08/payload")
+    imbalance = {("metis/payload", variant, "cpu_imbalance_after", "e1"): values_of(variant, [1.01, 1.02, 1.01])
+                 for variant in ("even", "metis")}  # fmt: skip
+
+    def row(*used: float) -> LedgerRow:
+        cpu = {("metis/payload", "metis", "cpu_percent_after", "e1"): values_of("metis", used)}
+        return judge(claim, Conditions(imbalance | cpu))
+
+    said = (
+        "hardly able to fail: under metis machines use 95 to 98 % of their CPU on average, so the busiest can be at"
+        " most 5.3 % above that"
+    )
+    assert row(98.0, 95.0, 96.0).notes == (said,) and row(98.0, 95.0, 96.0).reason.endswith(said)
+    assert row(98.0, 90.0, 96.0).notes == row().notes == (), "11 % over the mean would not be as balanced"
 
 
 def test_families_share_no_name_and_each_is_corrected_by_itself() -> None:
