@@ -91,10 +91,15 @@ def statement_text(row: LedgerRow) -> str:
     }.get(claim.kind, number_text)
 
 
+def _needs_no_region(row: LedgerRow) -> bool:
+    """What has no verdict, whatever it is."""
+    return row.is_models or row.claim.stated_over is not None
+
+
 def region_text(row: LedgerRow) -> str:
     """Where the whole interval has to lie; a check and a computation have to be equal, and a model's number need not be
     anywhere."""
-    if row.claim.within is None or row.is_models:
+    if row.claim.within is None or _needs_no_region(row):
         return MISSING
     signed = row.claim.kind not in SPREADS
     low, high = (quantity_text(end, "", signed) for end in (row.claim.region.low, row.claim.region.high))
@@ -124,7 +129,9 @@ def ledger_row(row: LedgerRow, *, simulated: bool = False) -> Row:
         "low": finite[0],
         "high": finite[1],
         "interval_text": interval_text(row),
-        "region": [None, None] if row.is_models else [_finite(row.claim.region.low), _finite(row.claim.region.high)],
+        "region": [None, None]
+        if _needs_no_region(row)
+        else [_finite(row.claim.region.low), _finite(row.claim.region.high)],
         "region_text": region_text(row),
         "runs": row.runs,
         "blocks": row.blocks or row.runs,

@@ -49,10 +49,10 @@ def draw(data: SeriesData) -> Drawing | None:
     rows = len(_variants(data))
     if not rows:
         return None
-    with style.canvas(PANEL_IN * rows + 0.3, len(PHASES), rows) as (figure, axes_of):
+    with style.canvas(PANEL_IN * rows + 0.9, len(PHASES), rows) as (figure, axes_of):
         images = draw_panels(axes_of, data)
         if images:
-            bar = figure.colorbar(images[0], ax=list(axes_of), shrink=0.6, aspect=40)
+            bar = figure.colorbar(images[0], ax=list(axes_of), location="top", shrink=0.5, aspect=50)
             bar.set_label("tuples/s, in all panels alike", fontsize=8)
             bar.ax.tick_params(labelsize=7.5)
         figure.supxlabel("task that is sent to, by machine", fontsize=9)

@@ -401,6 +401,7 @@ def test_what_is_stated_of_all_sizes_together_is_no_measure_of_one() -> None:
     assert [row(f"{each}/payload").verdict for each in ("M04", "M05")] == ["reproduced"] * 2
     below = row("M06/payload")
     assert (below.verdict, below.direction, below.p, below.blocks) == ("not testable here", None, None, 6)
+    assert (ledger_row(below)["region"], ledger_row(below)["region_text"]) == ([None, None], "–")
     assert below.measured == pytest.approx(-11.0, abs=0.1)
     assert below.reason.startswith(
         "+12.0 % is stated of clusters of 10 to 80 machines together, and of none of them alone; measured: the interval"
