@@ -22,6 +22,7 @@ TINY = 1e-9
 FASTEST_S = 1e-7  # no tuple takes an executor less
 LATE_S = 1.0  # after it was due, as workers count it
 SUDDEN = 0.02  # a change of what falls due, as a share, after which the arrivals of the step before say too little
+ROUNDS = 6  # in which CPU that executors do not use, because queues hold them back, goes to others
 TIGHT = 0.7  # of its cores: where no machine is asked for more, none can be asked for too much
 
 
@@ -121,11 +122,13 @@ class Flow:
     service_s: Floats  # that a tuple took each executor, by the clock
     trees: Trees | None
     is_tight: bool = True  # a machine may be asked for more than its cores
+    granted_s: Floats = field(init=False)  # CPU that each executor is sure of in the step
     is_bounded: bool = field(init=False)
     _before: tuple[float, Floats, Floats] | None = None  # of the step before: tuples due a second, who worked, cores
 
     def __post_init__(self) -> None:
         self.is_bounded = bool(np.isfinite(self.layout.buffer).any())
+        self.granted_s = np.zeros(self.layout.size)
 
     @classmethod
     def begin(cls, layout: Layout, now: float) -> Flow:
@@ -143,12 +146,11 @@ class Flow:
         if network is not None:
             capacity = network.shared(capacity, self._wanted(now, capacity))
         if self.trees is not None and self.trees.has_limit:
-            through = self._room(capacity, np.where(self.layout.is_spout, 0.0, -self.queues.waiting))
+            free = np.where(self.layout.is_spout, 0.0, -self.queues.waiting)
+            through = np.minimum(capacity, self._held(capacity, free, now.due))
             capacity = self.trees.bounded(capacity, through, now.up, now.reaches, now.step_s)
-        room = None
-        if self.is_bounded:
-            room = self._room(capacity, self._free(now))
-        step = _Step(self, now, costs, capacity, room, network)
+        held = self._held(capacity, self._free(now), now.due) if self.is_bounded else None
+        step = _Step(self, now, costs, capacity, held, network)
         for number, part in enumerate(self.layout.slices()):
             arrivals = step.fall_due(part) if number == 0 else step.arrive(part)
             step.execute(arrivals, number)
@@ -162,7 +164,7 @@ class Flow:
 
     def _capacity(self, now: Conditions, costs: _Costs) -> Floats:
         """Tuples that each executor can execute in the step, by its thread and its share of its machine's cores."""
-        layout, cpu_s = self.layout, costs.thread_s + costs.transfer_s
+        layout = self.layout
         each_s = np.maximum(layout.sleep_s + costs.thread_s, FASTEST_S)
         due = np.where(np.isfinite(now.due), now.due, now.step_s / each_s)
         if self.trees is not None:
@@ -171,6 +173,20 @@ class Flow:
         expected = self._expected(now, due, each_s, is_sudden)
         wanted = (self.queues.waiting + np.where(layout.is_spout, due, expected)) / now.step_s
         rate = np.minimum(wanted, 1.0 / each_s) * now.up
+        capacity = self._shared(now, costs, rate, is_sudden)
+        if self.is_bounded and self.is_tight:
+            used = rate
+            for _ in range(ROUNDS):
+                held = self._held(capacity, self._free(now), now.due) / now.step_s
+                used = (used + np.minimum(rate, held)) / 2
+                capacity = self._shared(now, costs, used, is_sudden=True)
+            self.is_tight = True
+        return capacity
+
+    def _shared(self, now: Conditions, costs: _Costs, rate: Floats, is_sudden: bool) -> Floats:
+        """The capacity of executors that ask for the CPU of so many tuples a second. Not `is_sudden`: it follows from
+        the step before, too."""
+        layout, cpu_s = self.layout, costs.thread_s + costs.transfer_s
         demand = np.concatenate([rate * cpu_s, now.others])
         machine = np.concatenate([layout.machine, now.others_machine])
         level = fair_level(demand, machine, now.cores)
@@ -180,6 +196,8 @@ class Flow:
         asked = sums(machine[machine >= 0], demand[machine >= 0], layout.machines)
         self.is_tight = bool((asked > TIGHT * now.cores).any())
         share = np.where(layout.machine >= 0, self.level[layout.machine], np.inf)
+        self.granted_s = np.minimum(rate * cpu_s, share) * now.step_s
+        each_s = np.maximum(layout.sleep_s + costs.thread_s, FASTEST_S)
         self.service_s = np.maximum(each_s, cpu_s / np.maximum(share, TINY))
         return np.asarray(now.up * now.step_s * now.speed / self.service_s)
 
@@ -215,38 +233,48 @@ class Flow:
         if self.trees is not None:
             wanted = np.minimum(wanted, np.where(spout, self.trees.allowed_per_s * now.step_s, np.inf))
         if self.is_bounded:
-            room = self._room(capacity, self._free(now))
-            for groups in self.layout.groups:
-                if groups.number:
-                    factor = source_factors(groups, groups.of_sources(wanted, 0), room[groups.span])
-                    wanted[groups.source_executors] *= factor
+            wanted = np.minimum(wanted, self._held(capacity, self._free(now), now.due))
         return wanted
 
     def _free(self, now: Conditions) -> Floats:
         """Tuples that each executor's queue has room for. One that is not there holds nobody back: what is sent to it
         is lost (`_Step.arrive`)."""
-        return np.where(now.up > 0.0, np.maximum(self.layout.buffer - self.queues.waiting, 0.0), np.inf)
+        return np.where(now.up > 0.0, self.layout.buffer - self.queues.waiting, np.inf)
 
-    def _room(self, capacity: Floats, free: Floats) -> Floats:
-        """Tuples that each executor can take in this step: the `free` part of its queue, and what it will execute,
-        which is no more than those after it take."""
-        room = np.asarray(free + capacity)
-        for groups in reversed(self.layout.groups):
+    def _held(self, capacity: Floats, free: Floats, due: Floats) -> Floats:
+        """Tuples that each executor may execute in this step by the queues after it; infinity where these hold nobody
+        back. They take what they have `free` and what is executed there: who sends more is held back, and all that send
+        to one queue by the same share of what they would send."""
+        layout, waiting = self.layout, self.queues.waiting
+        alone = capacity.copy()  # if nobody else sent to the queues after it
+        for groups in reversed(layout.groups):
             if groups.number:
-                factor = source_factors(groups, groups.of_sources(capacity, 0), room[groups.span])
-                mine = groups.source_executors[factor < 1.0]
-                room[mine] = free[mine] + capacity[mine] * factor[factor < 1.0]
-        return room
+                alone[groups.source_executors] *= _tightest(groups, free, alone, _sent(groups, capacity))
+        arriving, wanted = np.where(layout.is_spout, due, 0.0), np.zeros(layout.size)
+        for groups, part in zip(layout.groups, layout.slices(), strict=True):
+            wanted[part] = np.minimum(waiting[part] + arriving[part], capacity[part])
+            if groups.number:
+                arriving[groups.span] += _sent(groups, np.minimum(wanted, alone))
+        done = np.minimum(wanted, alone)
+        for groups in reversed(layout.groups):
+            if groups.number:
+                done[groups.source_executors] *= _tightest(groups, free, done, arriving[groups.span])
+        return np.where(done < wanted, done, np.inf)
 
 
-def source_factors(groups: Groups, executed: Floats, room: Floats) -> Floats:
-    """Of each executor that is a source, the share of what it would do that the fullest queue after it takes.
-    `executed` of each source row, `room` of the executors from the first target to the last."""
-    emitted = groups.total(executed * groups.source_selectivity)
-    arriving = groups.of_target_groups(emitted) * groups.target_weight
-    share = np.minimum(1.0, np.maximum(room, 0.0) / np.maximum(groups.at_targets(arriving), TINY))
-    tightest = np.where(groups.target_weight > 0, groups.of_targets(share), 1.0)
-    of_group = np.minimum.reduceat(tightest, groups.group_begins)
+def _sent(groups: Groups, executed: Floats) -> Floats:
+    """What comes to the executors from the first target to the last; `executed` of all executors."""
+    emitted = groups.total(groups.of_sources(executed, 0) * groups.source_selectivity)
+    return groups.at_targets(groups.of_target_groups(emitted) * groups.target_weight)
+
+
+def _tightest(groups: Groups, free: Floats, done: Floats, arriving: Floats) -> Floats:
+    """Of each executor that is a source, the smallest share of what is `arriving` (from the first target to the last)
+    that the queues after it take: what they have `free`, and what is `done` there."""
+    room = np.maximum(free[groups.span] + done[groups.span], 0.0)
+    share = np.minimum(1.0, room / np.maximum(arriving, TINY))
+    of_targets = np.where(groups.target_weight > 0, groups.of_targets(share), 1.0)
+    of_group = np.minimum.reduceat(of_targets, groups.group_begins)
     if groups.number == 1:
         return np.full(len(groups.source_executors), of_group[0])
     return np.asarray(np.minimum.reduceat(of_group[groups.source_group], groups.source_begins))
@@ -276,11 +304,11 @@ class _Step:
         now: Conditions,
         costs: _Costs,
         capacity: Floats,
-        room: Floats | None,
+        held: Floats | None,
         network: NetworkStep | None,
     ) -> None:
         layout = flow.layout
-        self._flow, self._now, self._capacity, self._room, self._network = flow, now, capacity, room, network
+        self._flow, self._now, self._capacity, self._held, self._network = flow, now, capacity, held, network
         self._thread_s, self._transfer_s = costs.thread_s, costs.transfer_s
         if layout.burns:  # who is faster by chance has tuples that cost less
             self._thread_s = self._thread_s + layout.work_s * (1.0 / now.speed - 1.0)
@@ -293,6 +321,7 @@ class _Step:
         self._sent, self._received = np.zeros(layout.machines), np.zeros(layout.machines)
         self._middle = now.begin + now.step_s / 2
         self._left_s = self._cpu_s_of_tuples() if flow.is_tight else None
+        self._promised_s = self._of_machines(slice(None), flow.granted_s)  # to those that have not executed yet
         self._tree_flow = None if flow.trees is None else flow.trees.begin_step()
 
     def _cpu_s_of_tuples(self) -> Floats:
@@ -302,16 +331,31 @@ class _Step:
         return np.asarray((now.cores - sums(now.others_machine, others, flow.layout.machines)) * now.step_s)
 
     def _within_cores(self, part: slice, executed: Floats) -> Floats:
-        """Of what executors would do, what their machines have CPU for: others may have sent more than was expected."""
+        """Of what executors would do, what their machines have CPU for: others may have sent more than was expected.
+        First what each is sure of; beyond it what those that come later are not sure of."""
         if self._left_s is None:
             return executed
-        layout, machine = self._flow.layout, self._flow.layout.machine[part]
-        placed = machine >= 0
+        machine = self._flow.layout.machine[part]
         cpu_s = executed * (self._thread_s[part] + self._transfer_s[part])
-        asked = sums(machine[placed], cpu_s[placed], layout.machines)
-        share = np.minimum(1.0, np.maximum(self._left_s, 0.0) / np.maximum(asked, TINY))
-        self._left_s -= asked * share
-        return np.asarray(executed * np.where(placed & (cpu_s > 0), share[machine], 1.0))
+        sure = np.minimum(cpu_s, self._flow.granted_s[part])
+        more = cpu_s - sure
+        self._promised_s -= self._of_machines(part, self._flow.granted_s[part])
+        asked, left = self._of_machines(part, sure), np.maximum(self._left_s, 0.0)
+        first = np.minimum(1.0, left / np.maximum(asked, TINY))
+        free = np.maximum(left - asked * first - self._promised_s, 0.0)
+        then = np.minimum(1.0, free / np.maximum(self._of_machines(part, more), TINY))
+        done = sure * first[machine] + more * then[machine]
+        return np.asarray(executed * np.where((machine >= 0) & (cpu_s > 0), done / np.maximum(cpu_s, TINY), 1.0))
+
+    def _spend(self, part: slice, executed: Floats) -> None:
+        if self._left_s is not None:
+            cpu_s = executed * (self._thread_s[part] + self._transfer_s[part])
+            self._left_s -= self._of_machines(part, cpu_s)
+
+    def _of_machines(self, part: slice, values: Floats) -> Floats:
+        """Sums of the values of these executors, by machine."""
+        layout, machine = self._flow.layout, self._flow.layout.machine[part]
+        return sums(machine[machine >= 0], values[machine >= 0], layout.machines)
 
     def fall_due(self, part: slice) -> _Arrivals:
         """At sources: what is due. One that emits as fast as it can has what it can do; see `_as_emitted`."""
@@ -339,10 +383,11 @@ class _Step:
         part, groups = arrivals.part, self._flow.layout.groups[number]
         there = self._flow.queues.waiting[part] + arrivals.tuples
         executed = self._within_cores(part, np.minimum(there, self._capacity[part]))
-        if groups.number and self._room is not None:
-            executed = self._held_back(part, groups, executed)
+        if groups.number and self._held is not None:
+            executed = self._held_back(part, self._held[part], executed)
         if self._network is not None:
             executed = self._network.carry(number, part, executed)
+        self._spend(part, executed)
         if number == 0:
             arrivals, there = self._as_emitted(arrivals, there, executed)
         self._executed[part] = executed
@@ -365,13 +410,9 @@ class _Step:
         emitted = replace(arrivals, tuples=np.where(is_free, executed, arrivals.tuples))
         return emitted, np.where(is_free, executed, there)
 
-    def _held_back(self, part: slice, groups: Groups, executed: Floats) -> Floats:
+    def _held_back(self, part: slice, held: Floats, executed: Floats) -> Floats:
         flow, now = self._flow, self._now
-        assert self._room is not None
-        room = self._room[groups.span] - self._arrived[groups.span]
-        factor = np.ones(len(executed))
-        of_sources = source_factors(groups, groups.of_sources(executed, part.start), room)
-        factor[groups.source_executors - part.start] = of_sources
+        factor = np.minimum(1.0, held / np.maximum(executed, TINY))
         flow.counters.blocked_s[part] += now.step_s * now.up[part] * (1.0 - factor)
         return np.asarray(executed * factor)
 

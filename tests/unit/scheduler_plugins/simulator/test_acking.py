@@ -393,3 +393,26 @@ def test_lines_have_what_ackers_execute_and_the_time_until_an_ack() -> None:
         n for tasks in late for name, n in zip(tasks["component"], tasks["executed"], strict=True) if name == "__acker"
     )
     assert executed / 20 == pytest.approx(200.0, rel=0.02), "one a tree and one a tuple of the bolt"
+
+
+@pytest.mark.parametrize("step_s", [0.1, 1.0])
+@pytest.mark.parametrize(("cores", "ms"), [(0.5, 0.3), (1.0, 0.11)])
+def test_what_all_send_to_a_full_acker_is_cut_alike_and_no_core_idles_meanwhile(
+    step_s: float, cores: float, ms: float
+) -> None:
+    """Four bolts, and a spout that emits as fast as it can. A tree takes 0.3 ms in all, of which the acker's thread
+    has five messages and one answer: 0.11 ms. So half a core is the limit, of a machine with more the acker's."""
+    costs = replace(FREE, receive_ms=0.02, local_emit_ms=0.01)
+    work = acked(chain(None, [0.0] * 4, 1, buffer=1000.0), ackers=1, pending=50_000)
+    work = replace(work, components=tuple(replace(each, buffer=1000.0) for each in work.components))
+    world, totals = world_of(work, machines=1, cores=cores if ms == 0.3 else 8.0, costs=costs, slots=[M1]), Totals()
+    world.step_s = world.sample_s = step_s
+    world.advance(1040, totals.take)
+    components = ("spout", "bolt_1", "bolt_2", "bolt_3", "bolt_4")
+    rates = [totals.rate(name, 1020, 1040) for name in components]
+    assert rates == pytest.approx([cores * 1000.0 / ms] * 5, rel=0.03)
+    assert acks(totals, 1020) == pytest.approx(rates[0], rel=0.01)
+    late = [sample for sample in totals.samples if sample.begin >= 1020]
+    by_sample = [float(each.counters.executed.sum()) / (each.end - each.begin) for each in late]
+    assert max(by_sample) < 1.05 * min(by_sample), "a steady flow"
+    assert max(float(each.queues.waiting.max()) for each in late) <= 1000.0 * 1.01
