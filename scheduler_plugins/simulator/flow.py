@@ -181,6 +181,8 @@ class Flow:
                 used = (used + np.minimum(rate, held)) / 2
                 capacity = self._shared(now, costs, used, is_sudden=True)
             self.is_tight = True
+        if self.trees is not None and self.trees.has_limit:
+            self.is_tight = True  # spouts may emit more than in the step before
         return capacity
 
     def _shared(self, now: Conditions, costs: _Costs, rate: Floats, is_sudden: bool) -> Floats:
@@ -245,21 +247,28 @@ class Flow:
         """Tuples that each executor may execute in this step by the queues after it; infinity where these hold nobody
         back. They take what they have `free` and what is executed there: who sends more is held back, and all that send
         to one queue by the same share of what they would send."""
-        layout, waiting = self.layout, self.queues.waiting
-        alone = capacity.copy()  # if nobody else sent to the queues after it
-        for groups in reversed(layout.groups):
+        wanted, _ = self._wanted_of(due, capacity, capacity)
+        alone = wanted.copy()  # if nobody of other levels sent to the queues after it
+        for groups in reversed(self.layout.groups):
             if groups.number:
-                alone[groups.source_executors] *= _tightest(groups, free, alone, _sent(groups, capacity))
+                alone[groups.source_executors] *= _tightest(groups, free, alone, _sent(groups, wanted))
+        wanted, arriving = self._wanted_of(due, capacity, alone)
+        done = np.minimum(wanted, alone)
+        for groups in reversed(self.layout.groups):
+            if groups.number:
+                done[groups.source_executors] *= _tightest(groups, free, done, arriving[groups.span])
+        return np.where(done < wanted, done, np.inf)
+
+    def _wanted_of(self, due: Floats, capacity: Floats, most: Floats) -> tuple[Floats, Floats]:
+        """What executors would execute of what waits and comes, and what comes to each, if each before it executes no
+        more than `most`."""
+        layout, waiting = self.layout, self.queues.waiting
         arriving, wanted = np.where(layout.is_spout, due, 0.0), np.zeros(layout.size)
         for groups, part in zip(layout.groups, layout.slices(), strict=True):
             wanted[part] = np.minimum(waiting[part] + arriving[part], capacity[part])
             if groups.number:
-                arriving[groups.span] += _sent(groups, np.minimum(wanted, alone))
-        done = np.minimum(wanted, alone)
-        for groups in reversed(layout.groups):
-            if groups.number:
-                done[groups.source_executors] *= _tightest(groups, free, done, arriving[groups.span])
-        return np.where(done < wanted, done, np.inf)
+                arriving[groups.span] += _sent(groups, np.minimum(wanted, most))
+        return wanted, arriving
 
 
 def _sent(groups: Groups, executed: Floats) -> Floats:

@@ -396,14 +396,15 @@ def test_lines_have_what_ackers_execute_and_the_time_until_an_ack() -> None:
 
 
 @pytest.mark.parametrize("step_s", [0.1, 1.0])
+@pytest.mark.parametrize("pending", [20, 200, 50_000])
 @pytest.mark.parametrize(("cores", "ms"), [(0.5, 0.3), (1.0, 0.11)])
 def test_what_all_send_to_a_full_acker_is_cut_alike_and_no_core_idles_meanwhile(
-    step_s: float, cores: float, ms: float
+    step_s: float, cores: float, ms: float, pending: int
 ) -> None:
     """Four bolts, and a spout that emits as fast as it can. A tree takes 0.3 ms in all, of which the acker's thread
     has five messages and one answer: 0.11 ms. So half a core is the limit, of a machine with more the acker's."""
     costs = replace(FREE, receive_ms=0.02, local_emit_ms=0.01)
-    work = acked(chain(None, [0.0] * 4, 1, buffer=1000.0), ackers=1, pending=50_000)
+    work = acked(chain(None, [0.0] * 4, 1, buffer=1000.0), ackers=1, pending=pending)
     work = replace(work, components=tuple(replace(each, buffer=1000.0) for each in work.components))
     world, totals = world_of(work, machines=1, cores=cores if ms == 0.3 else 8.0, costs=costs, slots=[M1]), Totals()
     world.step_s = world.sample_s = step_s
