@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from barograph.plan.costs import usd
-from barograph.series.status import PHASE_WORDS, SeriesStatus, fact_rows, hours, sparkline, update_status
+from barograph.series.status import PHASE_WORDS, SeriesStatus, fact_rows, sparkline, time_words, update_status
 
 
 class View(Protocol):
@@ -101,7 +101,7 @@ class Lines:
         self.status = update_status(self.status, line)
         text = _line_of(line)
         if text:
-            left = hours(self.status.time_left_s(self._clock()))
+            left = time_words(self.status.time_left_s(self._clock()))
             self.say(f"{text} (about {left} left)" if line["kind"] == "phase" else text)
 
     def tick(self) -> None:

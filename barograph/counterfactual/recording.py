@@ -80,6 +80,7 @@ def read_recording(run: Path, series: Path) -> Recording:
         data = document["variant"]
         variant = next(each for each in experiment.variants if each.name == data["name"])
         run_id, seed = str(document["run_id"]), int(document["seed"])
+        start = start_of(list(read_rounds(RunPaths(run).decisions)), experiment.topologies_at_start(), document)
     except (KeyError, TypeError, ValueError, StopIteration) as error:
         raise ExperimentError(
             f"{run}/run.json does not say what was run ({error!r}); give one that Barograph ran, not one of `read`"
@@ -88,7 +89,6 @@ def read_recording(run: Path, series: Path) -> Recording:
     changed = {"topologies": topologies} if experiment.topologies else {"topology": topologies[0]}
     experiment = replace(experiment, **changed, variants=(replace(variant, topology=None),))
     gaps_s = _gaps(run, document, experiment)
-    start = start_of(list(read_rounds(RunPaths(run).decisions)), experiment.topologies_at_start(), document)
     return Recording(run, series, run_id, seed, experiment, experiment.variants[0], gaps_s, start)
 
 

@@ -45,6 +45,11 @@ def next_run(plan: Sequence[PlannedRun], complete: Collection[str], tried: Colle
 
 def digest(experiment: Experiment) -> str:
     """Eight hexadecimal digits of what was asked for: a series is resumed only by the very same request."""
+    return hashlib.sha256(request_text(experiment).encode()).hexdigest()[:8]
+
+
+def request_text(experiment: Experiment) -> str:
+    """What was asked for: the same text is the same request."""
     data = experiment.as_data()
     # Keys that came later say nothing at their defaults: series from before them are still the same request.
     data["testbed"] = {
@@ -62,8 +67,7 @@ def digest(experiment: Experiment) -> str:
             del event["file"]  # wherever it lies, it is the same by its digest
     for options in data["testbed"].get("options", {}).values():
         options.pop("budget_usd", None)  # a series that its budget stopped goes on with a larger one
-    text = json.dumps(data, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
+    return json.dumps(data, sort_keys=True)
 
 
 def series_id(experiment: Experiment, now_s: float) -> str:

@@ -12,14 +12,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise, product
+from itertools import combinations, product
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from analysis.record.simulated import SIMULATED
 from barograph.errors import ExperimentError, message_of
-from barograph.plan.blocks import digest
+from barograph.plan.blocks import digest, request_text
 from barograph.plan.events import machines_at_end
 from barograph.plan.experiment import DURATION_NAMES, SWEEP, Experiment, parse, with_changes
 from barograph.settings import ROOT
@@ -120,10 +120,11 @@ def _refuse_equal_runs(points: Sequence[Point], source: str) -> None:
     """Runs that differ by nothing are one run, however often it is simulated, and would be counted as several."""
     alike: dict[str, list[Point]] = defaultdict(list)
     for point in points:
-        alike[digest(replace(point.experiment, seed=0))].append(point)
+        alike[request_text(replace(point.experiment, seed=0, repetitions=1))].append(point)
     for group in alike.values():
-        for one, other in pairwise(sorted(group, key=lambda point: point.experiment.seed)):
-            apart, repetitions = other.experiment.seed - one.experiment.seed, other.experiment.repetitions
+        last, *others = sorted(group, key=lambda point: point.experiment.seed)
+        for other in others:
+            apart, repetitions = other.experiment.seed - last.experiment.seed, last.experiment.repetitions
             if apart < repetitions:
                 where = point_words(source, other.number, other.values)
                 why = (
@@ -132,7 +133,8 @@ def _refuse_equal_runs(points: Sequence[Point], source: str) -> None:
                     if apart
                     else "in all that is simulated the two are equal; leave one out"
                 )
-                raise ExperimentError(f"{where} has runs of point {one.number} once more: {why}")
+                raise ExperimentError(f"{where} has runs of point {last.number} once more: {why}")
+            last = other
 
 
 def point_words(source: str, number: int, values: Mapping[str, Any]) -> str:

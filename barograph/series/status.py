@@ -68,7 +68,7 @@ def fact_rows(status: SeriesStatus, now_s: float) -> tuple[tuple[str, str], ...]
         ("phase", f"{PHASE_WORDS.get(status.phase, status.phase)}, for {minutes(status.phase_s(now_s))}"),
         ("run", status.run_id or "–"),
         ("throughput", status.throughput_words() or "–"),
-        ("runs", f"{len(status.done)} of {status.runs} done, about {hours(status.time_left_s(now_s))} left"),
+        ("runs", f"{len(status.done)} of {status.runs} done, about {time_words(status.time_left_s(now_s))} left"),
     )
     if status.money is None:
         return rows
@@ -149,6 +149,11 @@ def minutes(seconds: float) -> str:
     """`3:07`."""
     whole = round(seconds)
     return f"{whole // 60}:{whole % 60:02d}"
+
+
+def time_words(seconds: float) -> str:
+    """`3:07`, or `1 h 07 min`."""
+    return minutes(seconds) if seconds < 3600 else hours(seconds)
 
 
 def hours(seconds: float) -> str:

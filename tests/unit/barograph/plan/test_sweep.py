@@ -83,6 +83,7 @@ def test_what_the_command_line_changes_is_not_swept(path: str, changes: dict[str
     ("swept", "changes", "said"),
     [
         ({"seed": [1, 2, 3]}, {"repetitions": 3}, "point 2 (seed = 2) has runs of point 1 once more: a repetition has"),
+        ({"repetitions": [1, 2]}, {}, "point 2 (repetitions = 2) has runs of point 1 once more: in all that is"),
         ({"seed": [5, 2, 8]}, {"repetitions": 4}, "point 1 (seed = 5) has runs of point 2 once more: a repetition has"),
         (
             {"machines.before": [4, 8], "seed": [1, 3]}, {"repetitions": 3},

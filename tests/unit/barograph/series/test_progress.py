@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,8 @@ def test_a_day_is_left_in_hours_and_no_phase_lasts_less_than_nothing() -> None:
     """On the terminal as on the page; the clock may be set back."""
     facts = dict(fact_rows(status_after(*RUN, runs=200), now_s=10.0))
     assert " h " in facts["runs"] and facts["phase"] == "warming up until steady, for 0:00"
+    soon = dict(fact_rows(status_after(*RUN, runs=2), now_s=10.0))
+    assert re.search(r"about \d+:\d\d left", soon["runs"]), "below an hour with seconds"
 
 
 def test_progress_is_followed_line_by_line(tmp_path: Path) -> None:

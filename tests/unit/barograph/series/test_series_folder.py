@@ -93,7 +93,9 @@ def test_runs_that_other_code_simulated_are_not_added_to(faked: Experiment, benc
     of_today = read_json(record)
     assert of_today["code_sha256"] == simulating_code_sha256()
     write_json_atomic(record, of_today | {"git_commit": "0123456789abcdef", "git_dirty": True, "code_sha256": "x"})
-    told = r"has a run that other code simulated \(0123456789ab with uncommitted changes\) than .*begin anew with --new"
+    told = (
+        r"has a run that other code simulated \(0123456789ab with uncommitted changes\) than .*a new series with --new"
+    )
     with pytest.raises(ExperimentError, match=told):
         open_series(simulated, now_s=3000.0)
     assert open_series(simulated, new=True, now_s=4000.0).folder != series.folder

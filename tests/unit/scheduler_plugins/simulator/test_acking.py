@@ -396,17 +396,13 @@ def test_lines_have_what_ackers_execute_and_the_time_until_an_ack() -> None:
 
 
 @pytest.mark.parametrize("step_s", [0.1, 1.0])
-@pytest.mark.parametrize("pending", [20, 200, 50_000])
 @pytest.mark.parametrize(("cores", "ms"), [(0.5, 0.3), (1.0, 0.11)])
 def test_what_all_send_to_a_full_acker_is_cut_alike_and_no_core_idles_meanwhile(
-    step_s: float, cores: float, ms: float, pending: int
+    step_s: float, cores: float, ms: float
 ) -> None:
     """Four bolts, and a spout that emits as fast as it can. A tree takes 0.3 ms in all, of which the acker's thread
     has five messages and one answer: 0.11 ms. So half a core is the limit, of a machine with more the acker's."""
-    costs = replace(FREE, receive_ms=0.02, local_emit_ms=0.01)
-    work = acked(chain(None, [0.0] * 4, 1, buffer=1000.0), ackers=1, pending=pending)
-    work = replace(work, components=tuple(replace(each, buffer=1000.0) for each in work.components))
-    world, totals = world_of(work, machines=1, cores=cores if ms == 0.3 else 8.0, costs=costs, slots=[M1]), Totals()
+    world, totals = full_acker(cores if ms == 0.3 else 8.0, 50_000), Totals()
     world.step_s = world.sample_s = step_s
     world.advance(1040, totals.take)
     components = ("spout", "bolt_1", "bolt_2", "bolt_3", "bolt_4")
@@ -417,3 +413,22 @@ def test_what_all_send_to_a_full_acker_is_cut_alike_and_no_core_idles_meanwhile(
     by_sample = [float(each.counters.executed.sum()) / (each.end - each.begin) for each in late]
     assert max(by_sample) < 1.05 * min(by_sample), "a steady flow"
     assert max(float(each.queues.waiting.max()) for each in late) <= 1000.0 * 1.01
+
+
+def full_acker(cores: float, pending: int) -> World:
+    """A machine with a chain whose spout emits as fast as it may; Storm's part of a tuple is all that costs."""
+    work = acked(chain(None, [0.0] * 4, 1, buffer=1000.0), ackers=1, pending=pending)
+    work = replace(work, components=tuple(replace(each, buffer=1000.0) for each in work.components))
+    costs = replace(FREE, receive_ms=0.02, local_emit_ms=0.01)
+    return world_of(work, machines=1, cores=cores, costs=costs, slots=[M1])
+
+
+@pytest.mark.parametrize("step_s", [0.1, 1.0])
+@pytest.mark.parametrize("pending", [20, 200, 1000])
+def test_no_machine_uses_more_than_its_cores_whatever_comes_back_to_a_spout(step_s: float, pending: int) -> None:
+    world, totals = full_acker(0.5, pending), Totals()
+    world.step_s = world.sample_s = step_s
+    world.advance(1040, totals.take)
+    used = [float(each.machines.cpu_s.sum()) / (each.end - each.begin) for each in totals.samples if each.begin >= 1010]
+    assert max(used) <= 0.5 * (1 + 1e-6)
+    assert sum(used) / len(used) > 0.85 * 0.5

@@ -103,6 +103,25 @@ def test_a_full_queue_holds_back_who_feeds_it() -> None:
     assert totals.waiting["spout"] > 1000, "what is due and not emitted waits at the source"
 
 
+@pytest.mark.parametrize("step_s", [0.1, 1.0])
+@pytest.mark.parametrize("buffer", [20.0, 50.0, 200.0])
+def test_a_full_queue_that_two_feed_unequally_keeps_its_executor_busy(buffer: float, step_s: float) -> None:
+    spouts = [
+        ComponentWork(name, "spout", (task,), rate_per_s=rate) for task, name, rate in ((1, "a", 10.0), (2, "b", 200.0))
+    ]
+    bolt = ComponentWork("c", "bolt", (3,), sleep_ms=10.0, buffer=buffer)
+    edges = tuple(EdgeWork(spout.name, "default", "c", "shuffle") for spout in spouts)
+    world, totals = (
+        world_of(TopologyWork("two", 1, (*spouts, bolt), edges), machines=1, slots=[Slot("m1", 6700)]),
+        Totals(),
+    )
+    world.step_s = world.sample_s = step_s
+    world.advance(1060, totals.take)
+    assert totals.rate("c", 1030, 1060) == pytest.approx(100.0, rel=0.02)
+    assert totals.rate("a", 1030, 1060) + totals.rate("b", 1030, 1060) == pytest.approx(100.0, rel=0.05)
+    assert totals.waiting["c"] <= buffer * 1.01
+
+
 @pytest.mark.parametrize("cpu_ms", [0.0, 5.0])
 def test_a_source_that_emits_as_fast_as_it_can_is_never_behind(cpu_ms: float) -> None:
     """A full queue, or a lack of CPU, holds it back; nothing was due that it did not emit, so nothing gets older."""
