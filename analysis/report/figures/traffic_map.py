@@ -105,6 +105,7 @@ def _slot_order(slot: str) -> tuple[str, int, int]:
 
 def _draw_panel(axes: Axes, traffic: Traffic, found: TrafficMap, most: float, colour: str) -> AxesImage:
     image = axes.imshow(found.cells, cmap="viridis_r", interpolation="nearest", vmin=0.0, vmax=most)
+    image.set_gid(f"map_{traffic.variant}_{traffic.phase}")  # two maps may look alike, and an id is one's alone
     for _, first, _ in found.machines[1:]:
         axes.axvline(first - 0.5, color=style.FAINT, lw=0.6)
         axes.axhline(first - 0.5, color=style.FAINT, lw=0.6)

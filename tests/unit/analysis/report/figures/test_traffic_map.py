@@ -1,5 +1,6 @@
 """Tasks in the order of their machines, and what passes between these."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,18 @@ def test_before_and_after_stand_side_by_side_and_marks_say_how_much_passes() -> 
         ("after", "m2", "m2", 10.0),
     ]  # fmt: skip
     assert traffic_map.draw(SeriesData(("even",), (), (), (), (), ())) is None
+
+
+def test_maps_that_look_alike_have_ids_of_their_own() -> None:
+    sides = tuple(
+        Traffic("r", variant, phase, RATES, HERE, MACHINES)
+        for variant in ("even", "metis")
+        for phase in ("before", "after")
+    )
+    drawing = traffic_map.draw(SeriesData(("even", "metis"), (), (), (), (), (), traffic=sides))
+    assert drawing is not None
+    identifiers = re.findall(r'\bid="([^"]+)"', drawing.svg)
+    assert len(identifiers) == len(set(identifiers)) and "map_metis_after" in identifiers
 
 
 def test_the_share_is_the_metrics_where_a_task_moved_meanwhile_or_nobody_knows_where_a_tuple_went() -> None:
