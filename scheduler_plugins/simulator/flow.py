@@ -219,14 +219,8 @@ class Flow:
             if np.isinf(self.level).all():
                 return self.arrivals * now.step_s
             each_s = np.maximum(each_s, self.service_s)
-        most, arriving = now.up * now.step_s / each_s, np.where(self.layout.is_spout, due, 0.0)
-        for groups, part in zip(self.layout.groups, self.layout.slices(), strict=True):
-            if groups.number:
-                done = np.minimum(self.queues.waiting[part] + arriving[part], most[part])
-                sent = groups.of_sources(done, part.start) * groups.source_selectivity
-                to = groups.of_target_groups(groups.total(sent)) * groups.target_weight
-                arriving[groups.span] += groups.at_targets(to)
-        return arriving
+        most = now.up * now.step_s / each_s
+        return self._wanted_of(due, most, most)[1]
 
     def _wanted(self, now: Conditions, capacity: Floats) -> Floats:
         """Tuples that each executor would execute in the step, as far as that can be foreseen."""
@@ -245,8 +239,8 @@ class Flow:
 
     def _held(self, capacity: Floats, free: Floats, due: Floats) -> Floats:
         """Tuples that each executor may execute in this step by the queues after it; infinity where these hold nobody
-        back. They take what they have `free` and what is executed there: who sends more is held back, and all that send
-        to one queue by the same share of what they would send."""
+        back. They take what they have `free` and what is executed there. Of what a level of the stream would send more
+        than a queue takes all of that level are held back by the same share, then those of all levels by one."""
         wanted, _ = self._wanted_of(due, capacity, capacity)
         alone = wanted.copy()  # if nobody of other levels sent to the queues after it
         for groups in reversed(self.layout.groups):
@@ -330,7 +324,8 @@ class _Step:
         self._sent, self._received = np.zeros(layout.machines), np.zeros(layout.machines)
         self._middle = now.begin + now.step_s / 2
         self._left_s = self._cpu_s_of_tuples() if flow.is_tight else None
-        self._promised_s = self._of_machines(slice(None), flow.granted_s)  # to those that have not executed yet
+        if flow.is_tight:
+            self._promised_s = self._of_machines(slice(None), flow.granted_s)  # to those that have not executed yet
         self._tree_flow = None if flow.trees is None else flow.trees.begin_step()
 
     def _cpu_s_of_tuples(self) -> Floats:
