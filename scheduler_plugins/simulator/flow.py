@@ -22,7 +22,7 @@ TINY = 1e-9
 FASTEST_S = 1e-7  # no tuple takes an executor less
 LATE_S = 1.0  # after it was due, as workers count it
 SUDDEN = 0.02  # a change of what falls due, as a share, after which the arrivals of the step before say too little
-ROUNDS = 6  # in which CPU that executors do not use, because queues hold them back, goes to others
+ROUNDS = 6  # in which a machine's CPU that executors do not use, because queues hold them back, goes to others
 TIGHT = 0.7  # of its cores: where no machine is asked for more, none can be asked for too much
 
 
@@ -83,7 +83,7 @@ class Conditions:
     `cores` of each machine, `bandwidth` in bytes a second (infinity: no limit). `reaches`: whether
     what a machine (row) sends arrives at another (column); None: everything does.
     `others`: cores that threads which are no executors want, `others_machine`: where they run.
-    `speed`: of each executor, 1 as it should be.
+    `speed`: of each executor by chance, 1 as it should be; with 0.5 a tuple takes twice as long and twice the CPU.
     """
 
     begin: float
@@ -101,10 +101,20 @@ class Conditions:
 
 @dataclass(frozen=True)
 class _Costs:
-    """CPU of a tuple at each executor: of its own thread, and of its worker's other threads (s)."""
+    """Of a tuple at each executor: what it sleeps, CPU of its own thread and of its worker's other threads (s)."""
 
+    sleep_s: Floats
     thread_s: Floats
     transfer_s: Floats
+
+    @property
+    def alone_s(self) -> Floats:
+        """That a tuple takes an executor whose thread has a core to itself."""
+        return np.maximum(self.sleep_s + self.thread_s, FASTEST_S)
+
+    @property
+    def cpu_s(self) -> Floats:
+        return self.thread_s + self.transfer_s
 
 
 @dataclass
@@ -140,7 +150,7 @@ class Flow:
         return cls(layout, queues, counters, machines, arrivals, Network(layout), level, service, trees)
 
     def step(self, now: Conditions) -> None:
-        costs = self._costs()
+        costs = self._costs(now.speed)
         capacity = self._capacity(now, costs)
         network = self.network.begin_step(now.bandwidth, now.step_s, now.reaches)
         if network is not None:
@@ -156,16 +166,16 @@ class Flow:
             step.execute(arrivals, number)
         step.finish()
 
-    def _costs(self) -> _Costs:
+    def _costs(self, speed: Floats) -> _Costs:
         thread_s, transfer_s = self.layout.thread_s, self.layout.transfer_s
         if self.trees is not None:
             thread_s, transfer_s = thread_s + self.trees.thread_s, transfer_s + self.trees.transfer_s
-        return _Costs(thread_s, transfer_s)
+        return _Costs(self.layout.sleep_s / speed, thread_s / speed, transfer_s)
 
     def _capacity(self, now: Conditions, costs: _Costs) -> Floats:
         """Tuples that each executor can execute in the step, by its thread and its share of its machine's cores."""
         layout = self.layout
-        each_s = np.maximum(layout.sleep_s + costs.thread_s, FASTEST_S)
+        each_s = costs.alone_s
         due = np.where(np.isfinite(now.due), now.due, now.step_s / each_s)
         if self.trees is not None:
             due = np.minimum(due, self.trees.allowed_per_s * now.step_s)
@@ -175,12 +185,7 @@ class Flow:
         rate = np.minimum(wanted, 1.0 / each_s) * now.up
         capacity = self._shared(now, costs, rate, is_sudden)
         if self.is_bounded and self.is_tight:
-            used = rate
-            for _ in range(ROUNDS):
-                held = self._held(capacity, self._free(now), now.due) / now.step_s
-                used = (used + np.minimum(rate, held)) / 2
-                capacity = self._shared(now, costs, used, is_sudden=True)
-            self.is_tight = True
+            capacity = self._balanced(now, costs, due)
         if self.trees is not None and self.trees.has_limit:
             self.is_tight = True  # spouts may emit more than in the step before
         return capacity
@@ -188,7 +193,7 @@ class Flow:
     def _shared(self, now: Conditions, costs: _Costs, rate: Floats, is_sudden: bool) -> Floats:
         """The capacity of executors that ask for the CPU of so many tuples a second. Not `is_sudden`: it follows from
         the step before, too."""
-        layout, cpu_s = self.layout, costs.thread_s + costs.transfer_s
+        layout, cpu_s = self.layout, costs.cpu_s
         demand = np.concatenate([rate * cpu_s, now.others])
         machine = np.concatenate([layout.machine, now.others_machine])
         level = fair_level(demand, machine, now.cores)
@@ -199,9 +204,33 @@ class Flow:
         self.is_tight = bool((asked > TIGHT * now.cores).any())
         share = np.where(layout.machine >= 0, self.level[layout.machine], np.inf)
         self.granted_s = np.minimum(rate * cpu_s, share) * now.step_s
-        each_s = np.maximum(layout.sleep_s + costs.thread_s, FASTEST_S)
-        self.service_s = np.maximum(each_s, cpu_s / np.maximum(share, TINY))
-        return np.asarray(now.up * now.step_s * now.speed / self.service_s)
+        self.service_s = np.maximum(costs.alone_s, cpu_s / np.maximum(share, TINY))
+        return np.asarray(now.up * now.step_s / self.service_s)
+
+    def _balanced(self, now: Conditions, costs: _Costs, due: Floats) -> Floats:
+        """The capacity of executors that full queues hold back, on machines that may lack CPU: what those that are held
+        back do not use goes to others. The level of a machine is raised or lowered by how much of its cores is used
+        until they are, or until it limits nobody. Of what is then asked for too much all have the same share."""
+        layout, cpu_s = self.layout, costs.cpu_s
+        placed = layout.machine >= 0
+        machine, free = layout.machine[placed], self._free(now)
+        most = float((cpu_s / costs.alone_s).max())  # cores: no executor can use more
+        level = np.minimum(self.level, most)
+        for number in range(ROUNDS + 1):
+            share = np.where(placed, level[layout.machine], np.inf)
+            self.service_s = np.maximum(costs.alone_s, cpu_s / np.maximum(share, TINY))
+            capacity = now.up * now.step_s / self.service_s
+            wanted, _ = self._wanted_of(due, capacity, capacity)
+            done = np.minimum(wanted, self._held(capacity, free, due))
+            used = sums(machine, (done * cpu_s)[placed], layout.machines) / now.step_s
+            used += sums(now.others_machine, np.minimum(now.others, level[now.others_machine]), layout.machines)
+            there = now.cores / np.maximum(used, TINY)
+            if number < ROUNDS:
+                level = np.minimum(level * np.clip(there, 0.5, 2.0), most)
+        self.level = np.where(level < most, level, np.inf)
+        self.granted_s = done * cpu_s * np.where(placed, np.minimum(there, 1.0)[layout.machine], 1.0)
+        self.is_tight = True
+        return np.asarray(capacity)
 
     def _is_sudden(self, now: Conditions, due: Floats) -> bool:
         """Whether what falls due, who works or what machines can do is not what it was in the step before."""
@@ -245,12 +274,12 @@ class Flow:
         alone = wanted.copy()  # if nobody of other levels sent to the queues after it
         for groups in reversed(self.layout.groups):
             if groups.number:
-                alone[groups.source_executors] *= _tightest(groups, free, alone, _sent(groups, wanted))
+                alone[groups.source_executors] *= _tightest(groups, free, alone, _sent(groups, wanted), wanted)
         wanted, arriving = self._wanted_of(due, capacity, alone)
         done = np.minimum(wanted, alone)
         for groups in reversed(self.layout.groups):
             if groups.number:
-                done[groups.source_executors] *= _tightest(groups, free, done, arriving[groups.span])
+                done[groups.source_executors] *= _tightest(groups, free, done, arriving[groups.span], done)
         return np.where(done < wanted, done, np.inf)
 
     def _wanted_of(self, due: Floats, capacity: Floats, most: Floats) -> tuple[Floats, Floats]:
@@ -271,16 +300,20 @@ def _sent(groups: Groups, executed: Floats) -> Floats:
     return groups.at_targets(groups.of_target_groups(emitted) * groups.target_weight)
 
 
-def _tightest(groups: Groups, free: Floats, done: Floats, arriving: Floats) -> Floats:
-    """Of each executor that is a source, the smallest share of what is `arriving` (from the first target to the last)
-    that the queues after it take: what they have `free`, and what is `done` there."""
+def _tightest(groups: Groups, free: Floats, done: Floats, arriving: Floats, executed: Floats) -> Floats:
+    """Of each executor that is a source, the share of what it has `executed` that the queues after it take: of a group
+    what they have `free`, and what is `done` there, beside what is `arriving` (from the first target to the last). Who
+    waits for room gets as much of it as any other; who sends less than that is not held back."""
     room = np.maximum(free[groups.span] + done[groups.span], 0.0)
     share = np.minimum(1.0, room / np.maximum(arriving, TINY))
     of_targets = np.where(groups.target_weight > 0, groups.of_targets(share), 1.0)
     of_group = np.minimum.reduceat(of_targets, groups.group_begins)
-    if groups.number == 1:
-        return np.full(len(groups.source_executors), of_group[0])
-    return np.asarray(np.minimum.reduceat(of_group[groups.source_group], groups.source_begins))
+    if (of_group >= 1.0).all():
+        return np.ones(len(groups.source_executors))
+    sent = groups.of_sources(executed, 0) * groups.source_selectivity
+    level = fair_level(sent, groups.source_group, of_group * groups.total(sent))
+    of_rows = np.minimum(1.0, groups.of_source_groups(level) / np.maximum(sent, TINY))
+    return np.asarray(np.minimum.reduceat(of_rows, groups.source_begins))
 
 
 @dataclass(frozen=True)
@@ -313,8 +346,6 @@ class _Step:
         layout = flow.layout
         self._flow, self._now, self._capacity, self._held, self._network = flow, now, capacity, held, network
         self._thread_s, self._transfer_s = costs.thread_s, costs.transfer_s
-        if layout.burns:  # who is faster by chance has tuples that cost less
-            self._thread_s = self._thread_s + layout.work_s * (1.0 / now.speed - 1.0)
         self._arrived = np.zeros(layout.size)
         self._origin = np.zeros(layout.size)  # sum over what arrived, as are the next three
         self._width = np.zeros(layout.size)
@@ -533,7 +564,7 @@ class _Step:
         counters = flow.counters
         thread_s = executed * self._thread_s
         counters.executed += executed
-        counters.busy_s += executed * flow.service_s / now.speed  # who is slower is as busy
+        counters.busy_s += executed * flow.service_s
         counters.cpu_s += thread_s
         flow.arrivals = self._arrived / now.step_s
         placed = layout.machine >= 0
