@@ -158,7 +158,6 @@ class Layout:
     last: Ints
     sleep_s: Floats
     thread_s: Floats  # CPU of the executor's own thread, a tuple
-    work_s: Floats  # of it, what the component itself asks for
     transfer_s: Floats  # CPU of the worker's other threads, a tuple
     cv2: Floats
     buffer: Floats
@@ -191,11 +190,6 @@ class Layout:
     def tasks(self) -> Ints:
         """Of each executor, how many it has."""
         return self.last - self.first + 1
-
-    @cached_property
-    def burns(self) -> bool:
-        """Whether a component asks for CPU itself."""
-        return bool(self.work_s.any())
 
     @cached_property
     def is_uneven(self) -> bool:
@@ -251,7 +245,6 @@ def layout_of(topologies: Sequence[PlacedTopology], worker_machine: Ints, machin
     transfer_ms = costs.remote_emit_ms * emitted.remote + costs.remote_kb_ms * kilobytes
     receives = [c.work.kind != "spout" or topologies[number].work.acking is not None for _, number, c in rows]
     storm_ms = _spread(receives, sizes) * costs.receive_ms + costs.local_emit_ms * emitted.deliveries
-    work_s = _spread([work.cpu_ms / 1000.0 for work in works], sizes)
     return Layout(
         topologies=tuple(topologies),
         components=tuple((number, component) for _, number, component in rows),
@@ -265,8 +258,7 @@ def layout_of(topologies: Sequence[PlacedTopology], worker_machine: Ints, machin
         first=first,
         last=last,
         sleep_s=_spread([_longer(work.sleep_ms / 1000.0, slack_s) for work in works], sizes),
-        thread_s=work_s + storm_ms / 1000.0,
-        work_s=work_s,
+        thread_s=_spread([work.cpu_ms / 1000.0 for work in works], sizes) + storm_ms / 1000.0,
         transfer_s=transfer_ms / 1000.0,
         cv2=_spread([work.cost_cv2 for work in works], sizes),
         buffer=_spread([work.buffer for work in works], sizes),

@@ -17,7 +17,7 @@ from scheduler_plugins.simulator.work import ComponentWork, EdgeWork, MachineSiz
 from scheduler_plugins.simulator.world import Assignment, World
 from tests.calibration.star_by_events import STARS, Star, by_events, by_fluid
 from tests.calibration.tuple_by_tuple import Case, batch_interval, cases, fluid_latency_s, shuffled_chain
-from tests.support.worlds import FREE, Totals, chain, dealt, world_of
+from tests.support.worlds import FREE, Totals, acked, chain, dealt, world_of
 
 GROUPINGS = ("shuffle", "local_or_shuffle", "fields", "global", "none", "ring")
 
@@ -120,6 +120,44 @@ def test_a_full_queue_that_two_feed_unequally_keeps_its_executor_busy(buffer: fl
     assert totals.rate("c", 1030, 1060) == pytest.approx(100.0, rel=0.02)
     assert totals.rate("a", 1030, 1060) + totals.rate("b", 1030, 1060) == pytest.approx(100.0, rel=0.05)
     assert totals.waiting["c"] <= buffer * 1.01
+
+
+@pytest.mark.parametrize("step_s", [0.1, 1.0])
+def test_who_waits_for_a_full_queue_gets_as_much_of_its_room_as_any_other(step_s: float) -> None:
+    """A spout of two executors, of which one has CPU for 30 tuples/s and one for 100; the bolt does 100."""
+    spout = ComponentWork("spout", "spout", (1, 2), cpu_ms=10.0)
+    bolt = ComponentWork("bolt", "bolt", (3,), sleep_ms=10.0, buffer=50.0)
+    work = TopologyWork("unequal", 2, (spout, bolt), (EdgeWork("spout", "default", "bolt", "shuffle"),))
+    world, totals = World([MachineSize("m1", 0.3), MachineSize("m2", 2.0)], FREE, 1000.0, 0), Totals()
+    world.step_s = world.sample_s = step_s
+    world.submit("x-1", work)
+    world.assign(
+        "x-1", Assignment({"spout": 2, "bolt": 1}, {1: Slot("m1", 6700), 2: Slot("m2", 6700), 3: Slot("m2", 6700)})
+    )
+    world.advance(1060, totals.take)
+    emitted = sum(each.counters.executed[:2] for each in totals.samples if each.begin >= 1030)
+    assert emitted / 30 == pytest.approx([30.0, 70.0], rel=0.02)
+
+
+@pytest.mark.parametrize("step_s", [0.2, 1.0])
+def test_chance_costs_no_more_than_the_slowest_machine_lacks(step_s: float) -> None:
+    """Chains from machine to machine, and ackers that all of them feed: every machine is used in full by the mean of
+    five executors, so 5 % by chance (a step of 1 s) make the slowest of twelve some 3 % slower."""
+    emitted = {noise: _emitted_by_chains(noise, step_s) for noise in (0.0, 0.05 * step_s**0.5)}
+    even, uneven = emitted.values()
+    assert 0.95 * even < uneven < even
+
+
+def _emitted_by_chains(noise: float, step_s: float) -> float:
+    """Tuples/s of twelve chains over as many machines, whose spouts emit as fast as they can."""
+    slots = [Slot(f"m{number}", 6700) for number in range(1, 13)]
+    work = acked(chain(None, [0.0] * 3, 12, buffer=256.0, grouping="ring"), ackers=12)
+    work = replace(work, components=tuple(replace(each, buffer=256.0) for each in work.components))
+    costs = replace(FREE, receive_ms=0.02, local_emit_ms=0.01, remote_emit_ms=0.04, noise=noise)
+    world, totals = world_of(work, machines=12, cores=4.0, costs=costs, slots=slots, seed=1), Totals()
+    world.step_s = world.sample_s = step_s
+    world.advance(1060, totals.take)
+    return totals.rate("spout", 1030, 1060)
 
 
 @pytest.mark.parametrize("cpu_ms", [0.0, 5.0])
