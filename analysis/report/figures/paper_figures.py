@@ -30,8 +30,8 @@ LEVEL = Column("throughput_after_per_s", "throughput after", "tuples/s")
 
 def draw(figure: PublishedFigure, data_by_experiment: Mapping[str, SeriesData]) -> Drawing:
     """Draw the panels of a published figure; an experiment without data gives an empty panel."""
-    columns = min(ABREAST, len(figure.panels))
-    rows = ceil(len(figure.panels) / columns)
+    rows = ceil(len(figure.panels) / ABREAST)
+    columns = ceil(len(figure.panels) / rows)  # four panels are two by two
     height = rows * max(_height(panel, data_by_experiment.get(panel.experiment)) for panel in figure.panels)
     kinds = {panel.draw for panel in figure.panels}
     of_model = any(data.of_model for data in data_by_experiment.values())
@@ -45,6 +45,8 @@ def draw(figure: PublishedFigure, data_by_experiment: Mapping[str, SeriesData]) 
             else:
                 PANELS[panel.draw](axes, data)
             _outer_labels_only(axes, figure, number, columns, shared == "all")
+        for axes in axes_of[len(figure.panels) :]:
+            axes.set_visible(False)
         columns_of = dict.fromkeys(column for panel in figure.panels for column in _columns(panel, of_model))
         return style.drawing(canvas, f"{figure.title} ({figure.source})", tuple(columns_of), panels=True)
 

@@ -108,3 +108,9 @@ def test_what_the_paper_states_of_all_sizes_together_has_no_mark_at_one_of_them(
         (row["variant"], row["mark"], row["change_percent"]) for row in drawing.rows() if "stated" in str(row["mark"])
     ]
     assert stated == [("METIS", "stated to be more than", 0.0)]
+
+
+@pytest.mark.parametrize("panels", [1, 3, 4, 5])
+def test_a_figure_has_no_axes_without_a_panel(panels: int) -> None:
+    several = replace(figure("network_change"), panels=figure("network_change").panels * panels)
+    assert paper_figures.draw(several, {"metis/payload": data()}).svg.count('<g id="axes_') == panels
