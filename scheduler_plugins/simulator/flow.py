@@ -83,7 +83,7 @@ class Conditions:
     `cores` of each machine, `bandwidth` in bytes a second (infinity: no limit). `reaches`: whether
     what a machine (row) sends arrives at another (column); None: everything does.
     `others`: cores that threads which are no executors want, `others_machine`: where they run.
-    `speed`: of each executor by chance, 1 as it should be; with 0.5 a tuple takes twice as long and twice the CPU.
+    `speed`: of each executor by chance, 1 as it should be: 0.5 doubles the time and CPU of its thread.
     """
 
     begin: float
@@ -133,12 +133,13 @@ class Flow:
     trees: Trees | None
     is_tight: bool = True  # a machine may be asked for more than its cores
     granted_s: Floats = field(init=False)  # CPU that each executor is sure of in the step
+    most: Floats = field(init=False)  # tuples that its machine has CPU for, where it lacks some
     is_bounded: bool = field(init=False)
     _before: tuple[float, Floats, Floats] | None = None  # of the step before: tuples due a second, who worked, cores
 
     def __post_init__(self) -> None:
         self.is_bounded = bool(np.isfinite(self.layout.buffer).any())
-        self.granted_s = np.zeros(self.layout.size)
+        self.granted_s, self.most = np.zeros(self.layout.size), np.full(self.layout.size, np.inf)
 
     @classmethod
     def begin(cls, layout: Layout, now: float) -> Flow:
@@ -159,7 +160,7 @@ class Flow:
             free = np.where(self.layout.is_spout, 0.0, -self.queues.waiting)
             through = np.minimum(capacity, self._held(capacity, free, now.due))
             capacity = self.trees.bounded(capacity, through, now.up, now.reaches, now.step_s)
-        held = self._held(capacity, self._free(now), now.due) if self.is_bounded else None
+        held = self._held(np.minimum(capacity, self.most), self._free(now), now.due) if self.is_bounded else None
         step = _Step(self, now, costs, capacity, held, network)
         for number, part in enumerate(self.layout.slices()):
             arrivals = step.fall_due(part) if number == 0 else step.arrive(part)
@@ -179,13 +180,14 @@ class Flow:
         due = np.where(np.isfinite(now.due), now.due, now.step_s / each_s)
         if self.trees is not None:
             due = np.minimum(due, self.trees.allowed_per_s * now.step_s)
-        is_sudden = self._is_sudden(now, due)
+        is_sudden = self._is_sudden(now, np.where(np.isfinite(now.due), due, 0.0))
         expected = self._expected(now, due, each_s, is_sudden)
         wanted = (self.queues.waiting + np.where(layout.is_spout, due, expected)) / now.step_s
         rate = np.minimum(wanted, 1.0 / each_s) * now.up
+        level = self.level
         capacity = self._shared(now, costs, rate, is_sudden)
         if self.is_bounded and self.is_tight:
-            capacity = self._balanced(now, costs, due)
+            capacity = self._balanced(now, costs, due, self.level if is_sudden else level)
         if self.trees is not None and self.trees.has_limit:
             self.is_tight = True  # spouts may emit more than in the step before
         return capacity
@@ -203,33 +205,40 @@ class Flow:
         asked = sums(machine[machine >= 0], demand[machine >= 0], layout.machines)
         self.is_tight = bool((asked > TIGHT * now.cores).any())
         share = np.where(layout.machine >= 0, self.level[layout.machine], np.inf)
-        self.granted_s = np.minimum(rate * cpu_s, share) * now.step_s
+        self.granted_s, self.most = np.minimum(rate * cpu_s, share) * now.step_s, np.full(layout.size, np.inf)
         self.service_s = np.maximum(costs.alone_s, cpu_s / np.maximum(share, TINY))
         return np.asarray(now.up * now.step_s / self.service_s)
 
-    def _balanced(self, now: Conditions, costs: _Costs, due: Floats) -> Floats:
+    def _balanced(self, now: Conditions, costs: _Costs, due: Floats, level: Floats) -> Floats:
         """The capacity of executors that full queues hold back, on machines that may lack CPU: what those that are held
-        back do not use goes to others. The level of a machine is raised or lowered by how much of its cores is used
-        until they are, or until it limits nobody. Of what is then asked for too much all have the same share."""
+        back do not use goes to others. From `level` on, that of each machine is raised or lowered by how much of its
+        cores is used until they are, or until it limits nobody. Of what is then asked for too much all executors have
+        the same share."""
         layout, cpu_s = self.layout, costs.cpu_s
         placed = layout.machine >= 0
         machine, free = layout.machine[placed], self._free(now)
-        most = float((cpu_s / costs.alone_s).max())  # cores: no executor can use more
-        level = np.minimum(self.level, most)
+        allowed = np.inf if self.trees is None else self.trees.allowed_per_s * now.step_s
+        highest = max(float((cpu_s / costs.alone_s).max()), float(now.others.max(initial=0.0)))  # it limits nobody
+        level = np.minimum(level, highest)
         for number in range(ROUNDS + 1):
             share = np.where(placed, level[layout.machine], np.inf)
             self.service_s = np.maximum(costs.alone_s, cpu_s / np.maximum(share, TINY))
             capacity = now.up * now.step_s / self.service_s
-            wanted, _ = self._wanted_of(due, capacity, capacity)
-            done = np.minimum(wanted, self._held(capacity, free, due))
-            used = sums(machine, (done * cpu_s)[placed], layout.machines) / now.step_s
-            used += sums(now.others_machine, np.minimum(now.others, level[now.others_machine]), layout.machines)
-            there = now.cores / np.maximum(used, TINY)
-            if number < ROUNDS:
-                level = np.minimum(level * np.clip(there, 0.5, 2.0), most)
-        self.level = np.where(level < most, level, np.inf)
-        self.granted_s = done * cpu_s * np.where(placed, np.minimum(there, 1.0)[layout.machine], 1.0)
-        self.is_tight = True
+            possible = np.minimum(capacity, allowed)
+            possible = np.minimum(possible, self._held(possible, free, due))
+            done, _ = self._wanted_of(due, possible, possible)
+            by_others = np.minimum(now.others, level[now.others_machine])
+            others = sums(now.others_machine, by_others, layout.machines)
+            own = sums(machine, (done * cpu_s)[placed], layout.machines) / now.step_s
+            used = np.maximum(own + others, TINY)
+            if number == ROUNDS:
+                break
+            level = np.minimum(level * np.clip(now.cores / used, 0.5, 2.0), highest)
+        self.level = np.where(level < highest, level, np.inf)
+        fit = np.where(placed, (np.maximum(now.cores - others, 0.0) / np.maximum(own, TINY))[layout.machine], 1.0)
+        done = done * np.minimum(fit, 1.0)
+        self.granted_s, self.is_tight = done * cpu_s, True
+        self.most = np.where(fit < 1.0, done, np.inf)
         return np.asarray(capacity)
 
     def _is_sudden(self, now: Conditions, due: Floats) -> bool:
@@ -417,9 +426,10 @@ class _Step:
     def execute(self, arrivals: _Arrivals, number: int) -> None:
         part, groups = arrivals.part, self._flow.layout.groups[number]
         there = self._flow.queues.waiting[part] + arrivals.tuples
-        executed = self._within_cores(part, np.minimum(there, self._capacity[part]))
+        executed = np.minimum(there, self._capacity[part])
         if groups.number and self._held is not None:
             executed = self._held_back(part, self._held[part], executed)
+        executed = self._within_cores(part, executed)
         if self._network is not None:
             executed = self._network.carry(number, part, executed)
         self._spend(part, executed)

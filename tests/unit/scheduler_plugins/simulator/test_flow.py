@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from scheduler_plugins.model import Slot
 from scheduler_plugins.simulator.cpu import fair_level
-from scheduler_plugins.simulator.work import ComponentWork, EdgeWork, MachineSize, SimulationError, TopologyWork
+from scheduler_plugins.simulator.work import ComponentWork, EdgeWork, Load, MachineSize, SimulationError, TopologyWork
 from scheduler_plugins.simulator.world import Assignment, World
 from tests.calibration.star_by_events import STARS, Star, by_events, by_fluid
 from tests.calibration.tuple_by_tuple import Case, batch_interval, cases, fluid_latency_s, shuffled_chain
@@ -158,6 +159,55 @@ def _emitted_by_chains(noise: float, step_s: float) -> float:
     world.step_s = world.sample_s = step_s
     world.advance(1060, totals.take)
     return totals.rate("spout", 1030, 1060)
+
+
+def burning(name: str, cpu_ms: Mapping[str, float], edges: Sequence[tuple[str, str]], tasks: int = 1) -> TopologyWork:
+    """The first component is a spout that emits as fast as it can; queues have room for a hundred tuples."""
+    components = tuple(
+        ComponentWork(each, "bolt" if number else "spout", tuple(range(1 + number * tasks, 1 + (number + 1) * tasks)),
+                      cpu_ms=cost, buffer=100.0)
+        for number, (each, cost) in enumerate(cpu_ms.items())
+    )  # fmt: skip
+    return TopologyWork(name, 1, components, tuple(EdgeWork(a, "default", b, "shuffle") for a, b in edges))
+
+
+def test_what_a_source_that_is_held_back_does_not_send_needs_no_cpu() -> None:
+    """A spout (0.1 ms) feeds a slow bolt (2 ms) and a fast one (0.2 ms): 2.3 ms of the core's second a tuple."""
+    fork = burning("fork", {"spout": 0.1, "slow": 2.0, "fast": 0.2}, [("spout", "slow"), ("spout", "fast")], 2)
+    totals = advanced(fork, 60, machines=1, cores=1.0, slots=[Slot("m1", 6700)])
+    assert totals.rate("fast", 1030, 1060) == pytest.approx(1000 / 2.3, rel=0.01)
+
+
+@pytest.mark.parametrize("paced", [500.0, 800.0, 900.0])
+def test_what_others_leave_of_a_core_is_used_by_who_is_held_back(paced: float) -> None:
+    """A topology with a rate burns 1 ms a tuple; the other one, 10.3 ms, has what is left of the core. Its
+    bolts but the last wait for room for more than half of the time."""
+    line = burning("line", {"spout": 0.1, "a": 0.1, "b": 0.1, "c": 10.0}, [("spout", "a"), ("a", "b"), ("b", "c")])
+    beside = chain(paced, [0.0], 20, cpu_ms=1.0, buffer=100.0)
+    world, totals = World([MachineSize("m1", 1.0)], FREE, 1000.0, 0), Totals()
+    for topology_id, work, port in (("beside-1", beside, 6700), ("line-2", line, 6701)):
+        world.submit(topology_id, work)
+        world.assign(topology_id, dealt(work, [Slot("m1", port)]))
+    world.advance(1060, totals.take)
+    assert totals.rate("c", 1030, 1060) == pytest.approx((1000 - paced) / 10.3, rel=0.02)
+    late = [sample for sample in totals.samples if sample.begin >= 1030]
+    names = [component.work.name for _, component in late[0].layout.components]
+    blocked = np.sum([sample.counters.blocked_s for sample in late], axis=0) / 30
+    of_component = {name: float(blocked[late[0].layout.component == row].max()) for row, name in enumerate(names)}
+    assert of_component["a"] > 0.5 and of_component["b"] > 0.5 and of_component["c"] == 0.0
+
+
+@pytest.mark.parametrize("busy", [2, 3, 5])
+def test_threads_of_others_get_no_more_than_the_machine_has(busy: int) -> None:
+    spout = ComponentWork("spout", "spout", (1,), sleep_ms=1.0, cpu_ms=2.0)
+    bolt = ComponentWork("bolt", "bolt", (2, 3), sleep_ms=20.0, cpu_ms=2.0, buffer=50.0)
+    work = TopologyWork("slow", 1, (spout, bolt), (EdgeWork("spout", "default", "bolt", "shuffle"),))
+    world, totals = world_of(work, machines=1, cores=2.0, slots=[Slot("m1", 6700)]), Totals()
+    world.loads["m1"] = Load(busy=busy)
+    world.advance(1060, totals.take)
+    assert totals.rate("bolt", 1030, 1060) == pytest.approx(2 / 0.022, rel=0.01)
+    last = totals.samples[-1]
+    assert float(last.machines.cpu_s.sum()) / (last.end - last.begin) <= 2.0 * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("cpu_ms", [0.0, 5.0])
