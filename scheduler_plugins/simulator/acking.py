@@ -18,10 +18,9 @@ from functools import cached_property
 
 import numpy as np
 
-from scheduler_plugins.simulator.layout import Flags, Floats, Groups, Ints, Layout, sums, sums_of_each
+from scheduler_plugins.simulator.layout import TINY, Flags, Floats, Groups, Ints, Layout, sums, sums_of_each
 from scheduler_plugins.simulator.waits import HIGHEST_UTILISATION
 
-TINY = 1e-9
 LONGEST_S = 1e6  # that is left to a tuple which nobody serves
 # A spout looks at what it has received in every fourth of its rounds (topology.spout.recvq.skips), and sleeps in each
 # while it may not emit: on average half of that passes.

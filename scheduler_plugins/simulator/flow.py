@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 
 from scheduler_plugins.simulator.acking import Trees
+from scheduler_plugins.simulator.back_pressure import foreseen, most_by_queues
 from scheduler_plugins.simulator.cpu import fair_level
-from scheduler_plugins.simulator.layout import Flags, Floats, Groups, Ints, Layout, sums
+from scheduler_plugins.simulator.layout import TINY, Flags, Floats, Groups, Ints, Layout, sums
 from scheduler_plugins.simulator.network import Network, NetworkStep, received_bytes
 from scheduler_plugins.simulator.waits import idle_wait_s, queue_wait_s
 
-TINY = 1e-9
 FASTEST_S = 1e-7  # no tuple takes an executor less
 LATE_S = 1.0  # after it was due, as workers count it
 SUDDEN = 0.02  # a change of what falls due, as a share, after which the arrivals of the step before say too little
@@ -158,9 +158,9 @@ class Flow:
             capacity = network.shared(capacity, self._wanted(now, capacity))
         if self.trees is not None and self.trees.has_limit:
             free = np.where(self.layout.is_spout, 0.0, -self.queues.waiting)
-            through = np.minimum(capacity, self._held(capacity, free, now.due))
+            through = np.minimum(capacity, self._held(capacity, now.due, free))
             capacity = self.trees.bounded(capacity, through, now.up, now.reaches, now.step_s)
-        held = self._held(np.minimum(capacity, self.most), self._free(now), now.due) if self.is_bounded else None
+        held = self._held(np.minimum(capacity, self.most), now.due, self._free(now)) if self.is_bounded else None
         step = _Step(self, now, costs, capacity, held, network)
         for number, part in enumerate(self.layout.slices()):
             arrivals = step.fall_due(part) if number == 0 else step.arrive(part)
@@ -225,8 +225,8 @@ class Flow:
             self.service_s = np.maximum(costs.alone_s, cpu_s / np.maximum(share, TINY))
             capacity = now.up * now.step_s / self.service_s
             possible = np.minimum(capacity, allowed)
-            possible = np.minimum(possible, self._held(possible, free, due))
-            done, _ = self._wanted_of(due, possible, possible)
+            possible = np.minimum(possible, self._held(possible, due, free))
+            done, _ = foreseen(layout, self.queues.waiting, due, possible, possible)
             by_others = np.minimum(now.others, level[now.others_machine])
             others = sums(now.others_machine, by_others, layout.machines)
             own = sums(machine, (done * cpu_s)[placed], layout.machines) / now.step_s
@@ -258,7 +258,7 @@ class Flow:
                 return self.arrivals * now.step_s
             each_s = np.maximum(each_s, self.service_s)
         most = now.up * now.step_s / each_s
-        return self._wanted_of(due, most, most)[1]
+        return foreseen(self.layout, self.queues.waiting, due, most, most)[1]
 
     def _wanted(self, now: Conditions, capacity: Floats) -> Floats:
         """Tuples that each executor would execute in the step, as far as that can be foreseen."""
@@ -267,7 +267,7 @@ class Flow:
         if self.trees is not None:
             wanted = np.minimum(wanted, np.where(spout, self.trees.allowed_per_s * now.step_s, np.inf))
         if self.is_bounded:
-            wanted = np.minimum(wanted, self._held(capacity, self._free(now), now.due))
+            wanted = np.minimum(wanted, self._held(capacity, now.due, self._free(now)))
         return wanted
 
     def _free(self, now: Conditions) -> Floats:
@@ -275,54 +275,8 @@ class Flow:
         is lost (`_Step.arrive`)."""
         return np.where(now.up > 0.0, self.layout.buffer - self.queues.waiting, np.inf)
 
-    def _held(self, capacity: Floats, free: Floats, due: Floats) -> Floats:
-        """Tuples that each executor may execute in this step by the queues after it; infinity where these hold nobody
-        back. They take what they have `free` and what is executed there. Of what a level of the stream would send more
-        than a queue takes all of that level are held back by the same share, then those of all levels by one."""
-        wanted, _ = self._wanted_of(due, capacity, capacity)
-        alone = wanted.copy()  # if nobody of other levels sent to the queues after it
-        for groups in reversed(self.layout.groups):
-            if groups.number:
-                alone[groups.source_executors] *= _tightest(groups, free, alone, _sent(groups, wanted), wanted)
-        wanted, arriving = self._wanted_of(due, capacity, alone)
-        done = np.minimum(wanted, alone)
-        for groups in reversed(self.layout.groups):
-            if groups.number:
-                done[groups.source_executors] *= _tightest(groups, free, done, arriving[groups.span], done)
-        return np.where(done < wanted, done, np.inf)
-
-    def _wanted_of(self, due: Floats, capacity: Floats, most: Floats) -> tuple[Floats, Floats]:
-        """What executors would execute of what waits and comes, and what comes to each, if each before it executes no
-        more than `most`."""
-        layout, waiting = self.layout, self.queues.waiting
-        arriving, wanted = np.where(layout.is_spout, due, 0.0), np.zeros(layout.size)
-        for groups, part in zip(layout.groups, layout.slices(), strict=True):
-            wanted[part] = np.minimum(waiting[part] + arriving[part], capacity[part])
-            if groups.number:
-                arriving[groups.span] += _sent(groups, np.minimum(wanted, most))
-        return wanted, arriving
-
-
-def _sent(groups: Groups, executed: Floats) -> Floats:
-    """What comes to the executors from the first target to the last; `executed` of all executors."""
-    emitted = groups.total(groups.of_sources(executed, 0) * groups.source_selectivity)
-    return groups.at_targets(groups.of_target_groups(emitted) * groups.target_weight)
-
-
-def _tightest(groups: Groups, free: Floats, done: Floats, arriving: Floats, executed: Floats) -> Floats:
-    """Of each executor that is a source, the share of what it has `executed` that the queues after it take: of a group
-    what they have `free`, and what is `done` there, beside what is `arriving` (from the first target to the last). Who
-    waits for room gets as much of it as any other; who sends less than that is not held back."""
-    room = np.maximum(free[groups.span] + done[groups.span], 0.0)
-    share = np.minimum(1.0, room / np.maximum(arriving, TINY))
-    of_targets = np.where(groups.target_weight > 0, groups.of_targets(share), 1.0)
-    of_group = np.minimum.reduceat(of_targets, groups.group_begins)
-    if (of_group >= 1.0).all():
-        return np.ones(len(groups.source_executors))
-    sent = groups.of_sources(executed, 0) * groups.source_selectivity
-    level = fair_level(sent, groups.source_group, of_group * groups.total(sent))
-    of_rows = np.minimum(1.0, groups.of_source_groups(level) / np.maximum(sent, TINY))
-    return np.asarray(np.minimum.reduceat(of_rows, groups.source_begins))
+    def _held(self, capacity: Floats, due: Floats, free: Floats) -> Floats:
+        return most_by_queues(self.layout, self.queues.waiting, due, capacity, free)
 
 
 @dataclass(frozen=True)

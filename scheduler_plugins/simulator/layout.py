@@ -21,6 +21,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 UNPLACED = -1
+TINY = 1e-9  # tuples or seconds that are none; keeps a quotient finite
 
 
 def sums(rows: Ints, values: Floats, size: int) -> Floats:

@@ -13,9 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from scheduler_plugins.simulator.cpu import fair_level
-from scheduler_plugins.simulator.layout import Flags, Floats, Groups, Ints, Layout, sums
-
-TINY = 1e-9
+from scheduler_plugins.simulator.layout import TINY, Flags, Floats, Groups, Ints, Layout, sums
 
 
 @dataclass(frozen=True)
