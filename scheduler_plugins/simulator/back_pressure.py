@@ -11,9 +11,9 @@ from scheduler_plugins.simulator.layout import TINY, Floats, Groups, Layout
 def most_by_queues(layout: Layout, waiting: Floats, due: Floats, capacity: Floats, free: Floats) -> Floats:
     """Tuples that each executor may execute in a step by the queues after it; infinity where these hold nobody back.
 
-    The queues take what they have `free` and what is executed there. Of what a level of the stream would send more than
-    a queue takes that level is held back as if it alone fed it, then all levels by the same share. The other arguments
-    are those of `foreseen`.
+    The queues take what they have `free` and what is executed there. Where a level of the stream would send more than a
+    queue takes, that level is held back as if it alone fed the queue, then all levels by the same share. The other
+    arguments are those of `foreseen`.
     """
     wanted, _ = foreseen(layout, waiting, due, capacity, capacity)
     alone = wanted.copy()  # if nobody of other levels sent to the queues after it
