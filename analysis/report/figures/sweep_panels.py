@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from analysis.claims.ledger_rows import percent_over
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 
 ABREAST, WIDTH_IN, HEIGHT_IN = 2, 10.8, 3.0
+LABEL_CHARACTERS = 32  # a line of a label that is as long as its axis
 COLUMNS = (
     Column("x", "swept field"),
     Column("value", "value"),
@@ -113,12 +115,13 @@ def _draw_panel(axes: Axes, data: SweepData, kind: _Kind, runs: Sequence[SweepRu
     sweep_curves.draw_panel(axes, data, found, runs)
     words, unit = metric_words(kind.metric)
     axes.set_xlabel(short_name(data.axes[found.x].paths[0]))
-    axes.set_ylabel(f"{words}\n(% over the default)" if kind.is_change else f"{words}\n({unit})", fontsize=8.5)
+    label = fill(f"{words} ({'% over the default' if kind.is_change else unit})", LABEL_CHARACTERS)
+    axes.set_ylabel(label, fontsize=8.5)
     if kind.is_change:
         axes.axhline(0, color="#222222", lw=0.9)
         _draw_stated(axes, data, kind, data.axes[found.x])
     else:
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.08 * max(run.value for run in runs) or 1.0)
 
 
 def _draw_stated(axes: Axes, data: SweepData, kind: _Kind, x: SweepAxis) -> None:
