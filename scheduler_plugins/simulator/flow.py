@@ -9,6 +9,7 @@ of `waits`. Both halves are judged tuple by tuple in tests/calibration.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -107,12 +108,12 @@ class _Costs:
     thread_s: Floats
     transfer_s: Floats
 
-    @property
+    @cached_property
     def alone_s(self) -> Floats:
         """That a tuple takes an executor whose thread has a core to itself."""
         return np.maximum(self.sleep_s + self.thread_s, FASTEST_S)
 
-    @property
+    @cached_property
     def cpu_s(self) -> Floats:
         return self.thread_s + self.transfer_s
 
