@@ -132,7 +132,7 @@ Numbers = Mapping[Values, Mapping[Seed, float]]
 
 def _numbers(claim: Claim, sweep: SweepRuns) -> Numbers | str:
     """Of each point that the claim is about, and seed; or why there are none: what is stated of all points is no number
-    of those that are left. A time that was not reached is no number.
+    of those that are left, nor one of times of those runs that were short enough to be seen.
     But for spreads they are of the seeds that all points have."""
     own = sweep.of(claim.variant, claim.metric, claim.event)
     other = sweep.of(claim.baseline, claim.metric, claim.event)
@@ -142,6 +142,8 @@ def _numbers(claim: Claim, sweep: SweepRuns) -> Numbers | str:
         return f"no complete run of {claim.variant} measured {claim.metric}{f' at {where}' if where else ''}"
     if absent := _absent(claim, about):
         return f"the sweep has no point with {', '.join(absent)}"
+    if unreached := _unreached_text(claim, [own, other], about):
+        return unreached
     found = {
         point: {
             seed: one for seed, value in own.get(point, {}).items()
@@ -157,6 +159,15 @@ def _numbers(claim: Claim, sweep: SweepRuns) -> Numbers | str:
     if few:
         return f"too few seeds at {', '.join(few)}"
     return found if claim.kind in SPREADS else _of_common_seeds(found)
+
+
+def _unreached_text(claim: Claim, sides: Iterable[Mapping[Values, OfSeeds]], about: Sequence[Values]) -> str:
+    """Which points have runs whose value is the end of their watch; empty where none has."""
+    runs = {point: [value for of in sides for value in of.get(point, {}).values()] for point in about}
+    unreached = {point: sum(value.censored for value in values) for point, values in runs.items()}
+    parts = [f"{number} of {len(runs[point])} runs at {_point_text(claim, point)}"
+             for point, number in unreached.items() if number]  # fmt: skip
+    return f"longer than was watched, so only larger than a number: {', '.join(parts)}" if parts else ""
 
 
 def _of_common_seeds(found: Numbers) -> Numbers | str:
@@ -186,7 +197,7 @@ def _is_about(claim: Claim, point: Values) -> bool:
 
 def _number(claim: Claim, own: Value, other: Value | None) -> float | None:
     if claim.kind not in RATIOS:
-        return None if own.censored else own.value
+        return own.value
     return None if other is None else ratio_of(own, other)
 
 

@@ -8,6 +8,12 @@ from scheduler_plugins.simulator.cpu import fair_level
 from scheduler_plugins.simulator.layout import TINY, Floats, Groups, Layout
 
 
+def room(layout: Layout, waiting: Floats, up: Floats) -> Floats:
+    """Tuples that each executor's queue has room for. One that is not there (`up` is 0) holds nobody back: what is sent
+    to it is lost."""
+    return np.where(up > 0.0, layout.buffer - waiting, np.inf)
+
+
 def most_by_queues(layout: Layout, waiting: Floats, due: Floats, capacity: Floats, free: Floats) -> Floats:
     """Tuples that each executor may execute in a step by the queues after it; infinity where these hold nobody back.
 

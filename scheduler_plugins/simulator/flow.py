@@ -8,23 +8,18 @@ of `waits`. Both halves are judged tuple by tuple in tests/calibration.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from scheduler_plugins.simulator.acking import Trees
-from scheduler_plugins.simulator.back_pressure import foreseen, most_by_queues
-from scheduler_plugins.simulator.cpu import fair_level
-from scheduler_plugins.simulator.layout import TINY, Flags, Floats, Groups, Ints, Layout, sums
+from scheduler_plugins.simulator.back_pressure import most_by_queues, room
+from scheduler_plugins.simulator.capacity import Backlog, Capacity, Conditions, TupleCosts
+from scheduler_plugins.simulator.layout import TINY, Flags, Floats, Groups, Layout, sums
 from scheduler_plugins.simulator.network import Network, NetworkStep, received_bytes
 from scheduler_plugins.simulator.waits import idle_wait_s, queue_wait_s
 
-FASTEST_S = 1e-7  # no tuple takes an executor less
 LATE_S = 1.0  # after it was due, as workers count it
-SUDDEN = 0.02  # a change of what falls due, as a share, after which the arrivals of the step before say too little
-ROUNDS = 6  # in which a machine's CPU that executors do not use, because queues hold them back, goes to others
-TIGHT = 0.7  # of its cores: where no machine is asked for more, none can be asked for too much
 
 
 @dataclass
@@ -77,51 +72,9 @@ class MachineCounters:
         return cls(*(np.zeros(machines) for _ in range(3)))
 
 
-@dataclass(frozen=True)
-class Conditions:
-    """Of one step. `up`: the share of it in which each executor works; `due`: tuples that fall due at each spout's
-    executor, infinity where it emits as fast as it can; `catches_up`: whether it emits later what it could not.
-    `cores` of each machine, `bandwidth` in bytes a second (infinity: no limit). `reaches`: whether
-    what a machine (row) sends arrives at another (column); None: everything does.
-    `others`: cores that threads which are no executors want, `others_machine`: where they run.
-    `speed`: of each executor by chance, 1 as it should be: 0.5 doubles the time and CPU of its thread.
-    """
-
-    begin: float
-    step_s: float
-    up: Floats
-    due: Floats
-    catches_up: Flags
-    cores: Floats
-    bandwidth: Floats
-    reaches: Flags | None
-    others: Floats
-    others_machine: Ints
-    speed: Floats
-
-
-@dataclass(frozen=True)
-class _Costs:
-    """Of a tuple at each executor: what it sleeps, CPU of its own thread and of its worker's other threads (s)."""
-
-    sleep_s: Floats
-    thread_s: Floats
-    transfer_s: Floats
-
-    @cached_property
-    def alone_s(self) -> Floats:
-        """That a tuple takes an executor whose thread has a core to itself."""
-        return np.maximum(self.sleep_s + self.thread_s, FASTEST_S)
-
-    @cached_property
-    def cpu_s(self) -> Floats:
-        return self.thread_s + self.transfer_s
-
-
 @dataclass
 class Flow:
-    """Tuples under way in a layout, and what the step before says of how busy machines are. `trees`: where there are
-    ackers."""
+    """Tuples under way in a layout. `trees`: where there are ackers."""
 
     layout: Layout
     queues: Queues
@@ -129,152 +82,57 @@ class Flow:
     machines: MachineCounters
     arrivals: Floats  # of the step before, a second
     network: Network
-    level: Floats  # cores that the greediest threads of each machine got; infinity where there was enough
-    service_s: Floats  # that a tuple took each executor, by the clock
+    capacity: Capacity
     trees: Trees | None
-    is_tight: bool = True  # a machine may be asked for more than its cores
-    granted_s: Floats = field(init=False)  # CPU that each executor is sure of in the step
-    most: Floats = field(init=False)  # tuples that its machine has CPU for, where it lacks some
-    is_bounded: bool = field(init=False)
-    _before: tuple[float, Floats, Floats] | None = None  # of the step before: tuples due a second, who worked, cores
-
-    def __post_init__(self) -> None:
-        self.is_bounded = bool(np.isfinite(self.layout.buffer).any())
-        self.granted_s, self.most = np.zeros(self.layout.size), np.full(self.layout.size, np.inf)
 
     @classmethod
     def begin(cls, layout: Layout, now: float) -> Flow:
         """Nothing is under way at `now` (s) and nothing counted; no machine or network was short of anything."""
         queues, counters = Queues.empty(layout.size, now), Counters.zero(layout)
-        arrivals = np.zeros(layout.size)
-        level, service = np.full(layout.machines, np.inf), np.zeros(layout.size)
-        machines, trees = MachineCounters.zero(layout.machines), Trees.of(layout)
-        return cls(layout, queues, counters, machines, arrivals, Network(layout), level, service, trees)
+        machines, arrivals = MachineCounters.zero(layout.machines), np.zeros(layout.size)
+        return cls(layout, queues, counters, machines, arrivals, Network(layout), Capacity(layout), Trees.of(layout))
 
     def step(self, now: Conditions) -> None:
-        costs = self._costs(now.speed)
-        capacity = self._capacity(now, costs)
+        costs, allowed = self._costs(now.speed), self._allowed(now.step_s)
+        capacity = self.capacity.tuples(now, costs, Backlog(self.queues.waiting, self.arrivals, allowed))
         network = self.network.begin_step(now.bandwidth, now.step_s, now.reaches)
         if network is not None:
-            capacity = network.shared(capacity, self._wanted(now, capacity))
+            capacity = network.shared(capacity, self._wanted(now, capacity, allowed))
         if self.trees is not None and self.trees.has_limit:
             free = np.where(self.layout.is_spout, 0.0, -self.queues.waiting)
             through = np.minimum(capacity, self._held(capacity, now.due, free))
             capacity = self.trees.bounded(capacity, through, now.up, now.reaches, now.step_s)
-        held = self._held(np.minimum(capacity, self.most), now.due, self._free(now)) if self.is_bounded else None
+            self.capacity.is_tight = True  # spouts may emit more than in the step before
+        held = None
+        if self.capacity.is_bounded:
+            held = self._held(np.minimum(capacity, self.capacity.most), now.due, self._room(now))
         step = _Step(self, now, costs, capacity, held, network)
         for number, part in enumerate(self.layout.slices()):
             arrivals = step.fall_due(part) if number == 0 else step.arrive(part)
             step.execute(arrivals, number)
         step.finish()
 
-    def _costs(self, speed: Floats) -> _Costs:
+    def _costs(self, speed: Floats) -> TupleCosts:
         thread_s, transfer_s = self.layout.thread_s, self.layout.transfer_s
         if self.trees is not None:
             thread_s, transfer_s = thread_s + self.trees.thread_s, transfer_s + self.trees.transfer_s
-        return _Costs(self.layout.sleep_s / speed, thread_s / speed, transfer_s)
+        return TupleCosts(self.layout.sleep_s / speed, thread_s / speed, transfer_s)
 
-    def _capacity(self, now: Conditions, costs: _Costs) -> Floats:
-        """Tuples that each executor can execute in the step, by its thread and its share of its machine's cores."""
-        layout = self.layout
-        each_s = costs.alone_s
-        due = np.where(np.isfinite(now.due), now.due, now.step_s / each_s)
-        if self.trees is not None:
-            due = np.minimum(due, self.trees.allowed_per_s * now.step_s)
-        is_sudden = self._is_sudden(now, np.where(np.isfinite(now.due), due, 0.0))
-        expected = self._expected(now, due, each_s, is_sudden)
-        wanted = (self.queues.waiting + np.where(layout.is_spout, due, expected)) / now.step_s
-        rate = np.minimum(wanted, 1.0 / each_s) * now.up
-        level = self.level
-        capacity = self._shared(now, costs, rate, is_sudden)
-        if self.is_bounded and self.is_tight:
-            capacity = self._balanced(now, costs, due, self.level if is_sudden else level)
-        if self.trees is not None and self.trees.has_limit:
-            self.is_tight = True  # spouts may emit more than in the step before
-        return capacity
+    def _allowed(self, step_s: float) -> Floats:
+        """Tuples that each executor may emit in the step by its trees; infinity at all but limited spouts."""
+        return np.full(self.layout.size, np.inf) if self.trees is None else self.trees.allowed_per_s * step_s
 
-    def _shared(self, now: Conditions, costs: _Costs, rate: Floats, is_sudden: bool) -> Floats:
-        """The capacity of executors that ask for the CPU of so many tuples a second. Not `is_sudden`: it follows from
-        the step before, too."""
-        layout, cpu_s = self.layout, costs.cpu_s
-        demand = np.concatenate([rate * cpu_s, now.others])
-        machine = np.concatenate([layout.machine, now.others_machine])
-        level = fair_level(demand, machine, now.cores)
-        # What comes depends on the level, and the level on what comes: half of the way, or they would go to and fro.
-        both = np.isfinite(level) & np.isfinite(self.level) & ~is_sudden
-        self.level = np.where(both, (level + np.where(both, self.level, 0.0)) / 2, level)
-        asked = sums(machine[machine >= 0], demand[machine >= 0], layout.machines)
-        self.is_tight = bool((asked > TIGHT * now.cores).any())
-        share = np.where(layout.machine >= 0, self.level[layout.machine], np.inf)
-        self.granted_s, self.most = np.minimum(rate * cpu_s, share) * now.step_s, np.full(layout.size, np.inf)
-        self.service_s = np.maximum(costs.alone_s, cpu_s / np.maximum(share, TINY))
-        return np.asarray(now.up * now.step_s / self.service_s)
-
-    def _balanced(self, now: Conditions, costs: _Costs, due: Floats, level: Floats) -> Floats:
-        """The capacity of executors that full queues hold back, on machines that may lack CPU: what those that are held
-        back do not use goes to others. From `level` on, that of each machine is raised or lowered by how much of its
-        cores is used until they are, or until it limits nobody. Of what is then asked for too much all executors have
-        the same share."""
-        layout, cpu_s = self.layout, costs.cpu_s
-        placed = layout.machine >= 0
-        machine, free = layout.machine[placed], self._free(now)
-        allowed = np.inf if self.trees is None else self.trees.allowed_per_s * now.step_s
-        highest = max(float((cpu_s / costs.alone_s).max()), float(now.others.max(initial=0.0)))  # it limits nobody
-        level = np.minimum(level, highest)
-        for number in range(ROUNDS + 1):
-            share = np.where(placed, level[layout.machine], np.inf)
-            self.service_s = np.maximum(costs.alone_s, cpu_s / np.maximum(share, TINY))
-            capacity = now.up * now.step_s / self.service_s
-            possible = np.minimum(capacity, allowed)
-            possible = np.minimum(possible, self._held(possible, due, free))
-            done, _ = foreseen(layout, self.queues.waiting, due, possible, possible)
-            by_others = np.minimum(now.others, level[now.others_machine])
-            others = sums(now.others_machine, by_others, layout.machines)
-            own = sums(machine, (done * cpu_s)[placed], layout.machines) / now.step_s
-            used = np.maximum(own + others, TINY)
-            if number == ROUNDS:
-                break
-            level = np.minimum(level * np.clip(now.cores / used, 0.5, 2.0), highest)
-        self.level = np.where(level < highest, level, np.inf)
-        fit = np.where(placed, (np.maximum(now.cores - others, 0.0) / np.maximum(own, TINY))[layout.machine], 1.0)
-        done = done * np.minimum(fit, 1.0)
-        self.granted_s, self.is_tight = done * cpu_s, True
-        self.most = np.where(fit < 1.0, done, np.inf)
-        return np.asarray(capacity)
-
-    def _is_sudden(self, now: Conditions, due: Floats) -> bool:
-        """Whether what falls due, who works or what machines can do is not what it was in the step before."""
-        total = float(due.sum()) / now.step_s
-        before, self._before = self._before, (total, now.up, now.cores)
-        if before is None or abs(total - before[0]) > SUDDEN * before[0]:
-            return True
-        return not (np.array_equal(before[2], now.cores) and np.array_equal(before[1], now.up))
-
-    def _expected(self, now: Conditions, due: Floats, each_s: Floats, is_sudden: bool) -> Floats:
-        """Tuples that will come to each executor: as many as in the step before. Where a machine lacked CPU, what comes
-        with as much of it; after a sudden change, what comes if nobody lacks any: of tuples that are not expected a
-        machine would do too many."""
-        if not is_sudden:
-            if np.isinf(self.level).all():
-                return self.arrivals * now.step_s
-            each_s = np.maximum(each_s, self.service_s)
-        most = now.up * now.step_s / each_s
-        return foreseen(self.layout, self.queues.waiting, due, most, most)[1]
-
-    def _wanted(self, now: Conditions, capacity: Floats) -> Floats:
+    def _wanted(self, now: Conditions, capacity: Floats, allowed: Floats) -> Floats:
         """Tuples that each executor would execute in the step, as far as that can be foreseen."""
         spout = self.layout.is_spout
         wanted = np.minimum(self.queues.waiting + np.where(spout, now.due, self.arrivals * now.step_s), capacity)
-        if self.trees is not None:
-            wanted = np.minimum(wanted, np.where(spout, self.trees.allowed_per_s * now.step_s, np.inf))
-        if self.is_bounded:
-            wanted = np.minimum(wanted, self._held(capacity, now.due, self._free(now)))
+        wanted = np.minimum(wanted, np.where(spout, allowed, np.inf))
+        if self.capacity.is_bounded:
+            wanted = np.minimum(wanted, self._held(capacity, now.due, self._room(now)))
         return wanted
 
-    def _free(self, now: Conditions) -> Floats:
-        """Tuples that each executor's queue has room for. One that is not there holds nobody back: what is sent to it
-        is lost (`_Step.arrive`)."""
-        return np.where(now.up > 0.0, self.layout.buffer - self.queues.waiting, np.inf)
+    def _room(self, now: Conditions) -> Floats:
+        return room(self.layout, self.queues.waiting, now.up)
 
     def _held(self, capacity: Floats, due: Floats, free: Floats) -> Floats:
         return most_by_queues(self.layout, self.queues.waiting, due, capacity, free)
@@ -302,7 +160,7 @@ class _Step:
         self,
         flow: Flow,
         now: Conditions,
-        costs: _Costs,
+        costs: TupleCosts,
         capacity: Floats,
         held: Floats | None,
         network: NetworkStep | None,
@@ -318,15 +176,16 @@ class _Step:
         self._executed = np.zeros(layout.size)
         self._sent, self._received = np.zeros(layout.machines), np.zeros(layout.machines)
         self._middle = now.begin + now.step_s / 2
-        self._left_s = self._cpu_s_of_tuples() if flow.is_tight else None
-        if flow.is_tight:
-            self._promised_s = self._of_machines(slice(None), flow.granted_s)  # to those that have not executed yet
+        self._left_s = self._cpu_s_of_tuples() if flow.capacity.is_tight else None
+        if flow.capacity.is_tight:
+            granted_s = flow.capacity.granted_s
+            self._promised_s = self._of_machines(slice(None), granted_s)  # to those that have not executed yet
         self._tree_flow = None if flow.trees is None else flow.trees.begin_step()
 
     def _cpu_s_of_tuples(self) -> Floats:
         """That each machine has for tuples, beside its other threads."""
         flow, now = self._flow, self._now
-        others = np.minimum(now.others, flow.level[now.others_machine])
+        others = np.minimum(now.others, flow.capacity.level[now.others_machine])
         return np.asarray((now.cores - sums(now.others_machine, others, flow.layout.machines)) * now.step_s)
 
     def _within_cores(self, part: slice, executed: Floats) -> Floats:
@@ -336,9 +195,10 @@ class _Step:
             return executed
         machine = self._flow.layout.machine[part]
         cpu_s = executed * (self._thread_s[part] + self._transfer_s[part])
-        sure = np.minimum(cpu_s, self._flow.granted_s[part])
+        granted_s = self._flow.capacity.granted_s[part]
+        sure = np.minimum(cpu_s, granted_s)
         more = cpu_s - sure
-        self._promised_s -= self._of_machines(part, self._flow.granted_s[part])
+        self._promised_s -= self._of_machines(part, granted_s)
         asked, left = self._of_machines(part, sure), np.maximum(self._left_s, 0.0)
         first = np.minimum(1.0, left / np.maximum(asked, TINY))
         free = np.maximum(left - asked * first - self._promised_s, 0.0)
@@ -446,7 +306,7 @@ class _Step:
         a tuple waits there only until its executor looks whether one is due.
         """
         flow, layout = self._flow, self._flow.layout
-        service, cv2 = flow.service_s[part], layout.cv2[part]
+        service, cv2 = flow.capacity.service_s[part], layout.cv2[part]
         is_idle = flow.queues.waiting[part] <= 0.0  # at times; else its queue is the fluid's
         own, waits, scatter = service, np.zeros(len(service)), np.zeros(len(service))
         if part.start:
@@ -529,13 +389,13 @@ class _Step:
         counters = flow.counters
         thread_s = executed * self._thread_s
         counters.executed += executed
-        counters.busy_s += executed * flow.service_s
+        counters.busy_s += executed * flow.capacity.service_s
         counters.cpu_s += thread_s
         flow.arrivals = self._arrived / now.step_s
         placed = layout.machine >= 0
         machine = layout.machine[placed]
         total_s = (thread_s + executed * self._transfer_s)[placed]
-        used = np.minimum(now.others, flow.level[now.others_machine]) * now.step_s
+        used = np.minimum(now.others, flow.capacity.level[now.others_machine]) * now.step_s
         flow.machines.cpu_s += sums(machine, total_s, layout.machines)
         flow.machines.cpu_s += sums(now.others_machine, used, layout.machines)
         if now.reaches is None:

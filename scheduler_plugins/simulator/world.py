@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from scheduler_plugins.model import Slot, executor_ranges
+from scheduler_plugins.simulator.capacity import Conditions
 from scheduler_plugins.simulator.carry_over import carry_over, give_up
-from scheduler_plugins.simulator.flow import Conditions, Counters, Flow, MachineCounters, Queues
+from scheduler_plugins.simulator.flow import Counters, Flow, MachineCounters, Queues
 from scheduler_plugins.simulator.layout import (
     UNPLACED,
     Flags,
@@ -253,7 +254,7 @@ class World:
         """How long its start takes yet, with the share of a core that the greediest of its machine have had."""
         assert self._flow is not None
         row = self._row[key[1].machine]
-        level = float(self._flow.level[row]) if row < len(self._flow.level) else 1.0
+        level = float(self._flow.capacity.level[row]) if row < len(self._flow.capacity.level) else 1.0
         return worker.cpu_s / max(min(1.0, level), READY)
 
     def _rebuild(self) -> None:
@@ -400,7 +401,7 @@ class World:
     def _got_s(self, machine: str, cpu_s: float, step_s: float) -> float:
         """CPU seconds that a thread which wanted `cpu_s` had in the step."""
         assert self._flow is not None
-        return min(1.0, cpu_s / step_s, float(self._flow.level[self._row[machine]])) * step_s
+        return min(1.0, cpu_s / step_s, float(self._flow.capacity.level[self._row[machine]])) * step_s
 
     def _connect(self) -> None:
         waiting = [key for key, worker in self.workers.items() if not worker.is_active and worker.is_ready(self.now)]

@@ -128,3 +128,9 @@ def world_of(
     world.submit("x-1", work)
     world.assign("x-1", dealt(work, slots or [Slot(size.name, 6700) for size in sizes]))
     return world
+
+
+def advanced(work: TopologyWork, seconds: float, **site: object) -> Totals:
+    world, totals = world_of(work, **site), Totals()  # type: ignore[arg-type]
+    world.advance(world.now + seconds, totals.take)
+    return totals

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 ABREAST, WIDTH_IN, HEIGHT_IN = 2, 10.8, 3.0
 LABEL_CHARACTERS = 32  # a line of a label that is as long as its axis
+AXIS_WORDS = {"machines.before": "machines", "topology.parameters.size_bytes": "size of a tuple's text (bytes)"}
 COLUMNS = (
     Column("x", "swept field"),
     Column("value", "value"),
@@ -114,7 +115,8 @@ def _draw_panel(axes: Axes, data: SweepData, kind: _Kind, runs: Sequence[SweepRu
     found = sweep_curves.layout(data)
     sweep_curves.draw_panel(axes, data, found, runs)
     words, unit = metric_words(kind.metric)
-    axes.set_xlabel(short_name(data.axes[found.x].paths[0]))
+    field = data.axes[found.x].paths[0]
+    axes.set_xlabel(AXIS_WORDS.get(field, short_name(field)))
     label = fill(f"{words} ({'% over the default' if kind.is_change else unit})", LABEL_CHARACTERS)
     axes.set_ylabel(label, fontsize=8.5)
     if kind.is_change:

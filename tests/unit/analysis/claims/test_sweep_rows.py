@@ -33,9 +33,10 @@ Numbers = Mapping[str, Mapping[tuple[int, int], float]]
 
 
 def write_sweep(
-    root: Path, numbers: Mapping[str, Numbers], failures: Sequence[Any] = (), seeds: Sequence[int] = SEEDS
-) -> Path:
-    """A point for each size and seed, a run of each variant in it."""
+    root: Path, numbers: Mapping[str, Numbers], failures: Sequence[Any] = (), seeds: Sequence[int] = SEEDS,
+    unreached: Sequence[tuple[str, tuple[int, int]]] = (),
+) -> Path:  # fmt: skip
+    """A point for each size and seed, a run of each variant in it. `unreached`: runs whose values are horizons."""
     points = [(machines, seed) for machines in MACHINES for seed in seeds]
     root.mkdir(parents=True)
     values = [{"machines.before": machines, "topology.overrides.workers": machines, "seed": seed}
@@ -53,7 +54,7 @@ def write_sweep(
     ])  # fmt: skip
     write_table(root, "measurements", [
         {"run_id": run_id, "topology": "payload", "event_id": "e1", "metric": metric, "value": of[variant][point],
-         "censored": False, "steady": None if metric == EMITTED else False}
+         "censored": (variant, point) in unreached, "steady": None if metric == EMITTED else False}
         for metric, of in numbers.items() for run_id, variant, point in runs if point in of[variant]
     ])  # fmt: skip
     return root
@@ -157,6 +158,17 @@ def test_the_first_three_seeds_are_so_by_number(tmp_path: Path) -> None:
     numbers = {EMITTED: {"even": rates, "metis": rates}, BYTES: {"even": sent, "metis": less}}
     root = write_sweep(tmp_path / "sweep-1", numbers, seeds=FIVE)
     assert sweep_row(CLAIM, read(SeriesPaths(root), {BYTES, EMITTED})).best_of_three == pytest.approx(-30.0)
+
+
+@pytest.mark.parametrize("variant", ["metis", "even"])
+def test_runs_that_were_too_long_to_be_seen_leave_no_mean(tmp_path: Path, variant: str) -> None:
+    """A mean of the others would be too small."""
+    root = write_sweep(tmp_path / "sweep-1", {BYTES: SENT, EMITTED: RATE}, unreached=[(variant, (20, 3))])
+    found = sweep_row(CLAIM, read(SeriesPaths(root), {BYTES, EMITTED}))
+    assert (found.verdict, found.measured, found.best_of_three) == ("not run", None, None)
+    assert found.reason == (
+        "simulated, sweep-1: longer than was watched, so only larger than a number: 1 of 6 runs at before 20"
+    )
 
 
 def test_an_own_number_is_no_ratio(tmp_path: Path) -> None:

@@ -1,0 +1,174 @@
+"""What executors can execute in a step: by their threads, their share of their machine's cores, and full queues."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from scheduler_plugins.simulator.back_pressure import foreseen, most_by_queues, room
+from scheduler_plugins.simulator.cpu import fair_level
+from scheduler_plugins.simulator.layout import TINY, Flags, Floats, Ints, Layout, sums
+
+FASTEST_S = 1e-7  # no tuple takes an executor less
+SUDDEN = 0.02  # a change of what falls due, as a share, after which the arrivals of the step before say too little
+ROUNDS = 6  # in which a machine's CPU that executors do not use, because queues hold them back, goes to others
+TIGHT = 0.7  # of its cores: where no machine is asked for more, none can be asked for too much
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Of one step. `up`: the share of it in which each executor works; `due`: tuples that fall due at each spout's
+    executor, infinity where it emits as fast as it can; `catches_up`: whether it emits later what it could not.
+    `cores` of each machine, `bandwidth` in bytes a second (infinity: no limit). `reaches`: whether
+    what a machine (row) sends arrives at another (column); None: everything does.
+    `others`: cores that threads which are no executors want, `others_machine`: where they run.
+    `speed`: of each executor by chance, 1 as it should be: 0.5 doubles the time and CPU of its thread.
+    """
+
+    begin: float
+    step_s: float
+    up: Floats
+    due: Floats
+    catches_up: Flags
+    cores: Floats
+    bandwidth: Floats
+    reaches: Flags | None
+    others: Floats
+    others_machine: Ints
+    speed: Floats
+
+
+@dataclass(frozen=True)
+class TupleCosts:
+    """Of a tuple at each executor: what it sleeps, CPU of its own thread and of its worker's other threads (s)."""
+
+    sleep_s: Floats
+    thread_s: Floats
+    transfer_s: Floats
+
+    @cached_property
+    def alone_s(self) -> Floats:
+        """That a tuple takes an executor whose thread has a core to itself."""
+        return np.maximum(self.sleep_s + self.thread_s, FASTEST_S)
+
+    @cached_property
+    def cpu_s(self) -> Floats:
+        return self.thread_s + self.transfer_s
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """What a step begins with, of each executor: tuples that wait, tuples that came in the step before (a second), and
+    what its trees allow a spout to emit in the step, infinity where nothing does."""
+
+    waiting: Floats
+    arrivals: Floats
+    allowed: Floats
+
+
+@dataclass
+class Capacity:
+    """Of a layout, and what the step before says of how busy machines are.
+
+    `level`: cores that the greediest threads of each machine got, infinity where there was enough. `service_s`: that a
+    tuple took each executor, by the clock. `granted_s`: CPU that each executor is sure of in the step. `most`: tuples
+    that its machine has CPU for, where it lacks some. `is_tight`: a machine may be asked for more than its cores.
+    """
+
+    layout: Layout
+    level: Floats = field(init=False)
+    service_s: Floats = field(init=False)
+    granted_s: Floats = field(init=False)
+    most: Floats = field(init=False)
+    is_bounded: bool = field(init=False)
+    is_tight: bool = True
+    _before: tuple[float, Floats, Floats] | None = None  # of the step before: tuples due a second, who worked, cores
+
+    def __post_init__(self) -> None:
+        size = self.layout.size
+        self.level, self.service_s = np.full(self.layout.machines, np.inf), np.zeros(size)
+        self.granted_s, self.most = np.zeros(size), np.full(size, np.inf)
+        self.is_bounded = bool(np.isfinite(self.layout.buffer).any())
+
+    def tuples(self, now: Conditions, costs: TupleCosts, backlog: Backlog) -> Floats:
+        """That each executor can execute in the step, by its thread and its share of its machine's cores."""
+        each_s = costs.alone_s
+        due = np.minimum(np.where(np.isfinite(now.due), now.due, now.step_s / each_s), backlog.allowed)
+        is_sudden = self._is_sudden(now, np.where(np.isfinite(now.due), due, 0.0))
+        expected = self._expected(now, due, each_s, backlog, is_sudden)
+        wanted = (backlog.waiting + np.where(self.layout.is_spout, due, expected)) / now.step_s
+        rate = np.minimum(wanted, 1.0 / each_s) * now.up
+        level = self.level
+        capacity = self._shared(now, costs, rate, is_sudden)
+        if self.is_bounded and self.is_tight:
+            return self._balanced(now, costs, due, backlog, self.level if is_sudden else level)
+        return capacity
+
+    def _shared(self, now: Conditions, costs: TupleCosts, rate: Floats, is_sudden: bool) -> Floats:
+        """The capacity of executors that ask for the CPU of so many tuples a second. Not `is_sudden`: it follows from
+        the step before, too."""
+        layout, cpu_s = self.layout, costs.cpu_s
+        demand = np.concatenate([rate * cpu_s, now.others])
+        machine = np.concatenate([layout.machine, now.others_machine])
+        level = fair_level(demand, machine, now.cores)
+        # What comes depends on the level, and the level on what comes: half of the way, or they would go to and fro.
+        both = np.isfinite(level) & np.isfinite(self.level) & ~is_sudden
+        self.level = np.where(both, (level + np.where(both, self.level, 0.0)) / 2, level)
+        asked = sums(machine[machine >= 0], demand[machine >= 0], layout.machines)
+        self.is_tight = bool((asked > TIGHT * now.cores).any())
+        share = np.where(layout.machine >= 0, self.level[layout.machine], np.inf)
+        self.granted_s, self.most = np.minimum(rate * cpu_s, share) * now.step_s, np.full(layout.size, np.inf)
+        self.service_s = np.maximum(costs.alone_s, cpu_s / np.maximum(share, TINY))
+        return np.asarray(now.up * now.step_s / self.service_s)
+
+    def _balanced(self, now: Conditions, costs: TupleCosts, due: Floats, backlog: Backlog, level: Floats) -> Floats:
+        """The capacity of executors that full queues hold back, on machines that may lack CPU: what those that are held
+        back do not use goes to others. From `level` on, that of each machine is raised or lowered by how much of its
+        cores is used until they are, or until it limits nobody. Of what is then asked for too much all executors have
+        the same share."""
+        layout, cpu_s, waiting = self.layout, costs.cpu_s, backlog.waiting
+        placed = layout.machine >= 0
+        machine, free = layout.machine[placed], room(layout, waiting, now.up)
+        highest = max(float((cpu_s / costs.alone_s).max()), float(now.others.max(initial=0.0)))  # it limits nobody
+        level = np.minimum(level, highest)
+        for number in range(ROUNDS + 1):
+            share = np.where(placed, level[layout.machine], np.inf)
+            self.service_s = np.maximum(costs.alone_s, cpu_s / np.maximum(share, TINY))
+            capacity = now.up * now.step_s / self.service_s
+            possible = np.minimum(capacity, backlog.allowed)
+            possible = np.minimum(possible, most_by_queues(layout, waiting, due, possible, free))
+            done, _ = foreseen(layout, waiting, due, possible, possible)
+            by_others = np.minimum(now.others, level[now.others_machine])
+            others = sums(now.others_machine, by_others, layout.machines)
+            own = sums(machine, (done * cpu_s)[placed], layout.machines) / now.step_s
+            used = np.maximum(own + others, TINY)
+            if number == ROUNDS:
+                break
+            level = np.minimum(level * np.clip(now.cores / used, 0.5, 2.0), highest)
+        self.level = np.where(level < highest, level, np.inf)
+        fit = np.where(placed, (np.maximum(now.cores - others, 0.0) / np.maximum(own, TINY))[layout.machine], 1.0)
+        done = done * np.minimum(fit, 1.0)
+        self.granted_s, self.is_tight = done * cpu_s, True
+        self.most = np.where(fit < 1.0, done, np.inf)
+        return np.asarray(capacity)
+
+    def _is_sudden(self, now: Conditions, due: Floats) -> bool:
+        """Whether what falls due, who works or what machines can do is not what it was in the step before."""
+        total = float(due.sum()) / now.step_s
+        before, self._before = self._before, (total, now.up, now.cores)
+        if before is None or abs(total - before[0]) > SUDDEN * before[0]:
+            return True
+        return not (np.array_equal(before[2], now.cores) and np.array_equal(before[1], now.up))
+
+    def _expected(self, now: Conditions, due: Floats, each_s: Floats, backlog: Backlog, is_sudden: bool) -> Floats:
+        """Tuples that will come to each executor: as many as in the step before. Where a machine lacked CPU, what comes
+        with as much of it; after a sudden change, what comes if nobody lacks any: of tuples that are not expected a
+        machine would do too many."""
+        if not is_sudden:
+            if np.isinf(self.level).all():
+                return backlog.arrivals * now.step_s
+            each_s = np.maximum(each_s, self.service_s)
+        most = now.up * now.step_s / each_s
+        return foreseen(self.layout, backlog.waiting, due, most, most)[1]
