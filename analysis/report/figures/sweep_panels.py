@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ABREAST, WIDTH_IN, HEIGHT_IN = 2, 10.8, 3.0
 LABEL_CHARACTERS = 32  # a line of a label that is as long as its axis
-AXIS_WORDS = {"machines.before": "machines", "topology.parameters.size_bytes": "size of a tuple's text (bytes)"}
+AXIS_WORDS = {"machines.before": "machines", "topology.parameters.size_bytes": "size of a tuple (bytes)"}
 COLUMNS = (
     Column("x", "swept field"),
     Column("value", "value"),
