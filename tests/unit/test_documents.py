@@ -6,6 +6,7 @@ import contextlib
 import re
 import shlex
 from collections import Counter
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from barograph.plan.experiment import Experiment, parse
 from barograph.settings import ROOT
 from inventory import TESTBEDS
 from scheduler_plugins.policies import POLICIES
+from scheduler_plugins.simulator.work import Costs
 from topologies import catalogue
 
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")])
@@ -142,6 +144,12 @@ def test_the_readme_names_all_that_there_is() -> None:
     wanted = [f"`{name}`" for name in names] + [f"`{family}/" for family in families]
     wanted += [f"barograph {command} " for command in COMMANDS if command != "setup"] + ["barograph setup"]
     assert [each for each in wanted if each not in page] == []
+
+
+def test_the_simulators_page_has_every_cost_with_its_default() -> None:
+    _, _, table = (ROOT / "docs" / "simulator.md").read_text().partition("| cost | default | unit |")
+    rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) \|", table.partition("\n\n")[0], re.MULTILINE)
+    assert {name: float(default) for name, default in rows} == asdict(Costs()) and len(rows) == len(fields(Costs))
 
 
 def test_the_glossary_has_no_word_twice() -> None:
