@@ -30,7 +30,13 @@ TIMEOUT = "topology.message.timeout.secs"
 TRAFFIC = "barograph.traffic"
 # Of Storm 2.8's defaults.yaml: how often WaitStrategyProgressive parks, and how long it sleeps then (ms).
 DEFAULT_WAITS = {"spout": (0, 1.0), "bolt": (1000, 1.0)}
+PARKS, SLEEP_MS = "level2.count", "level3.sleep.millis"
 DEFAULT_TIMEOUT_S = 30.0
+WAIT_SETTINGS = {kind: f"topology.{kind}.wait.progressive" for kind in DEFAULT_WAITS}
+# Storm's settings of a topology that are modelled; what others change, no closed form and no simulation knows.
+MODELLED = frozenset({
+    BUFFER, ACKERS, PENDING, TIMEOUT, *(f"{of}.{name}" for of in WAIT_SETTINGS.values() for name in (PARKS, SLEEP_MS)),
+})  # fmt: skip
 PARK_S = 6e-5  # that parkNanos(1) takes on Linux: the slack of its timers, 50 µs, and a little
 
 Lengths = Mapping[int, float]  # characters of a text -> share of the texts
@@ -258,8 +264,8 @@ def _ackers(config: Mapping[str, Any], workers: int) -> int:
 
 def _idle_wait(config: Mapping[str, Any], kind: Literal["spout", "bolt"]) -> IdleWait:
     parks, sleep_ms = DEFAULT_WAITS[kind]
-    where = f"topology.{kind}.wait.progressive"
-    parks, sleep_ms = config.get(f"{where}.level2.count", parks), config.get(f"{where}.level3.sleep.millis", sleep_ms)
+    where = WAIT_SETTINGS[kind]
+    parks, sleep_ms = config.get(f"{where}.{PARKS}", parks), config.get(f"{where}.{SLEEP_MS}", sleep_ms)
     return IdleWait(parks * PARK_S, sleep_ms / 1000.0)
 
 

@@ -27,6 +27,9 @@ from topologies import catalogue, work
 from topologies.errors import UnknownWork
 
 
+OWN_SETTINGS = "barograph."  # what is recorded, and how often
+
+
 def is_simulated(experiment: Experiment) -> bool:
     return simulated.is_simulated({"spec": {"testbed": {"name": experiment.testbed.name}}})
 
@@ -75,12 +78,23 @@ def _variants(experiment: Experiment) -> Iterator[str]:
 
 def _topology_errors(experiment: Experiment, variant: Variant) -> Iterator[str]:
     for chosen in experiment.topologies_of(variant):
+        yield from _setting_errors(chosen.overrides.get("config"))
         try:
             simulated_topology(catalogue.render(chosen.file, chosen.parameters, chosen.overrides, chosen.name), "x-1")
         except (SimulationError, UnknownWork) as error:
             yield str(error)
         except catalogue.TopologyError:
             continue  # said by those who render it
+
+
+def _setting_errors(config: object) -> Iterator[str]:
+    """Of settings without an effect in the model: variants that differ by one would be given for alike."""
+    for key in config if isinstance(config, Mapping) else ():  # what is no mapping is said by those who render it
+        if key not in work.MODELLED and not str(key).startswith(OWN_SETTINGS):
+            yield (
+                f"overrides.config: {key} is not simulated; simulated are {', '.join(sorted(work.MODELLED))}; leave it"
+                " out, or take the local testbed"
+            )
 
 
 def simulated_topology(flux: str, topology_id: str) -> tuple[Topology, TopologyWork]:

@@ -8,7 +8,7 @@ import yaml
 from barograph.errors import ExperimentError
 from barograph.plan.checks import check
 from barograph.plan.events.hold import Hold
-from barograph.plan.experiment import Code, Experiment, MachineCount, Variant, load, names
+from barograph.plan.experiment import Code, Experiment, MachineCount, TopologyChanges, Variant, load, names
 from barograph.plan.simulation import complaints, is_simulated, simulated_topology
 from barograph.settings import ROOT
 from scheduler_plugins.simulator.work import Acking, Costs, SimulationError, Waits
@@ -113,8 +113,11 @@ def test_a_class_of_others_is_refused() -> None:
 def test_every_experiment_that_ships_can_be_simulated_or_is_refused_in_words(name: str) -> None:
     said = complaints(on_simulator(name))
     of_storm = [variant for variant in load(name).variants if variant.policy == "storm"]
-    assert all("places in a real Nimbus only" in each for each in said)
-    assert len(said) <= len(of_storm)
+    stock = [each for each in said if "topology.worker.childopts is not simulated" in each]
+    assert len(stock) == (2 if name == "settings/interruption" else 0), "variants whose JVMs differ"
+    others = [each for each in said if each not in stock]
+    assert all("places in a real Nimbus only" in each for each in others)
+    assert len(others) <= len(of_storm)
     assert complaints(load(name)) == [] or is_simulated(load(name))
 
 
@@ -133,6 +136,29 @@ def test_schedulers_that_only_nimbus_has_are_refused() -> None:
     assert complaints(replace(star, variants=(aware,))) == [
         "variants.aware: Storm's resource_aware scheduler places in a real Nimbus only; simulated are default, even"
     ]
+
+
+@pytest.mark.parametrize(
+    ("key", "is_simulated"),
+    [
+        ("topology.max.spout.pending", True),
+        ("topology.bolt.wait.progressive.level3.sleep.millis", True),
+        ("barograph.traffic", True),
+        ("topology.worker.childopts", False),
+        ("topology.transfer.batch.size", False),
+    ],
+)
+def test_settings_without_an_effect_in_the_model_are_refused(key: str, is_simulated: bool) -> None:
+    """Of the experiment and of a variant: the answer would be that they make no difference."""
+    star = on_simulator("stela/star")
+    config = {"config": {key: 5}}
+    assert star.topology is not None
+    everywhere = replace(star, topology=replace(star.topology, overrides=config))
+    own = replace(star, variants=(replace(star.variants[0], topology=TopologyChanges(overrides=config)),))
+    for changed in (everywhere, own):
+        said = complaints(changed)
+        assert bool(said) is not is_simulated
+        assert all(f"overrides.config: {key} is not simulated; simulated are topology.acker" in each for each in said)
 
 
 def test_a_topology_in_lines_is_simulated_in_lines() -> None:
