@@ -1,32 +1,36 @@
-"""Simulated runs beside the real ones that they stand for: every metric, its error, and the ranking of the variants.
+"""Simulated runs beside the real one that they stand for: every metric, its error, and the ranking of the variants.
 
 A number that one side does not have is None, and has no error. A time that a run never reached is a bound (the horizon,
-or how long it lasted until then), and an error is given only where both sides reached theirs.
+or how long it lasted until then), and an error is given only where both sides reached theirs. Latencies are of the
+seconds that count on both sides: where queues grow, other seconds have other latencies.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
 from statistics import fmean, median
 
+from analysis.metrics.latency_histogram import merged, percentile_ms
 from analysis.metrics.metric_directions import CONVERGENCE, DifferenceKind, metric
 from analysis.metrics.steadiness import WINDOW_S
-from analysis.record.event_timeline import WHOLE_RUN, event_order
+from analysis.record.event_timeline import WHOLE_RUN, absent_machines, event_order
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import Row, rows
 
 RANKED = "throughput_after"
 CLEARLY = 0.05  # of the larger: what two variants have to differ by in reality to be ranked at all
-LATENCY_MEAN = "latency_mean_ms"
+ALIKE = 0.005  # of the larger: simulated levels that lie nearer to one another have no order
+LATENCY_MEAN, LATENCY_P95 = "latency_mean_ms", "latency_all_p95_ms"
+LEAST_COMMON_S = 30.0  # that count on both sides; of less there is no latency
 # What is judged, in the order of the page.
 JUDGED = (
     "throughput_before", "throughput_after", "gain_percent", "convergence_sp_s", "convergence_st_s", "downtime_s",
     "lost_after", "request_to_running_s", "submit_to_loaded_s", "cpu_percent_before", "cpu_percent_after",
-    f"{LATENCY_MEAN}_before", f"{LATENCY_MEAN}_after", "latency_all_p95_ms_before", "latency_all_p95_ms_after",
+    f"{LATENCY_MEAN}_before", f"{LATENCY_MEAN}_after", f"{LATENCY_P95}_before", f"{LATENCY_P95}_after",
 )  # fmt: skip
 WORDS = {f"{LATENCY_MEAN}_before": "mean latency before", f"{LATENCY_MEAN}_after": "mean latency after"}
 # Times that the end of a run may cut off.
@@ -37,24 +41,27 @@ MACHINE_CPU = "machine_cpu_points"
 
 @dataclass(frozen=True)
 class Value:
-    """Over runs of one variant. `censored`: half of them or more never got there, and `value` is a bound. `low` to
-    `high`: of these runs; `high` None: one never got there."""
+    """Of a real run, or over the simulated ones that stand for it. `censored`: half of them or more never got there, and
+    `value` is a bound. `low` to `high`: of these runs; `high` None: one never got there. `unsteady`: runs of these that
+    were not steady on a side that the metric rests on."""
 
     value: float | None
     runs: int
     censored: bool = False
     low: float | None = None
     high: float | None = None
+    unsteady: int = 0
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One metric of one variant at one event. `error`: in percent of the real value where the metric is a ratio's, else
+    """One metric of one real run at one event. `error`: in percent of the real value where the metric is a ratio's, else
     simulated less real in its own unit."""
 
     experiment: str
     topology: str
     variant: str
+    run_id: str
     event_id: str
     metric: str
     real: Value
@@ -86,6 +93,11 @@ class Cell:
         return simulated.low <= real.value and (simulated.high is None or real.value <= simulated.high)
 
     @property
+    def is_bound(self) -> bool:
+        """Whether both sides have a value and one of them never got there."""
+        return None not in (self.real.value, self.simulated.value) and (self.real.censored or self.simulated.censored)
+
+    @property
     def words(self) -> str:
         return WORDS.get(self.metric) or metric(self.metric).words
 
@@ -96,10 +108,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class MachineCell:
-    """Mean CPU of one machine on one side of an event, in percent of its quota, over the runs of a variant."""
+    """Mean CPU of one machine on one side of an event of a real run, in percent of its quota."""
 
     experiment: str
-    variant: str
+    run_id: str
     event_id: str
     phase: str
     machine: str
@@ -109,8 +121,9 @@ class MachineCell:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Variants by throughput after an event, best first. `tau`: Kendall's, of those that both sides have; None of
-    fewer than two. `clear_pairs`: pairs that differ by CLEARLY in reality; `same_pairs`: of them, in the same order."""
+    """Variants by throughput after an event, the mean of their runs, best first. `tau`: Kendall's, of those that both
+    sides have; None of fewer than two, or of equals in reality. `clear_pairs`: pairs that differ by CLEARLY in reality;
+    `same_pairs`: of them, those that differ by ALIKE in the same order."""
 
     experiment: str
     topology: str
@@ -124,9 +137,8 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Of one series. `runs`: complete real ones. `missing`: of them, by run, why it has no simulated counterpart;
-    where others of its variant have one, its numbers are left out. `failed_seeds`: how many of a run's seeds could not
-    be simulated, and why, where others could."""
+    """Of one series. `runs`: complete real ones. `missing`: of them, by run, why it has no simulated counterpart.
+    `failed_seeds`: how many of a run's seeds could not be simulated, and why, where others could."""
 
     experiment: str
     series_id: str
@@ -149,49 +161,70 @@ class Judgement:
         )
 
 
+Reader = Callable[[str], list[Row]]
+StandsFor = Mapping[str, str]  # run -> the real run that it stands for; a real one stands for itself
+
+
 def judge(
-    real: SeriesPaths, simulated: SeriesPaths, missing: Mapping[str, str], failed_seeds: Mapping[str, str]
-) -> Judgement:
-    """Both have been analysed. A run of the one may be several of the other, with other seeds."""
-    variants, simulated_variants = (complete_runs(paths) for paths in (real, simulated))
-    experiment = next((row["experiment"] for row in rows(real, "runs") if row["experiment"]), real.root.parent.name)
-    of_sides = ((real, with_counterpart(variants, missing)), (simulated, simulated_variants))
-    sides = [values_of(partial(rows, paths), of_side) for paths, of_side in of_sides]
-    cells = cells_of(experiment, *sides)
+    real: SeriesPaths, simulated: SeriesPaths, missing: Mapping[str, str], failed_seeds: Mapping[str, str],
+    seeds: int = 1,
+) -> Judgement:  # fmt: skip
+    """Both have been analysed. Of a real run there are so many simulated ones, with other seeds."""
+    described = rows(real, "runs")
+    experiment = next((row["experiment"] for row in described if row["experiment"]), real.root.parent.name)
+    runs = complete(described)
+    own = {row["run_id"]: row["run_id"] for row in runs}
+    sides = ((partial(rows, real), own), (partial(rows, simulated), counterparts(runs, rows(simulated, "runs"), seeds)))
+    cells = cells_of(experiment, {row["run_id"]: row["variant"] for row in runs}, *values_of_sides(sides))
     return Judgement(
         experiment=experiment,
         series_id=real.root.name,
         cells=cells,
-        machines=machine_cells(experiment, *(machine_means(rows(paths, "cpu"), of) for paths, of in of_sides)),
+        machines=machine_cells(experiment, *(machine_means(read, of) for read, of in sides)),
         rankings=rankings(cells),
-        runs=len(variants),
+        runs=len(runs),
         missing=missing,
         failed_seeds=failed_seeds,
     )
 
 
-def complete_runs(paths: SeriesPaths) -> dict[str, str]:
-    """The variant of each complete run."""
-    return {row["run_id"]: row["variant"] for row in rows(paths, "runs") if row["status"] == "complete"}
+def complete(described: Iterable[Row]) -> list[Row]:
+    """Of rows of the table `runs`."""
+    return [row for row in described if row["status"] == "complete"]
 
 
-def with_counterpart(variants: Mapping[str, str], missing: Collection[str]) -> dict[str, str]:
-    """The variant of each real run that simulated ones stand for; of a variant without any, all."""
-    judged = {run: variant for run, variant in variants.items() if run not in missing}
-    return judged | {run: variant for run, variant in variants.items() if variant not in judged.values()}
+def counterparts(real: Iterable[Row], simulated: Iterable[Row], seeds: int) -> dict[str, str]:
+    """Of each complete simulated run the real one: of the first repetition of a variant the first `seeds` ones."""
+    runs = {(row["variant"], int(row["repetition"] or 1)): row["run_id"] for row in real}
+    found = {row["run_id"]: (row["variant"], 1 + (int(row["repetition"]) - 1) // seeds) for row in complete(simulated)}
+    return {run: runs[key] for run, key in found.items() if key in runs}
 
 
-Reader = Callable[[str], list[Row]]
-Key = tuple[str, str, str, str]  # topology, variant, event, metric
+Key = tuple[str, str, str, str]  # topology, real run, event, metric
 Values = Mapping[Key, Value]
 
 
-def values_of(read: Reader, variants: Mapping[str, str]) -> dict[Key, Value]:
-    """`variants`: of the runs that count."""
+def values_of_sides(sides: Sequence[tuple[Reader, StandsFor]]) -> list[dict[Key, Value]]:
+    """Of each side, with its latencies over the seconds that count on both."""
+    spans = common_spans((read("intervals"), stands_for) for read, stands_for in sides)
+    return [
+        values_of(
+            [
+                *(row for row in read("measurements") if not row["metric"].startswith(LATENCY_P95)),
+                *latencies(read("latency"), spans, stands_for),
+            ],
+            stands_for,
+        )
+        for read, stands_for in sides
+    ]
+
+
+def values_of(measured: Iterable[Row], stands_for: StandsFor) -> dict[Key, Value]:
+    """Of rows of `measurements`."""
     found: dict[Key, list[Row]] = {}
-    for row in [*read("measurements"), *mean_latencies(read("latency"), read("intervals"))]:
-        if row["run_id"] in variants and row["metric"] in JUDGED:
-            key = (row["topology"] or "", variants[row["run_id"]], row["event_id"], row["metric"])
+    for row in measured:
+        if row["run_id"] in stands_for and row["metric"] in JUDGED:
+            key = (row["topology"] or "", stands_for[row["run_id"]], row["event_id"], row["metric"])
             found.setdefault(key, []).append(row)
     return {key: over_runs(key[3], of_key) for key, of_key in found.items()}
 
@@ -199,46 +232,72 @@ def values_of(read: Reader, variants: Mapping[str, str]) -> dict[Key, Value]:
 def over_runs(name: str, of_runs: Sequence[Row]) -> Value:
     """The mean; of times that may be cut off the median, in which a run that never got there is the longest."""
     values = [math.inf if row["censored"] else float(row["value"]) for row in of_runs]
-    ends = tuple(None if math.isinf(end) else end for end in (min(values), max(values)))
+    low, high = (None if math.isinf(end) else end for end in (min(values), max(values)))
+    unsteady = sum(row.get("steady") is False for row in of_runs)
     if not name.startswith(CONVERGENCE) and name not in CUT_OFF:
         mean = fmean(row["value"] for row in of_runs)
-        return Value(mean, len(of_runs), low=ends[0], high=ends[1])
+        return Value(mean, len(of_runs), low=low, high=high, unsteady=unsteady)
     middle = median(values)
     if math.isinf(middle):
-        return Value(max(row["value"] for row in of_runs), len(of_runs), True, *ends)
-    return Value(middle, len(of_runs), False, *ends)
+        return Value(max(row["value"] for row in of_runs), len(of_runs), True, low, high, unsteady)
+    return Value(middle, len(of_runs), False, low, high, unsteady)
 
 
-def mean_latencies(latency: Iterable[Row], intervals: Iterable[Row]) -> list[Row]:
-    """Of all tuples of the part of each side that counts, as rows of `measurements`."""
+Side = tuple[str, str, str, str]  # real run, topology, event, side of it
+
+
+def common_spans(sides: Iterable[tuple[Iterable[Row], StandsFor]]) -> dict[Side, tuple[float, float]]:
+    """From when to when (s after the event) a side of an event counts in a real run and in all that stand for it: rows
+    of `intervals`. Of at least LEAST_COMMON_S."""
+    found: dict[Side, tuple[float, float]] = {}
+    for intervals, stands_for in sides:
+        for row in intervals:
+            if row["run_id"] in stands_for:
+                key = (stands_for[row["run_id"]], row["topology"] or "", row["event_id"], row["phase"])
+                begin, end = found.get(key, (-math.inf, math.inf))
+                found[key] = max(begin, float(row["start_s"])), min(end, float(row["end_s"]))
+    return {key: span for key, span in found.items() if span[1] - span[0] >= LEAST_COMMON_S}
+
+
+def latencies(latency: Iterable[Row], spans: Mapping[Side, tuple[float, float]], stands_for: StandsFor) -> list[Row]:
+    """Mean and 95 % of all tuples of each run in these seconds, as rows of `measurements`."""
     windows: dict[tuple[str, str, str], list[Row]] = {}
     for row in latency:
-        windows.setdefault((row["run_id"], row["topology"], row["event_id"]), []).append(row)
+        if row["run_id"] in stands_for and row["mean_ms"] is not None:
+            windows.setdefault((row["run_id"], row["topology"] or "", row["event_id"]), []).append(row)
     found = []
-    for span in intervals:
-        inside = [
-            row
-            for row in windows.get((span["run_id"], span["topology"], span["event_id"]), ())
-            if span["start_s"] <= row["window_s"] <= span["end_s"] - WINDOW_S and row["mean_ms"] is not None
-        ]
-        tuples = sum(row["n"] for row in inside)
-        if tuples:
-            value = sum(row["n"] * row["mean_ms"] for row in inside) / tuples
-            of = {name: span[name] for name in ("run_id", "topology", "event_id")}
-            found.append({**of, "metric": f"{LATENCY_MEAN}_{span['phase']}", "value": value, "censored": False})
+    for (run_id, topology, event_id), of_run in windows.items():
+        for (real, where, event, phase), (begin, end) in spans.items():
+            if (real, where, event) != (stands_for[run_id], topology, event_id):
+                continue
+            inside = [row for row in of_run if begin <= row["window_s"] <= end - WINDOW_S]
+            of = {"run_id": run_id, "topology": topology, "event_id": event_id, "censored": False}
+            found += [{**of, "metric": f"{name}_{phase}", "value": value} for name, value in _latencies(inside)]
     return found
+
+
+def _latencies(windows: Sequence[Row]) -> Iterable[tuple[str, float]]:
+    if tuples := sum(row["n"] for row in windows):
+        yield LATENCY_MEAN, sum(row["n"] * row["mean_ms"] for row in windows) / tuples
+    if windows and all(row.get("buckets") is not None for row in windows):
+        highest = percentile_ms(merged((row["buckets"], row["counts"]) for row in windows), 0.95)
+        if highest is not None:
+            yield LATENCY_P95, highest
 
 
 NOTHING = Value(None, 0)
 
 
-def cells_of(experiment: str, real: Values, simulated: Values) -> tuple[Cell, ...]:
-    """A cell for whatever one side has."""
+def cells_of(experiment: str, variants: Mapping[str, str], real: Values, simulated: Values) -> tuple[Cell, ...]:
+    """A cell for whatever one side has. `variants`: of the real runs."""
     keys = sorted({*real, *simulated}, key=lambda key: (key[0], event_order(key[2]), key[1], JUDGED.index(key[3])))
-    return tuple(Cell(experiment, *key, real.get(key, NOTHING), simulated.get(key, NOTHING)) for key in keys)
+    return tuple(
+        Cell(experiment, key[0], variants[key[1]], *key[1:], real.get(key, NOTHING), simulated.get(key, NOTHING))
+        for key in keys
+    )
 
 
-MachineKey = tuple[str, str, str, str]  # variant, event, phase, machine
+MachineKey = tuple[str, str, str, str]  # real run, event, phase, machine
 
 
 def machine_cells(
@@ -249,14 +308,16 @@ def machine_cells(
     return tuple(MachineCell(experiment, *key, real.get(key), simulated.get(key)) for key in keys)
 
 
-def machine_means(found: Iterable[Row], variants: Mapping[str, str]) -> dict[MachineKey, float]:
-    """CPU in percent of a machine's quota, on each side of an event: the mean over runs of each run's mean. `found`:
-    rows of the table `cpu`; `variants`: of the runs that count. The master is left out."""
+def machine_means(read: Reader, stands_for: StandsFor) -> dict[MachineKey, float]:
+    """CPU in percent of a machine's quota, on each side of an event: the mean over the runs that stand for a real one.
+    Without the master, and without machines that have not joined yet or have left."""
+    absent = absent_machines(read("scale_events"), read("machines"))
     values: dict[MachineKey, list[float]] = {}
-    for row in found:
-        counts = row["run_id"] in variants and row["event_id"] != WHOLE_RUN and row["joins_at_scale"] is not None
-        if counts and row["utilisation_mean"] is not None:
-            key = (variants[row["run_id"]], row["event_id"], row["phase"], row["machine"])
+    for row in read("cpu"):
+        counts = row["run_id"] in stands_for and row["event_id"] != WHOLE_RUN and row["joins_at_scale"] is not None
+        gone = absent.get((row["run_id"], row["event_id"], row["phase"]), set())
+        if counts and row["machine"] not in gone and row["utilisation_mean"] is not None:
+            key = (stands_for[row["run_id"]], row["event_id"], row["phase"], row["machine"])
             values.setdefault(key, []).append(100.0 * row["utilisation_mean"])
     return {key: fmean(of_key) for key, of_key in values.items()}
 
@@ -271,15 +332,31 @@ def rankings(cells: Sequence[Cell]) -> tuple[Ranking, ...]:
 
 
 def _ranking(key: tuple[str, str, str], cells: Sequence[Cell]) -> Ranking:
-    real = {cell.variant: cell.real.value for cell in cells if cell.real.value is not None}
-    simulated = {cell.variant: cell.simulated.value for cell in cells if cell.simulated.value is not None}
+    real, simulated = (_means(cells, side) for side in ("real", "simulated"))
     both = sorted(set(real) & set(simulated))
-    clear = [
-        (a, b) for a, b in combinations(both, 2) if abs(real[a] - real[b]) > CLEARLY * max(abs(real[a]), abs(real[b]))
-    ]
-    same = sum((real[a] - real[b]) * (simulated[a] - simulated[b]) > 0 for a, b in clear)
+    clear = [(a, b) for a, b in combinations(both, 2) if _differ(real[a], real[b], CLEARLY)]
+    same = sum(
+        (real[a] - real[b]) * (simulated[a] - simulated[b]) > 0 and _differ(simulated[a], simulated[b], ALIKE)
+        for a, b in clear
+    )
     tau = kendall_tau([real[name] for name in both], [simulated[name] for name in both])
     return Ranking(*key, _best_first(real), _best_first(simulated), tau, len(clear), same)
+
+
+def _means(cells: Sequence[Cell], side: str) -> dict[str, float]:
+    """Of a variant's runs that both sides have; of all that this side has, where there are none."""
+    found: dict[str, list[float]] = {}
+    paired = {cell.variant for cell in cells if None not in (cell.real.value, cell.simulated.value)}
+    for cell in cells:
+        value = getattr(cell, side).value
+        is_pair = None not in (cell.real.value, cell.simulated.value)
+        if value is not None and (is_pair or cell.variant not in paired):
+            found.setdefault(cell.variant, []).append(value)
+    return {variant: fmean(values) for variant, values in found.items()}
+
+
+def _differ(a: float, b: float, share: float) -> bool:
+    return abs(a - b) > share * max(abs(a), abs(b))
 
 
 def _best_first(values: Mapping[str, float]) -> tuple[str, ...]:
@@ -287,11 +364,14 @@ def _best_first(values: Mapping[str, float]) -> tuple[str, ...]:
 
 
 def kendall_tau(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Kendall's tau-b of two rankings of the same things; None of fewer than two, or where one side has no order."""
+    """Kendall's tau-b of two rankings of the same things; None of fewer than two, or where `a` has no order. 0 where
+    only `b` has none."""
     signs = [(_sign(a[i] - a[j]), _sign(b[i] - b[j])) for i, j in combinations(range(min(len(a), len(b))), 2)]
     ordered_a, ordered_b = sum(x != 0 for x, _ in signs), sum(y != 0 for _, y in signs)
-    if not ordered_a or not ordered_b:
+    if not ordered_a:
         return None
+    if not ordered_b:
+        return 0.0
     return sum(x * y for x, y in signs) / math.sqrt(ordered_a * ordered_b)
 
 
@@ -301,9 +381,10 @@ def _sign(value: float) -> int:
 
 @dataclass(frozen=True)
 class ErrorSummary:
-    """Of one metric over all variants and events that have an error: sizes without their sign, and the mean with it.
-    `missing`: cells that one side lacks. `inside` of `ranges`: real values among what the simulated runs have by
-    chance."""
+    """Of one metric over all real runs and events that have an error: sizes without their sign, and the mean with it.
+    `missing`: cells without an error: one side has no number, or a real one of 0. `bounds`: of these, those in which a
+    side never got there. `unsteady`: cells with an error of which a run was not steady. `inside` of `ranges`: real
+    values among what the simulated runs have by chance; `expected` if real runs were of the model too."""
 
     metric: str
     words: str
@@ -315,6 +396,9 @@ class ErrorSummary:
     missing: int
     inside: int = 0
     ranges: int = 0
+    expected: float = 0.0
+    bounds: int = 0
+    unsteady: int = 0
 
 
 def summaries(judgements: Sequence[Judgement]) -> list[ErrorSummary]:
@@ -324,10 +408,18 @@ def summaries(judgements: Sequence[Judgement]) -> list[ErrorSummary]:
     for name in JUDGED:
         mine = [cell for cell in cells if cell.metric == name]
         if mine:
-            unit = "%" if mine[0].is_ratio else mine[0].unit
-            summary = ErrorSummary(name, mine[0].words, unit, 0, None, None, None, 0)
-            inside = [cell.is_inside for cell in mine if cell.is_inside is not None]
-            summary = replace(summary, inside=sum(inside), ranges=len(inside))
+            ranged = [cell for cell in mine if cell.is_inside is not None]
+            summary = ErrorSummary(
+                name, mine[0].words, "%" if mine[0].is_ratio else mine[0].unit, 0, None, None, None, 0,
+                inside=sum(bool(cell.is_inside) for cell in ranged),
+                ranges=len(ranged),
+                # Of n + 1 values that are alike one is as likely the least, or the most, as any other.
+                expected=sum((cell.simulated.runs - 1) / (cell.simulated.runs + 1) for cell in ranged),
+                bounds=sum(cell.is_bound for cell in mine),
+                unsteady=sum(
+                    cell.error is not None and bool(cell.real.unsteady or cell.simulated.unsteady) for cell in mine
+                ),
+            )  # fmt: skip
             found.append(_summary(summary, [cell.error for cell in mine]))
     machines = [each for judgement in judgements for each in judgement.machines]
     if machines:
