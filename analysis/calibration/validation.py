@@ -17,22 +17,24 @@ from pathlib import Path
 from typing import Any
 
 from analysis.calibration.fit import as_costs
-from analysis.calibration.judgement import ErrorSummary, Judgement, summaries
+from analysis.calibration.judgement import CLEARLY, ErrorSummary, Judgement, summaries
 from analysis.calibration.linear import Estimate
 from analysis.errors import RecordError
 from analysis.numerals import number
 from analysis.record.files import read_json, write_json_atomic, write_text_atomic
 from analysis.record.simulated import simulated_facts
 from analysis.record.small_tables import Row
+from scheduler_plugins.simulator import model_sha256
 from topologies import catalogue, work
 from topologies.errors import TopologyError
 
-VERSION = 1
+VERSION, KNOWN_VERSIONS = 2, (1, 2)  # 1 had errors by variant, and no model
 COSTS_FILE, ERRORS_FILE = "costs.yaml", "errors.json"
 SHIPPED = Path(__file__).with_name("shipped")
 FOLDER = "calibration"  # of a folder of results, with a folder a calibration
 # The errors that every report of simulated runs repeats.
 SAID = ("throughput_after", "gain_percent", "convergence_sp_s", "downtime_s", "latency_all_p95_ms_after")
+PAIRS = ("clear_pairs", "same_pairs")  # of a ranking
 PAGE = "docs/simulator.md"
 ROOT = Path(__file__).parents[2]  # of the repository: paths of traces begin there
 
@@ -217,7 +219,8 @@ class SeriesName:
 
 @dataclass(frozen=True)
 class Validation:
-    """A calibration: its costs, and how far simulated runs were from real ones. `made`: a date."""
+    """A calibration: its costs, and how far simulated runs were from real ones. `made`: a date. `model`: what
+    `model_sha256` was; empty: not on record."""
 
     made: str
     costs: Mapping[str, float]
@@ -227,6 +230,7 @@ class Validation:
     rankings: tuple[Mapping[str, Any], ...] = ()
     validity: Validity = field(default_factory=Validity)
     estimates: tuple[Mapping[str, Any], ...] = ()
+    model: str = ""
 
     def as_document(self) -> dict[str, Any]:
         return {"v": VERSION, **json.loads(json.dumps(asdict(self)))}
@@ -235,8 +239,8 @@ class Validation:
     def of_document(cls, document: Mapping[str, Any], path: Path) -> Validation:
         """Raises RecordError for a document that is none."""
         try:
-            if document["v"] != VERSION:
-                raise RecordError(f"{path}: v is {document['v']!r}; known is {VERSION}")
+            if document["v"] not in KNOWN_VERSIONS:
+                raise RecordError(f"{path}: v is {document['v']!r}; known are {KNOWN_VERSIONS}")
             return cls(
                 made=document["made"],
                 costs=dict(document["costs"]),
@@ -246,6 +250,7 @@ class Validation:
                 rankings=tuple(document["rankings"]),
                 validity=Validity(**{name: _ends(value) for name, value in document["validity"].items()}),
                 estimates=tuple(document["estimates"]),
+                model=document.get("model", ""),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise RecordError(f"{path}: is no document of a calibration: {error!r}") from error
@@ -270,6 +275,7 @@ def validation_of(
         rankings=tuple(asdict(ranking) for each in judgements for ranking in each.rankings),
         validity=validity,
         estimates=tuple(asdict(each) for each in estimates),
+        model=model_sha256(),
     )
 
 
@@ -314,10 +320,11 @@ def known_validations(folders: Iterable[Path]) -> Iterator[Validation]:
             continue
 
 
-def find_validation(costs: Mapping[str, float], folders: Iterable[Path]) -> Validation | None:
-    """Of exactly these costs; one that was judged is preferred."""
+def find_validations(costs: Mapping[str, float], folders: Iterable[Path]) -> list[Validation]:
+    """All calibrations of exactly these costs that were judged, the newest first; where none was, one that was not."""
     fitting = [each for each in known_validations(folders) if _are_same(costs, each.costs)]
-    return next((each for each in fitting if each.judged_on), fitting[0] if fitting else None)
+    judged = sorted((each for each in fitting if each.judged_on), key=lambda each: each.made, reverse=True)
+    return judged or fitting[:1]
 
 
 def _are_same(a: Mapping[str, float], b: Mapping[str, float]) -> bool:
@@ -340,34 +347,49 @@ def sentences(runs: Sequence[Row], folders: Iterable[Path] = ()) -> list[str]:
         facts = simulated_facts(run)
         if facts is None:
             continue
-        validation = find_validation(facts.get("costs", {}), folders)
+        validations = find_validations(facts.get("costs", {}), folders)
         spec = json.loads(run.get("spec") or "null")
-        found |= dict.fromkeys(of_validation(validation, validity_of(spec) if spec else Validity()))
+        asked = validity_of(spec) if spec else Validity()
+        found |= dict.fromkeys(of_validations(validations, asked, facts.get("model", "")))
     return list(found)
 
 
-def of_validation(validation: Validation | None, asked: Validity) -> list[str]:
-    if validation is None:
+def of_validations(validations: Sequence[Validation], asked: Validity, model: str) -> list[str]:
+    """`model`: the one that has simulated what is asked about."""
+    if not validations:
         return ["No calibration has judged these costs: nothing says how far such runs are from real ones"
                 " (`barograph calibrate SERIES --on OTHER` does)."]  # fmt: skip
-    fitted = ", ".join(str(each) for each in validation.fitted_on)
-    if not validation.judged_on:
-        return [f"The costs were fitted to {fitted} on {validation.made} and judged on nothing else."]
-    judged = ", ".join(str(each) for each in validation.judged_on)
-    said = [f"The costs were fitted to real runs of {fitted}, and judged on {judged} on {validation.made}:"
-            f" {'; '.join(_error_texts(validation)) or 'no number was on both sides'}."]  # fmt: skip
-    if strange := outside(asked, validation.validity):
+    said = [_judged_text(each, model) for each in validations]
+    judged = [each for each in validations if each.judged_on]
+    if judged and (strange := outside(asked, sum((each.validity for each in judged), Validity()))):
         said.append(f"Outside of what was validated: {'; '.join(strange)}.")
     return said
+
+
+def _judged_text(validation: Validation, model: str) -> str:
+    fitted = ", ".join(str(each) for each in validation.fitted_on)
+    if not validation.judged_on:
+        return f"The costs were fitted to {fitted} on {validation.made} and judged on nothing else."
+    judged = ", ".join(str(each) for each in validation.judged_on)
+    other = "" if model == validation.model != "" else ", by another version of the model than these runs'"
+    return (
+        f"The costs were fitted to real runs of {fitted}, and judged on {judged} on {validation.made}{other}:"
+        f" {'; '.join(_error_texts(validation)) or 'no number was on both sides'}."
+    )
 
 
 def _error_texts(validation: Validation) -> Iterator[str]:
     by_metric = {each.metric: each for each in validation.errors}
     for each in (by_metric[name] for name in SAID if name in by_metric):
+        bounds = f" ({each.bounds} of {each.cells + each.bounds} without a time on a side)" if each.bounds else ""
         if each.median is not None and each.worst is not None:
             middle, worst = (f"{number(size, 1)} {each.unit}" for size in (each.median, each.worst))
-            yield f"{each.words} off by {middle} (median), {worst} at worst"
+            yield f"{each.words} off by {middle} (median), {worst} at worst{bounds}"
+        elif each.bounds:
+            yield f"{each.words} not comparable{bounds}"
     taus = [ranking["tau"] for ranking in validation.rankings if ranking["tau"] is not None]
     if taus:
         same = sum(tau == 1 for tau in taus)
-        yield f"the ranking of the variants the same at {same} of {len(taus)} events"
+        clear, kept = (sum(ranking.get(name, 0) for ranking in validation.rankings) for name in PAIRS)
+        pairs = f", that of pairs which differ by more than {100 * CLEARLY:.0f} % in {kept} of {clear}" if clear else ""
+        yield f"the ranking of the variants the same at {same} of {len(taus)} events{pairs}"
