@@ -34,7 +34,7 @@ from barograph.plan.checks import place_of
 from barograph.plan.simulation import simulated_topology
 from barograph.run.storm_cluster import render_topology
 from barograph.series.results import results_of
-from barograph.series.series import Series, read_series
+from barograph.series.series import Series, read_series, series_document
 from barograph.settings import spark_master
 from barograph.simulated_series import as_simulated, simulate
 from scheduler_plugins.simulator.work import SimulationError, TopologyWork
@@ -59,10 +59,11 @@ class Calibration:
 def require_usable(folders: Sequence[Path], judged: Sequence[Path]) -> None:
     """Raises ExperimentError for series that say nothing of real machines, that were not analysed, or that are to be
     judged on and were analysed by other code than simulated runs are now."""
-    for names in ([each.name for each in folders], [each.name for each in judged]):
+    fitted_ids, judged_ids = ([_series_id(each) for each in of] for of in (folders, judged))
+    for names in (fitted_ids, judged_ids):
         if again := sorted({name for name in names if names.count(name) > 1}):
             raise ExperimentError(f"{', '.join(again)} is given twice, from two folders; give each series once")
-    if twice := sorted({folder.name for folder in folders} & {folder.name for folder in judged}):
+    if twice := sorted(set(fitted_ids) & set(judged_ids)):
         raise ExperimentError(
             f"{', '.join(twice)} is given to fit to and to judge on; costs are judged on series that they were not"
             " fitted to: leave it out of one"
@@ -73,6 +74,11 @@ def require_usable(folders: Sequence[Path], judged: Sequence[Path]) -> None:
     code = provenance.code_digest() if judged else ""
     for folder in judged:
         _require_analysis(folder, code)
+
+
+def _series_id(folder: Path) -> str:
+    """A copy's folder may have another name."""
+    return str(series_document(folder).get("series_id") or folder.name)
 
 
 def _require_real(series: Series) -> None:
@@ -172,7 +178,7 @@ def judge_on(
         say(f"analysing {simulated.folder}")
         tables.build_tables(spark, paths)
         build.build_metrics(spark, paths)
-    return judge(real, paths, simulated.missing, simulated.failed_seeds)
+    return judge(real, paths, simulated.missing, simulated.failed_seeds, seeds)
 
 
 def calibrate(

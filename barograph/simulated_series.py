@@ -18,7 +18,7 @@ from barograph.errors import Say, message_of
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.checks import in_memory
 from barograph.plan.durations import step_limit
-from barograph.plan.experiment import Experiment, Variant
+from barograph.plan.experiment import Durations, Experiment, Variant
 from barograph.plan.simulation import complaints
 from barograph.pool import Death, Pool, cores, in_own_process
 from barograph.run.context import SeriesContext, context_in_memory
@@ -28,6 +28,10 @@ from barograph.series.run_record import read_run
 from barograph.series.series import Series, read_series, series_document
 from barograph.series_steps import attempt_next_run
 from inventory.simulated import SimulatedTestbed
+
+
+# Kinds and phases of lines of a run's events: from the first tuple to steady, from the event to the end.
+WATCHED = (("first_tuple", None), ("steady", "before"), ("scale_requested", None), ("steady", "after"))
 
 
 @dataclass(frozen=True)
@@ -72,9 +76,10 @@ def simulate(
     missing = {run.run_id: refused[run.variant.name] for run in chosen if run.variant.name in refused}
     limit_s = step_limit("run", experiment).seconds
     jobs = [
-        SeedJob(simulated, _with_seed(run, seed, seeds), seed, SeriesPaths(real).run(run.run_id), limit_s)
+        SeedJob(_watched_as(simulated, recorded), _with_seed(run, seed, seeds), seed, recorded, limit_s)
         for run in chosen
         if run.run_id not in missing
+        for recorded in [SeriesPaths(real).run(run.run_id)]
         for seed in range(seeds)
     ]
     try:
@@ -82,6 +87,18 @@ def simulate(
     finally:  # also what processes that were ended have left
         shutil.rmtree(simulated.folder / CLUSTER, ignore_errors=True)
     return SimulatedSeries(into, missing | failed, failed_seeds)
+
+
+def _watched_as(simulated: Series, real: RunPaths) -> Series:
+    """With the only event as long after the first tuple as in the recorded run, and watched as long after it. How long
+    queues have grown by then is the input's, and no error of the model. Of several events each comes by the file."""
+    experiment = simulated.experiment
+    times = {(line["kind"], line.get("phase")): line["t"] for line in json_lines(real.events)}
+    if len(experiment.events) != 1 or len(experiment.every_topology()) != 1 or not times.keys() >= {*WATCHED}:
+        return simulated
+    first_s, event_s, zero_s, end_s = (times[each] for each in WATCHED)
+    durations = Durations(event_s - first_s, event_s - first_s, end_s - zero_s, end_s - zero_s)
+    return replace(simulated, experiment=replace(experiment, durations=durations))
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,13 @@ class Deliveries:
 
 
 def is_dealt_evenly(work: TopologyWork) -> bool:
-    """Whether it is known how many tuples leave a worker: every component has one stream, dealt in a way we know."""
+    """Whether it is known how many tuples leave a worker: every component has one stream, dealt in a way we know, and
+    none by routes of its own."""
     streams: dict[str, set[str]] = {}
     for edge in work.edges:
         streams.setdefault(edge.source, set()).add(edge.stream)
-    return all(edge.grouping in EVEN for edge in work.edges) and all(len(names) == 1 for names in streams.values())
+    is_even = all(edge.grouping in EVEN and not edge.routes for edge in work.edges)
+    return is_even and all(len(names) == 1 for names in streams.values())
 
 
 def remote_shares(edge: EdgeWork, work: TopologyWork, here: Mapping[str, int]) -> float:

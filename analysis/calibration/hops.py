@@ -67,7 +67,7 @@ def hop_rows(run: RunSums, costs: Costs) -> list[HopRow]:
             continue
         way = _mean_way(work, places)
         if way is not None:
-            found.append(HopRow(max(0.0, latency_ms - way.ms), way.local, way.remote))
+            found.append(HopRow(latency_ms - way.ms, way.local, way.remote))
     return found
 
 

@@ -114,6 +114,8 @@ def jackknife(runs: int, fit: Callable[[Sequence[int]], float | None]) -> tuple[
     if whole is None or len(known) < runs:
         return None, None
     error = math.sqrt((runs - 1) / runs * float(((known - known.mean()) ** 2).sum()))
+    if whole == 0.0 and not known.any():
+        return None, None  # it is held at 0, whatever is left out: that says nothing of how far below it lies
     half = float(student.ppf((1 + CONFIDENCE) / 2, runs - 1)) * error
     return max(0.0, whole - half), whole + half
 

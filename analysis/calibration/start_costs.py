@@ -110,7 +110,9 @@ def _rest_s(run: RunSums, span: Span, costs: Costs) -> tuple[float, float] | Non
     length_s = span.until_s - span.from_s
     if used_s is None or not cores or length_s <= 0:
         return None
-    rows = [row for other, row in run.tuples_of_spans if other == span and row["topology"] in run.works]
+    rows = [row for other, row in run.tuples_of_spans if other == span]
+    if any(row["topology"] not in run.works for row in rows):
+        return None  # nobody knows what that one cost meanwhile
     used = of_workers(run, rows, span.from_s, span.until_s, costs)
     sent_ms = costs.remote_emit_ms * used.sent.remote + costs.remote_kb_ms * kilobytes(used.sent, costs)
     threads_s = used.threads_s + sent_ms / 1000

@@ -17,6 +17,7 @@ from scheduler_plugins.simulator.work import ComponentWork, Costs, young_share
 OF_THREADS = ("receive_ms", "local_emit_ms")
 RESTS = ("rest of spouts", "rest of bolts")  # a thread that waits polls; in Costs that is the worker's, `idle_cores`
 LEAST_CPU_S = 0.05  # of a machine and window, that is told from nothing
+LEAST_COVERED = 0.8  # of a window, by a machine's lines
 OF_MACHINES = ("machine_idle_cores", "idle_cores", "remote_emit_ms", "warm_up_cores", "remote_kb_ms")
 
 
@@ -122,19 +123,23 @@ def _machine_rows(run: RunSums, costs: Costs) -> Linear:
     for row in run.machine_cpu:
         begin_s, end_s = row["window_s"], row["window_s"] + run.window_s
         rows = windows.get((row["machine"], begin_s), [])
-        is_whole = row["machine_s"] > 0.8 * run.window_s and row["machine"] in run.cores
+        covered = min(1.0, row["machine_s"] / run.window_s)
+        is_whole = covered > LEAST_COVERED and row["machine"] in run.cores
         if not is_whole or any(span.touches(begin_s - 1, end_s) for span in starting.get(row["machine"], ())):
             continue
         if any(each["topology"] not in run.works or not is_dealt_evenly(run.works[each["topology"]]) for each in rows):
             continue
         used = of_workers(run, rows, begin_s, end_s, costs)
         kb = kilobytes(used.sent, costs)
-        x.append([row["machine_s"], used.worker_s, used.sent.remote / 1000, used.young_s, kb / 1000])
-        y.append(row["cpu_s"] - used.threads_s)
+        of_workers_s = np.array([used.worker_s, used.sent.remote / 1000, used.young_s, kb / 1000])
+        x.append([row["machine_s"], *(covered * of_workers_s)])
+        y.append(row["cpu_s"] - covered * used.threads_s)
     fixed = tuple(getattr(costs, name) for name in OF_MACHINES)
-    # What is off is a share of what is used: a machine at rest says as much as a busy one.
-    weights = 1.0 / np.maximum(np.array(y), LEAST_CPU_S)
-    return Linear(OF_MACHINES, fixed, np.array(x).reshape(-1, 5) * weights[:, None], np.array(y) * weights)
+    # What is off is a share of what is used: a machine at rest says as much as a busy one. The share is of what these
+    # costs foresee and not of what was seen: that would give most weight to windows in which chance took most away.
+    columns = np.array(x).reshape(-1, 5)
+    weights = 1.0 / np.maximum(columns @ np.array(fixed), LEAST_CPU_S)
+    return Linear(OF_MACHINES, fixed, columns * weights[:, None], np.array(y) * weights)
 
 
 def kilobytes(sent: Deliveries, costs: Costs) -> float:

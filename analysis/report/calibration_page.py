@@ -8,7 +8,7 @@ from math import inf, isfinite
 from pathlib import Path
 
 from analysis.calibration.judgement import CLEARLY, Cell, ErrorSummary, Judgement, MachineCell, Ranking, Value
-from analysis.calibration.validation import Validation, of_validation
+from analysis.calibration.validation import Validation, of_validations
 from analysis.numerals import MISSING, change, number
 from analysis.record.small_tables import topology_words
 from analysis.report import page
@@ -30,7 +30,7 @@ class CostLine:
 
 @dataclass(frozen=True)
 class CellLine:
-    variant: str
+    run: str
     event: str
     metric: str
     unit: str
@@ -81,7 +81,7 @@ def collect(validation: Validation, judgements: Sequence[Judgement]) -> Content:
         costs=list(cost_lines(validation)),
         errors=[error_line(each) for each in validation.errors],
         sections=[section for each in judgements for section in _sections(each)],
-        sentences=of_validation(validation, validation.validity),
+        sentences=of_validations([validation], validation.validity, validation.model),
         clearly_percent=100 * CLEARLY,
     )
 
@@ -101,12 +101,15 @@ def digits(value: float) -> str:
 
 
 def error_line(each: ErrorSummary) -> tuple[str, ...]:
-    """Metric, number of pairs, median, worst and mean error, how many lack a side, and how many real values lie among
-    those of the simulated runs."""
+    """Metric, number of pairs, of these with a run that was not steady, median, worst and mean error, how many have no
+    error, of these with a time that was not reached, how many real values lie among those of the simulated runs, and how
+    many would if they were of the model too."""
     sizes = (_with_unit(value, each.unit) for value in (each.median, each.worst))
     bias = MISSING if each.bias is None else change(each.bias, each.unit, 1)
     inside = f"{each.inside} of {each.ranges}" if each.ranges else MISSING
-    return (each.words, str(each.cells), *sizes, bias, str(each.missing), inside)
+    expected = number(each.expected, 1) if each.ranges else MISSING
+    counts = (str(each.missing), str(each.bounds))
+    return (each.words, str(each.cells), str(each.unsteady), *sizes, bias, *counts, inside, expected)
 
 
 def _with_unit(value: float | None, unit: str) -> str:
@@ -116,7 +119,7 @@ def _with_unit(value: float | None, unit: str) -> str:
 def cell_line(cell: Cell) -> CellLine:
     """As text; what one side lacks is shown as missing, and a time that was never reached as a bound."""
     return CellLine(
-        cell.variant, cell.event_id, cell.words, cell.unit, value_text(cell.real), value_text(cell.simulated),
+        cell.run_id, cell.event_id, cell.words, cell.unit, value_text(cell.real), value_text(cell.simulated),
         str(cell.simulated.runs), range_text(cell.simulated), error_text(cell), cell.is_inside is False,
     )  # fmt: skip
 
@@ -132,7 +135,8 @@ def range_text(value: Value) -> str:
 
 
 def value_text(value: Value) -> str:
-    return f"> {number(value.value, 0)}" if value.censored and value.value is not None else number(value.value, None)
+    text = f"> {number(value.value, 0)}" if value.censored and value.value is not None else number(value.value, None)
+    return f"{text} †" if value.unsteady else text
 
 
 def error_text(cell: Cell) -> str:
@@ -144,7 +148,7 @@ def error_text(cell: Cell) -> str:
 def _machine_line(cell: MachineCell) -> CellLine:
     error = None if cell.real is None or cell.simulated is None else cell.simulated - cell.real
     return CellLine(
-        cell.variant, cell.event_id, f"{cell.machine} {cell.phase}", "%", number(cell.real, 1),
+        cell.run_id, cell.event_id, f"{cell.machine} {cell.phase}", "%", number(cell.real, 1),
         number(cell.simulated, 1), "", "", MISSING if error is None else change(error, "points", 1), False,
     )  # fmt: skip
 
@@ -168,9 +172,11 @@ def downloads(judgements: Sequence[Judgement]) -> dict[str, tuple[Download, ...]
     """Both tables as data."""
     cells = [
         {
-            "experiment": cell.experiment, "topology": cell.topology, "variant": cell.variant, "event": cell.event_id,
-            "metric": cell.metric, "real": cell.real.value, "real_runs": cell.real.runs,
-            "real_censored": cell.real.censored, "simulated": cell.simulated.value,
+            "experiment": cell.experiment, "topology": cell.topology, "variant": cell.variant, "run": cell.run_id,
+            "event": cell.event_id,
+            "metric": cell.metric, "real": cell.real.value,
+            "real_censored": cell.real.censored, "real_unsteady": cell.real.unsteady, "simulated": cell.simulated.value,
+            "simulated_unsteady": cell.simulated.unsteady,
             "simulated_runs": cell.simulated.runs, "simulated_censored": cell.simulated.censored,
             "simulated_low": cell.simulated.low, "simulated_high": cell.simulated.high, "error": cell.error,
         }

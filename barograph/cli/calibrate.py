@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 UNFINISHED = ".unfinished"  # a file in the folder of a calibration that is not complete
 HOLD_FILES = (hold.FILE, hold.LOCK, hold.WORKER)
+ERROR_COLUMNS = (
+    "error of", "pairs", "not steady", "median", "worst", "mean", "no error", "not reached", "inside", "expected",
+)  # fmt: skip
 SERIES = "a series' folder or id, an experiment for its newest, or a pattern such as 'stela/*'"
 
 
@@ -151,7 +154,7 @@ def costs_table(validation: Validation) -> Table:
 def errors_table(validation: Validation) -> Table:
     from analysis.report.calibration_page import error_line
 
-    table = plain_table("error of", "pairs", "median", "worst", "mean", "no pair", "inside", dense=True)
+    table = plain_table(*ERROR_COLUMNS, dense=True)
     for each in validation.errors:
         table.add_row(*error_line(each))
     return table
@@ -167,12 +170,12 @@ def _show_judgement(judgement: Judgement, console: Console) -> None:
         say(f"{run} was not simulated: {why}")
     for run, why in sorted(judgement.failed_seeds.items()):
         say(f"{run}: {why}")
-    names = ("topology", "variant", "event", "metric", "real", "simulated", "runs", "range", "error")
+    names = ("topology", "run", "event", "metric", "real", "simulated", "runs", "range", "error")
     rows = []
     for cell in judgement.cells:
         line = cell_line(cell)
         metric = f"{line.metric} ({line.unit})" if line.unit else line.metric
-        words = (line.variant, line.event, metric, line.real, line.simulated, line.runs, line.range, line.error)
+        words = (line.run, line.event, metric, line.real, line.simulated, line.runs, line.range, line.error)
         rows.append((cell.topology, *words))
     # What all rows share is no column.
     shown = [place for place, name in enumerate(names) if name != "topology" or len({row[place] for row in rows}) > 1]

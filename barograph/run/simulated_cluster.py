@@ -34,6 +34,7 @@ from inventory.simulated import SimulatedTestbed
 from inventory.testbed import Disturbance
 from playbooks.clock import ClockOffset
 from playbooks.cluster import NO_SAMPLES
+from scheduler_plugins.simulator import model_sha256
 from scheduler_plugins.simulator.work import MachineSize
 from topologies.work import topology_work
 
@@ -284,4 +285,4 @@ def copy_regular(log: Path, copy: Path) -> None:
 def simulated_facts(testbed: SimulatedTestbed) -> dict[str, object]:
     """What a record says of how it was simulated."""
     options = testbed.options.model_dump(exclude={"costs"})
-    return {"simulated": {**options, "costs": asdict(testbed.costs)}}
+    return {"simulated": {**options, "model": model_sha256(), "costs": asdict(testbed.costs)}}

@@ -1,6 +1,20 @@
 """A Storm cluster as a queueing model: deterministic for a seed, on a clock of its own.
 
-`work` says what components do to tuples and what machines can do, `layout` turns what runs into arrays, `flow` moves
-tuples through them for one step, `cpu` shares cores, `world` has machines, workers and time, `lines` writes what the
-workers and probes of a real cluster would have written. docs/decisions/0038 says what is modelled and why so.
+`work` says what components do to tuples and what machines can do, `layout` turns what runs into arrays, `capacity` says
+what executors can do in a step, `flow` moves tuples through them, `cpu` shares cores, `world` has machines, workers and
+time, `lines` writes what the workers and probes of a real cluster would have written. docs/decisions/0038 says what is
+modelled and why so.
 """
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def model_sha256() -> str:
+    """Of the model's code, shortened: errors of a calibration are those of one model."""
+    digest = hashlib.sha256()
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()[:12]

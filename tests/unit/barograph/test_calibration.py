@@ -149,7 +149,7 @@ def test_other_costs_are_seen_beside_the_real_ones(world: World) -> None:
 
 
 def test_costs_of_whole_machines_are_valid_for_these(tmp_path: Path) -> None:
-    cell = Cell("stela/star", "star", "stela", "e1", "throughput_after", Value(1.0, 1), Value(1.0, 1))
+    cell = Cell("stela/star", "star", "stela", "stela-r1", "e1", "throughput_after", Value(1.0, 1), Value(1.0, 1))
     judgement = Judgement("stela/star", "x", (cell,), (), (), 1, {})
     for testbed, scale in (("ec2", 1.0), ("local", 0.3)):
         real = real_series(tmp_path / testbed, replace(STAR, testbed=replace(STAR.testbed, name=testbed)))

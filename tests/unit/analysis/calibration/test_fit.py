@@ -13,7 +13,7 @@ from analysis.calibration.deliveries import is_dealt_evenly, of_worker, remote_s
 from analysis.calibration.fit import fit_costs
 from analysis.calibration.hops import hop_rows
 from analysis.calibration.linear import Linear, jackknife, solve
-from analysis.calibration.start_costs import StartRow, start_cpu, start_times
+from analysis.calibration.start_costs import StartRow, start_cpu, start_estimates, start_times
 from analysis.calibration.starts import Join, StartGroup, joins, merge, orders, start_groups
 from analysis.calibration.thread_costs import tuple_estimates
 from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, TopologyWork, Waits, young_share
@@ -59,8 +59,9 @@ def test_the_interval_of_a_mean_is_that_of_student() -> None:
     assert low == pytest.approx(max(0.0, np.mean(values) - half)) and high == pytest.approx(np.mean(values) + half)
 
 
-def test_one_run_has_no_interval() -> None:
+def test_one_run_has_no_interval_and_what_is_held_at_nothing_has_none_either() -> None:
     assert jackknife(1, lambda _: 1.0) == (None, None)
+    assert jackknife(3, lambda _: 0.0) == (None, None)
 
 
 COSTS = Costs(start_cpu_s=1.0, start_wait_s=9.0, stop_s=9.0, fetch_s=9.0)
@@ -187,6 +188,9 @@ def test_what_leaves_a_worker_is_known_from_where_tasks_are(grouping: str, own: 
 
 def test_a_grouping_whose_targets_are_not_known_says_nothing_of_what_is_sent() -> None:
     assert is_dealt_evenly(chain("shuffle")) and not is_dealt_evenly(chain("ring"))
+    keyed = chain("fields")
+    routes = tuple(tuple((task, 1.0) for task in (3,)) for _ in (1, 2))
+    assert not is_dealt_evenly(replace(keyed, edges=(replace(keyed.edges[0], routes=routes),)))
 
 
 NOTHING = RunSums("a-r1", {}, (), (), (), (), {}, (), (), {}, (), (), {}, (), {}, 10.0, {})
@@ -246,6 +250,15 @@ def test_a_hop_is_what_latency_has_beyond_service_and_waits_whatever_the_windows
     assert row.ms == pytest.approx(21.0 - 5 - 0.5 - 4 - 5 - wait_ms)
 
 
+def test_a_latency_that_is_shorter_than_services_and_waits_is_not_made_longer() -> None:
+    """Else hops of which half are measured too short and half too long would come out too long."""
+    run = calm_run(10.0)
+    shorter = replace(run, latencies=tuple({**row, "mean_ms": 10.0} for row in run.latencies))
+    costs = Costs(sleep_slack_ms=0.0, local_emit_ms=0.5)
+    assert hop_rows(shorter, costs)[0].ms == pytest.approx(hop_rows(run, costs)[0].ms - 11.0)
+    assert hop_rows(shorter, costs)[0].ms < 0.0
+
+
 BOLTS = [f"bolt_{n}" for n in range(4)]
 SLEEPERS = TopologyWork(
     "x", 1, tuple(ComponentWork(name, "bolt", (n,), sleep_ms=5.0) for n, name in enumerate(BOLTS)), ()
@@ -288,8 +301,9 @@ def test_a_sleep_takes_longer_than_it_was_told() -> None:
     assert found["receive_ms"] == pytest.approx(0.2) and found["sleep_slack_ms"] == pytest.approx(0.3)
 
 
-def machine_run(begun_s: float, ends_s: float) -> RunSums:
-    """A worker without work on a machine that uses 0.02 cores and, for it, 0.03 and at first 0.05 more."""
+def machine_run(begun_s: float, ends_s: float, covered: float = 1.0) -> RunSums:
+    """A worker without work on a machine that uses 0.02 cores and, for it, 0.03 and at first 0.05 more. `covered`: of
+    each window, by lines of the machine."""
     costs = Costs(machine_idle_cores=0.02, idle_cores=0.03, warm_up_cores=0.05, warm_up_s=30.0)
     of = {"topology": "x-1", "component": "bolt_0", "machine": "m1", "port": 6700, "pid": 1, "tasks": 1}
     nothing = {"executed": 0, "emitted": 0, "transferred": 0, "execute_ms": 0.0, "timed_s": None}
@@ -298,7 +312,9 @@ def machine_run(begun_s: float, ends_s: float) -> RunSums:
         young_s = 10.0 * young_share(begin - begun_s, 10.0, 30.0) if begin >= begun_s else 0.0
         worker_s = 10.0 * (begin >= begun_s)
         cpu_s = 0.2 + costs.idle_cores * worker_s + costs.warm_up_cores * young_s
-        machine_cpu.append({"machine": "m1", "window_s": begin, "machine_s": 10.0, "cpu_s": cpu_s})
+        machine_cpu.append(
+            {"machine": "m1", "window_s": begin, "machine_s": 10.0 * covered, "cpu_s": cpu_s * covered}
+        )
         if worker_s:
             activity.append({**of, **nothing, "window_s": begin, "worker_s": worker_s})
     begun = {("x-1", "m1", 6700, 1): begun_s}
@@ -308,7 +324,36 @@ def machine_run(begun_s: float, ends_s: float) -> RunSums:
     )  # fmt: skip
 
 
-def test_what_a_worker_uses_more_when_it_has_just_started_is_told_from_rest() -> None:
-    found = {each.name: each.value for each in tuple_estimates([machine_run(1000.0, 1300.0)], Costs())}
+@pytest.mark.parametrize("covered", [1.0, 0.85])
+def test_what_a_worker_uses_more_when_it_has_just_started_is_told_from_rest(covered: float) -> None:
+    found = {each.name: each.value for each in tuple_estimates([machine_run(1000.0, 1300.0, covered)], Costs())}
     assert found["machine_idle_cores"] == pytest.approx(0.02) and found["idle_cores"] == pytest.approx(0.03)
     assert found["warm_up_cores"] == pytest.approx(0.05)
+
+
+def test_windows_in_which_chance_took_cpu_away_count_no_more_than_others() -> None:
+    """A machine at rest uses 0.02 cores on average, and half as much more or less from window to window."""
+    chance = np.random.default_rng(3).uniform(-1.0, 1.0, 400)
+    rows = tuple(
+        {"machine": "m1", "window_s": 10.0 * n, "machine_s": 10.0, "cpu_s": 0.2 * (1 + 0.9 * by)}
+        for n, by in enumerate((chance - chance.mean()).tolist())
+    )
+    (found,) = [
+        each
+        for each in tuple_estimates([replace(NOTHING, machine_cpu=rows, cores={"m1": 1.0})], Costs())
+        if each.name == "machine_idle_cores"
+    ]
+    assert found.value == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_start_beside_a_topology_of_unknown_costs_says_nothing(beside: bool) -> None:
+    """What acked workers that go on use meanwhile is none of the start's."""
+    begun = group("m1", 1000.0, 8.0, 2)
+    acked = {"topology": "acked-1", "component": "bolt_0", "port": 6701, "pid": 9, "machine": "m1"}
+    run = replace(
+        NOTHING, works={"x-1": SLEEPERS}, starts=(begun,), cores={"m1": 1.0}, cpu_of_spans={begun.span: 8.0},
+        tuples_of_spans=((begun.span, acked),) if beside else (),
+    )  # fmt: skip
+    found = {each.name: each for each in start_estimates([run], Costs(machine_idle_cores=0.0))}
+    assert found["start_cpu_s"].value == (None if beside else pytest.approx(4.0))

@@ -13,20 +13,23 @@ from analysis.calibration.judgement import (
     Judgement,
     Value,
     cells_of,
+    common_spans,
+    complete,
+    counterparts,
     kendall_tau,
+    latencies,
     machine_cells,
     machine_means,
-    mean_latencies,
     over_runs,
     rankings,
     summaries,
     values_of,
-    with_counterpart,
 )
+from analysis.metrics.latency_histogram import bucket_of
 
 
-def cell(metric: str, real: Value, simulated: Value, variant: str = "stela") -> Cell:
-    return Cell("stela/star", "star", variant, "e1", metric, real, simulated)
+def cell(metric: str, real: Value, simulated: Value, variant: str = "stela", repetition: int = 1) -> Cell:
+    return Cell("stela/star", "star", variant, f"{variant}-r{repetition}", "e1", metric, real, simulated)
 
 
 def test_a_ratio_is_off_in_percent_and_a_difference_in_its_own_unit() -> None:
@@ -91,66 +94,124 @@ def test_what_could_not_be_simulated_was_not_judged() -> None:
     assert (judgement.judged_runs, judgement.judged_variants) == (2, {"stela"})
 
 
-def test_a_real_run_counts_only_where_it_was_simulated_or_nothing_of_its_variant_was() -> None:
-    runs = {"stela-r1": 100.0, "stela-r2": 130.0, "code-r1": 90.0}
-    of = {"topology": "star", "event_id": "e1", "metric": "throughput_after", "censored": False}
-    tables = {"measurements": [{**of, "run_id": run, "value": value} for run, value in runs.items()]}
-    counted = with_counterpart(
-        {run: run.split("-")[0] for run in runs}, {"stela-r2": "it hung", "code-r1": "it has code"}
-    )
-    real = values_of(lambda name: tables.get(name, []), counted)
-    simulated = {("star", "stela", "e1", "throughput_after"): Value(100.0, 5)}
-    found = {each.variant: each for each in cells_of("stela/star", real, simulated)}
-    assert (found["stela"].real.runs, found["stela"].error) == (1, 0.0)
-    assert (found["code"].real.value, found["code"].error) == (90.0, None)
+def described(*runs: tuple[str, int], status: str = "complete") -> list[dict[str, object]]:
+    return [
+        {"run_id": f"{variant}-r{number}", "variant": variant, "repetition": number, "status": status}
+        for variant, number in runs
+    ]
+
+
+def test_simulated_runs_stand_for_the_run_whose_seeds_they_are() -> None:
+    """Three seeds: of stela-r2 they are 4 to 6. One of them failed; a run without a real one stands for nothing."""
+    real = described(("stela", 1), ("stela", 2))
+    simulated = [
+        *described(("stela", 1), ("stela", 3), ("stela", 4), ("stela", 6), ("even", 1)),
+        *described(("stela", 5), status="failed"),
+    ]
+    assert counterparts(complete(real), simulated, 3) == {
+        "stela-r1": "stela-r1", "stela-r3": "stela-r1", "stela-r4": "stela-r2", "stela-r6": "stela-r2",
+    }  # fmt: skip
+
+
+def test_errors_of_two_runs_do_not_cancel_each_other() -> None:
+    """Real runs of 80 and 120, simulated ones of 99 to 101: 25 % too high and 17 % too low, and neither is inside."""
+    of = {"topology": "star", "event_id": "e1", "metric": "throughput_after", "censored": False, "steady": True}
+    real = [{**of, "run_id": f"stela-r{n}", "value": value} for n, value in ((1, 80.0), (2, 120.0))]
+    model = [{**of, "run_id": f"stela-r{n}", "value": 99.0 + n % 3} for n in range(1, 7)]
+    own = {"stela-r1": "stela-r1", "stela-r2": "stela-r2"}
+    stands_for = {f"stela-r{n}": f"stela-r{1 + (n > 3)}" for n in range(1, 7)}
+    found = cells_of("stela/star", dict.fromkeys(own, "stela"), values_of(real, own), values_of(model, stands_for))
+    assert [each.error for each in found] == [pytest.approx(25.0), pytest.approx(-100 / 6)]
+    (summary,) = summaries([Judgement("stela/star", "s", found, (), (), 2, {})])
+    assert summary.worst == pytest.approx(25.0)
+    assert (summary.inside, summary.ranges, summary.expected) == (0, 2, 1.0), "(3 - 1) / (3 + 1) of each"
 
 
 def test_a_cell_is_there_for_what_either_side_has() -> None:
-    key = ("star", "stela", "e1", "throughput_after")
-    other = ("star", "even_rebalance", "e1", "throughput_after")
-    found = cells_of("stela/star", {key: Value(1.0, 1)}, {other: Value(2.0, 1)})
+    key = ("star", "stela-r1", "e1", "throughput_after")
+    other = ("star", "even_rebalance-r1", "e1", "throughput_after")
+    variants = {"stela-r1": "stela", "even_rebalance-r1": "even_rebalance"}
+    found = cells_of("stela/star", variants, {key: Value(1.0, 1)}, {other: Value(2.0, 1)})
     assert [(each.variant, each.real.value, each.simulated.value) for each in found] == [
         ("even_rebalance", None, 2.0),
         ("stela", 1.0, None),
     ]
 
 
-def test_a_mean_latency_is_of_all_tuples_of_the_part_that_counts() -> None:
+def test_latencies_are_of_the_seconds_that_count_on_both_sides() -> None:
+    """They grow by a second each second, in reality and in the model; the real run counts from 10 s on, one simulated
+    run from 0 s, the other until 50 s."""
+    of = {"topology": "star", "event_id": "e1"}
+    stands_for = {"stela-r1": "stela-r1", "stela-r2": "stela-r1"}
+    windows = [
+        {**of, "run_id": run, "window_s": start, "n": 10, "mean_ms": 1000.0 * start}
+        for run in stands_for for start in range(0, 60, 10)
+    ]  # fmt: skip
+
+    def intervals(*spans: tuple[str, float, float]) -> list[dict[str, object]]:
+        return [{**of, "run_id": run, "phase": "after", "start_s": a, "end_s": b} for run, a, b in spans]
+
+    real = intervals(("stela-r1", 10.0, 60.0))
+    simulated = intervals(("stela-r1", 0.0, 60.0), ("stela-r2", 0.0, 50.0))
+    spans = common_spans([(real, {"stela-r1": "stela-r1"}), (simulated, stands_for)])
+    assert spans == {("stela-r1", "star", "e1", "after"): (10.0, 50.0)}
+    found = latencies(windows, spans, stands_for)
+    assert [(row["run_id"], row["metric"], row["value"]) for row in found] == [
+        ("stela-r1", "latency_mean_ms_after", 25_000.0), ("stela-r2", "latency_mean_ms_after", 25_000.0),
+    ]  # fmt: skip
+    short = intervals(("stela-r1", 35.0, 60.0))
+    assert common_spans([(short, stands_for)]) == {}, "less than half a minute"
+
+
+def test_the_95_percent_are_of_all_tuples_of_these_seconds() -> None:
     of = {"run_id": "stela-r1", "topology": "star", "event_id": "e1"}
     windows = [
-        {**of, "window_s": start, "n": n, "mean_ms": ms}
-        for start, n, ms in ((0, 1, 1e6), (10, 30, 10.0), (20, 10, 50.0))
+        {**of, "window_s": start, "n": 100, "mean_ms": 1.0, "buckets": [bucket_of(int(1000 * ms))], "counts": [100.0]}
+        for start, ms in ((0, 1e6), (10, 10.0), (20, 50.0), (30, 90.0))
     ]
-    spans = [{**of, "phase": "after", "start_s": 10.0, "end_s": 30.0}]
-    assert [(row["metric"], row["value"]) for row in mean_latencies(windows, spans)] == [
-        ("latency_mean_ms_after", 20.0)
-    ]
+    spans = {("stela-r1", "star", "e1", "before"): (10.0, 40.0)}
+    found = {row["metric"]: row["value"] for row in latencies(windows, spans, {"stela-r1": "stela-r1"})}
+    assert found["latency_all_p95_ms_before"] == pytest.approx(90.0, rel=0.05)
 
 
-def test_machines_that_only_one_side_has_are_missing_on_the_other() -> None:
-    of = {"run_id": "stela-r1", "event_id": "e1", "phase": "after"}
-    real = [
-        {**of, "machine": "master", "joins_at_scale": None, "utilisation_mean": 0.9},
-        {**of, "machine": "m1", "joins_at_scale": False, "utilisation_mean": 0.5},
-    ]
-    simulated = [
-        {**of, "machine": "m2", "joins_at_scale": False, "utilisation_mean": 0.25},
-        {**of, "run_id": "stela-r2", "machine": "m2", "joins_at_scale": False, "utilisation_mean": 0.75},
-    ]
-    variants = {"stela-r1": "stela", "stela-r2": "stela"}
-    found = machine_cells("stela/star", machine_means(real, variants), machine_means(simulated, variants))
-    assert [(each.machine, each.real, each.simulated) for each in found] == [("m1", 50.0, None), ("m2", None, 50.0)]
+def test_machines_that_only_one_side_has_or_that_are_not_in_the_cluster_are_no_pair() -> None:
+    of = {"run_id": "stela-r1", "event_id": "e1"}
+    machines = (("master", None, 0.9), ("m1", False, 0.5), ("m5", True, 0.07))
+    real = {
+        "cpu": [
+            {**of, "phase": phase, "machine": name, "joins_at_scale": joins, "utilisation_mean": used}
+            for phase in ("before", "after") for name, joins, used in machines
+        ],
+        "machines": [{"run_id": "stela-r1", "machine": name, "joins_at_scale": joins} for name, joins, _ in machines],
+        "scale_events": [{**of, "zero_s": 100.0, "joined": ["m5"], "released": []}],
+    }  # fmt: skip
+    simulated = {
+        "cpu": [
+            {**of, "run_id": run, "phase": "after", "machine": "m2", "joins_at_scale": False, "utilisation_mean": used}
+            for run, used in (("stela-r1", 0.25), ("stela-r2", 0.75))
+        ]
+    }
+    own, stands_for = {"stela-r1": "stela-r1"}, {"stela-r1": "stela-r1", "stela-r2": "stela-r1"}
+    sides = [machine_means(lambda name, side=side: side.get(name, []), of_side)  # type: ignore[misc]
+             for side, of_side in ((real, own), (simulated, stands_for))]  # fmt: skip
+    found = machine_cells("stela/star", *sides)
+    assert [(each.phase, each.machine, each.real, each.simulated) for each in found] == [
+        ("before", "m1", 50.0, None), ("after", "m1", 50.0, None), ("after", "m2", None, 50.0),
+        ("after", "m5", pytest.approx(7.0), None),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_kendall_s_tau_is_that_of_scipy_ties_included(seed: int) -> None:
     rng = random.Random(seed)
     a, b = ([float(rng.randint(0, 6)) for _ in range(8)] for _ in range(2))
+    assert len({*a}) > 1 and len({*b}) > 1, "scipy has no number without an order"
     assert kendall_tau(a, b) == pytest.approx(kendalltau(a, b).statistic)
 
 
-def test_a_ranking_of_one_or_of_equals_has_no_tau() -> None:
+def test_a_ranking_of_one_or_of_equals_has_no_tau_and_a_model_without_an_order_has_none_of_it() -> None:
     assert kendall_tau([1.0], [2.0]) is None and kendall_tau([1.0, 1.0], [1.0, 2.0]) is None
+    assert kendall_tau([1.0, 2.0], [3.0, 3.0]) == 0.0
     assert kendall_tau([1.0, 2.0], [3.0, 4.0]) == 1.0 and kendall_tau([1.0, 2.0], [4.0, 3.0]) == -1.0
 
 
@@ -163,14 +224,35 @@ def test_pairs_that_hardly_differ_in_reality_are_not_counted_as_clear() -> None:
     assert found.tau == pytest.approx(1 / 3) and (found.clear_pairs, found.same_pairs) == (2, 2)
 
 
+def test_pairs_that_hardly_differ_in_the_model_are_in_no_order() -> None:
+    levels = {"even": (100.0, 399.99), "stela": (150.0, 400.0)}
+    cells = [cell("throughput_after", Value(real, 1), Value(sim, 1), name) for name, (real, sim) in levels.items()]
+    (found,) = rankings(cells)
+    assert (found.clear_pairs, found.same_pairs) == (1, 0)
+
+
+def test_variants_are_ranked_by_the_mean_of_their_runs_that_both_sides_have() -> None:
+    """The second run of stela could not be simulated, and none of greedy's."""
+    cells = [
+        cell("throughput_after", Value(100.0, 1), Value(100.0, 5)),
+        cell("throughput_after", Value(900.0, 1), Value(None, 0), repetition=2),
+        cell("throughput_after", Value(110.0, 1), Value(120.0, 5), "even"),
+        cell("throughput_after", Value(130.0, 1), Value(130.0, 5), "even", 2),
+        cell("throughput_after", Value(50.0, 1), Value(None, 0), "greedy"),
+    ]
+    (found,) = rankings(cells)
+    assert found.real == ("even", "stela", "greedy") and found.simulated == ("even", "stela") and found.tau == 1.0
+
+
 def test_errors_are_summed_up_without_those_that_are_missing() -> None:
     cells = (
         cell("throughput_after", Value(100.0, 1), Value(110.0, 1)),
         cell("throughput_after", Value(100.0, 1), Value(96.0, 1), "even"),
         cell("throughput_after", Value(100.0, 1), Value(None, 0), "link"),
         cell("downtime_s", Value(None, 0), Value(1.0, 1)),
+        cell("downtime_s", Value(90.0, 1, censored=True), Value(1.0, 1), "even"),
     )
     (levels, downtime) = summaries([Judgement("stela/star", "s", cells, (), (), 3, {})])
     assert (levels.cells, levels.missing, levels.unit) == (2, 1, "%")
     assert (levels.median, levels.worst, levels.bias) == pytest.approx((7.0, 10.0, 3.0))
-    assert (downtime.cells, downtime.median, downtime.missing) == (0, None, 1)
+    assert (downtime.cells, downtime.median, downtime.missing, downtime.bounds) == (0, None, 2, 1)

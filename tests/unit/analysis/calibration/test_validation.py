@@ -18,7 +18,7 @@ from analysis.calibration.validation import (
     SeriesName,
     Validation,
     Validity,
-    find_validation,
+    find_validations,
     known_validations,
     outside,
     sentences,
@@ -51,6 +51,7 @@ FOUND = Validation(
         ("paced",), ("none",),
     ),
     estimates=tuple(asdict(each) for each in ESTIMATES),
+    model="0123abcd",
 )  # fmt: skip
 
 
@@ -65,8 +66,8 @@ def spec(**changes: Any) -> dict[str, Any]:
     return {**whole, **changes}
 
 
-def run(costs: dict[str, float] | None, **changes: Any) -> dict[str, Any]:
-    facts = {} if costs is None else {"simulated": {"seed": 0, "costs": costs}}
+def run(costs: dict[str, float] | None, model: str = FOUND.model, **changes: Any) -> dict[str, Any]:
+    facts = {} if costs is None else {"simulated": {"seed": 0, "model": model, "costs": costs}}
     return {"harness_facts": json.dumps(facts), "spec": json.dumps(spec(**changes))}
 
 
@@ -153,8 +154,8 @@ def test_costs_as_their_file_has_them_are_found_again(tmp_path: Path) -> None:
     write(tmp_path / "one", FOUND)
     written = {**COSTS, **yaml.safe_load((tmp_path / "one" / validation.COSTS_FILE).read_text())}
     assert written["receive_ms"] != COSTS["receive_ms"]
-    assert find_validation(written, [tmp_path]) == FOUND
-    assert find_validation({**COSTS, "noise": 0.1}, [tmp_path]) is None
+    assert find_validations(written, [tmp_path]) == [FOUND]
+    assert find_validations({**COSTS, "noise": 0.1}, [tmp_path]) == []
 
 
 def test_a_damaged_calibration_is_none(tmp_path: Path) -> None:
@@ -181,6 +182,36 @@ def test_a_report_repeats_the_errors_of_its_costs_and_what_lies_outside(tmp_path
         *within,
         "Outside of what was validated: topology star (validated: linear); 40 to 80 machines (validated: 4 to 7).",
     ]
+
+
+@pytest.mark.parametrize(("judged", "simulated"), [("0123abcd", "4567"), ("", "4567"), ("", "")])
+def test_errors_of_another_model_are_no_errors_of_this_one(tmp_path: Path, judged: str, simulated: str) -> None:
+    write(tmp_path / "one", replace(FOUND, model=judged))
+    (said,) = sentences([run(COSTS, simulated)], [tmp_path])
+    assert "on 2026-11-24, by another version of the model than these runs': throughput" in said
+
+
+def test_every_calibration_of_these_costs_is_named(tmp_path: Path) -> None:
+    """Not the kindest, nor the one whose folder comes first."""
+    worse = replace(FOUND.errors[0], median=40.0, worst=60.0)
+    star = replace(FOUND.validity, topologies=("star",))
+    later = replace(FOUND, made="2026-11-25", judged_on=(STAR,), errors=(worse,), rankings=(), validity=star)
+    write(tmp_path / "one", later)
+    write(tmp_path / "two", FOUND)
+    of_star = {"name": "star", "parameters": {}, "overrides": {}}
+    said = sentences([run(COSTS, topology=of_star)], [tmp_path])
+    assert [f"off by {size} %" in text for size, text in zip(("40.0", "4.0"), said, strict=True)] == [True, True]
+
+
+def test_times_that_one_side_never_reached_are_named_beside_the_worst(tmp_path: Path) -> None:
+    time = ErrorSummary("convergence_sp_s", "convergence time (SP)", "%", 2, 6.5, 8.0, 1.0, 6, bounds=6)
+    never = ErrorSummary("downtime_s", "downtime", "s", 0, None, None, None, 3, bounds=3)
+    ranked = ({"tau": 1.0, "clear_pairs": 3, "same_pairs": 2}, {"tau": 0.0, "clear_pairs": 1, "same_pairs": 0})
+    write(tmp_path / "one", replace(FOUND, errors=(time, never), rankings=ranked))
+    (said,) = sentences([run(COSTS)], [tmp_path])
+    assert "convergence time (SP) off by 6.5 % (median), 8.0 % at worst (6 of 8 without a time on a side)" in said
+    assert "downtime not comparable (3 of 3 without a time on a side)" in said
+    assert "the same at 1 of 2 events, that of pairs which differ by more than 5 % in 2 of 4" in said
 
 
 def test_costs_that_nobody_has_judged_say_so(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ ESTIMATES = (
 
 
 def cell(metric: str, real: Value, simulated: Value, variant: str = "stela") -> Cell:
-    return Cell("stela/star", "star", variant, "e1", metric, real, simulated)
+    return Cell("stela/star", "star", variant, f"{variant}-r1", "e1", metric, real, simulated)
 
 
 CELLS = (
@@ -28,6 +28,7 @@ CELLS = (
     cell("throughput_after", Value(180.0, 1), Value(240.0, 1), "even"),
     cell("convergence_sp_s", Value(170.0, 1, censored=True), Value(50.0, 1)),
     cell("downtime_s", Value(None, 0), Value(7.0, 1)),
+    cell("latency_mean_ms_after", Value(90.0, 1, unsteady=1), Value(45.0, 1)),
 )
 
 
@@ -35,7 +36,7 @@ FAILED = "2 of 5 seeds could not be simulated; the last failed by its policy"
 
 
 def written(folder: Path) -> str:
-    machines = (MachineCell("stela/star", "stela", "e1", "after", "m5", 12.5, None),)
+    machines = (MachineCell("stela/star", "stela-r1", "e1", "after", "m5", 12.5, None),)
     left_out = {"code-r1": "it has code"}, {"stela-r1": FAILED}
     judgement = Judgement("stela/star", "20261124-1", CELLS, machines, rankings(CELLS), 2, *left_out)
     names = (SeriesName("stela/linear", "20261124-0", 3),)
@@ -61,7 +62,7 @@ def row(page: str, *cells: str) -> bool:
 
 def test_simulated_stands_beside_real_with_the_error(tmp_path: Path) -> None:
     page = written(tmp_path)
-    assert row(page, "stela", "e1", "throughput after (tuples/s)", "200", "230", "5", "225 to 232 *", "+15.0")
+    assert row(page, "stela-r1", "e1", "throughput after (tuples/s)", "200", "230", "5", "225 to 232 *", "+15.0")
     assert "Kendall&#39;s tau −1.00" in page or "Kendall's tau −1.00" in page
     assert "of 1 pair that differs by more than 5 % in reality, 0 in the same order" in page
 
@@ -70,6 +71,8 @@ def test_what_is_missing_is_shown_as_missing_and_a_bound_as_a_bound(tmp_path: Pa
     page = written(tmp_path)
     assert row(page, "downtime (s)", "–", "7", "1", "", "–")
     assert row(page, "convergence time (SP) (s)", "&gt; 170", "50", "1", "", "–")
+    assert row(page, "mean latency after (ms)", "90 †", "45", "1", "", "−50.0")
+    assert row(page, "mean latency after", "1", "1", "50.0 %")
     assert row(page, "m5 after (%)", "12.5", "–", "", "", "–")
     assert "code-r1 was not simulated: it has code" in page
     assert f"<li>stela-r1: {FAILED}</li>" in page

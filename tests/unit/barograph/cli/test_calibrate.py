@@ -96,10 +96,13 @@ def test_a_run_is_simulated_once_at_least(capsys: pytest.CaptureFixture[str]) ->
     assert "--seeds is 0; allowed is a whole number of 1 or more" in refusal(capsys, "stela/star", "--seeds", "0")
 
 
-def test_a_copy_of_a_series_is_no_other_series(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("name", ["", "another_name"])
+def test_a_copy_of_a_series_is_no_other_series(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     folder = series()
-    copy = Path(shutil.copytree(folder, tmp_path / "copy" / folder.name))
+    copy = Path(shutil.copytree(folder, tmp_path / "copy" / (name or folder.name)))
     assert f"{folder.name} is given twice, from two folders" in refusal(capsys, str(folder), str(copy))
+    said = refusal(capsys, str(folder), "--on", str(copy))
+    assert f"{folder.name} is given to fit to and to judge on" in said
 
 
 def test_nothing_of_the_user_s_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
