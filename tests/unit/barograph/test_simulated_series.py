@@ -45,6 +45,28 @@ def test_a_run_is_simulated_with_several_seeds_and_each_is_another_run(tmp_path:
     assert not (tmp_path / "sim" / ".cluster").exists()
 
 
+def test_a_run_is_watched_as_long_as_the_recorded_one_before_and_after_its_only_event(tmp_path: Path) -> None:
+    """By the file it would be 10 s and 20 s; the recorded run was steady after 25 s, and watched for 33 s after the
+    event, which came two seconds later."""
+    real = real_series(tmp_path / "real", replace(STAR, variants=STAR.variants[:1]))
+    run = RunPaths(real / "runs" / "even_rebalance-r1")
+    run.root.mkdir(parents=True)
+    lines = [
+        {"t": 1000.0, "kind": "first_tuple"},
+        {"t": 1025.0, "kind": "steady", "phase": "before"},
+        {"t": 1027.0, "kind": "scale_requested"},
+        {"t": 1060.0, "kind": "steady", "phase": "after"},
+    ]
+    run.events.write_text("\n".join(map(json.dumps, lines)))
+    simulate(real, {}, tmp_path / "sim", [run.root.name], lambda _: None)
+    found = {
+        (line["kind"], line.get("phase")): line["t"]
+        for line in json_lines(RunPaths(tmp_path / "sim" / "runs" / run.root.name).events)
+    }
+    assert found["steady", "before"] - found["first_tuple", None] == pytest.approx(25.0, abs=1.5)
+    assert found["steady", "after"] - found["scale_requested", None] == pytest.approx(33.0, abs=1.5)
+
+
 def test_what_cannot_be_simulated_is_missing_with_a_reason(tmp_path: Path) -> None:
     coded = Variant("branch", "stela", code=Code(commit="a" * 40))
     real = real_series(tmp_path / "real", replace(STAR, variants=(coded,)))
