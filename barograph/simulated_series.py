@@ -12,8 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from analysis.record.event_timeline import FIRST_EVENT
 from analysis.record.files import RunPaths, SeriesPaths, json_lines, write_json_atomic
+from barograph.counterfactual.recording import event_times
 from barograph.errors import Say, message_of
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.checks import in_memory
@@ -28,10 +31,6 @@ from barograph.series.run_record import read_run
 from barograph.series.series import Series, read_series, series_document
 from barograph.series_steps import attempt_next_run
 from inventory.simulated import SimulatedTestbed
-
-
-# Kinds and phases of lines of a run's events: from the first tuple to steady, from the event to the end.
-WATCHED = (("first_tuple", None), ("steady", "before"), ("scale_requested", None), ("steady", "after"))
 
 
 @dataclass(frozen=True)
@@ -90,14 +89,21 @@ def simulate(
 
 
 def _watched_as(simulated: Series, real: RunPaths) -> Series:
-    """With the only event as long after the first tuple as in the recorded run, and watched as long after it. How long
-    queues have grown by then is the input's, and no error of the model. Of several events each comes by the file."""
+    """Watched as long before and after the only event as the recorded run. How long queues have grown is the input's,
+    and no error of the model. Runs of several events or topologies are watched by the file."""
     experiment = simulated.experiment
-    times = {(line["kind"], line.get("phase")): line["t"] for line in json_lines(real.events)}
-    if len(experiment.events) != 1 or len(experiment.every_topology()) != 1 or not times.keys() >= {*WATCHED}:
+    if len(experiment.events) != 1 or len(experiment.every_topology()) != 1:
         return simulated
-    first_s, event_s, zero_s, end_s = (times[each] for each in WATCHED)
-    durations = Durations(event_s - first_s, event_s - first_s, end_s - zero_s, end_s - zero_s)
+    zeros = event_times(real.root)
+    ends: dict[Any, Any] = {
+        line.get("phase"): line.get("t") for line in json_lines(real.events) if line.get("kind") == "steady"
+    }
+    try:
+        before_s = ends["before"] - zeros["first_tuple"]
+        after_s = ends["after"] - zeros[FIRST_EVENT]
+    except (KeyError, TypeError):  # its record does not say
+        return simulated
+    durations = Durations(before_s, before_s, after_s, after_s)
     return replace(simulated, experiment=replace(experiment, durations=durations))
 
 

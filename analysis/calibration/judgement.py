@@ -19,7 +19,7 @@ from analysis.metrics.metric_directions import CONVERGENCE, DifferenceKind, metr
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import WHOLE_RUN, absent_machines, event_order
 from analysis.record.files import SeriesPaths
-from analysis.record.small_tables import Row, rows
+from analysis.record.small_tables import Row, cluster, rows
 
 RANKED = "throughput_after"
 CLEARLY = 0.05  # of the larger: what two variants have to differ by in reality to be ranked at all
@@ -41,9 +41,9 @@ MACHINE_CPU = "machine_cpu_points"
 
 @dataclass(frozen=True)
 class Value:
-    """Of a real run, or over the simulated ones that stand for it. `censored`: half of them or more never got there, and
-    `value` is a bound. `low` to `high`: of these runs; `high` None: one never got there. `unsteady`: runs of these that
-    were not steady on a side that the metric rests on."""
+    """Of a real run, or over the simulated ones that stand for it. `censored`: half of them or more never got there,
+    and `value` is a bound. `low` to `high`: of these runs; `high` None: one never got there. `unsteady`: runs of these
+    that were not steady on a side that the metric rests on."""
 
     value: float | None
     runs: int
@@ -55,8 +55,8 @@ class Value:
 
 @dataclass(frozen=True)
 class Cell:
-    """One metric of one real run at one event. `error`: in percent of the real value where the metric is a ratio's, else
-    simulated less real in its own unit."""
+    """One metric of one real run at one event. `error`: in percent of the real value where the metric is a ratio's,
+    else simulated less real in its own unit."""
 
     experiment: str
     topology: str
@@ -180,7 +180,7 @@ def judge(
         experiment=experiment,
         series_id=real.root.name,
         cells=cells,
-        machines=machine_cells(experiment, *(machine_means(read, of) for read, of in sides)),
+        machines=machine_cells(experiment, machine_means(real, own), machine_means(simulated, sides[1][1])),
         rankings=rankings(cells),
         runs=len(runs),
         missing=missing,
@@ -206,16 +206,17 @@ Values = Mapping[Key, Value]
 
 def values_of_sides(sides: Sequence[tuple[Reader, StandsFor]]) -> list[dict[Key, Value]]:
     """Of each side, with its latencies over the seconds that count on both."""
-    spans = common_spans((read("intervals"), stands_for) for read, stands_for in sides)
+    intervals = [read("intervals") for read, _ in sides]
+    spans = common_spans(zip(intervals, (stands_for for _, stands_for in sides), strict=True))
     return [
         values_of(
             [
                 *(row for row in read("measurements") if not row["metric"].startswith(LATENCY_P95)),
-                *latencies(read("latency"), spans, stands_for),
+                *latencies(read("latency"), of_side, spans, stands_for),
             ],
             stands_for,
         )
-        for read, stands_for in sides
+        for (read, stands_for), of_side in zip(sides, intervals, strict=True)
     ]
 
 
@@ -259,8 +260,12 @@ def common_spans(sides: Iterable[tuple[Iterable[Row], StandsFor]]) -> dict[Side,
     return {key: span for key, span in found.items() if span[1] - span[0] >= LEAST_COMMON_S}
 
 
-def latencies(latency: Iterable[Row], spans: Mapping[Side, tuple[float, float]], stands_for: StandsFor) -> list[Row]:
-    """Mean and 95 % of all tuples of each run in these seconds, as rows of `measurements`."""
+def latencies(
+    latency: Iterable[Row], intervals: Iterable[Row], spans: Mapping[Side, tuple[float, float]], stands_for: StandsFor
+) -> list[Row]:
+    """Mean and 95 % of all tuples of each run in these seconds, as rows of `measurements`. `intervals`: of the same
+    side, which say whether a run was steady."""
+    steady = {(row["run_id"], row["topology"] or "", row["event_id"], row["phase"]): row["steady"] for row in intervals}
     windows: dict[tuple[str, str, str], list[Row]] = {}
     for row in latency:
         if row["run_id"] in stands_for and row["mean_ms"] is not None:
@@ -272,6 +277,7 @@ def latencies(latency: Iterable[Row], spans: Mapping[Side, tuple[float, float]],
                 continue
             inside = [row for row in of_run if begin <= row["window_s"] <= end - WINDOW_S]
             of = {"run_id": run_id, "topology": topology, "event_id": event_id, "censored": False}
+            of["steady"] = steady.get((run_id, topology, event_id, phase))
             found += [{**of, "metric": f"{name}_{phase}", "value": value} for name, value in _latencies(inside)]
     return found
 
@@ -308,12 +314,13 @@ def machine_cells(
     return tuple(MachineCell(experiment, *key, real.get(key), simulated.get(key)) for key in keys)
 
 
-def machine_means(read: Reader, stands_for: StandsFor) -> dict[MachineKey, float]:
+def machine_means(paths: SeriesPaths, stands_for: StandsFor) -> dict[MachineKey, float]:
     """CPU in percent of a machine's quota, on each side of an event: the mean over the runs that stand for a real one.
     Without the master, and without machines that have not joined yet or have left."""
-    absent = absent_machines(read("scale_events"), read("machines"))
+    cpu, events = (rows(paths, name, topology=cluster(paths)) for name in ("cpu", "scale_events"))
+    absent = absent_machines(events, rows(paths, "machines"))
     values: dict[MachineKey, list[float]] = {}
-    for row in read("cpu"):
+    for row in cpu:
         counts = row["run_id"] in stands_for and row["event_id"] != WHOLE_RUN and row["joins_at_scale"] is not None
         gone = absent.get((row["run_id"], row["event_id"], row["phase"]), set())
         if counts and row["machine"] not in gone and row["utilisation_mean"] is not None:

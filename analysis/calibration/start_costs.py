@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.calibration.collection import RunSums
+from analysis.calibration.deliveries import is_dealt_evenly
 from analysis.calibration.linear import Estimate, Linear, default_estimate, estimate, solve
 from analysis.calibration.starts import Join
 from analysis.calibration.sums import Span
@@ -41,8 +42,11 @@ def start_estimates(runs: Sequence[RunSums], costs: Costs) -> list[Estimate]:
     parts = [rows for run in runs if (rows := _start_rows(run, costs))]
     if not parts:
         return [
-            *(default_estimate(name, costs, "no worker started on a machine whose CPU was measured") for name in names),
-            default_estimate("supervisor_cpu_s", costs, "no machine joined whose CPU was measured"),
+            *(
+                default_estimate(name, costs, "no worker started on a machine of which all costs but that were known")
+                for name in names
+            ),
+            default_estimate("supervisor_cpu_s", costs, "no machine joined of which all costs but that were known"),
         ]
     cpu = estimate(
         "start_cpu_s", parts, lambda chosen: start_cpu(_all(chosen)), costs, "every start was beside another"
@@ -111,7 +115,8 @@ def _rest_s(run: RunSums, span: Span, costs: Costs) -> tuple[float, float] | Non
     if used_s is None or not cores or length_s <= 0:
         return None
     rows = [row for other, row in run.tuples_of_spans if other == span]
-    if any(row["topology"] not in run.works for row in rows):
+    works = {row["topology"]: run.works.get(row["topology"]) for row in rows}
+    if any(work is None or not is_dealt_evenly(work) for work in works.values()):
         return None  # nobody knows what that one cost meanwhile
     used = of_workers(run, rows, span.from_s, span.until_s, costs)
     sent_ms = costs.remote_emit_ms * used.sent.remote + costs.remote_kb_ms * kilobytes(used.sent, costs)
@@ -132,7 +137,7 @@ def _supervisors(runs: Sequence[RunSums], costs: Costs) -> Estimate:
     parts = [
         values for run in runs if (values := [s for join in run.joins if (s := _join_s(run, join, costs)) is not None])
     ]
-    return estimate("supervisor_cpu_s", parts, of, costs, "no machine joined whose CPU was measured")
+    return estimate("supervisor_cpu_s", parts, of, costs, "no machine joined of which all costs but that were known")
 
 
 def _join_s(run: RunSums, join: Join, costs: Costs) -> float | None:

@@ -123,14 +123,15 @@ def _machine_rows(run: RunSums, costs: Costs) -> Linear:
     for row in run.machine_cpu:
         begin_s, end_s = row["window_s"], row["window_s"] + run.window_s
         rows = windows.get((row["machine"], begin_s), [])
-        covered = min(1.0, row["machine_s"] / run.window_s)
-        is_whole = covered > LEAST_COVERED and row["machine"] in run.cores
+        is_whole = row["machine_s"] > LEAST_COVERED * run.window_s and row["machine"] in run.cores
         if not is_whole or any(span.touches(begin_s - 1, end_s) for span in starting.get(row["machine"], ())):
             continue
         if any(each["topology"] not in run.works or not is_dealt_evenly(run.works[each["topology"]]) for each in rows):
             continue
         used = of_workers(run, rows, begin_s, end_s, costs)
         kb = kilobytes(used.sent, costs)
+        # Lines of the machine may be missing where those of its workers are not.
+        covered = min(1.0, row["machine_s"] / max((float(each["worker_s"]) for each in rows), default=1e-9))
         of_workers_s = np.array([used.worker_s, used.sent.remote / 1000, used.young_s, kb / 1000])
         x.append([row["machine_s"], *(covered * of_workers_s)])
         y.append(row["cpu_s"] - covered * used.threads_s)

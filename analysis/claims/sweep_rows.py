@@ -142,28 +142,30 @@ def _numbers(claim: Claim, sweep: SweepRuns) -> Numbers | str:
         return f"no complete run of {claim.variant} measured {claim.metric}{f' at {where}' if where else ''}"
     if absent := _absent(claim, about):
         return f"the sweep has no point with {', '.join(absent)}"
-    if unreached := _unreached_text(claim, [own, other], about):
+    values, least = {point: own.get(point, {}) for point in about}, 1
+    if claim.kind in SPREADS:  # of so many runs as the source had: of more they lie further apart
+        least = PUBLISHED_RUNS
+        values = {point: {seed: of[seed] for seed in sorted(of, key=_order)[:least]} for point, of in values.items()}
+    others = {
+        point: {seed: run for seed, run in other.get(point, {}).items() if seed in values[point]} for point in about
+    }
+    if unreached := _unreached_text(claim, {p: [*values[p].values(), *others[p].values()] for p in about}):
         return unreached
     found = {
         point: {
-            seed: one for seed, value in own.get(point, {}).items()
-            if (one := _number(claim, value, other.get(point, {}).get(seed))) is not None
+            seed: one for seed, value in of.items()
+            if (one := _number(claim, value, others[point].get(seed))) is not None
         }
-        for point in about
+        for point, of in values.items()
     }  # fmt: skip
-    least = 1
-    if claim.kind in SPREADS:  # of so many runs as the source had: of more they lie further apart
-        least = PUBLISHED_RUNS
-        found = {point: {seed: of[seed] for seed in sorted(of, key=_order)[:least]} for point, of in found.items()}
     few = [_point_text(claim, point) for point, of in found.items() if len(of) < least]
     if few:
         return f"too few seeds at {', '.join(few)}"
     return found if claim.kind in SPREADS else _of_common_seeds(found)
 
 
-def _unreached_text(claim: Claim, sides: Iterable[Mapping[Values, OfSeeds]], about: Sequence[Values]) -> str:
+def _unreached_text(claim: Claim, runs: Mapping[Values, Sequence[Value]]) -> str:
     """Which points have runs whose value is the end of their watch; empty where none has."""
-    runs = {point: [value for of in sides for value in of.get(point, {}).values()] for point in about}
     unreached = {point: sum(value.censored for value in values) for point, values in runs.items()}
     parts = [f"{number} of {len(runs[point])} runs at {_point_text(claim, point)}"
              for point, number in unreached.items() if number]  # fmt: skip

@@ -102,8 +102,8 @@ def digits(value: float) -> str:
 
 def error_line(each: ErrorSummary) -> tuple[str, ...]:
     """Metric, number of pairs, of these with a run that was not steady, median, worst and mean error, how many have no
-    error, of these with a time that was not reached, how many real values lie among those of the simulated runs, and how
-    many would if they were of the model too."""
+    error, of these with a time that was not reached, how many real values lie among those of the simulated runs, and
+    how many at least would if they were of the model too."""
     sizes = (_with_unit(value, each.unit) for value in (each.median, each.worst))
     bias = MISSING if each.bias is None else change(each.bias, each.unit, 1)
     inside = f"{each.inside} of {each.ranges}" if each.ranges else MISSING

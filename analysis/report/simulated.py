@@ -22,7 +22,9 @@ def sentence(runs: Sequence[Row], *series_dirs: Path) -> str:
         return ""
     all_or_some = "" if len(simulated) == len(runs) else f" ({len(simulated)} of the {len(runs)} runs)"
     costs = _words([each.get("costs", {}) for each in simulated])
-    settings = _words([{key: value for key, value in each.items() if key != "costs"} for each in simulated])
+    settings = _words(
+        [{key: value for key, value in each.items() if key not in ("costs", "model")} for each in simulated]
+    )
     folders = dict.fromkeys(folder for each in series_dirs for folder in validation.folders_beside(each))
     trust = " ".join(validation.sentences(runs, folders))
     return (

@@ -26,7 +26,6 @@ from scheduler_plugins.simulator.work import (
 from topologies import catalogue, work
 from topologies.errors import UnknownWork
 
-
 OWN_SETTINGS = "barograph."  # what is recorded, and how often
 
 
@@ -78,7 +77,7 @@ def _variants(experiment: Experiment) -> Iterator[str]:
 
 def _topology_errors(experiment: Experiment, variant: Variant) -> Iterator[str]:
     for chosen in experiment.topologies_of(variant):
-        yield from _setting_errors(chosen.overrides.get("config"))
+        yield from (f"topology {chosen.name}: {said}" for said in _setting_errors(chosen.overrides.get("config")))
         try:
             simulated_topology(catalogue.render(chosen.file, chosen.parameters, chosen.overrides, chosen.name), "x-1")
         except (SimulationError, UnknownWork) as error:

@@ -10,11 +10,15 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
+MODEL = ("scheduler_plugins/simulator", "scheduler_plugins/driver", "topologies")
+
 
 @cache
 def model_sha256() -> str:
-    """Of the model's code, shortened: errors of a calibration are those of one model."""
-    digest = hashlib.sha256()
-    for file in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+    """Of the code of the model, of Nimbus beside it and of what components do, shortened: errors of a calibration are
+    those of one model."""
+    root, digest = Path(__file__).parents[2], hashlib.sha256()
+    for folder in MODEL:
+        for file in sorted((root / folder).glob("*.py")):
+            digest.update(f"{folder}/{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()[:12]

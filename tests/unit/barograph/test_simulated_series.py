@@ -54,7 +54,7 @@ def test_a_run_is_watched_as_long_as_the_recorded_one_before_and_after_its_only_
     lines = [
         {"t": 1000.0, "kind": "first_tuple"},
         {"t": 1025.0, "kind": "steady", "phase": "before"},
-        {"t": 1027.0, "kind": "scale_requested"},
+        {"t": 1027.0, "kind": "scale_requested", "event_id": "e1"},
         {"t": 1060.0, "kind": "steady", "phase": "after"},
     ]
     run.events.write_text("\n".join(map(json.dumps, lines)))

@@ -312,9 +312,7 @@ def machine_run(begun_s: float, ends_s: float, covered: float = 1.0) -> RunSums:
         young_s = 10.0 * young_share(begin - begun_s, 10.0, 30.0) if begin >= begun_s else 0.0
         worker_s = 10.0 * (begin >= begun_s)
         cpu_s = 0.2 + costs.idle_cores * worker_s + costs.warm_up_cores * young_s
-        machine_cpu.append(
-            {"machine": "m1", "window_s": begin, "machine_s": 10.0 * covered, "cpu_s": cpu_s * covered}
-        )
+        machine_cpu.append({"machine": "m1", "window_s": begin, "machine_s": 10.0 * covered, "cpu_s": cpu_s * covered})
         if worker_s:
             activity.append({**of, **nothing, "window_s": begin, "worker_s": worker_s})
     begun = {("x-1", "m1", 6700, 1): begun_s}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from scipy.stats import kendalltau
@@ -26,6 +27,8 @@ from analysis.calibration.judgement import (
     values_of,
 )
 from analysis.metrics.latency_histogram import bucket_of
+from analysis.record.files import SeriesPaths
+from tests.support.series_by_hand import write_table
 
 
 def cell(metric: str, real: Value, simulated: Value, variant: str = "stela", repetition: int = 1) -> Cell:
@@ -149,15 +152,17 @@ def test_latencies_are_of_the_seconds_that_count_on_both_sides() -> None:
     ]  # fmt: skip
 
     def intervals(*spans: tuple[str, float, float]) -> list[dict[str, object]]:
-        return [{**of, "run_id": run, "phase": "after", "start_s": a, "end_s": b} for run, a, b in spans]
+        return [
+            {**of, "run_id": run, "phase": "after", "start_s": a, "end_s": b, "steady": b > 55.0} for run, a, b in spans
+        ]
 
     real = intervals(("stela-r1", 10.0, 60.0))
     simulated = intervals(("stela-r1", 0.0, 60.0), ("stela-r2", 0.0, 50.0))
     spans = common_spans([(real, {"stela-r1": "stela-r1"}), (simulated, stands_for)])
     assert spans == {("stela-r1", "star", "e1", "after"): (10.0, 50.0)}
-    found = latencies(windows, spans, stands_for)
-    assert [(row["run_id"], row["metric"], row["value"]) for row in found] == [
-        ("stela-r1", "latency_mean_ms_after", 25_000.0), ("stela-r2", "latency_mean_ms_after", 25_000.0),
+    found = latencies(windows, simulated, spans, stands_for)
+    assert [(row["run_id"], row["metric"], row["value"], row["steady"]) for row in found] == [
+        ("stela-r1", "latency_mean_ms_after", 25_000.0, True), ("stela-r2", "latency_mean_ms_after", 25_000.0, False),
     ]  # fmt: skip
     short = intervals(("stela-r1", 35.0, 60.0))
     assert common_spans([(short, stands_for)]) == {}, "less than half a minute"
@@ -170,31 +175,38 @@ def test_the_95_percent_are_of_all_tuples_of_these_seconds() -> None:
         for start, ms in ((0, 1e6), (10, 10.0), (20, 50.0), (30, 90.0))
     ]
     spans = {("stela-r1", "star", "e1", "before"): (10.0, 40.0)}
-    found = {row["metric"]: row["value"] for row in latencies(windows, spans, {"stela-r1": "stela-r1"})}
+    found = {row["metric"]: row["value"] for row in latencies(windows, [], spans, {"stela-r1": "stela-r1"})}
     assert found["latency_all_p95_ms_before"] == pytest.approx(90.0, rel=0.05)
 
 
-def test_machines_that_only_one_side_has_or_that_are_not_in_the_cluster_are_no_pair() -> None:
-    of = {"run_id": "stela-r1", "event_id": "e1"}
+@pytest.mark.parametrize("topologies", [["star"], ["linear", "star"]])
+def test_machines_that_only_one_side_has_or_that_are_not_in_the_cluster_are_no_pair(
+    tmp_path: Path, topologies: list[str]
+) -> None:
+    """Of several topologies each has its rows of events, and those of machines are of all."""
+    of = {"run_id": "stela-r1", "event_id": "e1", "topology": "all" if len(topologies) > 1 else "star"}
     machines = (("master", None, 0.9), ("m1", False, 0.5), ("m5", True, 0.07))
-    real = {
-        "cpu": [
-            {**of, "phase": phase, "machine": name, "joins_at_scale": joins, "utilisation_mean": used}
-            for phase in ("before", "after") for name, joins, used in machines
-        ],
-        "machines": [{"run_id": "stela-r1", "machine": name, "joins_at_scale": joins} for name, joins, _ in machines],
-        "scale_events": [{**of, "zero_s": 100.0, "joined": ["m5"], "released": []}],
-    }  # fmt: skip
-    simulated = {
-        "cpu": [
-            {**of, "run_id": run, "phase": "after", "machine": "m2", "joins_at_scale": False, "utilisation_mean": used}
-            for run, used in (("stela-r1", 0.25), ("stela-r2", 0.75))
-        ]
-    }
-    own, stands_for = {"stela-r1": "stela-r1"}, {"stela-r1": "stela-r1", "stela-r2": "stela-r1"}
-    sides = [machine_means(lambda name, side=side: side.get(name, []), of_side)  # type: ignore[misc]
-             for side, of_side in ((real, own), (simulated, stands_for))]  # fmt: skip
-    found = machine_cells("stela/star", *sides)
+    events = [of["topology"], *(topologies if len(topologies) > 1 else ())]
+    described = [{"run_id": "stela-r1", "topology": name, "position": n} for n, name in enumerate(topologies, start=1)]
+    for side in ("real", "simulated"):
+        write_table(tmp_path / side, "topologies", described)
+    write_table(tmp_path / "real", "cpu", [
+        {**of, "phase": phase, "machine": name, "joins_at_scale": joins, "utilisation_mean": used}
+        for phase in ("before", "after") for name, joins, used in machines
+    ])  # fmt: skip
+    write_table(tmp_path / "real", "machines", [
+        {"run_id": "stela-r1", "machine": name, "joins_at_scale": joins} for name, joins, _ in machines
+    ])  # fmt: skip
+    write_table(tmp_path / "real", "scale_events", [
+        {**of, "topology": name, "zero_s": 100.0, "joined": ["m5"], "released": []} for name in events
+    ])  # fmt: skip
+    write_table(tmp_path / "simulated", "cpu", [
+        {**of, "run_id": run, "phase": "after", "machine": "m2", "joins_at_scale": False, "utilisation_mean": used}
+        for run, used in (("stela-r1", 0.25), ("stela-r2", 0.75))
+    ])  # fmt: skip
+    real = machine_means(SeriesPaths(tmp_path / "real"), {"stela-r1": "stela-r1"})
+    simulated = machine_means(SeriesPaths(tmp_path / "simulated"), {"stela-r1": "stela-r1", "stela-r2": "stela-r1"})
+    found = machine_cells("stela/star", real, simulated)
     assert [(each.phase, each.machine, each.real, each.simulated) for each in found] == [
         ("before", "m1", 50.0, None), ("after", "m1", 50.0, None), ("after", "m2", None, 50.0),
         ("after", "m5", pytest.approx(7.0), None),
