@@ -224,6 +224,13 @@ class Times:
     def median(self) -> float | None:
         return survival.median(self.times, self.censored)
 
+    @property
+    def typical(self) -> float | None:
+        """As the ledger's estimates have it: the geometric mean, or the median where some are horizons."""
+        if any(self.censored):
+            return self.median
+        return float(np.exp(np.mean(np.log(self.times)))) if min(self.times) > 0.0 else 0.0
+
 
 @dataclass(frozen=True)
 class CensoredRatio:
@@ -268,3 +275,32 @@ class CensoredRatio:
         if percent <= -100.0 or percent == inf:
             return 0.0 if (percent == inf) == (side == "less") else 1.0
         return survival.ratio_p(*self._groups, 1.0 + percent / 100.0, side)
+
+
+@dataclass(frozen=True)
+class BaselineTime:
+    """What the baseline of a ratio of times takes, s. `about_s`: None where most of its runs never got there. `low_s`,
+    `high_s`: the ends of its 95 % interval, 0 and infinite where nothing bounds it. `least_s`: the shortest that a time
+    can be."""
+
+    about_s: float | None
+    low_s: float
+    high_s: float
+    least_s: float
+
+
+def baseline_time(variant: Times, baseline: Times, noise_s: float, quantum: float) -> BaselineTime | None:
+    """Its ends are those by which the ledger would judge a variant whose every run takes `noise_s`, what noise alone
+    takes; where either side was quicker than that here, the least is what it took. None: fewer than three blocks."""
+    runs = len(baseline.times)
+    if runs < MINIMUM_BLOCKS or min(baseline.times) <= 0.0:
+        return None
+    alike = Times((noise_s,) * runs, (False,) * runs)
+    found: Estimated | None = CensoredRatio(alike, baseline)
+    if not any(baseline.censored):
+        found = paired_ratio(alike.times, baseline.times, quantum)
+    if found is None:
+        return None
+    low, high = (1.0 + percent / 100.0 for percent in found.interval())
+    least_s = min(time for time in (noise_s, variant.typical, baseline.typical) if time is not None)
+    return BaselineTime(baseline.typical, noise_s / high, noise_s / low if low > 0.0 else inf, least_s)

@@ -1,10 +1,10 @@
 """Whether a claim can come out in an experiment at all (decision 0035): where its number can lie there, by what is
-known before a run, against the claim's region. Pure.
+known before a run, and of times by what the baseline took in it, against the claim's region. Pure.
 
 Rates over a time that is not watched have no number at all. Beside that there are two bounds. Of a time of convergence:
 on a series that is level from the start, without any event, the definition takes as long as noise makes it; none takes
-longer than the watch. Of throughput: the closed form of components that wait (levels.py); of components that burn CPU
-it says nothing, because they compete for cores and can both lose and win by where they are placed. Times at zero have
+longer than the watch. Of throughput: the closed form of components that wait (levels.py), with CPU enough (premises.py);
+of components that burn CPU it says nothing, because they compete for cores and can both lose and win by where they are placed. Times at zero have
 no bound: a variant without any is 100 % below whatever the other has. What sources emit has none either, but where they
 are paced it is what they are offered, unless a variant is saturated: where that is not what is stated, nothing else
 than saturation can make it come out.
@@ -12,7 +12,7 @@ than saturation can make it come out.
 `spec`: an experiment as data (specs.py). Nothing is said of one that does not parse.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import inf, log, sqrt
@@ -20,6 +20,7 @@ from math import inf, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.claims.estimates import BaselineTime
 from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT, percent_over
 from analysis.claims.levels import Levels, levels_of, offered_per_s
 from analysis.claims.specs import ExperimentSpec, Spec, read, watch_s
@@ -28,7 +29,7 @@ from analysis.metrics.communication_costs import PUBLISHED_S
 from analysis.metrics.convergence import DEFINITIONS, Windows, post_scale
 from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.metrics.steadiness import WINDOW_S
-from analysis.numerals import signed_percent
+from analysis.numerals import extent, signed_percent
 from analysis.stats import paired_differences
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
 
@@ -40,12 +41,15 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Attainable:
-    """Where the number of a claim can lie, in percent, and `why`, in words. `soonest_s`: of times of convergence, the
-    shortest median."""
+    """Where the number of a claim can lie, in percent, and `why`, in words. Of times of convergence: `soonest_s`, the
+    shortest that one can be, `baseline_s`, the shortest that the baseline's can be, and `baseline`, its name where its
+    runs bound it."""
 
     region: Region
     why: str
     soonest_s: float | None = None
+    baseline_s: float | None = None
+    baseline: str | None = None
 
     @property
     def is_point(self) -> bool:
@@ -60,13 +64,16 @@ class Attainable:
 
     def needs(self, region: Region) -> str:
         """What would have to be otherwise for it to reach the region: its nearer end."""
-        if self.soonest_s is None:
+        if self.soonest_s is None or self.baseline_s is None:
             busy = "costs that compete for a core (cost_model busy), which need not suffice"
             return busy if self.is_point else f"{busy}, or other costs"
         shorter, longer = 1.0 + region.high / 100.0, 1.0 + max(region.low, 0.0) / 100.0
         if shorter <= 0.0:
             return "a definition that a time of 0 meets"
-        return f"a watch of more than {self.soonest_s * max(longer, 1.0 / shorter):.0f} s"
+        slow_s = self.soonest_s / shorter
+        if self.baseline is not None and region.high <= self.region.low + TOLERANCE:
+            return f"{self.baseline} taking more than {slow_s:.0f} s in a watch as long, or another way to count"
+        return f"a watch of more than {max(slow_s, self.baseline_s * longer):.0f} s"
 
     def out_of_reach(self, region: Region) -> str:
         return f"{self.why}; the claim needs {_region_text(region)}. Needed: {self.needs(region)}"
@@ -75,9 +82,9 @@ class Attainable:
         return region.low < self.region.low and self.region.high < region.high
 
 
-def reason_not_testable(claim: Claim, spec: Spec) -> str | None:
+def reason_not_testable(claim: Claim, spec: Spec, taken: BaselineTime | None = None) -> str | None:
     """Why a claim about runs cannot come out in this experiment, and what would be needed; None: it can, for all that
-    is known."""
+    is known. `taken`: of a ratio of times, by its runs."""
     if claim.stated_over:
         return f"{signed_percent(claim.stated)} % is stated of {claim.stated_over}, and of none of them alone"
     if short := _too_short(claim, spec):
@@ -85,6 +92,8 @@ def reason_not_testable(claim: Claim, spec: Spec) -> str | None:
     if paced := _paced_outside(claim, spec):
         return paced
     found = attainable(claim, spec)
+    if taken is not None and (found is None or found.reaches(claim.region)):
+        found = attainable(claim, spec, taken)
     if found is None or found.reaches(claim.region):
         return None
     return found.out_of_reach(claim.region)
@@ -113,14 +122,26 @@ def _paced_outside(claim: Claim, spec: Spec) -> str | None:
     return f"{_paced_words(claim, percent)}; the claim needs {_region_text(claim.region)}"
 
 
-def reason_derived(claim: Claim, members: Sequence[Claim], specs: Mapping[str, Sequence[Spec]]) -> str | None:
-    """The same of a claim that follows from others, `members`; `specs` by experiment. A span cannot come out where one
-    of the numbers cannot lie in it, a lowest number where none can, or where one must lie below it.
+def reason_derived(
+    claim: Claim,
+    members: Sequence[Claim],
+    specs: Mapping[str, Sequence[Spec]],
+    taken: Mapping[str, BaselineTime] | None = None,
+    unbounded: Collection[str] = (),
+) -> str | None:
+    """The same of a claim that follows from others, `members`; `specs` by experiment, `taken` by member. Nothing bounds
+    the members in `unbounded`. A span cannot come out where one of the numbers cannot lie in it, a lowest number where
+    none can, or where one must lie below it.
 
     What counts is where a member's number can lie, not whether the member's own claim is testable: of 20 to 120 % one
     of at most 37 % may well be a part, where the paper states 125 %.
     """
-    found = {member.name: _widest(member, specs.get(member.experiment, ())) for member in members}
+    found = {
+        member.name: None
+        if member.name in unbounded
+        else _widest(member, specs.get(member.experiment, ()), (taken or {}).get(member.name))
+        for member in members
+    }
     known = {name: each for name, each in found.items() if each is not None}
     region = claim.region
     outside = {name: each for name, each in known.items() if not each.reaches(region)}
@@ -135,9 +156,9 @@ def reason_derived(claim: Claim, members: Sequence[Claim], specs: Mapping[str, S
     return f"{name} cannot lie there{nor}: {against[name].out_of_reach(region)}"
 
 
-def _widest(claim: Claim, specs: Sequence[Spec]) -> Attainable | None:
+def _widest(claim: Claim, specs: Sequence[Spec], taken: BaselineTime | None) -> Attainable | None:
     """Of all that was run: None where there is no bound in one of them, or nothing was run."""
-    found = [attainable(claim, spec) for spec in specs]
+    found = [attainable(claim, spec, taken) for spec in specs]
     known = [each for each in found if each is not None]
     if not known or len(known) < len(found):
         return None
@@ -146,17 +167,17 @@ def _widest(claim: Claim, specs: Sequence[Spec]) -> Attainable | None:
     return replace(widest, region=Region(low, high))
 
 
-def attainable(claim: Claim, spec: Spec) -> Attainable | None:
+def attainable(claim: Claim, spec: Spec, taken: BaselineTime | None = None) -> Attainable | None:
     """Where the claim's number can lie in this experiment; None where nothing bounds it."""
     known = read(spec)
-    return None if known is None else _attainable(claim, known)
+    return None if known is None else _attainable(claim, known, taken)
 
 
-def _attainable(claim: Claim, spec: ExperimentSpec) -> Attainable | None:
+def _attainable(claim: Claim, spec: ExperimentSpec, taken: BaselineTime | None = None) -> Attainable | None:
     if not _is_about_one_number(claim):
         return None
     if claim.metric.startswith(CONVERGENCE):
-        return _attainable_times(claim, spec)
+        return _attainable_times(claim, spec, taken)
     if claim.kind in RATIOS and claim.metric == "throughput_after":
         return _attainable_ratio(claim, spec)
     if claim.kind not in RATIOS and claim.metric == "gain_percent":
@@ -201,18 +222,43 @@ def times_of_noise(definition: str, noise: NDArray[np.float64]) -> tuple[float, 
     return tuple(times)
 
 
-def _attainable_times(claim: Claim, spec: ExperimentSpec) -> Attainable | None:
-    """Medians lie between the time that noise takes and the horizon; a shorter watch can only show two alike."""
-    horizon_s, soonest_s = watch_s(claim, spec)[1], time_without_event_s(_definition(claim))
-    if claim.kind not in RATIOS or soonest_s <= 0.0 or horizon_s == inf:
+def noise_s(claim: Claim) -> float:
+    """What noise alone takes in the middle of a claim's times; 0 where the claim is no ratio of such times."""
+    of_times = claim.kind in RATIOS and claim.metric.startswith(CONVERGENCE) and _is_about_one_number(claim)
+    return time_without_event_s(_definition(claim)) if of_times else 0.0
+
+
+def _attainable_times(claim: Claim, spec: ExperimentSpec, taken: BaselineTime | None) -> Attainable | None:
+    """Medians lie between the time that noise takes and the horizon; a shorter watch can only show two alike. Of runs
+    the baseline's lies within its interval."""
+    horizon_s, soonest_s = watch_s(claim, spec)[1], noise_s(claim)
+    if soonest_s <= 0.0 or (horizon_s == inf and (taken is None or taken.high_s == inf)):
         return None
     longest_s = max(horizon_s, soonest_s)
+    if taken is not None:
+        return _attainable_over(str(claim.baseline), taken, soonest_s, longest_s)
     region = Region(percent_over(soonest_s, longest_s), percent_over(longest_s, soonest_s))
     why = (
         f"ratios of times can be seen to be {_range_text(region)} here: without any event the median is"
         f" {soonest_s:.0f} s, and the watch ends after {horizon_s:g} s"
     )
-    return Attainable(region, why, soonest_s)
+    return Attainable(region, why, soonest_s, soonest_s)
+
+
+def _attainable_over(baseline: str, taken: BaselineTime, noise_s: float, longest_s: float) -> Attainable:
+    """Over a baseline that ran."""
+    high_s = min(taken.high_s, longest_s)
+    low_s = min(max(taken.low_s, taken.least_s), high_s)
+    region = Region(percent_over(taken.least_s, high_s), percent_over(longest_s, low_s))
+    between = f"{extent((round(low_s), round(high_s)))} s"
+    took = between if taken.about_s is None else f"about {taken.about_s:.0f} s ({between})"
+    here = f", here {taken.least_s:.0f} s" if taken.least_s < noise_s - TOLERANCE else ""
+    more = "" if region.high == inf else f" and no increase beyond {signed_percent(region.high)} %"
+    why = (
+        f"{baseline} took {took}, and without any event the median is {noise_s:.0f} s{here}: no reduction beyond"
+        f" {signed_percent(region.low)} %{more} can be seen"
+    )
+    return Attainable(region, why, taken.least_s, low_s, baseline)
 
 
 def _definition(claim: Claim) -> str:
@@ -318,6 +364,7 @@ def weaknesses(claim: Claim, spec: Spec) -> tuple[str, ...]:
     found = (
         _few_blocks(known),
         _scattered(claim, known),
+        _slow_baseline(claim),
         _early_end(claim, known),
         _certain(claim, known),
         _certain_unless_saturated(claim, known),
@@ -356,6 +403,17 @@ def _scattered(claim: Claim, spec: ExperimentSpec) -> str:
 
 def _blocks_text(blocks: int | None) -> str:
     return "no number of blocks" if blocks is None else f"about {blocks} blocks"
+
+
+def _slow_baseline(claim: Claim) -> str:
+    """Of a reduction of times: how long its baseline has to take, which no experiment says beforehand."""
+    soonest_s, left = noise_s(claim), 1.0 + claim.region.high / 100.0
+    if soonest_s <= 0.0 or not 0.0 < left < 1.0:
+        return ""
+    return (
+        f"not testable where {claim.baseline} takes less than {soonest_s / left:.0f} s: without any event the median is"
+        f" {soonest_s:.0f} s"
+    )
 
 
 def _early_end(claim: Claim, spec: ExperimentSpec) -> str:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from math import inf
 from statistics import fmean
 
-from analysis.claims import estimates, feasibility, specs
-from analysis.claims.estimates import LEVEL, Estimated, StudentEstimate, Times
+from analysis.claims import estimates, feasibility, premises, specs
+from analysis.claims.estimates import LEVEL, Estimated, StudentEstimate
 from analysis.claims.ledger_rows import (  # fmt: skip
     DIFFERS,
     NONE,
@@ -88,14 +88,29 @@ def measured_row(claim: Claim, measured: Conditions) -> LedgerRow:
 
 
 def _unless_not_testable(row: LedgerRow, measured: Conditions) -> LedgerRow:
-    """What cannot come out in any of the series does not differ; what came out could."""
+    """What cannot come out in any of the series does not differ; what came out could. Of machines that were short of
+    CPU nobody knows what could."""
     specs = measured.specs.get(row.claim.experiment) or ([{}] if row.runs else [])  # logs of others have none
-    reasons = [feasibility.reason_not_testable(row.claim, spec) for spec in specs]
-    came_out = row.verdict == REPRODUCED and not row.claim.stated_over
-    if came_out or not reasons or None in reasons:
+    taken, short = premises.baseline_time(row.claim, measured), premises.shortage_note(row.claim, measured)
+    reasons = [feasibility.reason_not_testable(row.claim, spec, taken) for spec in specs]
+    can_come_out = not reasons or None in reasons
+    if short:
+        return with_note(row, short) if can_come_out else _not_judged(row, short, str(reasons[0]))
+    if can_come_out or (row.verdict == REPRODUCED and not row.claim.stated_over):
         return row
+    return _not_testable(row, str(reasons[0]))
+
+
+def _not_testable(row: LedgerRow, why: str) -> LedgerRow:
     seen = f"; measured: {row.reason}" if row.runs else ""
-    return replace(row, verdict=NOT_TESTABLE, reason=f"{reasons[0]}{seen}", p=None)
+    return replace(row, verdict=NOT_TESTABLE, reason=f"{why}{seen}", p=None)
+
+
+def _not_judged(row: LedgerRow, short: str, why: str) -> LedgerRow:
+    """What the closed form rules out, of runs in which it does not hold: it neither came out nor failed to."""
+    note = f"not judged: {short}; with CPU enough it cannot come out: {why}"
+    reason, notes = f"{note}; measured: {row.reason}", (*row.notes, note)
+    return replace(row, verdict=UNDECIDED, reason=reason, p=None, notes=notes)
 
 
 BY_TRAFFIC = ("metis", "greedy")  # policies that place what runs anew, or keep all of it
@@ -304,7 +319,7 @@ def _block(value: Value) -> tuple[str, int]:
 
 def _judge_censored(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> LedgerRow:
     """Some never got there: times and horizons of both sides, by the exact log-rank test."""
-    top, bottom = _times(own), _times(other)
+    top, bottom = premises.times_of(own), premises.times_of(other)
     sides = {claim.variant: own, str(claim.baseline): other}
     words = "; ".join(f"{name}: {times_text(values)}" for name, values in sides.items())
     if all(value.censored for value in (*own, *other)):
@@ -317,13 +332,9 @@ def _judge_censored(claim: Claim, own: Sequence[Value], other: Sequence[Value]) 
     return replace(row, reason=f"{row.reason}; {words}")
 
 
-def _times(values: Sequence[Value]) -> Times:
-    return Times(tuple(value.value for value in values), tuple(value.censored for value in values))
-
-
 def times_text(values: Sequence[Value]) -> str:
     """`median 70 s, 2 of 6 not within 150 to 600 s`: as long as each of those was watched."""
-    middle, censored = _times(values).median, [value.value for value in values if value.censored]
+    middle, censored = premises.times_of(values).median, [value.value for value in values if value.censored]
     median_text = "no median" if middle is None else f"median {middle:g} s"
     if not censored:
         return median_text
@@ -391,13 +402,20 @@ def judge_derived(claim: Claim, rows: Mapping[str, LedgerRow], measured: Conditi
     """There is no verdict unless each of the claims that it is about has an interval."""
     sources = [rows[name] for name in claim.of]
     row = derived_numbers(claim, sources)
-    why = feasibility.reason_derived(claim, [source.claim for source in sources], measured.specs)
+    members = [source.claim for source in sources]
+    taken = {each.name: found for each in members if (found := premises.baseline_time(each, measured)) is not None}
+    short = [each.name for each in members if premises.shortage_note(each, measured)]
+    why = feasibility.reason_derived(claim, members, measured.specs, taken, unbounded=short)
     if row.verdict == NOT_RUN:
         return replace(row, verdict=NOT_TESTABLE, reason=why) if why else row
     judged, reason = _judge_derived(claim, sources)
-    if why and judged.verdict != REPRODUCED:
-        judged, reason = Judgement(NOT_TESTABLE, None), f"{why}; measured: {reason}"
-    return replace(row, verdict=judged.verdict, reason=reason, p=judged.p)
+    row = replace(row, verdict=judged.verdict, reason=reason, p=judged.p)
+    if why:
+        return row if judged.verdict == REPRODUCED else _not_testable(row, why)
+    with_cpu = feasibility.reason_derived(claim, members, measured.specs, taken) if short else None
+    if with_cpu:
+        return _not_judged(row, f"short of CPU: {', '.join(short)} (their rows say how much)", with_cpu)
+    return row
 
 
 def derived_numbers(claim: Claim, sources: Sequence[LedgerRow]) -> LedgerRow:

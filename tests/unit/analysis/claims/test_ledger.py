@@ -318,7 +318,7 @@ def test_runs_of_one_variant_are_neighbours_in_the_order_of_their_blocks() -> No
 
 
 def test_what_cannot_come_out_does_not_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feasibility, "reason_not_testable", lambda _, spec: spec["why"])
+    monkeypatch.setattr(feasibility, "reason_not_testable", lambda _, spec, __: spec["why"])
     known = measured([130.0, 131.0, 129.0], EVEN).values
     row = judge(S03, Conditions(known, specs={"stela/star": [{"why": "no policy gains more than +50 %"}]}))
     assert row.verdict == row.verdict_text == "not testable here"

@@ -1,0 +1,66 @@
+"""What the runs that are judged say of that which feasibility.py takes for granted (decision 0035): how long a baseline
+of times takes, and that what waits gets a core when it wakes. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from analysis.claims import estimates, feasibility
+from analysis.claims.estimates import BaselineTime, Times
+from analysis.claims.ledger_rows import Conditions, Value
+from analysis.claims.statements import Claim
+from analysis.metrics.metric_directions import quantum
+from analysis.numerals import extent
+
+MOST_CPU_PERCENT = 80.0  # of its limit, that the busiest machine may use in the mean of a part of a run
+# A ratio of levels after the event does not depend on the levels before.
+PHASES = {"throughput_after": ("after",), "gain_percent": ("before", "after")}
+
+
+def baseline_time(claim: Claim, measured: Conditions) -> BaselineTime | None:
+    """Of the blocks that are compared; None of other claims than ratios of times, and of fewer than three blocks."""
+    noise_s = feasibility.noise_s(claim)
+    own, other = (
+        {value.block: value for value in measured.of(claim, name)} for name in (claim.variant, claim.baseline)
+    )
+    blocks = sorted(own.keys() & other.keys())
+    if noise_s <= 0.0 or not blocks:
+        return None
+    variant, baseline = (times_of([side[block] for block in blocks]) for side in (own, other))
+    return estimates.baseline_time(variant, baseline, noise_s, quantum(claim.metric))
+
+
+def times_of(values: Sequence[Value]) -> Times:
+    return Times(tuple(value.value for value in values), tuple(value.censored for value in values))
+
+
+def shortage_note(claim: Claim, measured: Conditions) -> str:
+    """Of a claim that the closed form bounds: in which of its runs a machine used so much of its CPU that the closed
+    form does not hold. Empty where none did, and where nobody measured it."""
+    specs, phases = measured.specs.get(claim.experiment, ()), PHASES.get(claim.metric, ())
+    if not phases or claim.stated_over or not any(feasibility.attainable(claim, spec) for spec in specs):
+        return ""
+    runs = sorted({value.run_id for name in claim.variants for value in measured.of(claim, name)})
+    used = [_busiest(claim, measured, phase) for phase in phases]
+    most = {run: max(of.get(run, 0.0) for of in used) for run in runs}
+    short = {run: percent for run, percent in most.items() if percent > MOST_CPU_PERCENT}
+    if not short:
+        return ""
+    which = "" if len(short) == len(runs) else f" ({', '.join(short)})"
+    return (
+        f"short of CPU: the busiest machine used {extent(round(each) for each in short.values())} % of its limit"
+        f" {' or '.join(phases)} the event (cpu_percent x cpu_imbalance) in {len(short)} of {len(runs)} runs{which},"
+        f" and above {MOST_CPU_PERCENT:.0f} % the closed form does not hold: the numbers are not the policies' alone"
+    )
+
+
+def _busiest(claim: Claim, measured: Conditions, phase: str) -> dict[str, float]:
+    """By run, in percent; of records that have no busiest machine the mean, which is less."""
+    mean, over = (
+        {
+            value.run_id: value.value
+            for name in claim.variants
+            for value in measured.of(replace(claim, metric=f"{metric}_{phase}"), name)
+        }
+        for metric in ("cpu_percent", "cpu_imbalance")
+    )
+    return {run: percent * over.get(run, 1.0) for run, percent in mean.items()}
