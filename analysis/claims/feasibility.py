@@ -3,11 +3,11 @@ known before a run, and of times by what the baseline took in it, against the cl
 
 Rates over a time that is not watched have no number at all. Beside that there are two bounds. Of a time of convergence:
 on a series that is level from the start, without any event, the definition takes as long as noise makes it; none takes
-longer than the watch. Of throughput: the closed form of components that wait (levels.py), with CPU enough (premises.py);
-of components that burn CPU it says nothing, because they compete for cores and can both lose and win by where they are placed. Times at zero have
-no bound: a variant without any is 100 % below whatever the other has. What sources emit has none either, but where they
-are paced it is what they are offered, unless a variant is saturated: where that is not what is stated, nothing else
-than saturation can make it come out.
+longer than the watch. Of throughput: the closed form of components that wait (levels.py), with CPU enough
+(premises.py); of components that burn CPU it says nothing, because they compete for cores and can both lose and win by
+where they are placed. Times at zero have no bound: a variant without any is 100 % below whatever the other has. What
+sources emit has none either, but where they are paced it is what they are offered, unless a variant is saturated: where
+that is not what is stated, nothing else than saturation can make it come out.
 
 `spec`: an experiment as data (specs.py). Nothing is said of one that does not parse.
 """
