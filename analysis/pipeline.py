@@ -46,7 +46,7 @@ def analyse(
     from analysis.report import series_page
     from analysis.storage import spark_s3
 
-    paths, code = SeriesPaths(Path(series_dir), shared), provenance.code_digest()
+    paths, code = SeriesPaths(Path(series_dir), shared), provenance.code_digests()
     settings = spark_s3.s3a_settings(jars) if shared else session.jar_settings(jars)
     with session.shared_session(master, paths.raw_bytes(), settings) as spark:
         if not shared and not session.is_local(master):

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.errors import RecordError
-from analysis.record.files import SeriesPaths, read_json, write_json_atomic
+from analysis.record.files import SeriesPaths, read_json, read_json_or_none, write_json_atomic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,16 +44,34 @@ def _files(folder: Path) -> Iterator[Path]:
             yield path
 
 
+# What only reads tables: a series' tables are the same whatever is written there.
+READERS_OF_TABLES = tuple(
+    f"analysis/{name}/"
+    for name in ("bundle", "calibration", "claims", "compare", "nights", "query", "report", "storage")
+)
+
+
+def code_digests() -> dict[str, str]:
+    """`code`: of all that code; `tables`: of what can make tables other than they are."""
+    files = code_files()
+    makers = {name: path for name, path in files.items() if not name.startswith(READERS_OF_TABLES)}
+    return {"code": _digest(files), "tables": _digest(makers)}
+
+
 def code_digest() -> str:
     """Of names and contents of all that code."""
+    return _digest(code_files())
+
+
+def _digest(files: Mapping[str, Path]) -> str:
     digest = hashlib.sha256()
-    for name, path in code_files().items():
+    for name, path in files.items():
         digest.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()
 
 
-def write_provenance(paths: SeriesPaths, spark: SparkSession, made_by: str) -> None:
-    """`made_by`: the digest when the analysis began."""
+def write_provenance(paths: SeriesPaths, spark: SparkSession, made_by: Mapping[str, str]) -> None:
+    """`made_by`: `code_digests` when the analysis began."""
     java = spark._jvm.System.getProperty("java.version")  # type: ignore[union-attr] # py4j's, without types
     versions = {"python": platform.python_version(), "java": str(java)}
     for name in DISTRIBUTIONS:
@@ -61,7 +79,7 @@ def write_provenance(paths: SeriesPaths, spark: SparkSession, made_by: str) -> N
             versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    write_json_atomic(paths.root / FILE, {"v": 1, "code": made_by, "versions": versions})
+    write_json_atomic(paths.root / FILE, {"v": 1, **made_by, "versions": versions})
 
 
 def remove_provenance(paths: SeriesPaths) -> None:
@@ -75,3 +93,10 @@ def digest_of_series(root: Path) -> str | None:
         return str(read_json(root / FILE)["code"])
     except (RecordError, KeyError):
         return None
+
+
+def tables_code_of_series(root: Path) -> str | None:
+    """The digest of the code that made a series' tables; of older analyses, which did not note it, that of all code."""
+    document = read_json_or_none(root / FILE) or {}
+    found = document.get("tables") or document.get("code")
+    return None if found is None else str(found)

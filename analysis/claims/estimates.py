@@ -97,14 +97,20 @@ class StudentEstimate:
         return float(paired_differences.p_value(distance, self.estimate.error, self.blocks))
 
 
-def paired_ratio(variant: Sequence[float], baseline: Sequence[float], quantum: float = 0.0) -> StudentEstimate | None:
-    """100 x (variant / baseline - 1), block by block; all values above 0. None: fewer than three blocks."""
+def paired_ratio(
+    variant: Sequence[float], baseline: Sequence[float], quantum: float = 0.0, series: Sequence[int] = ()
+) -> StudentEstimate | None:
+    """100 x (variant / baseline - 1), block by block; all values above 0. None: fewer than three blocks. `series`: how
+    many blocks each has, where they are of several."""
     if len(variant) < MINIMUM_BLOCKS:
         return None
     found = paired_differences.estimate(baseline, variant, logarithmic=True, quantum=quantum)
+    if not _show_noise(series):
+        return StudentEstimate(found, None)
     below, above = (np.asarray(side, dtype=np.float64) for side in (baseline, variant))
     step = paired_differences.relative_step(below, above, quantum)
-    return _no_narrower(found, float(same_code_floors.neighbour_floor(np.log(below), np.log(above), LEVEL, step)))
+    floor = same_code_floors.neighbour_floor(np.log(below), np.log(above), LEVEL, step, series)
+    return _no_narrower(found, float(floor))
 
 
 def geometric_ratio(variant: Sequence[float], baseline: Sequence[float]) -> float:
@@ -112,13 +118,22 @@ def geometric_ratio(variant: Sequence[float], baseline: Sequence[float]) -> floa
     return 100.0 * float(np.expm1(np.mean(np.log(np.asarray(variant) / np.asarray(baseline)))))
 
 
-def own_number(values: Sequence[float]) -> StudentEstimate | None:
-    """Of one variant's own percentage, run by run. None: fewer than three runs."""
+def own_number(values: Sequence[float], series: Sequence[int] = ()) -> StudentEstimate | None:
+    """Of one variant's own percentage, run by run. None: fewer than three runs. `series`: as of `paired_ratio`."""
     if len(values) < MINIMUM_BLOCKS:
         return None
-    mean, error = paired_differences.mean_and_error(np.asarray(values, dtype=np.float64))
+    numbers = np.asarray(values, dtype=np.float64)
+    mean, error = paired_differences.mean_and_error(numbers)
     found = Estimate(float(mean), float(error), len(values), logarithmic=False)
-    return _no_narrower(found, float(same_code_floors.own_floor(np.asarray(values, dtype=np.float64), LEVEL)))
+    if not _show_noise(series):
+        return StudentEstimate(found, None)
+    return _no_narrower(found, float(same_code_floors.own_floor(numbers, LEVEL, series)))
+
+
+def _show_noise(series: Sequence[int]) -> bool:
+    """Whether there are as many pairs of neighbouring blocks as the fewest blocks of one series have: fewer make no
+    floor. Where each series has one block there are none, and Student's interval stands alone."""
+    return not series or same_code_floors.neighbours(series) >= MINIMUM_BLOCKS - 1
 
 
 def _no_narrower(found: Estimate, floor: float) -> StudentEstimate:

@@ -12,16 +12,13 @@ steady count, for what never settles is a result of its variant; the reason says
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from analysis.claims import feasibility, rules
 from analysis.claims.exact import judge_exact
 from analysis.claims.ledger_rows import (  # fmt: skip
-    BLOCKS_OF_A_VERDICT,
     NOT_RUN,
-    BlockId,
     Conditions,
     Key,
     LedgerRow,
@@ -29,6 +26,7 @@ from analysis.claims.ledger_rows import (  # fmt: skip
     Value,
     with_note,
 )
+from analysis.claims.pools import Pool, blocks_of, pools_of_claims
 from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import Claim, Kind, load_claims
 from analysis.claims.sweep_rows import row_without_sweep, with_sweeps
@@ -36,12 +34,10 @@ from analysis.errors import RecordError
 from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.record import small_tables
 from analysis.record.event_timeline import WHOLE_CLUSTER, event_id_of
-from analysis.record.files import SeriesPaths, experiment_of, read_json, series_folders
-from analysis.record.simulated import is_of_testbed
+from analysis.record.files import SeriesPaths, read_json
 from analysis.record.small_tables import Row, rows
 from analysis.record.sweep_record import is_sweep, newest_sweeps
 from analysis.stats import inference
-from analysis.stats.paired_differences import MINIMUM_BLOCKS
 
 
 def evaluate(
@@ -67,60 +63,33 @@ def ledger_rows(claims: Sequence[Claim], measured: Conditions, *, simulated: boo
 
 
 def evaluate_newest(results: Path, family: str | None = None) -> list[LedgerRow]:
-    """The ledger over the series under `results` that say most of each claim, without simulated ones, and the newest
-    sweep of each name."""
+    """The ledger over the series under `results` that say most of each claim (pools.py), without simulated ones, and
+    the newest sweep of each name."""
     claims = load_claims(family)
-    return evaluate_each(claims, series_of_claims(claims, results), newest_sweeps(results).values())
+    return evaluate_each(claims, pools_of_claims(claims, results), newest_sweeps(results).values())
 
 
 def evaluate_each(
     claims: Sequence[Claim],
-    series: Mapping[str, SeriesPaths],
+    pools: Mapping[str, Pool],
     sweeps: Iterable[SeriesPaths] = (),
     *,
     simulated: bool = False,
 ) -> list[LedgerRow]:
-    """As `evaluate`, but each claim is judged by its own of `series`, and what follows from others by theirs."""
+    """As `evaluate`, but each claim is judged by the series of its own pool, and what follows from others by theirs."""
     of = {
-        claim.name: tuple(dict.fromkeys(series[name] for name in claim.of or (claim.name,) if name in series))
+        claim.name: tuple(dict.fromkeys(
+            paths for name in claim.of or (claim.name,) if name in pools for paths in pools[name].series
+        ))
         for claim in claims
-    }
-    known = {chosen: conditions(chosen, set(series.values())) for chosen in set(of.values())}
+    }  # fmt: skip
+    everything = {paths for pool in pools.values() for paths in pool.series}
+    known = {chosen: conditions(chosen, everything) for chosen in set(of.values())}
     measured = Conditions({}, by_claim={name: known[chosen] for name, chosen in of.items()})
-    return with_sweeps(ledger_rows(claims, measured, simulated=simulated), [paths.root for paths in sweeps])
-
-
-def series_of_claims(claims: Iterable[Claim], results: Path, testbed: str | None = None) -> dict[str, SeriesPaths]:
-    """Claim -> the analysed series of its experiment that says most of it; none of claims that follow from others.
-
-    `testbed`: only of series there; None: of those on machines, for a simulated series is no evidence about Storm.
-
-    A demo, a series of some of the variants, or another that says less must not hide a verdict: first come series with
-    six complete runs of each variant that the claim compares, then those with three, then those with one, and of these
-    the newest. What else a series was planned to have does not matter.
-    """
-    found: dict[str, list[tuple[SeriesPaths, Counter[str]]]] = defaultdict(list)
-    for folder in series_folders(results):
-        paths = SeriesPaths(folder)
-        if is_of_testbed(folder, testbed) and (runs := _complete_runs(paths)):
-            found[experiment_of(folder)].append((paths, runs))
-    return {
-        claim.name: max(found[claim.experiment], key=partial(_rank, claim))[0]
-        for claim in claims
-        if claim.experiment in found and not claim.of
-    }
-
-
-def _rank(claim: Claim, series: tuple[SeriesPaths, Counter[str]]) -> tuple[int, str]:
-    paths, runs = series
-    fewest = min(runs[variant] for variant in claim.variants)
-    return sum(fewest >= number for number in (1, MINIMUM_BLOCKS, BLOCKS_OF_A_VERDICT)), paths.root.name
-
-
-def _complete_runs(paths: SeriesPaths) -> Counter[str]:
-    """By variant; none where nothing was analysed."""
-    complete = Counter(run["variant"] for run in rows(paths, "runs") if run["status"] == "complete")
-    return complete if complete and rows(paths, "measurements") else Counter()
+    ledger = ledger_rows(claims, measured, simulated=simulated)
+    if not simulated:
+        ledger = [with_note(row, pools[row.claim.name].note) if row.claim.name in pools else row for row in ledger]
+    return with_sweeps(ledger, [paths.root for paths in sweeps])
 
 
 def conditions(series: Iterable[SeriesPaths], beside: Iterable[SeriesPaths] = ()) -> Conditions:
@@ -146,7 +115,7 @@ def conditions(series: Iterable[SeriesPaths], beside: Iterable[SeriesPaths] = ()
         for run in runs.values():
             ended = Outcome(run["run_id"], run["status"], run.get("failure_blame"), run["failure_message"])
             outcomes[run["experiment"] or "", run["variant"] or ""].append(ended)
-        blocks, timed, several = _blocks(runs.values()), _timed_as_today(paths), bool(small_tables.topologies(paths))
+        blocks, timed, several = blocks_of(runs.values()), _timed_as_today(paths), bool(small_tables.topologies(paths))
         for row in sorted(rows(paths, "measurements"), key=lambda row: str(row["run_id"])):
             run = runs[row["run_id"]]
             if row["metric"].startswith(CONVERGENCE) and run["run_id"] not in timed:
@@ -154,7 +123,9 @@ def conditions(series: Iterable[SeriesPaths], beside: Iterable[SeriesPaths] = ()
                     timed_otherwise[run["experiment"]].append(paths.root.name)
             elif run["status"] == "complete":
                 name = run["run_id"] if times[run["experiment"]] == 1 else f"{run['series_id']}/{run['run_id']}"
-                found = Value(name, row["value"], row["censored"], blocks[run["run_id"]], row.get("steady"))
+                found = Value(
+                    name, row["value"], row["censored"], blocks[run["run_id"]], row.get("steady"), run.get("order")
+                )
                 values[_key(run, row, several)].append(found)
     there = {name: tuple(sorted(dict.fromkeys(of), key=WHOLE_CLUSTER.__eq__)) for name, of in topologies.items()}
     return Conditions(dict(values), dict(outcomes), dict(specs), dict(timed_otherwise), there)
@@ -188,19 +159,6 @@ def _specs(paths: SeriesPaths) -> list[Mapping[str, Any]]:
 def _key(run: Row, row: Row, several: bool) -> Key:
     of = (row["topology"],) if several else ()
     return run["experiment"], run["variant"], row["metric"], event_id_of(row), *of
-
-
-def _blocks(runs: Iterable[Row]) -> dict[str, BlockId]:
-    """By run: its series and block. Logs of others have no blocks: the first run of each variant is one, and so on."""
-    found: dict[str, BlockId] = {}
-    seen: Counter[str] = Counter()
-    for run in sorted(runs, key=lambda run: str(run["run_id"])):
-        seen[run["variant"]] += 1
-        number = next(
-            (run[name] for name in ("block", "repetition") if run.get(name) is not None), seen[run["variant"]]
-        )
-        found[run["run_id"]] = str(run["series_id"]), int(number)
-    return found
 
 
 def judge_all(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:
@@ -240,7 +198,9 @@ def judge(claim: Claim, measured: Conditions) -> LedgerRow:
     if claim.simulated:
         return row_without_sweep(claim)
     own = measured.for_claim(claim)
-    return _with_timed_otherwise(rules.judge(claim, own), [claim], own)
+    row = _with_timed_otherwise(rules.judge(claim, own), [claim], own)
+    rests_on = (value.block[0] for value in own.of(claim, claim.variant) if value.run_id in row.run_ids)
+    return replace(row, series=tuple(sorted(Counter(rests_on).items())))
 
 
 def _with_timed_otherwise(row: LedgerRow, claims: Sequence[Claim], measured: Conditions) -> LedgerRow:

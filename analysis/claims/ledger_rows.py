@@ -24,13 +24,14 @@ BlockId = tuple[str, int]  # series and block
 @dataclass(frozen=True)
 class Value:
     """A metric of one run; a censored one is the horizon it reached. `steady`: whether the sides that it rests on were;
-    None: it rests on none, or nobody tested it."""
+    None: it rests on none, or nobody tested it. `order`: the place of the run in its series, where it is known."""
 
     run_id: str
     value: float
     censored: bool = False
     block: BlockId = ("", 0)
     steady: bool | None = None
+    order: int | None = None
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,8 @@ class LedgerRow:
     `best_of_three`: the number as the source took it, of the best of each variant's first three runs.
 
     `notes`: of the reason what no reader may overlook, whatever the verdict.
+
+    `series`: by series, from how many of its blocks the number is; of what follows from other claims none.
     """
 
     claim: Claim
@@ -118,6 +121,7 @@ class LedgerRow:
     checks: bool = False  # of each run or a computation: no estimate, so nothing to be unsure of
     best_of_three: float | None = None
     notes: tuple[str, ...] = ()
+    series: tuple[tuple[str, int], ...] = ()
 
     @property
     def blocks(self) -> int:

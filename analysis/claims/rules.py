@@ -8,6 +8,7 @@ it came out.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from math import inf
 from statistics import fmean
 
@@ -60,7 +61,8 @@ def judge(claim: Claim, measured: Conditions) -> LedgerRow:
     """The row of a claim that is about runs."""
     row = measured_row(claim, measured)
     if row.runs:
-        row = with_note(with_note(row, failed_note(claim, measured)), busy_note(claim, measured))
+        for note in (failed_note(claim, measured), busy_note(claim, measured), order_note(claim, measured)):
+            row = with_note(row, note)
     if row.runs and (note := moved_note(claim, measured)):
         row = replace(row, reason=f"{row.reason}; {note}")
     return _unless_not_testable(row, measured)
@@ -146,6 +148,20 @@ def busy_note(claim: Claim, measured: Conditions) -> str:
     )
 
 
+def order_note(claim: Claim, measured: Conditions) -> str:
+    """That of several series every block had its two runs in the same order: then what drifts within a block is not in
+    the noise, but in the number. A series of one block has the order of its seed, so that all such have the same."""
+    if claim.kind not in RATIOS:
+        return ""
+    pairs = pairs_of_blocks(measured.of(claim, claim.variant), measured.of(claim, claim.baseline))
+    series = {own.block[0] for own, _ in pairs}
+    after = {own.order > other.order for own, other in pairs if own.order is not None and other.order is not None}
+    if len(series) < 2 or len(pairs) < MINIMUM_BLOCKS or len(after) != 1:
+        return ""
+    place = "after" if after.pop() else "before"
+    return f"in each block {claim.variant} ran {place} {claim.baseline}: what drifts within a block is in the number"
+
+
 def _with_steadiness(row: LedgerRow, values: Sequence[Value]) -> LedgerRow:
     """Of the runs that the row rests on those that were not steady count, and the reason says how many."""
     counted = [value for value in values if value.run_id in row.run_ids]
@@ -196,9 +212,19 @@ def _judge_every_run(claim: Claim, own: Sequence[Value]) -> LedgerRow:
 
 
 def _judge_own(claim: Claim, own: Sequence[Value]) -> LedgerRow:
-    found = estimates.own_number([value.value for value in own])
+    found = _own_number(own)
     point = fmean(value.value for value in own)
     return _row_of(claim, found, point, {claim.variant: own})
+
+
+def _own_number(values: Sequence[Value]) -> StudentEstimate | None:
+    """In the order of the blocks."""
+    return estimates.own_number([value.value for value in values], series_lengths(values))
+
+
+def series_lengths(values: Iterable[Value]) -> tuple[int, ...]:
+    """How many of these values each series has, in the order of the blocks: runs of two are no neighbours."""
+    return tuple(len(list(of)) for _, of in groupby(values, key=lambda value: value.block[0]))
 
 
 def _judge_ratio(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> LedgerRow:
@@ -244,7 +270,8 @@ def _judge_added(claim: Claim, added: Added) -> LedgerRow:
     if min(added.variant) <= 0.0:
         found: Estimated | None = estimates.mean_ratio(added.variant, added.baseline, quantum(claim.metric))
         return _row_of(claim, found, percent_over(fmean(added.variant), fmean(added.baseline)), added.sides)
-    ratio = estimates.paired_ratio(added.variant, added.baseline, quantum(claim.metric))
+    series = series_lengths(added.sides[claim.variant])
+    ratio = estimates.paired_ratio(added.variant, added.baseline, quantum(claim.metric), series)
     return _row_of(claim, ratio, estimates.geometric_ratio(added.variant, added.baseline), added.sides)
 
 
@@ -292,7 +319,7 @@ def _judge_pairs(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> 
     elif min(top + bottom) <= 0.0:
         return _no_number(claim, sides, "a run is at 0: no ratio")
     else:
-        found = estimates.paired_ratio(top, bottom, quantum(claim.metric))
+        found = estimates.paired_ratio(top, bottom, quantum(claim.metric), series_lengths(own))
         point = estimates.geometric_ratio(top, bottom)
     return _row_of(claim, found, point, sides)
 
@@ -300,7 +327,7 @@ def _judge_pairs(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> 
 def _judge_without_baseline(claim: Claim, own: Sequence[Value], sides: Mapping[str, Sequence[Value]]) -> LedgerRow:
     """Of less than nothing there is nothing: what is surely more is not less."""
     row = _no_number(claim, sides, f"{claim.baseline} was at zero in no window: nothing to have less of")
-    found = estimates.own_number([value.value for value in own])
+    found = _own_number(own)
     p = 1.0 if found is None else found.p_inside(Region(0.0, float("inf")))
     if found is None or p >= LEVEL:
         return row
@@ -352,7 +379,7 @@ def ranking_text(sides: Mapping[str, Sequence[Value]]) -> str:
 def _judge_only(claim: Claim, sides: Mapping[str, Sequence[Value]]) -> LedgerRow:
     """The variant's own number above the region's edge and that of no other; the reason ranks them."""
     ranking, level = ranking_text(sides), fmean(value.value for value in sides[claim.variant])
-    found = {name: estimates.own_number([value.value for value in values]) for name, values in sides.items()}
+    found = {name: _own_number(values) for name, values in sides.items()}
     known = {name: each for name, each in found.items() if each is not None}
     row = _row_of(claim, found[claim.variant], level, sides)
     if len(known) < len(sides):

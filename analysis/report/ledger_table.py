@@ -145,6 +145,7 @@ def ledger_row(row: LedgerRow, *, simulated: bool = False) -> Row:
         "direction": row.direction,
         "floor_percent": row.floor,
         "run_ids": list(row.run_ids),
+        **({"series_blocks": dict(row.series)} if len(row.series) > 1 else {}),
         **({"notes": list(row.notes)} if row.notes else {}),
         **({} if row.best_of_three is None else {"best_of_three": row.best_of_three}),
         **({} if row.claim.topology is None else {"topology": row.claim.topology}),

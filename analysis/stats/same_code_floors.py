@@ -32,30 +32,44 @@ def student_bound(level: float, freedom: float) -> float:
 MINIMUM_ON_RECORD = 6  # block differences; fewer say less than the series itself
 
 
-def neighbour_floor(a: Array, b: Array, level: float, quantum: float = 0.0) -> Array:
+def neighbour_floor(a: Array, b: Array, level: float, quantum: float = 0.0, series: Sequence[int] = ()) -> Array:
     """From both sides' values in the order of the blocks, on the axis on which they are compared.
 
     Runs of one side in neighbouring blocks are the same code at nearly the same time: their differences show the noise
-    without slow drift, which pairing removes. `quantum`: the step in which values are measured.
+    without slow drift, which pairing removes. `quantum`: the step in which values are measured. `series`: how many
+    blocks each has, where they are of several: the last block of one and the first of the next are no neighbours.
     """
     blocks = a.shape[-1]
-    squares = (np.square(np.diff(side, axis=-1)).mean(axis=-1) / 2 for side in (a, b))
+    lengths = series or (blocks,)
+    squares = (np.square(_steps(side, lengths)).mean(axis=-1) / 2 for side in (a, b))
     variance = np.maximum(sum(squares) / 2, quantum**2 / 12)
-    return student_bound(level, 2 * _degrees_of_freedom(blocks)) * error_of_difference(
+    return student_bound(level, 2 * _degrees_of_freedom(lengths)) * error_of_difference(
         np.sqrt(variance), blocks, blocks
     )
 
 
-def own_floor(values: Array, level: float) -> Array:
+def own_floor(values: Array, level: float, series: Sequence[int] = ()) -> Array:
     """The same of the mean of one side's values."""
     number = values.shape[-1]
-    deviation = np.sqrt(np.square(np.diff(values, axis=-1)).mean(axis=-1) / 2)
-    return np.asarray(student_bound(level, _degrees_of_freedom(number)) * deviation / np.sqrt(number))
+    lengths = series or (number,)
+    deviation = np.sqrt(np.square(_steps(values, lengths)).mean(axis=-1) / 2)
+    return np.asarray(student_bound(level, _degrees_of_freedom(lengths)) * deviation / np.sqrt(number))
 
 
-def _degrees_of_freedom(values: int) -> float:
+def neighbours(series: Sequence[int]) -> int:
+    """How many pairs of neighbouring blocks series of these lengths have."""
+    return sum(length - 1 for length in series)
+
+
+def _steps(values: Array, series: Sequence[int]) -> Array:
+    """From each block to its neighbour."""
+    found: Array = np.delete(np.diff(values, axis=-1), np.cumsum(series)[:-1] - 1, axis=-1)
+    return found
+
+
+def _degrees_of_freedom(series: Sequence[int]) -> float:
     """Degrees of freedom of a variance from differences of neighbours, by its moments under normal noise."""
-    return 2 * (values - 1) ** 2 / (3 * values - 4)
+    return 2 * neighbours(series) ** 2 / sum(3 * length - 4 for length in series if length > 1)
 
 
 def record_floor(differences: Sequence[float], blocks: int, level: float) -> float | None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,14 @@ MISSING = "–"
 UNTESTED = "no series here has tested it"
 
 
+EPILOG = (
+    "A claim is judged by the complete blocks of all series whose request is the same but for the number of blocks. The"
+    " page of a series judges it by that series alone."
+)
+
+
 def add_arguments(claims: argparse.ArgumentParser) -> None:
+    claims.epilog = EPILOG
     add_testbed_choice(claims)
     claims.add_argument("--json", action="store_true", help="print JSON as in claims.json, for other programs")
 
@@ -87,8 +95,19 @@ def _notes_below(row: Mapping[str, Any], width: int) -> list[str]:
 
 
 def _run_names(row: Mapping[str, Any]) -> str:
-    runs = ", ".join(row.get("run_ids") or ())
+    """Its runs, or how many blocks or runs of which series, where there are several."""
+    if of := row.get("series_blocks"):
+        return f"{sum(of.values())} blocks of {_series_text(of)}"
+    names = list(row.get("run_ids") or ())
+    series = Counter(name.rpartition("/")[0] for name in names)
+    if len(series) > 1:
+        return f"{len(names)} runs of {_series_text(series)}"
+    runs = ", ".join(names)
     return ": ".join(part for part in (row.get("series") or "", runs) if part) if runs else ""
+
+
+def _series_text(numbers: Mapping[str, int]) -> str:
+    return f"{len(numbers)} series: {', '.join(f'{name} ({number})' for name, number in numbers.items())}"
 
 
 def _cell(row: Mapping[str, Any], key: str) -> str:
@@ -183,20 +202,21 @@ def _older_reason(row: Mapping[str, Any], series: str | None) -> dict[str, str]:
 
 def newest_ledger(family: str, testbed: str | None = None) -> dict[str, Mapping[str, Any]]:
     """By claim: what follows from the series that say most of each, all experiments together, and what is exact."""
-    from analysis.claims.ledger import evaluate_each, series_of_claims
+    from analysis.claims.ledger import evaluate_each
     from analysis.claims.ledger_rows import NOT_RUN
+    from analysis.claims.pools import pools_of_claims
     from analysis.claims.statements import Kind, load_claims
     from analysis.record.sweep_record import newest_sweeps
     from analysis.report.ledger_table import ledger_row
 
     claims, of_model = load_claims(family), testbed == SIMULATED
-    series = series_of_claims(claims, results_root(), testbed)
+    pools = pools_of_claims(claims, results_root(), testbed)
     sweeps = newest_sweeps(results_root()) if testbed in (None, SIMULATED) else {}
     swept = {claim.name: sweeps[claim.experiment] for claim in claims if claim.simulated and claim.experiment in sweeps}
-    names = {name: paths.root.name for name, paths in (series | swept).items()}
+    series = {name: pool.series for name, pool in pools.items()} | {name: (paths,) for name, paths in swept.items()}
     found: dict[str, Mapping[str, Any]] = {}
-    for row in evaluate_each(claims, series, sweeps.values(), simulated=of_model):
-        own = {names[name] for name in row.claim.of or (row.claim.name,) if name in names}
+    for row in evaluate_each(claims, pools, sweeps.values(), simulated=of_model):
+        own = {paths.root.name for name in row.claim.of or (row.claim.name,) for paths in series.get(name, ())}
         is_untested = row.verdict == NOT_RUN and not own and row.claim.kind is not Kind.EXACT
         untested = {"reason": UNTESTED} if is_untested else {}
         found[row.claim.name] = {

@@ -28,7 +28,7 @@ def results(golden_series: GoldenSeries, tmp_path_factory: pytest.TempPathFactor
     document = {"v": 1, "series_id": SERIES, "experiment": "stela/star", "spec": {"title": "Golden"}, "runs": runs}
     (folder / "series.json").write_text(json.dumps(document))
     series_page.build_report(folder)  # it tells the title
-    provenance.write_provenance(SeriesPaths(folder), golden_series.spark, provenance.code_digest())
+    provenance.write_provenance(SeriesPaths(folder), golden_series.spark, provenance.code_digests())
     return root
 
 

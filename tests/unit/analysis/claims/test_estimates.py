@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from analysis.claims.estimates import (
     CensoredRatio,
@@ -48,6 +49,22 @@ def test_a_deviation_that_is_small_by_luck_makes_no_narrow_interval() -> None:
     assert lucky.floor > 5.0
     low, high = lucky.interval()
     assert high - low > 10.0
+
+
+def test_series_of_one_block_have_no_floor_and_students_interval() -> None:
+    """Their runs have no neighbours; one pair of neighbours says too little, two are what three blocks have."""
+    values, baseline = [165.0, 91.0, 320.0, 150.0], [100.0, 55.0, 200.0, 90.0]
+    alone = paired_ratio(values, baseline, series=(1, 1, 1, 1))
+    assert alone is not None and alone.floor is None
+    logs = np.log(np.array(values) / np.array(baseline))
+    half = stats.t.ppf(0.975, 3) * logs.std(ddof=1) / 2
+    assert alone.interval() == pytest.approx((100 * np.expm1(logs.mean() - half), 100 * np.expm1(logs.mean() + half)))
+    floors = {series: paired_ratio(values, baseline, series=series) for series in ((2, 1, 1), (2, 2), (3, 1), (4,))}
+    assert [found is not None and found.floor is not None for found in floors.values()] == [False, True, True, True]
+    assert floors[4,] == paired_ratio(values, baseline)
+    one, two = own_number([1.0, 2.0, 9.0], (2, 1)), own_number([1.0, 2.0, 9.0, 8.0], (2, 2))
+    assert one is not None and one.floor is None
+    assert two is not None and two.floor is not None
 
 
 @pytest.mark.parametrize(

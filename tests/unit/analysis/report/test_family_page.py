@@ -47,6 +47,7 @@ def test_what_was_run_is_drawn_and_the_rest_is_shown_as_not_run(tmp_path: Path) 
     assert "Not run: stela/linear, stela/diamond." in text
     counts = "0 are reproduced, 0 differ, 0 are undecided, 0 cannot be tested here, 1 were not run"
     assert counts in " ".join(text.split())
+    assert "<code>barograph claims</code> judges each claim by the blocks of all series" in text
     for words in ("(a) star", "own gain", "2 series looked at", "parse_lines", "scale out, +1 machine"):
         assert words in text, words
 

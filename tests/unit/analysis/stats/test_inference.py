@@ -83,6 +83,27 @@ def test_the_floor_holds_back_what_neighbours_of_the_same_code_differ_by() -> No
     assert 0.03 < beyond.mean() < 0.08  # the level that it is made for, by an approximate number of freedoms
 
 
+def test_runs_of_two_series_are_no_neighbours() -> None:
+    """On another box all is half as fast: that is no noise."""
+    quiet = np.array([1.00, 1.01, 1.00, 1.01, 1.00, 1.01])
+    apart = quiet - np.array([0.0, 0.0, 0.0, 0.5, 0.5, 0.5])
+    floor, own = same_code_floors.neighbour_floor, same_code_floors.own_floor
+    floors = [float(floor(side, side, 0.05, series=(3, 3))) for side in (quiet, apart)]
+    owns = [float(own(side, 0.05, (3, 3))) for side in (quiet, apart)]
+    assert floors[0] == pytest.approx(floors[1]) and owns[0] == pytest.approx(owns[1])
+    assert float(floor(apart, apart, 0.05)) > 10 * floors[0] and float(own(apart, 0.05)) > 10 * owns[0]
+    assert float(floor(apart, apart, 0.05, series=(6,))) == float(floor(apart, apart, 0.05))
+
+
+def test_the_floor_of_several_series_has_its_level() -> None:
+    """Whatever lies between the series, which both sides of a pair share."""
+    rng = np.random.default_rng(1)
+    between = np.repeat(rng.normal(0, 9, (4000, 3)), (2, 3, 3), axis=1)
+    a, b = rng.normal(0, 1, (2, 4000, 8)) + between
+    beyond = np.abs((b - a).mean(axis=1)) >= same_code_floors.neighbour_floor(a, b, 0.05, series=(2, 3, 3))
+    assert 0.03 < beyond.mean() < 0.08
+
+
 def test_the_floor_on_record_is_around_zero_and_needs_six_blocks() -> None:
     assert same_code_floors.record_floor([0.01] * 5, 4, 0.05) is None
     assert same_code_floors.record_floor([0.01] * 6, 4, 0.05) == pytest.approx(stats.t.ppf(0.975, 6) * 0.01 / 2)

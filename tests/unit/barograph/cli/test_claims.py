@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from analysis.claims.exact import COMPUTATIONS
 from analysis.claims.ledger_rows import NOT_RUN, NOT_TESTABLE, LedgerRow
+from analysis.claims.pools import Pool
 from analysis.claims.statements import Kind, load_claims
 from analysis.record.files import SeriesPaths
 from barograph import cli
 from barograph.cli.claims import claim_lines, ledger, newest_findings
+from tests.unit.analysis.claims.test_pools import keep_series
 
 ROW = {
     "id": "S09/star",
@@ -169,7 +171,8 @@ def test_what_is_not_testable_here_is_not_shown_as_not_run(results: Path, monkey
     claim = claims["S06/default"]
     untestable = LedgerRow(claim, None, None, None, 0, NOT_TESTABLE, "no executor is added", ())
     root = results / claim.experiment / "20261123-000000-a"
-    monkeypatch.setattr("analysis.claims.ledger.series_of_claims", lambda *_: {claim.name: SeriesPaths(root)})
+    pool = Pool((SeriesPaths(root),))
+    monkeypatch.setattr("analysis.claims.pools.pools_of_claims", lambda *_: {claim.name: pool})
     rest = [LedgerRow(each, None, None, None, 0, NOT_RUN, "no complete run", ())
             for each in claims.values() if each != claim]  # fmt: skip
     monkeypatch.setattr("analysis.claims.ledger.evaluate_each", lambda *_, **__: [untestable, *rest])
@@ -195,3 +198,16 @@ def test_what_cannot_be_computed_here_says_why(results: Path, monkeypatch: pytes
     row = {row["id"]: row for row in ledger()}["M13"]
     assert (row["verdict"], row["series"]) == ("not run", None)
     assert "not computed: needs pymetis" in " ".join(claim_lines([row], 200))
+
+
+def test_several_series_are_named_with_their_blocks(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    levels = {"stela": [165.0, 165.3, 164.7], "even_rebalance": [100.0, 100.2, 99.8]}
+    for number in (1, 2):
+        keep_series(results, f"2026112{number}-000000-a", levels)
+    row = {row["id"]: row for row in ledger()}["S03"]
+    blocks = {"20261121-000000-a": 3, "20261122-000000-a": 3}
+    assert (row["blocks"], row["verdict_text"], row["series"], row["series_blocks"]) == (6, "reproduced", None, blocks)
+    assert cli.main(["claims"]) == 0
+    text = capsys.readouterr().out
+    assert "    6 blocks of 2 series: 20261121-000000-a (3), 20261122-000000-a (3)" in text
+    assert "    12 runs of 2 series: 20261121-000000-a (6), 20261122-000000-a (6)" in text, "of what follows from it"

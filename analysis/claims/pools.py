@@ -1,0 +1,223 @@
+"""Which series a claim is judged by: all of one request, however many blocks each has (decision 0035).
+
+A box may be free for an hour at a time, so what a verdict rests on is measured in several series. Nothing here looks at
+what was measured: only at what was asked for, by what it was measured and analysed, which runs are complete, and dates.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from analysis import provenance
+from analysis.claims import specs
+from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT, BlockId
+from analysis.claims.statements import Claim
+from analysis.record.files import SeriesPaths, experiment_of, read_json_or_none, series_folders
+from analysis.record.simulated import is_of_testbed, is_simulated_series
+from analysis.record.small_tables import Row, rows
+from analysis.stats.paired_differences import MINIMUM_BLOCKS
+
+# Of a request: what changes neither a run nor how it is measured. The seed gives the order of runs in their blocks.
+OF_NO_CONSEQUENCE = frozenset({"name", "title", "repetitions", "seed", "lease_minutes", "claims"})
+ANALYSIS = "analysis"
+ALONE = "request not on record"
+MOST_NAMES = 3  # of other series, in a note
+
+
+@dataclass(frozen=True)
+class Pool:
+    """`series`: whose blocks count together, the oldest first. `others`: further series that have whole blocks of the
+    claim's variants, and in what they differ."""
+
+    series: tuple[SeriesPaths, ...]
+    others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def note(self) -> str:
+        """That there are others; empty where there are none."""
+        by_difference: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for name, parts in self.others.items():
+            by_difference[parts].append(name)
+        said = [f"{_names_text(names)} ({', '.join(parts)})" for parts, names in by_difference.items()]
+        if not said:
+            return ""
+        anew = f"; `barograph report '{experiment_of(self.series[0].root)}/*'` analyses all by the same code"
+        return f"not pooled, for they differ: {', '.join(said)}{anew if (ANALYSIS,) in by_difference else ''}"
+
+
+def _names_text(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMES
+    return f"{', '.join(names[:MOST_NAMES])}{f' and {more} more' if more > 0 else ''}"
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """An analysed series. `blocks`: by variant, those that have a complete run. `spec`: None where nobody recorded what
+    was asked for, and of simulated series: the same seed gives the same runs again. `record`: what else must be equal.
+    """
+
+    paths: SeriesPaths
+    blocks: Mapping[str, frozenset[BlockId]]
+    spec: specs.Spec | None
+    record: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.paths.root.name
+
+    def whole_blocks(self, claim: Claim) -> int:
+        """Those in which all variants that the claim compares have a complete run."""
+        return len(frozenset.intersection(*(self.blocks.get(name, frozenset()) for name in claim.variants)))
+
+    def conditions(self, claim: Claim) -> dict[str, str]:
+        """By what it is: what must be equal in series whose blocks count together."""
+        known = None if self.spec is None else specs.read(self.spec)
+        compared = set(claim.variants) & set(self.blocks)
+        if self.spec is None or known is None or not compared <= {variant.name for variant in known.variants}:
+            return {ALONE: self.name}
+        return {key: _text(value) for key, value in (_request(claim, self.spec) | self.record).items()}
+
+
+def pools_of_claims(claims: Iterable[Claim], results: Path, testbed: str | None = None) -> dict[str, Pool]:
+    """Claim -> the analysed series of its experiment that it is judged by; none of claims that follow from others.
+
+    `testbed`: only of series there; None: of those on machines, for a simulated series is no evidence about Storm.
+
+    Of series that differ in more than the number of their blocks those say most that have six whole blocks of the
+    variants that the claim compares, then three, then one, and of these the newest.
+    """
+    found: dict[str, dict[str, _Kept]] = defaultdict(dict)
+    for folder in series_folders(results):
+        if is_of_testbed(folder, testbed) and (kept := _kept(folder)) is not None:
+            found[experiment_of(folder)].setdefault(_series_id(folder), kept)  # a copy's folder may have another name
+    return {
+        claim.name: _pool(claim, list(found[claim.experiment].values()))
+        for claim in claims
+        if claim.experiment in found and not claim.of
+    }
+
+
+def _pool(claim: Claim, everything: Sequence[_Kept]) -> Pool:
+    groups: dict[tuple[tuple[str, str], ...], list[_Kept]] = defaultdict(list)
+    for each in everything:
+        groups[tuple(sorted(each.conditions(claim).items()))].append(each)
+    conditions, chosen = max(groups.items(), key=partial(_rank, claim))
+    others = {
+        each.name: _differences(dict(conditions), each.conditions(claim))
+        for each in everything
+        if each not in chosen and each.whole_blocks(claim)
+    }
+    return Pool(tuple(each.paths for each in sorted(chosen, key=lambda each: each.name)), others)
+
+
+def _rank(claim: Claim, group: tuple[tuple[tuple[str, str], ...], Sequence[_Kept]]) -> tuple[int, str]:
+    _, series = group
+    blocks = sum(each.whole_blocks(claim) for each in series)
+    return sum(blocks >= number for number in (1, MINIMUM_BLOCKS, BLOCKS_OF_A_VERDICT)), max(e.name for e in series)
+
+
+def _differences(chosen: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, ...]:
+    if ALONE in {*chosen, *other}:
+        return (ALONE,)
+    return tuple(sorted(part for part in {*chosen, *other} if chosen.get(part) != other.get(part)))
+
+
+def _kept(folder: Path) -> _Kept | None:
+    """None where nothing was analysed."""
+    paths = SeriesPaths(folder)
+    runs = rows(paths, "runs")
+    complete = [run for run in runs if run["status"] == "complete"]
+    if not complete or not rows(paths, "measurements"):
+        return None
+    document = read_json_or_none(paths.series_json) or {}
+    spec = None if is_simulated_series(folder) else document.get("spec")
+    of_run = blocks_of(runs)
+    blocks: dict[str, set[BlockId]] = defaultdict(set)
+    for run in complete:
+        blocks[run["variant"]].add(of_run[run["run_id"]])
+    frozen = {variant: frozenset(of) for variant, of in blocks.items()}
+    return _Kept(paths, frozen, spec if isinstance(spec, Mapping) else None, _record(paths, document, complete))
+
+
+def _series_id(folder: Path) -> str:
+    return str((read_json_or_none(SeriesPaths(folder).series_json) or {}).get("series_id") or folder.name)
+
+
+def blocks_of(runs: Iterable[Row]) -> dict[str, BlockId]:
+    """By run: its series and block. Logs of others have no blocks: the first run of each variant is one, and so on."""
+    found: dict[str, BlockId] = {}
+    seen: Counter[str] = Counter()
+    for run in sorted(runs, key=lambda run: str(run["run_id"])):
+        seen[run["variant"]] += 1
+        number = next(
+            (run[name] for name in ("block", "repetition") if run.get(name) is not None), seen[run["variant"]]
+        )
+        found[run["run_id"]] = str(run["series_id"]), int(number)
+    return found
+
+
+# --- what must be equal ----------------------------------------------------------------------------------------------
+
+
+def _record(paths: SeriesPaths, document: Mapping[str, Any], runs: Sequence[Row]) -> dict[str, Any]:
+    """What runs mean, what ran them, and what made their tables, as far as it is on record. Commits may differ, as
+    within a series that was resumed; uncommitted changes may not."""
+    changes = document.get("git_changes")
+    return {
+        "measurement": sorted({run.get("measurement") or 1 for run in runs}),
+        "Storm": sorted({str(_versions(run).get("storm")) for run in runs}),
+        "uncommitted changes": [document.get("git_commit"), changes] if changes else None,
+        ANALYSIS: provenance.tables_code_of_series(paths.root),
+    }
+
+
+def _versions(run: Row) -> Mapping[str, Any]:
+    found: Mapping[str, Any] | None = json.loads(run.get("versions") or "{}")
+    return found or {}
+
+
+def _request(claim: Claim, spec: specs.Spec) -> dict[str, Any]:
+    """What was asked for, of the variants that the claim compares. Keys that came later say nothing at their defaults:
+    series from before them asked for the same."""
+    said = {key: value for key, value in spec.items() if key not in OF_NO_CONSEQUENCE}
+    variants = sorted(spec.get("variants") or (), key=lambda variant: str(variant["name"]))
+    testbed = said.get("testbed")
+    return said | {
+        "variants": [_without_label(variant) for variant in variants if variant["name"] in claim.variants],
+        "events": [_without(event, "file") for event in spec.get("events") or ()],  # a trace's digest says which
+        "testbed": _testbed(testbed) if isinstance(testbed, Mapping) else testbed,
+    }
+
+
+def _without_label(variant: Mapping[str, Any]) -> dict[str, Any]:
+    """A branch and its commit are the same code."""
+    code = variant.get("code")
+    return {**variant, "code": _without(code, "label") if isinstance(code, Mapping) else code}
+
+
+def _testbed(testbed: Mapping[str, Any]) -> dict[str, Any]:
+    """With its own options alone, whatever they may cost, and `joining` only where it is not the default."""
+    options = testbed.get("options") or {}
+    own = options.get(testbed.get("name")) if isinstance(options, Mapping) else None
+    said = {**testbed, "options": _without(own, "budget_usd") if isinstance(own, Mapping) else own}
+    return _without(said, "joining") if said.get("joining") == "ready" else said
+
+
+def _without(value: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return {name: each for name, each in value.items() if name != key}
+
+
+def _text(value: Any) -> str:
+    return json.dumps(_said(value), sort_keys=True)
+
+
+def _said(value: Any) -> Any:
+    """Without what says nothing."""
+    if isinstance(value, Mapping):
+        found = {key: _said(each) for key, each in value.items()}
+        return {key: each for key, each in found.items() if each is not None and each != {} and each != []}
+    return [_said(each) for each in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,54 @@
+"""How often a wrong verdict is said of a claim whose interval is given again after each sitting, by simulation:
+`python -m tests.calibration.repeated_looks` (decision 0035).
+
+A sitting measures a block in a series of its own. The truth lies just outside the region of S03, or just inside; the
+verdict is the product's own, without Holm's correction.
+"""
+
+from collections.abc import Collection
+
+import numpy as np
+
+from analysis.claims import estimates
+from analysis.claims.ledger_rows import DIFFERS, REPRODUCED
+from analysis.claims.rules import judgement
+from analysis.claims.statements import Region, load_claims
+from tests.calibration.claim_verdicts import NOISES, SEED, Array
+
+LOOKS = {
+    "6": (6,),
+    "12": (12,),
+    "6, 9, 12": (6, 9, 12),
+    "each of 6 to 12": range(6, 13),
+    "each of 3 to 12": range(3, 13),
+}
+DRAWS = 2_000
+
+
+def verdicts(truth: float, region: Region, looks: Collection[int], draws: int) -> list[dict[int, str]]:
+    """Of so many claims, by number of blocks."""
+    rng = np.random.default_rng(SEED)
+    return [_verdicts(*NOISES["normal"].sides(rng, truth, max(looks), 100.0), region, looks) for _ in range(draws)]
+
+
+def _verdicts(variant: Array, baseline: Array, region: Region, looks: Collection[int]) -> dict[int, str]:
+    said = {}
+    for blocks in looks:
+        found = estimates.paired_ratio(variant[:blocks].tolist(), baseline[:blocks].tolist(), series=(1,) * blocks)
+        if found is not None:
+            said[blocks] = judgement(found.p_inside(region), found.p_outside(region)).verdict
+    return said
+
+
+def main() -> None:
+    region = next(claim.region for claim in load_claims() if claim.name == "S03")
+    every = range(3, 13)
+    for words, truth, wrong in (("out", region.high + 0.01, REPRODUCED), ("in", region.high - 0.01, DIFFERS)):
+        said = verdicts(truth, region, every, DRAWS)
+        for looks, numbers in LOOKS.items():
+            share = sum(any(of[blocks] == wrong for blocks in numbers) for of in said) / DRAWS
+            print(f"just {words}, looks at {looks} blocks: {wrong} at some look in {100 * share:.1f} %")
+
+
+if __name__ == "__main__":
+    main()

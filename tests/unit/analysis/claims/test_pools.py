@@ -1,0 +1,245 @@
+"""Which series' blocks are judged together: small Parquet tables written by hand, with what was asked for."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis import provenance
+from analysis.claims.ledger import evaluate, evaluate_newest, judge
+from analysis.claims.ledger_rows import Conditions, LedgerRow, Value
+from analysis.claims.pools import pools_of_claims
+from analysis.claims.statements import load_claims
+from analysis.record.files import SeriesPaths, write_json_atomic
+from analysis.report.ledger_table import ledger_row
+from barograph.plan.experiment import load
+from tests.unit.analysis.claims.test_newest_series import STAR, set_status, write
+
+FIRST, SECOND = "20261121-000000-a", "20261122-000000-b"
+CLAIMS = {claim.name: claim for claim in load_claims()}
+THREE = {"stela": [165.0, 165.3, 164.7], "even_rebalance": [100.0, 100.2, 99.8]}
+ANOTHER_BOX = {"stela": [82.5, 82.2, 82.8], "even_rebalance": [50.0, 50.1, 49.9]}  # half as fast
+
+
+def spec(**changes: Any) -> dict[str, Any]:
+    return {**load(STAR).as_data(), "repetitions": 3, **changes}
+
+
+def keep_series(
+    results: Path, series_id: str, after: dict[str, list[float]], asked: dict[str, Any] | None = None, **said: Any
+) -> Path:
+    """`asked`: its request, by default that of star; `said`: what else its document says."""
+    root = write(results, series_id, after)
+    document = json.loads((root / "series.json").read_text())
+    document |= {"series_id": series_id, "spec": spec() if asked is None else asked, **said}
+    (root / "series.json").write_text(json.dumps(document))
+    return root
+
+
+def add_to_runs(root: Path, **columns: Any) -> None:
+    """To every run."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = SeriesPaths(root).table("runs") / "part.parquet"
+    pq.write_table(pa.Table.from_pylist([run | columns for run in pq.read_table(table).to_pylist()]), table)
+
+
+def row_of(results: Path, name: str = "S03") -> LedgerRow:
+    return {row.claim.name: row for row in evaluate_newest(results)}[name]
+
+
+def test_two_series_of_three_blocks_are_six_and_a_verdict(tmp_path: Path) -> None:
+    first = keep_series(tmp_path, FIRST, THREE)
+    assert row_of(tmp_path).verdict_text == "reproduced (indication)"
+    keep_series(tmp_path, SECOND, ANOTHER_BOX, spec(title="again", seed=2, lease_minutes=10.0, claims=["S03"]))
+    row = row_of(tmp_path)
+    assert (row.blocks, row.runs, row.verdict_text) == (6, 6, "reproduced")
+    assert row.series == ((FIRST, 3), (SECOND, 3)) and len(row.run_ids) == len(set(row.run_ids)) == 12
+    assert ledger_row(row)["series_blocks"] == {FIRST: 3, SECOND: 3}
+    alone = {row.claim.name: row for row in evaluate([first])}["S03"]  # as on the series' own page
+    assert (alone.blocks, alone.series, "series_blocks" in ledger_row(alone)) == (3, ((FIRST, 3),), False)
+
+
+def changed(key: str, **changes: Any) -> dict[str, Any]:
+    return spec(**{key: {**spec()[key], **changes}})
+
+
+def of_stela(**changes: Any) -> dict[str, Any]:
+    """Another variant `stela`."""
+    variants = [each | (changes if each["name"] == "stela" else {}) for each in spec()["variants"]]
+    return spec(variants=variants)
+
+
+@pytest.mark.parametrize(
+    ("part", "asked"),
+    [
+        ("durations", changed("durations", after_floor_s=300.0, horizon_s=300.0)),
+        ("testbed", changed("testbed", scale=0.2)),
+        ("testbed", changed("testbed", options={"local": {"spread": True}})),
+        ("machines", changed("machines", after=6)),
+        ("events", spec(events=[{**spec()["events"][0], "at": 100.0}])),
+        ("topology", changed("topology", parameters={"rate_per_s": 1.0})),
+        ("variants", of_stela(parameters={"slots": "authors"})),
+        ("variants", of_stela(policy="round_robin")),
+        ("variants", of_stela(code={"label": "x", "commit": "a" * 40})),
+        ("variants", of_stela(topology={"parameters": {"rate_per_s": 1.0}})),
+        ("a key of tomorrow", spec(**{"a key of tomorrow": 1})),
+    ],
+)
+def test_other_requests_are_not_pooled_and_the_row_says_so(tmp_path: Path, part: str, asked: dict[str, Any]) -> None:
+    keep_series(tmp_path, FIRST, THREE)
+    keep_series(tmp_path, SECOND, ANOTHER_BOX, asked)
+    row = row_of(tmp_path)
+    assert row.series == ((SECOND, 3),), "of two that say as much the newest counts"
+    assert f"not pooled, for they differ: {FIRST} ({part})" in row.notes
+    keep_series(tmp_path, "20261123-000000-c", ANOTHER_BOX)
+    assert row_of(tmp_path).series == ((FIRST, 3), ("20261123-000000-c", 3)), "six blocks say more"
+
+
+def test_what_says_nothing_keeps_no_series_apart(tmp_path: Path) -> None:
+    """Keys of later versions at their defaults, other people's options, budgets, and variants that are not compared."""
+    older = spec()
+    older["testbed"] = {key: value for key, value in older["testbed"].items() if key not in ("joining", "options")}
+    for variant in older["variants"]:
+        del variant["code"], variant["topology"]
+    keep_series(tmp_path, FIRST, THREE, older)
+    newer = changed("testbed", options={"ec2": {"region": "x"}, "local": {"budget_usd": 5}})
+    newer["variants"] = [*reversed(newer["variants"]), {"name": "other", "policy": "even", "parameters": {}}]
+    keep_series(tmp_path, SECOND, {**ANOTHER_BOX, "other": [1.0]}, newer)
+    assert row_of(tmp_path).series == ((FIRST, 3), (SECOND, 3))
+    assert not any("not pooled" in note for note in row_of(tmp_path).notes)
+
+
+def test_one_commit_of_a_variant_is_one_code_whatever_it_is_called(tmp_path: Path) -> None:
+    for series, label in ((FIRST, "main"), (SECOND, "aaaaaaaaaa")):
+        keep_series(tmp_path, series, THREE, of_stela(code={"label": label, "commit": "a" * 40}))
+    assert row_of(tmp_path).series == ((FIRST, 3), (SECOND, 3))
+
+
+@pytest.mark.parametrize(
+    ("part", "columns", "said", "analysed"),
+    [
+        ("measurement", {"measurement": 2}, {}, None),
+        ("Storm", {"versions": '{"storm": "2.9.0"}'}, {}, None),
+        ("uncommitted changes", {}, {"git_commit": "c", "git_changes": "changes-1.patch"}, None),
+        ("analysis", {}, {}, {"code": "b", "tables": "t"}),
+    ],
+)
+def test_what_was_measured_or_analysed_otherwise_is_not_pooled(
+    tmp_path: Path, part: str, columns: dict[str, Any], said: dict[str, Any], analysed: dict[str, str] | None
+) -> None:
+    first = keep_series(tmp_path, FIRST, THREE, git_commit="a")
+    second = keep_series(tmp_path, SECOND, ANOTHER_BOX, git_commit="b")
+    for root in (first, second):
+        write_json_atomic(root / provenance.FILE, {"v": 1, "code": root.name, "tables": "a"})
+    assert row_of(tmp_path).series == ((FIRST, 3), (SECOND, 3)), "another commit may be resumed too"
+    add_to_runs(second, **columns)
+    write_json_atomic(second / "series.json", json.loads((second / "series.json").read_text()) | said)
+    if analysed:
+        write_json_atomic(second / provenance.FILE, {"v": 1, **analysed})
+    row = row_of(tmp_path)
+    assert row.series == ((SECOND, 3),)
+    (note,) = (note for note in row.notes if "not pooled" in note)
+    assert note.startswith(f"not pooled, for they differ: {FIRST} ({part})")
+    assert ("`barograph report 'stela/star/*'` analyses all by the same code" in note) is (part == "analysis")
+
+
+def test_many_other_series_are_counted(tmp_path: Path) -> None:
+    for day in range(10, 15):
+        keep_series(tmp_path, f"202611{day}-000000-a", THREE, changed("testbed", scale=0.1 + day / 1000))
+    keep_series(tmp_path, SECOND, ANOTHER_BOX)
+    names = ", ".join(f"202611{day}-000000-a" for day in (10, 11, 12))
+    assert f"not pooled, for they differ: {names} and 2 more (testbed)" in row_of(tmp_path).notes
+
+
+def test_no_pair_is_made_across_series_and_a_failed_run_takes_its_block_out(tmp_path: Path) -> None:
+    """Series of a fast box and of a slow one, each of which lacks a run of its first block."""
+    root = keep_series(tmp_path, FIRST, THREE)
+    set_status(root, {"even_rebalance-r1"}, "failed", "system_under_test", "no tuple")
+    root = keep_series(tmp_path, SECOND, ANOTHER_BOX)
+    set_status(root, {"stela-r1"}, "failed", "infrastructure", "gone")
+    row = row_of(tmp_path)
+    assert (row.blocks, row.series) == (4, ((FIRST, 2), (SECOND, 2)))
+    assert row.measured == pytest.approx(65.0, abs=0.5)
+    assert "2 runs without the other side in its block left out" in row.reason
+    failed = "1 of 6 runs of stela failed: infrastructure 1, 1 of 6 runs of even_rebalance failed: system under test 1"
+    assert row.notes[0] == failed
+
+
+def test_blocks_are_whole_blocks(tmp_path: Path) -> None:
+    """Each variant has four complete runs of six, and together they have two blocks: three of one series say more."""
+    six = {name: [values[0]] * 6 for name, values in THREE.items()}
+    root = keep_series(tmp_path, SECOND, six, changed("testbed", scale=0.2))
+    gone = {"stela-r1", "stela-r2", "even_rebalance-r3", "even_rebalance-r4"}
+    set_status(root, gone, "failed", "infrastructure", "gone")
+    keep_series(tmp_path, FIRST, THREE)
+    assert row_of(tmp_path).series == ((FIRST, 3),)
+
+
+def test_a_claim_about_one_variant_has_the_runs_of_all_series_that_have_it(tmp_path: Path) -> None:
+    keep_series(tmp_path, FIRST, THREE)
+    alone = spec(variants=[each for each in spec()["variants"] if each["name"] == "stela"])
+    keep_series(tmp_path, SECOND, {"stela": ANOTHER_BOX["stela"]}, alone)
+    pools = pools_of_claims(CLAIMS.values(), tmp_path)
+    assert [paths.root.name for paths in pools["S02/star restarts"].series] == [FIRST, SECOND]
+    assert [paths.root.name for paths in pools["S03"].series] == [FIRST] and not pools["S03"].others
+
+
+def test_what_counts_once_counts_once(tmp_path: Path) -> None:
+    """A copy, a simulated series (the same seed gives the same runs) and one of which nobody recorded the request."""
+    keep_series(tmp_path, FIRST, THREE)
+    shutil.copytree(tmp_path / STAR / FIRST, tmp_path / STAR / "20261130-000000-copy")
+    write(tmp_path, "20261119-000000-log", THREE)
+    row = row_of(tmp_path)
+    assert row.series == ((FIRST, 3),)
+    assert "not pooled, for they differ: 20261119-000000-log (request not on record)" in row.notes
+    for series in ("20261201-000000-s", "20261202-000000-s"):
+        keep_series(tmp_path, series, THREE, changed("testbed", name="simulated"))
+    (only,) = pools_of_claims([CLAIMS["S03"]], tmp_path, "simulated")["S03"].series
+    assert only.root.name == "20261202-000000-s" and row_of(tmp_path) == row
+
+
+def in_order(*stela_first: bool) -> Conditions:
+    """A block a series; which of its runs came first."""
+    values = {
+        ("stela/star", name, "throughput_after", "e1"): [
+            Value(f"{i}/{name}-r1", level + i / 10, block=(str(i), 1), order=1 if first is (name == "stela") else 2)
+            for i, first in enumerate(stela_first)
+        ]
+        for name, level in (("stela", 165.0), ("even_rebalance", 100.0))
+    }
+    return Conditions(values)
+
+
+def test_series_whose_blocks_have_one_order_say_so() -> None:
+    """As series of one block have, by their seed."""
+    words = "in each block stela ran {} even_rebalance: what drifts within a block is in the number"
+    assert judge(CLAIMS["S03"], in_order(False, False, False)).notes == (words.format("after"),)
+    assert judge(CLAIMS["S03"], in_order(True, True, True)).notes == (words.format("before"),)
+    assert judge(CLAIMS["S03"], in_order(True, False, True)).notes == ()
+    assert judge(CLAIMS["S03"], in_order(True, True)).notes == ()
+    one = {key: [Value(v.run_id, v.value, block=("s", i), order=v.order) for i, v in enumerate(of)]
+           for key, of in in_order(True, True, True).values.items()}  # fmt: skip
+    assert judge(CLAIMS["S03"], Conditions(one)).notes == ()
+
+
+def test_tables_are_of_the_code_that_makes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {name: tmp_path / name.replace("/", "_") for name in ("analysis/metrics/a.py", "analysis/report/b.py")}
+    for file in files.values():
+        file.write_text("")
+    monkeypatch.setattr(provenance, "code_files", lambda: files)
+    empty = provenance.code_digests()
+    files["analysis/report/b.py"].write_text("x = 1")
+    report = provenance.code_digests()
+    files["analysis/metrics/a.py"].write_text("x = 1")
+    metrics = provenance.code_digests()
+    assert empty["tables"] == report["tables"] != metrics["tables"]
+    assert len({each["code"] for each in (empty, report, metrics)}) == 3
+    assert provenance.tables_code_of_series(tmp_path) is None
+    write_json_atomic(tmp_path / provenance.FILE, {"v": 1, "code": "of all"})
+    assert provenance.tables_code_of_series(tmp_path) == "of all"
+    write_json_atomic(tmp_path / provenance.FILE, {"v": 1, **metrics})
+    assert provenance.tables_code_of_series(tmp_path) == metrics["tables"]
