@@ -373,6 +373,13 @@ def weaknesses(claim: Claim, spec: Spec) -> tuple[str, ...]:
     return tuple(weakness for weakness in found if weakness)
 
 
+def lasting_weaknesses(claim: Claim, spec: Spec, blocks: int) -> tuple[str, ...]:
+    """Those that a row of so many blocks has as well; that they are few it says itself."""
+    own = {**spec, "repetitions": blocks}
+    known = read(own)
+    return () if known is None else tuple(said for said in weaknesses(claim, own) if said != _few_blocks(known))
+
+
 def _few_blocks(spec: ExperimentSpec) -> str:
     blocks = spec.repetitions
     if blocks >= BLOCKS_OF_A_VERDICT:

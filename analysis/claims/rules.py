@@ -65,7 +65,8 @@ def judge(claim: Claim, measured: Conditions) -> LedgerRow:
             row = with_note(row, note)
     if row.runs and (note := moved_note(claim, measured)):
         row = replace(row, reason=f"{row.reason}; {note}")
-    return _unless_not_testable(row, measured)
+    row = _unless_not_testable(row, measured)
+    return with_note(row, weakness_note(row, measured)) if row.runs and row.verdict != NOT_TESTABLE else row
 
 
 def measured_row(claim: Claim, measured: Conditions) -> LedgerRow:
@@ -160,6 +161,14 @@ def order_note(claim: Claim, measured: Conditions) -> str:
         return ""
     place = "after" if after.pop() else "before"
     return f"in each block {claim.variant} ran {place} {claim.baseline}: what drifts within a block is in the number"
+
+
+def weakness_note(row: LedgerRow, measured: Conditions) -> str:
+    """What `barograph check` says of the claim in this experiment: that it cannot fail, or can only differ."""
+    blocks = row.blocks or row.runs
+    specs_of_claim = measured.specs.get(row.claim.experiment, ())
+    said = (feasibility.lasting_weaknesses(row.claim, spec, blocks) for spec in specs_of_claim)
+    return "; ".join(dict.fromkeys(text for texts in said for text in texts))
 
 
 def _with_steadiness(row: LedgerRow, values: Sequence[Value]) -> LedgerRow:

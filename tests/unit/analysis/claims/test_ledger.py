@@ -14,6 +14,7 @@ from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import FAMILIES, Claim, Kind, Resolution, load_claims, parse_claims
 from analysis.errors import ClaimFileError
 from analysis.report.ledger_table import interval_text, ledger_row, measured_text
+from barograph.plan.experiment import load
 from scheduler_plugins.model import Decision
 
 TENTH = Resolution("tenth", "for a test", factor=1.1)
@@ -609,3 +610,46 @@ def test_a_resolution_has_a_size_and_a_reason(resolution: object, words: str) ->
     with pytest.raises(ClaimFileError, match=words) as caught:
         parse_claims({"resolutions": {"tenth": resolution}, "claims": [GOOD]}, "stela.yaml")
     assert "stela.yaml: resolutions.tenth" in str(caught.value)
+
+
+# --- weaknesses ------------------------------------------------------------------------------------------------------
+
+
+def of_experiment(name: str, spec: dict[str, object], runs: Sequence[Sequence[float]]) -> LedgerRow:
+    """Of a shipped claim about that experiment; `runs` of each variant that it compares."""
+    claim = CLAIMS_BY_NAME[name]
+    values = {
+        (claim.experiment, variant, claim.metric, claim.event): values_of(variant, numbers)
+        for variant, numbers in zip(claim.variants, runs, strict=True)
+    }
+    return judge(claim, Conditions(values, specs={claim.experiment: [spec]}))
+
+
+CLAIMS_BY_NAME = {claim.name: claim for claim in load_claims()}
+
+
+def test_what_cannot_fail_says_so_beside_its_verdict() -> None:
+    spec = load("stela/page_load_scale_in").as_data()
+    row = of_experiment("S12/stela", spec, [[0.1, -0.1, 0.2, -0.2, 0.1, 0.0]])
+    (note,) = row.notes
+    assert row.verdict == "reproduced" and note.startswith("by the closed form it cannot fail: stela can gain 0.0 %")
+    assert ledger_row(row)["notes"] == [note] and row.reason.endswith(f"; {note}")
+
+
+def test_what_can_only_differ_says_so_of_the_blocks_that_there_are() -> None:
+    """That they are few the verdict says itself."""
+    star = load("stela/star").as_data()
+    row = of_experiment("S03", star, [[150.0, 150.3, 149.7], [100.0, 100.2, 99.8]])
+    assert row.verdict_text == "differs (indication)"
+    assert row.notes == (
+        "by the closed form Stela's own rule gives +50.0 % here, and the claim needs +58.5 to +71.5 %",
+    )
+    linear = load("stela/linear").as_data()
+    times = of_experiment("S09/linear SP", linear, [[100.0, 130.0, 160.0, 110.0], [110.0, 120.0, 150.0, 100.0]])
+    assert [note for note in times.notes if "would show that they are as stated; 4 can show that they are not" in note]
+    assert not [note for note in times.notes if "a verdict needs 6" in note]
+
+
+def test_what_cannot_come_out_has_said_why_already() -> None:
+    row = of_experiment("S05", load("stela/diamond").as_data(), [[200.0, 200.3, 199.7], [100.0, 100.2, 99.8]])
+    assert (row.verdict, row.notes) == ("not testable here", ())
