@@ -304,16 +304,19 @@ class BaselineTime:
     least_s: float
 
 
-def baseline_time(variant: Times, baseline: Times, noise_s: float, quantum: float) -> BaselineTime | None:
+def baseline_time(
+    variant: Times, baseline: Times, noise_s: float, quantum: float, series: Sequence[int] = ()
+) -> BaselineTime | None:
     """Its ends are those by which the ledger would judge a variant whose every run takes `noise_s`, what noise alone
-    takes; where either side was quicker than that here, the least is what it took. None: fewer than three blocks."""
+    takes; where either side was quicker than that here, the least is what it took. None: fewer than three blocks.
+    `series`: as of `paired_ratio`."""
     runs = len(baseline.times)
     if runs < MINIMUM_BLOCKS or min(baseline.times) <= 0.0:
         return None
     alike = Times((noise_s,) * runs, (False,) * runs)
     found: Estimated | None = CensoredRatio(alike, baseline)
     if not any(baseline.censored):
-        found = paired_ratio(alike.times, baseline.times, quantum)
+        found = paired_ratio(alike.times, baseline.times, quantum, series)
     if found is None:
         return None
     low, high = (1.0 + percent / 100.0 for percent in found.interval())

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 from analysis.claims.estimates import Estimated
@@ -166,6 +167,11 @@ def ratio_of(own: Value, other: Value) -> float | None:
 
 def ids_of_runs(values: Iterable[Value]) -> tuple[str, ...]:
     return tuple(value.run_id for value in values)
+
+
+def series_lengths(values: Iterable[Value]) -> tuple[int, ...]:
+    """How many of these values each series has, in the order of the blocks: runs of two are no neighbours."""
+    return tuple(len(list(of)) for _, of in groupby(values, key=lambda value: value.block[0]))
 
 
 def row_without_runs(claim: Claim, measured: Conditions, variants: Sequence[str]) -> LedgerRow:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from analysis.claims import estimates, feasibility
 from analysis.claims.estimates import BaselineTime, Times
-from analysis.claims.ledger_rows import Conditions, Value
+from analysis.claims.ledger_rows import Conditions, Value, series_lengths
 from analysis.claims.statements import Claim
 from analysis.metrics.metric_directions import quantum
 from analysis.numerals import extent
@@ -25,8 +25,9 @@ def baseline_time(claim: Claim, measured: Conditions) -> BaselineTime | None:
     blocks = sorted(own.keys() & other.keys())
     if noise_s <= 0.0 or not blocks:
         return None
-    variant, baseline = (times_of([side[block] for block in blocks]) for side in (own, other))
-    return estimates.baseline_time(variant, baseline, noise_s, quantum(claim.metric))
+    sides = [[side[block] for block in blocks] for side in (own, other)]
+    variant, baseline = map(times_of, sides)
+    return estimates.baseline_time(variant, baseline, noise_s, quantum(claim.metric), series_lengths(sides[1]))
 
 
 def times_of(values: Sequence[Value]) -> Times:

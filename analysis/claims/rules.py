@@ -8,7 +8,6 @@ it came out.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from math import inf
 from statistics import fmean
 
@@ -30,6 +29,7 @@ from analysis.claims.ledger_rows import (  # fmt: skip
     ids_of_runs,
     percent_over,
     row_without_runs,
+    series_lengths,
     with_note,
 )
 from analysis.claims.statements import RATIOS, Claim, Kind, Region
@@ -66,7 +66,9 @@ def judge(claim: Claim, measured: Conditions) -> LedgerRow:
     if row.runs and (note := moved_note(claim, measured)):
         row = replace(row, reason=f"{row.reason}; {note}")
     row = _unless_not_testable(row, measured)
-    return with_note(row, weakness_note(row, measured)) if row.runs and row.verdict != NOT_TESTABLE else row
+    if row.verdict == NOT_TESTABLE or not row.runs or premises.shortage_note(claim, measured):
+        return row
+    return with_note(row, weakness_note(row, measured))
 
 
 def measured_row(claim: Claim, measured: Conditions) -> LedgerRow:
@@ -164,7 +166,8 @@ def order_note(claim: Claim, measured: Conditions) -> str:
 
 
 def weakness_note(row: LedgerRow, measured: Conditions) -> str:
-    """What `barograph check` says of the claim in this experiment: that it cannot fail, or can only differ."""
+    """What `barograph check` says of the claim in this experiment: that it cannot fail, or can only differ. The closed
+    form says so with CPU enough."""
     blocks = row.blocks or row.runs
     specs_of_claim = measured.specs.get(row.claim.experiment, ())
     said = (feasibility.lasting_weaknesses(row.claim, spec, blocks) for spec in specs_of_claim)
@@ -229,11 +232,6 @@ def _judge_own(claim: Claim, own: Sequence[Value]) -> LedgerRow:
 def _own_number(values: Sequence[Value]) -> StudentEstimate | None:
     """In the order of the blocks."""
     return estimates.own_number([value.value for value in values], series_lengths(values))
-
-
-def series_lengths(values: Iterable[Value]) -> tuple[int, ...]:
-    """How many of these values each series has, in the order of the blocks: runs of two are no neighbours."""
-    return tuple(len(list(of)) for _, of in groupby(values, key=lambda value: value.block[0]))
 
 
 def _judge_ratio(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> LedgerRow:

@@ -9,6 +9,7 @@ from analysis.claims.estimates import (
     MeanRatio,
     StudentEstimate,
     Times,
+    baseline_time,
     mean_ratio,
     own_number,
     paired_ratio,
@@ -65,6 +66,15 @@ def test_series_of_one_block_have_no_floor_and_students_interval() -> None:
     one, two = own_number([1.0, 2.0, 9.0], (2, 1)), own_number([1.0, 2.0, 9.0, 8.0], (2, 2))
     assert one is not None and one.floor is None
     assert two is not None and two.floor is not None
+
+
+def test_how_long_a_baseline_of_several_series_takes_has_the_bounds_of_their_interval() -> None:
+    """On every other box it is twice as slow: that is no noise of neighbours."""
+    baseline = Times((100.0, 200.0) * 3, (False,) * 6)
+    apart, one = (baseline_time(baseline, baseline, 60.0, 10.0, series) for series in ((1,) * 6, ()))
+    ratio = paired_ratio([60.0] * 6, baseline.times, 10.0, (1,) * 6)
+    assert apart is not None and one is not None and ratio is not None
+    assert apart.high_s == pytest.approx(60.0 / (1 + ratio.interval()[0] / 100)) and apart.high_s < one.high_s
 
 
 @pytest.mark.parametrize(

@@ -653,3 +653,19 @@ def test_what_can_only_differ_says_so_of_the_blocks_that_there_are() -> None:
 def test_what_cannot_come_out_has_said_why_already() -> None:
     row = of_experiment("S05", load("stela/diamond").as_data(), [[200.0, 200.3, 199.7], [100.0, 100.2, 99.8]])
     assert (row.verdict, row.notes) == ("not testable here", ())
+
+
+def test_what_runs_answer_is_no_note_and_machines_without_cpu_enough_prove_no_closed_form() -> None:
+    diamond, slow = load("stela/diamond").as_data(), [[100.0, 130.0, 160.0], [800.0, 820.0, 810.0]]
+    diamond["durations"] |= {"after_floor_s": 900.0, "horizon_s": 900.0}
+    said = feasibility.weaknesses(CLAIMS_BY_NAME["S09/diamond SP"], diamond)
+    assert any("not testable where" in text for text in said)
+    times = of_experiment("S09/diamond SP", diamond, slow)
+    assert times.verdict != "not testable here" and not any("not testable where" in note for note in times.notes)
+    scale_in, gain = load("stela/page_load_scale_in").as_data(), CLAIMS_BY_NAME["S12/stela"]
+    busy = {
+        (gain.experiment, gain.variant, metric, gain.event): values_of(gain.variant, numbers)
+        for metric, numbers in ((gain.metric, [0.1, -0.1, 0.2]), ("cpu_percent_after", [95.0, 96.0, 97.0]))
+    }
+    (note,) = judge(gain, Conditions(busy, specs={gain.experiment: [scale_in]})).notes
+    assert note.startswith("short of CPU")
