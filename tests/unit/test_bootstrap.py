@@ -1,32 +1,145 @@
-"""What set-up says of a machine that can carry no others: what is missing, and what works there all the same."""
+"""What set-up says of a machine that lacks something: what is missing, and what works there all the same."""
 
+import os
+import pty
 import shutil
 import subprocess
 from pathlib import Path
 
-NEEDED = ("bash", "dirname", "uname", "df", "awk", "grep", "cut", "cat", "env", "python3", "python3.11", "python3.12")
+import pytest
+
+from barograph.cli import execution
+from inventory.local import preflight
+
+NEEDED = (
+    "bash", "dirname", "uname", "df", "awk", "grep", "cut", "cat", "env", "date", "mkdir", "touch", "tail", "flock",
+    "python3", "python3.11", "python3.12",
+)  # fmt: skip
+OFFER = "The same in a model of Storm needs Python and Java 17 or 21, but no root, Podman or cgroups: make simulated"
+ADA = '[ "$1" = -u ] && echo 1000 || echo ada'
+ROOM = "printf 'x\\nx 1 1 99999999\\n'"
 
 
-def check(tmp_path: Path, repository: Path) -> subprocess.CompletedProcess[str]:
-    """As a user who is not root, where there is neither sudo nor apt."""
-    programs = tmp_path / "bin"
+def bootstrap(
+    tmp_path: Path, repository: Path, mode: str = "", java_home: Path | None = None,
+    stdin: int = subprocess.DEVNULL, **stubs: str,
+) -> subprocess.CompletedProcess[str]:  # fmt: skip
+    """In a tree of its own, as a user who is not root, where there is neither sudo nor apt but for these programs."""
+    programs, tree = tmp_path / "bin", tmp_path / "tree"
     programs.mkdir()
     for name in NEEDED:
         if found := shutil.which(name):
             (programs / name).symlink_to(found)
-    (programs / "id").write_text('#!/bin/sh\n[ "$1" = -u ] && echo 1000 || echo ada\n')
-    (programs / "id").chmod(0o755)
-    argv = [str(repository / ".ci" / "bootstrap"), "--check-only"]
+    for name, script in {"id": ADA, "df": ROOM, **stubs}.items():
+        program(programs / name.replace("_", "-"), script)
+    shutil.copytree(repository / ".ci", tree / ".ci")
     environment = {"PATH": str(programs), "HOME": str(tmp_path)}
-    return subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+    if java_home is not None:
+        environment["JAVA_HOME"] = str(java_home)
+    argv = [str(tree / ".ci" / "bootstrap"), *([mode] if mode else [])]
+    return subprocess.run(argv, env=environment, stdin=stdin, capture_output=True, text=True, check=False, timeout=60)
+
+
+def program(path: Path, script: str) -> None:
+    path.unlink(missing_ok=True)  # a link would be followed
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
 
 
 def test_without_root_it_says_so_and_offers_the_simulated_demo(tmp_path: Path, repository: Path) -> None:
-    done = check(tmp_path, repository)
+    done = bootstrap(tmp_path, repository, "--check-only")
     lines = done.stderr.splitlines()
     assert done.returncode == 2 and "nothing was changed" in lines[0]
     assert any(line.startswith("  - you are ada, and there is no sudo") for line in lines)
-    assert lines[-1] == "The same in a model of Storm needs no root, no Podman and no cgroups: make simulated"
+    assert lines[-1] == OFFER
+
+
+REFUSES = 'echo "sudo: a password is required" >&2; exit 1'
+
+
+@pytest.mark.parametrize("mode", ["", "--check-only"])
+def test_a_sudo_that_does_nothing_for_the_user_is_none(tmp_path: Path, repository: Path, mode: str) -> None:
+    done = bootstrap(tmp_path, repository, mode, sudo=REFUSES)
+    lines = done.stderr.splitlines()
+    assert done.returncode == 2 and lines[-1] == OFFER
+    assert "  - you are ada, and sudo does nothing for you without a password" in done.stderr
+    assert "sudo: a password" not in done.stderr, "it is asked without a word of its own"
+
+
+def test_in_a_terminal_sudo_may_ask_for_a_password(tmp_path: Path, repository: Path) -> None:
+    terminal, stdin = pty.openpty()
+    asks = '[ "$1" = -n ] && exit 1; echo "Sorry, try again." >&2; exit 1'
+    done = bootstrap(tmp_path, repository, stdin=stdin, sudo=asks)
+    lines = done.stderr.splitlines()
+    assert done.returncode == 2 and lines[0] == "Sorry, try again." and lines[-1] == OFFER
+    assert "  - you are ada, and sudo does nothing for you; " in done.stderr
+    os.close(terminal)
+    os.close(stdin)
+
+
+def test_a_sudo_that_works_is_no_problem(tmp_path: Path, repository: Path) -> None:
+    assert "you are ada" not in bootstrap(tmp_path, repository, "--check-only", sudo="exit 0").stderr
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [("update", "apt-get could not fetch its lists"), ("install", "apt-get could not install podman runc")],
+)
+def test_where_packages_cannot_be_installed_it_offers_the_simulated_demo(
+    tmp_path: Path, repository: Path, call: str, words: str
+) -> None:
+    """All that needs root goes through a sudo that does nothing, and fails this call of apt-get."""
+    sudo = f'case "$*" in *"apt-get {call}"*) echo "E: Unable to fetch" >&2; exit 100 ;; esac'
+    done = bootstrap(tmp_path, repository, sudo=sudo, apt_get="", apt_cache="echo Candidate: 17")
+    assert done.returncode == 4, done.stderr
+    *_, last, offer = done.stderr.splitlines()
+    assert last.startswith(f"infrastructure: {words}") and offer == OFFER
+
+
+def java(version: str, *, has_vectors: bool = True) -> str:
+    return f'''[ "$1" = -version ] || exit {0 if has_vectors else 1}
+echo 'openjdk version "{version}" 2025-07-15' >&2'''
+
+
+@pytest.mark.parametrize(
+    ("script", "found"),
+    [
+        (None, "found here: none."),
+        (java("11.0.2"), "found here: 11.0.2."),
+        (java("21.0.8", has_vectors=False), "found here: 21.0.8 without the module jdk.incubator.vector."),
+        (java("17.0.16"), None),
+        (java("21"), None),
+    ],
+)
+def test_a_simulated_demo_needs_a_java_and_asks_for_it_first(
+    tmp_path: Path, repository: Path, script: str | None, found: str | None
+) -> None:
+    stubs = {} if script is None else {"java": script}
+    full = "printf 'x\\nx 1 1 0\\n'"  # so that nothing is made in any case
+    done = bootstrap(tmp_path, repository, "--python-only", df=full, **stubs)
+    assert done.returncode == 2 and "0 GB free" in done.stderr
+    said = [line for line in done.stderr.splitlines() if "Java" in line]
+    assert len(said) == (found is not None) and all(f"needs Java 17 or 21; {found}" in line for line in said)
+    assert all("apt-get install openjdk-17-jre-headless" in line and "set JAVA_HOME" in line for line in said)
+
+
+def test_without_a_java_nothing_is_fetched(tmp_path: Path, repository: Path) -> None:
+    done = bootstrap(tmp_path, repository, "--python-only")
+    assert done.returncode == 2 and "needs Java 17 or 21; found here: none." in done.stderr
+    assert "make simulated" not in done.stderr, "it is what was tried"
+    assert [path.name for path in (tmp_path / "tree").iterdir()] == [".ci"]
+
+
+def test_the_java_of_java_home_counts(tmp_path: Path, repository: Path) -> None:
+    """As for Spark: where it has none, another one on the PATH does not help."""
+    done = bootstrap(tmp_path, repository, "--python-only", tmp_path / "jdk", java=java("17.0.16"))
+    assert f"found in {tmp_path}/jdk, which JAVA_HOME names: none." in done.stderr
+    (tmp_path / "jdk" / "bin").mkdir(parents=True)
+    program(tmp_path / "jdk" / "bin" / "java", java("17.0.16"))
+    shutil.rmtree(tmp_path / "bin")
+    shutil.rmtree(tmp_path / "tree")
+    done = bootstrap(tmp_path, repository, "--python-only", tmp_path / "jdk", df="printf 'x\\nx 1 1 0\\n'")
+    assert "0 GB free" in done.stderr and "Java" not in done.stderr
 
 
 def test_the_command_that_is_offered_is_there_and_needs_no_root(repository: Path) -> None:
@@ -35,3 +148,15 @@ def test_the_command_that_is_offered_is_there_and_needs_no_root(repository: Path
     )
     assert ".ci/bootstrap --python-only" in done.stdout and "sudo" not in done.stdout
     assert "barograph run stela/star --testbed simulated" in done.stdout
+
+
+def test_a_box_that_cannot_carry_machines_is_offered_what_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In what `make demo` ends with where Podman or cgroups do not work."""
+    monkeypatch.setattr(preflight, "check_box", lambda: [preflight.Problem("podman does not start", "mend it")])
+    monkeypatch.setattr(execution, "java_problems", lambda: ["mvn is not installed; apt-get install maven"])
+    with pytest.raises(execution.UnfitBox) as caught:
+        execution.require_fit_box(lambda _said: None)
+    said = str(caught.value)
+    assert said.startswith("podman does not start; mend it; ") and "mvn is not installed" in said
+    offer = "needs Python and Java 17 or 21: `make simulated`, or `barograph run NAME --testbed simulated`"
+    assert said.endswith(f"; a model of Storm {offer}")
