@@ -14,7 +14,7 @@ BarographError (harness)
 ├── ServiceRestarted (infrastructure)    the policy service ended during the run and began anew
 ├── RunInvalid (infrastructure)          something else than the variant placed, or the load was not the plan's
 ├── RunBroken (system_under_test)        Storm or the policy failed: a result
-│   └── PolicyHung                       one call of it ended the policy service, which says so as it begins anew
+│   └── PolicyHung                       one call of it ended the process that asked it; the next one says so
 └── ErrorWithBlame                       each says its own
     └── RunsFailed                       that of the worst run of the series
 Interrupted (KeyboardInterrupt)          somebody asked for the end
@@ -99,7 +99,8 @@ class RunBroken(BarographError):
 
 
 class PolicyHung(RunBroken):
-    pass
+    def __init__(self, policy: str, why: str) -> None:
+        super().__init__(f"the policy {policy} failed: {why}")
 
 
 class ErrorWithBlame(BarographError):

@@ -18,8 +18,9 @@ from typing import Any
 from barograph.errors import Interrupted, message_of
 from barograph.machines.series_lease import keep_alive, prolong, saved_lease
 from barograph.plan.durations import step_limit
-from barograph.pool import Death, Pool, cores, in_own_process
+from barograph.pool import Death, Pool, cores
 from barograph.run.context import simulated_context
+from barograph.run.simulated_cluster import attempt_in_own_process
 from barograph.series.interruption import is_stopped, limited, step
 from barograph.series.progress import ProgressFile
 from barograph.series.results import send_now
@@ -81,8 +82,9 @@ def _kept_lease(series: Series, runs: int) -> Iterator[None]:
 def do(job: RunJob) -> bool:
     """In a process of the pool: whether nothing failed."""
     series = read_series(job.series_dir)
-    is_done = in_own_process(partial(_attempt, job), step_limit("run", series.experiment).seconds + AFTER_LIMIT_S)
-    shutil.rmtree(_cluster(series, job.run_id), ignore_errors=True)
+    cluster, limit_s = _cluster(series, job.run_id), step_limit("run", series.experiment).seconds + AFTER_LIMIT_S
+    is_done = attempt_in_own_process(partial(_attempt, job), limit_s, cluster)
+    shutil.rmtree(cluster, ignore_errors=True)
     return _report_death(job, is_done) if isinstance(is_done, Death) else is_done
 
 

@@ -23,10 +23,10 @@ from barograph.plan.checks import in_memory
 from barograph.plan.durations import step_limit
 from barograph.plan.experiment import Durations, Experiment, Variant
 from barograph.plan.simulation import complaints
-from barograph.pool import Death, Pool, cores, in_own_process
+from barograph.pool import Death, Pool, cores
 from barograph.run.context import SeriesContext, context_in_memory
 from barograph.run.recorded_start import recorded_types, supervisor_ids
-from barograph.run.simulated_cluster import CLUSTER, SimulatedClock, SimulatedCluster
+from barograph.run.simulated_cluster import CLUSTER, SimulatedClock, SimulatedCluster, attempt_in_own_process
 from barograph.series.run_record import read_run
 from barograph.series.series import Series, read_series, series_document
 from barograph.series_steps import attempt_next_run
@@ -146,7 +146,8 @@ def _side_by_side(jobs: Sequence[SeedJob], say: Say) -> tuple[dict[str, str], di
 
 def do(job: SeedJob) -> str:
     """In a process of the pool: why the run failed; empty where it did not."""
-    why = in_own_process(partial(_simulate_run, job.simulated, job.run, job.seed, job.real), job.limit_s)
+    work, folder = partial(_simulate_run, job.simulated, job.run, job.seed, job.real), job.simulated.folder
+    why = attempt_in_own_process(work, job.limit_s, folder / CLUSTER / job.run.run_id)
     return why.words() if isinstance(why, Death) else why
 
 

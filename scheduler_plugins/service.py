@@ -120,8 +120,8 @@ class TimedDecisions:
 class HangWatch:
     """Ends this process where a policy's call has kept Python from everybody else for `limit_s`: nobody is answered.
 
-    supervisord starts it again; `file` then has the run's id, and below it where each thread was. In use while a policy
-    decides. One that computes in Python, however long, lets this go on.
+    `file` then has the run's id, and below it where each thread was, for the process that comes next (on a master
+    supervisord starts it). In use while a policy decides. One that computes in Python, however long, lets this go on.
     """
 
     def __init__(self, file: Path, limit_s: float) -> None:
@@ -129,18 +129,20 @@ class HangWatch:
         self._file = os.fdopen(os.open(file, flags, 0o644), "rb+", buffering=0)
         self.hang = hang_of(self._file.read().decode(errors="replace"))
         self._limit_s, self._deciding, self._lock = limit_s, 0, threading.Lock()
+        self._thread: threading.Thread | None = None  # that puts it off
 
     def begin_run(self, run_id: str) -> None:
+        self.hang = None
         self._file.truncate(0)
         self._file.write(f"{run_id}\n".encode())
-
-    def start(self) -> None:
-        threading.Thread(target=self._put_off, name="hang watch", daemon=True).start()
 
     def __enter__(self) -> None:
         with self._lock:
             self._deciding += 1
             self._arm()
+            if self._thread is None or not self._thread.is_alive():  # a copy of a process has none of its threads
+                self._thread = threading.Thread(target=self._put_off, name="hang watch", daemon=True)
+                self._thread.start()
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
@@ -152,8 +154,10 @@ class HangWatch:
         while True:
             time.sleep(self._limit_s / 8)
             with self._lock:
-                if self._deciding:
-                    self._arm()
+                if not self._deciding:
+                    self._thread = None
+                    return
+                self._arm()
 
     def _arm(self) -> None:
         """It is in C, and asks nobody whether it may run."""
@@ -397,7 +401,6 @@ def main(arguments: list[str] | None = None) -> int:
         restart=lambda: os.execv(sys.executable, sys.orig_argv),
         begin_run=watch.begin_run,
     )
-    watch.start()
     log.info("policy service on %s", options.listen)
     server.serve_forever()
     return 0

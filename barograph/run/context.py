@@ -203,7 +203,7 @@ class RunContext:
         """
         hang = state.policy_hang or {}
         if hang.get("run_id") == self.plan.run_id:
-            raise PolicyHung(f"the policy {self.plan.variant.policy} failed: {hang['why']}")
+            raise PolicyHung(self.plan.variant.policy, hang["why"])
         if state.run_id != self.plan.run_id:
             raise ServiceRestarted(
                 f"the policy service serves run {state.run_id or 'none'} in place of {self.plan.run_id}: it was started"

@@ -15,7 +15,7 @@ from barograph.run.code_service import CodeService
 from scheduler_plugins.messages import MessageError
 from scheduler_plugins.policy_call import Outcome, Postponement, Round
 from scheduler_plugins.scale_requests import CallRefusal
-from scheduler_plugins.service import CALLS, TimedDecisions
+from scheduler_plugins.service import CALLS, HangWatch, TimedDecisions
 from scheduler_plugins.service_state import ServiceState
 
 
@@ -46,11 +46,11 @@ MOST_TRIES, AGAIN_S = 600, 0.1
 
 
 class PatientDecisions:
-    """Asks policies with the service's own limit, in time of the box. One that has had no CPU is asked again: how busy
+    """Asks policies with the service's own limits, in time of the box. One that has had no CPU is asked again: how busy
     this box is must not be a part of what is simulated."""
 
-    def __init__(self) -> None:
-        self._timed = TimedDecisions()
+    def __init__(self, watch: HangWatch) -> None:
+        self._timed = TimedDecisions(watch=watch)
 
     def decide(self, round: Round) -> Outcome:
         outcome = self._timed.decide(round)

@@ -17,12 +17,13 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from barograph.errors import ExperimentError, RunBroken
+from barograph.errors import ExperimentError, PolicyHung, RunBroken
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.checks import machine_requests
 from barograph.plan.events.kind import RunningWorker
 from barograph.plan.experiment import Code, Experiment, TopologyChoice
 from barograph.plan.simulation import simulated_topology
+from barograph.pool import Answer, Death, in_own_process
 from barograph.run.cluster import ClusterFacts, Collection, MachineSupply
 from barograph.run.fake_clock import FakeClock
 from barograph.run.rate_courses import REFILL_S
@@ -34,6 +35,7 @@ from inventory.simulated import SimulatedTestbed
 from inventory.testbed import Disturbance
 from playbooks.clock import ClockOffset
 from playbooks.cluster import NO_SAMPLES
+from scheduler_plugins.service import HANG_FILE, hang_of
 from scheduler_plugins.simulator import model_sha256
 from scheduler_plugins.simulator.work import MachineSize
 from topologies.work import topology_work
@@ -85,8 +87,10 @@ class SimulatedCluster(InProcessService):
         self.simulation.advance(until_s)
 
     def _begin(self, seed: int, code: Code | None) -> Simulation:
+        hang = hang_text(self._folder)
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
+        (self._folder / HANG_FILE).write_text(hang, encoding="utf-8")
         there = [self._size(name) for name in self._experiment.acquired()]
         testbed, now = self._testbed, self._clock.unshifted()
         simulation = Simulation(there, testbed.costs, testbed.options, self._folder, now, seed, code)
@@ -112,6 +116,10 @@ class SimulatedCluster(InProcessService):
             self.give_back(sorted(self._booted))
         self.simulation.close()
         self.simulation = self._begin(run.seed, run.variant.code)
+        hang = self.simulation.watch.hang or {}
+        if hang.get("run_id") == run.run_id:
+            raise PolicyHung(run.variant.policy, hang["why"])
+        self.simulation.watch.begin_run(run.run_id)
 
     def submit(self, run: PlannedRun, topology: TopologyChoice) -> None:
         flux = render_topology(topology, run.seed)
@@ -237,6 +245,8 @@ class SimulatedCluster(InProcessService):
         logs.mkdir(parents=True, exist_ok=True)
         lines = (json.dumps(event) + "\n" for event in self.simulation.bridge.events)
         (logs / "bridge.jsonl").write_text("".join(lines), encoding="utf-8")
+        if self.simulation.watch.hang:  # said in this record, so that the next attempt asks the policy again
+            shutil.move(self._folder / HANG_FILE, logs)
 
     def clock_offsets_ms(self, machines: Sequence[str], now: Callable[[], float]) -> Mapping[str, ClockOffset | None]:
         """All have one clock, which the run's own may have been shifted from."""
@@ -259,6 +269,22 @@ class SimulatedCluster(InProcessService):
         names = dict.fromkeys((*self._types, *sorted(self._booted)))
         machines = {name: machine_facts(self._type(name), name not in starting) for name in names}
         return ClusterFacts(machines, {"storm": "none: simulated"}, simulated_facts(self._testbed))
+
+
+def hang_text(folder: Path) -> str:
+    """Empty where nothing is left of a policy that hung on the simulated cluster in this folder."""
+    try:
+        text = (folder / HANG_FILE).read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
+    return text if hang_of(text) else ""
+
+
+def attempt_in_own_process(work: Callable[[], Answer], limit_s: float, folder: Path) -> Answer | Death:
+    """What `work` returns, which attempts a run on the simulated cluster in this folder, in a process of its own. Where
+    the policy hung it has ended with that process; the second attempt finds why, and its record says so."""
+    answer = in_own_process(work, limit_s)
+    return in_own_process(work, limit_s) if isinstance(answer, Death) and hang_text(folder) else answer
 
 
 def copy_regular(log: Path, copy: Path) -> None:

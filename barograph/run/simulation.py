@@ -20,6 +20,7 @@ from scheduler_plugins.driver.cluster import Supervisor
 from scheduler_plugins.driver.nimbus import Nimbus, NimbusSettings
 from scheduler_plugins.driver.rounds import ServiceInProcess, bridge_in
 from scheduler_plugins.model import Slot, Topology
+from scheduler_plugins.service import HANG_FILE, HANG_S, HangWatch
 from scheduler_plugins.service_state import ServiceState
 from scheduler_plugins.simulator.lines import Line, MachineLines, WorkerLines
 from scheduler_plugins.simulator.work import Costs, Load, MachineSize, TopologyWork
@@ -45,11 +46,13 @@ class Simulation:
         code: Code | None = None,
     ) -> None:
         self.folder = folder
+        self._files = SampleFiles(folder)
+        self.watch = HangWatch(folder / HANG_FILE, HANG_S)  # a commit's service has its own process
         self.nimbus = Nimbus(NimbusSettings(monitor_s=options.round_s), start_s=now)
         self.state: ServiceState | CodeService
         if code is None:
             self.state = ServiceState(folder, self.nimbus.clock, options.sample_s, is_simulated=True)
-            self.bridge = bridge_in(self.nimbus, ServiceInProcess(self.state, PatientDecisions().decide))
+            self.bridge = bridge_in(self.nimbus, ServiceInProcess(self.state, PatientDecisions(self.watch).decide))
         else:
             self.state = CodeService(code, folder, self.nimbus.clock, options.sample_s)
             self.bridge = bridge_in(self.nimbus, self.state)
@@ -63,7 +66,6 @@ class Simulation:
         self._id_seed = options.seed
         self._workers = WorkerLines(float(options.sample_s))
         self._machines = MachineLines(float(options.sample_s))
-        self._files = SampleFiles(folder)
 
     def advance(self, until_s: float) -> None:
         """Let simulated time pass."""

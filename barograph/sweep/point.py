@@ -24,10 +24,10 @@ from barograph.plan.checks import check, testbed_of
 from barograph.plan.durations import step_limit
 from barograph.plan.experiment import Experiment
 from barograph.plan.sweep import Point
-from barograph.pool import Death, in_own_process
+from barograph.pool import Death
 from barograph.run.context import SeriesContext, context_in_memory
 from barograph.run.recorded_start import RecordedStart, StartedCluster
-from barograph.run.simulated_cluster import CLUSTER, SimulatedClock, SimulatedCluster
+from barograph.run.simulated_cluster import CLUSTER, SimulatedClock, SimulatedCluster, attempt_in_own_process
 from barograph.series.series import Series, keep_traces, trace_contents
 from barograph.series_steps import attempt_next_run
 from inventory.simulated import SimulatedTestbed
@@ -111,7 +111,7 @@ def _attempt(series: Series, context: SeriesContext, run: PlannedRun) -> Failure
             return _failure(error, run.run_id)
         return None
 
-    outcome = in_own_process(work, step_limit("run", series.experiment).seconds)
+    outcome = attempt_in_own_process(work, step_limit("run", series.experiment).seconds, series.folder / CLUSTER)
     return death_failure(outcome, run.run_id) if isinstance(outcome, Death) else outcome
 
 

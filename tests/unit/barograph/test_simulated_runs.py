@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,16 +13,22 @@ import pytest
 
 from analysis.record.files import read_json
 from barograph.child_processes import descendants
-from barograph.errors import Interrupted
+from barograph.errors import Interrupted, PolicyHung
 from barograph.plan.durations import step_limit
 from barograph.plan.experiment import Durations, Experiment, Variant, load
+from barograph.plan.sweep import Point
+from barograph.pool import Pool
+from barograph.run.context import Silence, simulated_context
 from barograph.series import hold
 from barograph.series.interruption import request_stop
 from barograph.series.progress import failures_since, lines_since
 from barograph.series.series import Series, open_series, read_series, set_deadline
+from barograph.series_steps import attempt_next_run
 from barograph.simulated_runs import simulate_runs
+from barograph.sweep import point
 from scheduler_plugins.policies import POLICIES
-from tests.support import endless_policy
+from scheduler_plugins.service import HANG_FILE
+from tests.support import endless_policy, hanging_policy
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
@@ -77,6 +84,75 @@ def test_a_policy_that_hangs_fails_its_run_and_slows_no_other(
     assert (failure["run_id"], failure["blame"]) == ("endless-r1", "system_under_test")
     assert "its decide has not answered after" in failure["message"]
     assert not [pid for pid in set(descendants(os.getpid())) - before if "resource_tracker" not in command_of(pid)]
+
+
+@pytest.fixture
+def hanging(star: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: Path) -> Experiment:
+    """A run whose policy keeps the interpreter: no thread of its process has a turn, nor is a signal heard. And another
+    run after it."""
+    (tmp_path / "sitecustomize.py").write_text("import tests.support.hanging_policy as p\np.register()\n")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{repository}")
+    monkeypatch.setitem(POLICIES, "hanging", hanging_policy.ENTRY)
+    variants = (Variant("hanging", "hanging"), star.variants[0])
+    return replace(star, variants=variants, repetitions=1, seed=2)
+
+
+HUNG = "the policy hanging failed: its decide hung in one call and kept Python from all else: "
+
+
+def test_a_policy_that_hangs_in_one_call_fails_its_run_as_on_machines(
+    hanging: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("barograph.simulated_runs.cores", lambda: 1)
+    series = open_series(hanging, new=True)
+    begin_s = time.monotonic()
+    assert not simulate_runs(series.folder)
+    assert time.monotonic() - begin_s < 120, "not its time limit, which is over an hour"
+    assert statuses(series) == {"hanging-r1": "failed", "even_rebalance-r1": "complete"}
+    (failure,) = failures_since(series.folder, series.opened_s)
+    assert (failure["run_id"], failure["blame"]) == ("hanging-r1", "system_under_test")
+    assert failure["message"].startswith(HUNG) and "/re/" in failure["message"]
+    record = read_json(series.run_folder("hanging-r1") / "run.json")
+    assert record["failure"]["message"] == failure["message"]
+    threads = (series.run_folder("hanging-r1") / "logs" / "master" / HANG_FILE).read_text()
+    assert threads.startswith("hanging-r1\n") and "hanging_policy.py" in threads
+
+
+def test_in_a_point_of_a_sweep_such_a_policy_costs_its_own_run_alone(hanging: Experiment, tmp_path: Path) -> None:
+    job = point.PointJob(Point(1, {}, hanging), tmp_path / "point", {})
+    with Pool(point.do, 1) as pool:
+        ((_, outcome),) = filter(None, pool.answers([job]))
+    assert isinstance(outcome, point.PointOutcome)
+    ((run_id, blame, message),) = [(each.run_id, each.blame, each.message) for each in outcome.failures]
+    assert (run_id, blame) == ("hanging-r1", "system_under_test") and message.startswith(HUNG)
+    assert read_json(tmp_path / "point" / "runs" / "even_rebalance-r1" / "run.json")["status"] == "complete"
+
+
+def test_after_a_policy_has_ended_the_process_the_next_attempt_says_so_once(star: Experiment, tmp_path: Path) -> None:
+    """As Airflow tries a task again: there a run has no process of its own."""
+    series = open_series(replace(star, variants=star.variants[:1], repetitions=1), new=True)
+    cluster = tmp_path / "cluster"
+    cluster.mkdir()
+    threads = 'Thread 0x2 (most recent call first):\n  File "/x/metis.py", line 3 in cut\n'
+    threads += '  File "/x/policy_call.py", line 63 in decide\n'
+    (cluster / HANG_FILE).write_text(f"even_rebalance-r1\nTimeout (0:00:08)!\n{threads}")
+    context = simulated_context(series, cluster, Silence())
+    with pytest.raises(PolicyHung, match=r'the policy even failed: its decide hung .* all else: "/x/metis.py", line 3'):
+        attempt_next_run(series, context)
+    assert statuses(series) == {"even_rebalance-r1": "failed"}
+    attempt_next_run(series, context, *series.plan())
+    assert statuses(series) == {"even_rebalance-r1": "complete"}
+
+
+def test_what_hung_in_another_run_is_not_said_of_this_one(star: Experiment, tmp_path: Path) -> None:
+    series = open_series(replace(star, variants=star.variants[:1], repetitions=1), new=True)
+    cluster = tmp_path / "cluster"
+    cluster.mkdir()
+    threads = 'Thread 0x2 (most recent call first):\n  File "/x/policy_call.py", line 63 in decide\n'
+    (cluster / HANG_FILE).write_text(f"stela-r1\nTimeout (0:00:08)!\n{threads}")
+    attempt_next_run(series, simulated_context(series, cluster, Silence()))
+    assert statuses(series) == {"even_rebalance-r1": "complete"}
+    assert not (series.run_folder("even_rebalance-r1") / "logs" / "master" / HANG_FILE).exists()
 
 
 def command_of(pid: int) -> str:

@@ -1,0 +1,27 @@
+"""A policy whose answer to a scale event is one call that keeps the interpreter; on no list but that of a test."""
+
+from __future__ import annotations
+
+import re
+
+from scheduler_plugins import service
+from scheduler_plugins.model import Decision, Memory, Observation
+from scheduler_plugins.policies import POLICIES, Entry, initial_placement
+from tests.support.endless_policy import NoParameters
+
+HANG_S = 2.0  # tests need not wait for the service's own limit
+
+
+def decide(observation: Observation, memory: Memory, parameters: NoParameters) -> Decision:
+    if observation.event is not None:
+        re.match(r"(a+)+b", "a" * 40)  # takes days, in C
+    return initial_placement.initial_decision(observation, memory, "round_robin") or Decision(memory=memory)
+
+
+ENTRY = Entry(decide, NoParameters, frozenset({"scale_out"}))
+
+
+def register() -> None:
+    """In a process of its own."""
+    POLICIES["hanging"] = ENTRY
+    service.HANG_S = HANG_S
