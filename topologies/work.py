@@ -9,10 +9,12 @@ Errors: UnknownWork (topologies/errors.py).
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal
 
@@ -33,11 +35,45 @@ DEFAULT_WAITS = {"spout": (0, 1.0), "bolt": (1000, 1.0)}
 PARKS, SLEEP_MS = "level2.count", "level3.sleep.millis"
 DEFAULT_TIMEOUT_S = 30.0
 WAIT_SETTINGS = {kind: f"topology.{kind}.wait.progressive" for kind in DEFAULT_WAITS}
+WAITS = tuple(f"{of}.{name}" for of in WAIT_SETTINGS.values() for name in (PARKS, SLEEP_MS))
 # Storm's settings of a topology that are modelled; what others change, no closed form and no simulation knows.
-MODELLED = frozenset({
-    BUFFER, ACKERS, PENDING, TIMEOUT, *(f"{of}.{name}" for of in WAIT_SETTINGS.values() for name in (PARKS, SLEEP_MS)),
-})  # fmt: skip
+MODELLED = frozenset({BUFFER, ACKERS, PENDING, TIMEOUT, *WAITS})
 PARK_S = 6e-5  # that parkNanos(1) takes on Linux: the slack of its timers, 50 µs, and a little
+UNBOUNDED = "unbounded"  # in place of a length of queues, as in Storm 0.9: no Storm 2 has that
+
+
+def _is_whole(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _is_whole_or_null(value: object, least: int) -> bool:
+    return value is None or _is_whole(value, least)
+
+
+# What a setting that is read here may be, in words, as Storm and our Java have it.
+ALLOWED: Mapping[str, tuple[str, Callable[[object], bool]]] = {
+    BUFFER: (
+        f"a whole number of 1 or more; {UNBOUNDED} on the simulated testbed",
+        lambda value: value == UNBOUNDED or _is_whole(value, 1),
+    ),
+    ACKERS: ("a whole number of 0 or more, or null for one a worker", partial(_is_whole_or_null, least=0)),
+    PENDING: ("a whole number of 1 or more, or null for any number", partial(_is_whole_or_null, least=1)),
+    TIMEOUT: ("a whole number of 1 or more", partial(_is_whole, least=1)),
+    **dict.fromkeys(WAITS, ("a whole number of 0 or more", partial(_is_whole, least=0))),
+    TRAFFIC: ("true or false", lambda value: isinstance(value, bool)),
+}
+
+
+def setting_errors(config: object) -> Iterator[str]:
+    """Of `overrides.config`: settings that are read here, with a value that they cannot have."""
+    for key, value in config.items() if isinstance(config, Mapping) else ():  # what is no mapping is said elsewhere
+        words, is_allowed = ALLOWED.get(key, ("", lambda _: True))
+        if not is_allowed(value):
+            shown = json.dumps(value, default=str)
+            yield f"overrides.config: {key} is {shown}; allowed: {words}; change it, or leave it out"
+        elif key == catalogue.PARAMETERS:
+            yield f"overrides.config: {key} is no setting of Storm; give topology.parameters"
+
 
 Lengths = Mapping[int, float]  # characters of a text -> share of the texts
 # As LogLines.java draws them: 70 % are short and the others long, each uniformly.
@@ -244,7 +280,7 @@ def topology_work(flux: str) -> TopologyWork:
         workers=shape.workers,
         components=components,
         edges=shape.edges,
-        buffer=float(config.get(BUFFER, math.inf)),
+        buffer=_buffer(config),
         spout_wait=_idle_wait(config, "spout"),
         bolt_wait=_idle_wait(config, "bolt"),
         ackers=_ackers(config, shape.workers),
@@ -254,6 +290,11 @@ def topology_work(flux: str) -> TopologyWork:
         lengths=lengths,
         routes=task_routes(document, shape, components, tuple(lengths)),
     )
+
+
+def _buffer(config: Mapping[str, Any]) -> float:
+    length = config.get(BUFFER, UNBOUNDED)
+    return math.inf if length == UNBOUNDED else float(length)
 
 
 def _ackers(config: Mapping[str, Any], workers: int) -> int:

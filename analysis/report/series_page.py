@@ -33,8 +33,7 @@ from analysis.report.headline import headline
 from analysis.report.ledger_table import ledger_row, ledger_version
 from analysis.report.page import Download
 from analysis.report.series_tables import Measurements
-
-BUFFER_KEY = "topology.executor.receive.buffer.size"
+from topologies.work import BUFFER, UNBOUNDED
 
 
 def workload_sentences(
@@ -98,11 +97,12 @@ def _cost_model(configs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _buffer_sizes(configs: Sequence[Mapping[str, Any]]) -> str:
-    sizes = sorted({config[BUFFER_KEY] for config in configs if BUFFER_KEY in config})
+    sizes = {config[BUFFER] for config in configs if BUFFER in config}
     if not sizes:
         return ""
-    texts = " or ".join(f"{size:,}".replace(",", "\u2009") for size in sizes)
-    sentence = f"Receive buffer: {texts} tuples an executor"
+    lengths = [f"{size:,}".replace(",", "\u2009") for size in sorted(sizes - {UNBOUNDED})]
+    texts = [f"{' or '.join(lengths)} tuples an executor"] * bool(lengths) + [UNBOUNDED] * (UNBOUNDED in sizes)
+    sentence = f"Receive buffer: {' or '.join(texts)}"
     if not _parameter_values(configs, "cost_model"):
         return f"{sentence}."
     return (

@@ -147,8 +147,10 @@ def _topology(experiment: Experiment) -> Sequence[str]:
 
 
 def _render_errors(chosen: TopologyChoice) -> Sequence[str]:
-    from topologies import catalogue
+    from topologies import catalogue, work
 
+    if wrong := [f"topology {chosen.name}: {said}" for said in work.setting_errors(chosen.overrides.get("config"))]:
+        return wrong
     return _configuration_errors(lambda: catalogue.render(chosen.file, chosen.parameters, chosen.overrides))
 
 
@@ -303,7 +305,7 @@ def _seldom_posts(experiment: Experiment, most_s: float, when: str, why: str) ->
 
 
 def _simulated(experiment: Experiment) -> Sequence[str]:
-    """Only where it is to be simulated: what the simulator does not have."""
+    """What the simulator does not have where it is to be simulated, and what only the simulator has elsewhere."""
     from barograph.plan.simulation import complaints
 
     return complaints(experiment)

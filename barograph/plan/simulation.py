@@ -34,8 +34,20 @@ def is_simulated(experiment: Experiment) -> bool:
 
 
 def complaints(experiment: Experiment) -> Sequence[str]:
-    """What the simulator does not have, of an experiment that is to be simulated."""
-    return [*_events(experiment), *_rounds(experiment), *_variants(experiment)] if is_simulated(experiment) else []
+    """What the simulator does not have, of an experiment that is to be simulated, and what only it has, of another."""
+    if not is_simulated(experiment):
+        return list(dict.fromkeys(_only_simulated(experiment)))
+    return [*_events(experiment), *_rounds(experiment), *_variants(experiment)]
+
+
+def _only_simulated(experiment: Experiment) -> Iterator[str]:
+    for chosen in (each for variant in experiment.variants for each in experiment.topologies_of(variant)):
+        config = chosen.overrides.get("config")
+        if isinstance(config, Mapping) and config.get(work.BUFFER) == work.UNBOUNDED:
+            yield (
+                f"topology {chosen.name}: overrides.config: {work.BUFFER} is {work.UNBOUNDED}, and queues of Storm 2"
+                " have a length; give one, such as 65536, or take the simulated testbed"
+            )
 
 
 def _events(experiment: Experiment) -> Iterator[str]:
@@ -77,7 +89,10 @@ def _variants(experiment: Experiment) -> Iterator[str]:
 
 def _topology_errors(experiment: Experiment, variant: Variant) -> Iterator[str]:
     for chosen in experiment.topologies_of(variant):
-        yield from (f"topology {chosen.name}: {said}" for said in _setting_errors(chosen.overrides.get("config")))
+        config = chosen.overrides.get("config")
+        yield from (f"topology {chosen.name}: {said}" for said in _setting_errors(config))
+        if any(work.setting_errors(config)):
+            continue  # said by those who render it
         try:
             simulated_topology(catalogue.render(chosen.file, chosen.parameters, chosen.overrides, chosen.name), "x-1")
         except (SimulationError, UnknownWork) as error:

@@ -5,7 +5,7 @@ from pathlib import Path
 from analysis.record.files import SeriesPaths
 from analysis.report.series_page import workload_sentences
 from analysis.report.series_tables import Measured
-from topologies import catalogue
+from topologies import catalogue, work
 from topologies.catalogue import Scalar
 
 
@@ -39,3 +39,17 @@ def test_of_spouts_that_are_not_throttled_no_rate_is_said(tmp_path: Path) -> Non
     said = said_of(tmp_path, "opengov", unthrottled=True, rate_per_s=1500.0)
     assert said.startswith("Offered load: spouts were not throttled. All together they emitted 900 tuples/s before")
     assert "1500" not in said and "chosen above" not in said
+
+
+def test_of_queues_without_a_limit_it_says_so(tmp_path: Path) -> None:
+    """Also where another variant's have one."""
+    paths = SeriesPaths(tmp_path / "star")
+    for run, config in (("a-r1", {}), ("b-r1", {work.BUFFER: work.UNBOUNDED})):
+        folder = paths.run(run).root
+        folder.mkdir(parents=True)
+        (folder / "topology.yaml").write_text(catalogue.render("star", overrides={"config": config}))
+    said = " ".join(workload_sentences(paths, [{"run_id": "a-r1"}, {"run_id": "b-r1"}], {}, []))
+    assert "Receive buffer: 65\u2009536 tuples an executor or unbounded, large enough" in said
+    assert "Receive buffer: unbounded, large enough" in " ".join(
+        workload_sentences(paths, [{"run_id": "b-r1"}], {}, [])
+    )

@@ -1,6 +1,8 @@
 """Topologies and experiments as the simulator wants them, and what it refuses in words."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
@@ -159,6 +161,92 @@ def test_settings_without_an_effect_in_the_model_are_refused(key: str, is_simula
         said = complaints(changed)
         assert bool(said) is not is_simulated
         assert all(f"overrides.config: {key} is not simulated; simulated are topology.acker" in each for each in said)
+
+
+WRONG = [
+    (work.BUFFER, "null", "a whole number of 1 or more; unbounded on the simulated testbed"),
+    (work.BUFFER, "large", "a whole number of 1 or more; unbounded on the simulated testbed"),
+    (work.BUFFER, "0", "a whole number of 1 or more; unbounded on the simulated testbed"),
+    (work.BUFFER, "true", "a whole number of 1 or more; unbounded on the simulated testbed"),
+    (work.ACKERS, "some", "a whole number of 0 or more, or null for one a worker"),
+    (work.ACKERS, "1.5", "a whole number of 0 or more, or null for one a worker"),
+    (work.PENDING, "0", "a whole number of 1 or more, or null for any number"),
+    (work.PENDING, "[5]", "a whole number of 1 or more, or null for any number"),
+    (work.TIMEOUT, "null", "a whole number of 1 or more"),
+    (work.TIMEOUT, "{a: 1}", "a whole number of 1 or more"),
+    ("topology.bolt.wait.progressive.level2.count", "null", "a whole number of 0 or more"),
+    ("topology.spout.wait.progressive.level3.sleep.millis", "10 ms", "a whole number of 0 or more"),
+    (work.TRAFFIC, "'false'", "true or false"),
+]
+
+
+def star_file(tmp_path: Path, config: str, testbed: str) -> Experiment:
+    """The star's file with these settings."""
+    text = (ROOT / "dags/experiments/stela/star.yaml").read_text(encoding="utf-8")
+    changed = text.replace("overrides: {}", f"overrides: {{config: {config}}}").replace(
+        "name: local ", f"name: {testbed} "
+    )
+    (tmp_path / "stela").mkdir()
+    (tmp_path / "stela" / "star.yaml").write_text(changed, encoding="utf-8")
+    return load("stela/star", tmp_path)
+
+
+@pytest.mark.parametrize("testbed", ["simulated", "fake"])
+@pytest.mark.parametrize(("key", "value", "allowed"), WRONG)
+def test_a_setting_with_a_value_that_it_cannot_have_is_refused_in_words(
+    key: str, value: str, allowed: str, testbed: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ExperimentError) as caught:
+        check(star_file(tmp_path, f"{{{key}: {value}}}", testbed))
+    said, shown = str(caught.value), json.dumps(yaml.safe_load(value))
+    allowed = f"{key} is {shown}; allowed: {allowed}; change it, or leave it out"
+    assert said == f"stela/star.yaml: topology star: overrides.config: {allowed}"
+
+
+def test_of_a_variant_it_is_said_which_one(tmp_path: Path) -> None:
+    star = on_simulator("stela/star")
+    own = replace(star.variants[0], topology=TopologyChanges(overrides={"config": {work.BUFFER: None}}))
+    with pytest.raises(
+        ExperimentError, match=r"variants\.even_rebalance\.topology: topology star: overrides\.config: "
+    ):
+        check(replace(star, variants=(own,)))
+
+
+def test_parameters_are_no_setting(tmp_path: Path) -> None:
+    with pytest.raises(
+        ExperimentError, match=r"barograph\.parameters is no setting of Storm; give topology\.parameters"
+    ):
+        check(star_file(tmp_path, "{barograph.parameters: null}", "simulated"))
+
+
+def test_settings_that_ship_have_values_that_they_may_have() -> None:
+    for name in catalogue.names():
+        config = yaml.safe_load(catalogue.render(name))["config"]
+        assert (
+            list(work.setting_errors({key: value for key, value in config.items() if key != catalogue.PARAMETERS}))
+            == []
+        )
+
+
+def test_queues_without_a_limit_are_simulated_and_refused_on_machines(tmp_path: Path) -> None:
+    """An executor gets 1,800/s and does 124/s: a queue of the usual length is full after 39 s."""
+    star = star_file(tmp_path, f"{{{work.BUFFER}: unbounded}}", "simulated")
+    check(star)
+    with pytest.raises(
+        ExperimentError, match=r"is unbounded, and queues of Storm 2 have a length; give one, such as 65536"
+    ):
+        check(replace(star, testbed=replace(star.testbed, name="fake")))
+    chosen = star.topology
+    assert chosen is not None
+    longest, emitted = dict[str, float](), dict[str, float]()
+    for words, overrides in (("unbounded", chosen.overrides), ("bounded", {})):
+        flux = catalogue.render(chosen.file, {"rate_per_s": 3600.0}, overrides)
+        world, totals = world_of(simulated_topology(flux, "x-1")[1], machines=5, cores=4.0, costs=Costs()), Totals()
+        world.advance(world.now + 60, totals.take)
+        longest[words] = max(float(sample.queues.waiting.max()) for sample in totals.samples)
+        emitted[words] = totals.rate("spout_1", 1050, 1060) + totals.rate("spout_2", 1050, 1060)
+    assert longest["bounded"] == pytest.approx(65_536) and emitted["bounded"] < 4 * 124.3
+    assert longest["unbounded"] > 90_000 and emitted["unbounded"] == pytest.approx(7200, rel=0.01)
 
 
 def test_a_topology_in_lines_is_simulated_in_lines() -> None:
