@@ -125,9 +125,20 @@ def experiment_form(experiment: Experiment) -> dict[str, Param]:
         experiment.repetitions, type="integer", minimum=1, maximum=1000, title="Repetitions",
         description="Of each variant; one of each makes a block",
     )  # fmt: skip
+    seed = Param(
+        experiment.seed, type="integer", minimum=0, title="Seed",
+        description="Of the order of runs in their blocks and of the sources' texts; give each series of one request"
+        " another",
+    )  # fmt: skip
     testbed = Param(experiment.testbed.name, type="string", enum=list(TESTBEDS), title="Testbed")
     durations = {name: _duration_param(name, getattr(experiment.durations, name)) for name in DURATION_NAMES}
-    first = {"variants": variants, "repetitions": repetitions, "testbed": testbed, "series": series_param("series")}
+    first = {
+        "variants": variants,
+        "repetitions": repetitions,
+        "seed": seed,
+        "testbed": testbed,
+        "series": series_param("series"),
+    }
     return {**first, **durations, "options": options_param(), "opened": opened_param()}
 
 

@@ -20,6 +20,10 @@ def add_changes(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--repetitions", type=int, metavar="N", help="runs of each variant, instead of the experiment's"
     )
+    command.add_argument(
+        "--seed", type=int, metavar="N",
+        help="of the order of runs in their blocks and of the sources' texts, instead of the experiment's",
+    )  # fmt: skip
     command.add_argument("--horizon", type=float, metavar="S", help="seconds watched after an event, at most")
     add_testbed(command)
 
@@ -29,6 +33,7 @@ def changes_of(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "variants": options.variants,
         "repetitions": options.repetitions,
+        "seed": options.seed,
         "horizon_s": options.horizon,
         "testbed": options.testbed,
         "options": testbed_options(options.option),

@@ -445,7 +445,7 @@ def _code_errors(variant: Variant) -> list[str]:
 
 
 DURATION_NAMES = tuple(field.name for field in fields(Durations))
-CHANGEABLE = ("variants", "repetitions", "testbed", "options", "demo", *DURATION_NAMES)
+CHANGEABLE = ("variants", "repetitions", "seed", "testbed", "options", "demo", *DURATION_NAMES)
 
 
 def with_changes(experiment: Experiment, changes: Mapping[str, Any]) -> Experiment:
@@ -466,12 +466,14 @@ def with_changes(experiment: Experiment, changes: Mapping[str, Any]) -> Experime
         experiment = replace(experiment, testbed=replace(experiment.testbed, name=values.pop("testbed")))
     if options := values.pop("options", None):
         experiment = replace(experiment, testbed=_with_options(experiment.testbed, options))
-    repetitions = values.pop("repetitions", experiment.repetitions)
+    repetitions, seed = (values.pop(name, getattr(experiment, name)) for name in ("repetitions", "seed"))
     before = experiment.durations
     durations = replace(before, **{key: float(value) for key, value in values.items()})
     if before.is_watch_fixed and durations.after_floor_s == before.after_floor_s:
         durations = replace(durations, after_floor_s=durations.horizon_s)
-    return from_data(replace(experiment, repetitions=repetitions, durations=durations).as_data(), "as asked for")
+    return from_data(
+        replace(experiment, repetitions=repetitions, seed=seed, durations=durations).as_data(), "as asked for"
+    )
 
 
 def _with_options(choice: TestbedChoice, options: Any) -> TestbedChoice:

@@ -31,7 +31,8 @@ FREE_FORM = "config"  # its keys are Storm's, which have dots in them
 ENDING_NUMBER = "machines.after"  # follows from the machines before and the events, where it is not swept itself
 CHANGES_OF_IT = ("machines", "events")
 CHANGED_FIELDS = {  # by the command line, beside options of the testbed; it chooses among variants
-    "repetitions": "repetitions", "testbed": "testbed.name", **{name: f"durations.{name}" for name in DURATION_NAMES},
+    "repetitions": "repetitions", "seed": "seed", "testbed": "testbed.name",
+    **{name: f"durations.{name}" for name in DURATION_NAMES},
 }  # fmt: skip
 EXAMPLE = "sweep: {machines.before: [10, 20, 40], seed: [1, 2, 3]}"
 

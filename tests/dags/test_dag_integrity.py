@@ -197,6 +197,7 @@ def test_the_trigger_form(name: str, wired: dict[str, Any]) -> None:
     form = wired["dags"][name.replace("/", ".")]["params"]
     assert form["variants"]["items"]["enum"] == [variant.name for variant in load(name).variants]
     assert form["repetitions"]["minimum"] == 1
+    assert form["seed"]["minimum"] == 0
     assert "local" in form["testbed"]["enum"]
     assert form["series"]["enum"] == ["resume", "new"]
     assert {"warm_up_floor_s", "warm_up_ceiling_s", "after_floor_s", "horizon_s"} <= set(form)

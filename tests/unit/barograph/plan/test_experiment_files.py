@@ -10,7 +10,7 @@ import yaml
 
 from analysis.claims.specs import topology_of
 from barograph.errors import ExperimentError
-from barograph.plan.blocks import digest
+from barograph.plan.blocks import digest, plan_runs
 from barograph.plan.checks import check, claim_notes, machine_requests, remarks
 from barograph.plan.experiment import (
     DURATION_NAMES,
@@ -462,8 +462,13 @@ def test_what_a_form_sends_is_validated_as_the_file_is() -> None:
         with_changes(load("storm/star"), {"horizon_s": 1})
     with pytest.raises(ExperimentError, match="repetitions is 0"):
         with_changes(load("stela/star"), {"repetitions": 0})
-    with pytest.raises(ExperimentError, match="cannot change seed"):
-        with_changes(load("stela/star"), {"seed": 3})
+    with pytest.raises(ExperimentError, match="seed is -1"):
+        with_changes(load("stela/star"), {"seed": -1})
+    with pytest.raises(ExperimentError, match="cannot change title"):
+        with_changes(load("stela/star"), {"title": "x"})
+    assert {plan_runs(with_changes(load("stela/star"), {"seed": seed}))[0].variant.name for seed in range(8)} == {
+        "stela", "even_rebalance",
+    }  # fmt: skip
     assert with_changes(load("stela/star"), {"horizon_s": 200, "variants": None}).durations.horizon_s == 200
 
 
