@@ -12,7 +12,9 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +35,7 @@ OTHER_MASTERS = ("yarn", "k8s://")
 CHECKS_PER_CORE = 4  # by each core: a worker that has no task has not looked
 DRIVER_HOST = "BAROGRAPH_SPARK_DRIVER_HOST"
 STOP_LIMIT_S = 120.0
+CANCEL_S = 0.2
 
 
 def is_local(master: str) -> bool:
@@ -205,6 +208,35 @@ def spark(master: str = "local[*]", raw_bytes: int = 0, settings: Mapping[str, s
         builder = builder.config(key, value)
     with defer_signals():
         return builder.getOrCreate()
+
+
+def side_by_side(spark: "SparkSession", steps: Sequence[Callable[[], None]]) -> None:
+    """Do steps that need nothing of each other at once: while one plans its query, the cores compute another's.
+
+    Raises what the first of them raised, when none is under way any more. An interrupt ends them, too.
+    """
+    stopping, active = threading.Event(), list[Callable[[], None]]()
+
+    def run(step: Callable[[], None]) -> None:
+        active.append(step)
+        try:
+            if not stopping.is_set():
+                step()
+        finally:
+            active.remove(step)
+
+    with ThreadPoolExecutor(max(2, len(os.sched_getaffinity(0)))) as pool:
+        try:
+            futures = [pool.submit(run, step) for step in steps]
+            for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+                future.result()
+        except BaseException:
+            stopping.set()
+            while active:  # a step may go on to its next query
+                with contextlib.suppress(Exception):  # where Spark's process has ended, steps fail by themselves
+                    spark.sparkContext.cancelAllJobs()
+                time.sleep(CANCEL_S)
+            raise
 
 
 def is_alive() -> bool:

@@ -40,6 +40,11 @@ def fit_costs(runs: Sequence[RunSums], default: Costs = DEFAULT) -> list[Estimat
     ]
 
 
+def given_costs(costs: Costs) -> list[Estimate]:
+    """Of no fit."""
+    return [Estimate(name, float(value), value, None, None, 0, "given") for name, value in asdict(costs).items()]
+
+
 def costs_of(estimates: Sequence[Estimate]) -> Costs:
     """The fitted ones, over the defaults."""
     return Costs(**{each.name: each.default if each.value is None else each.value for each in estimates})

@@ -292,7 +292,8 @@ def write_costs(folder: Path, validation: Validation) -> None:
 def costs_text(validation: Validation) -> str:
     """YAML for the option `costs`, with what each number rests on."""
     names = ", ".join(str(each) for each in validation.fitted_on)
-    lines = [f"# Costs of the testbed `simulated`, fitted on {validation.made} to {names}; see {PAGE}.",
+    origin = f"fitted on {validation.made} to {names}" if names else f"given on {validation.made}"
+    lines = [f"# Costs of the testbed `simulated`, {origin}; see {PAGE}.",
              f'# barograph run … --testbed simulated --option "costs=$(cat {COSTS_FILE})"']  # fmt: skip
     for each in validation.estimates:
         value = each["default"] if each["value"] is None else each["value"]
@@ -303,6 +304,8 @@ def costs_text(validation: Validation) -> str:
 def _rests_on(estimate: Mapping[str, Any]) -> str:
     if estimate["value"] is None:
         return f"default: {estimate['why']}"
+    if not estimate["runs"]:
+        return str(estimate["why"])
     runs = f"{estimate['runs']} run{'s' if estimate['runs'] != 1 else ''}"
     if estimate["low"] is None:
         return f"{runs}, no interval"
@@ -372,8 +375,11 @@ def _judged_text(validation: Validation, model: str) -> str:
         return f"The costs were fitted to {fitted} on {validation.made} and judged on nothing else."
     judged = ", ".join(str(each) for each in validation.judged_on)
     other = "" if model == validation.model != "" else ", by another version of the model than these runs'"
+    origin = (
+        f"fitted to real runs of {fitted}, and judged on" if fitted else "fitted to no run, and judged on real runs of"
+    )
     return (
-        f"The costs were fitted to real runs of {fitted}, and judged on {judged} on {validation.made}{other}:"
+        f"The costs were {origin} {judged} on {validation.made}{other}:"
         f" {'; '.join(_error_texts(validation)) or 'no number was on both sides'}."
     )
 

@@ -7,12 +7,14 @@ import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from analysis import session
 from analysis.errors import RecordError
 from analysis.ingest import avro_lines
 from analysis.ingest.lines import (
@@ -51,18 +53,36 @@ def build_tables(spark: SparkSession, series: SeriesPaths | Path | str) -> None:
     for view in TABLES.keys() - set(STORED):  # an older version stored them; in a bucket each analysis has a folder
         shutil.rmtree(paths.table(view), ignore_errors=True)
     write_run_tables(paths, paths.all_runs())
-    lines = worker_lines(spark, paths.raw_files("workers"), paths.raw_heads, in_folders=True)
-    write(lines, paths, WORKER_LINES.name)
-    machines = _stage_lines(spark, "machine", folders_of(paths.raw_files("machines")), paths)
-    write(machine_samples(machines), paths, "machine_samples")
-    write(network_samples(machines), paths, "network_samples")
-    write(events(_stage_lines(spark, "event", paths.raw_files("events.jsonl"), paths)), paths, "events")
-    decision_lines = _stage_lines(spark, "decision", paths.raw_files("decisions.jsonl"), paths)
-    write(decisions(decision_lines), paths, "decisions")
-    write(placements(decision_lines), paths, "placements")
+    session.side_by_side(spark, [
+        partial(_write_worker_lines, spark, paths),
+        partial(_write_decisions, spark, paths),
+        partial(_write_machine_samples, spark, paths),
+        partial(_write_events, spark, paths),
+    ])  # fmt: skip
     write(damaged_lines(spark, paths), paths, "damaged")
     for kind in STAGED:
         _drop_stage(paths, kind)
+
+
+def _write_worker_lines(spark: SparkSession, paths: SeriesPaths) -> None:
+    lines = worker_lines(spark, paths.raw_files("workers"), paths.raw_heads, in_folders=True)
+    write(lines, paths, WORKER_LINES.name)
+
+
+def _write_machine_samples(spark: SparkSession, paths: SeriesPaths) -> None:
+    lines = _stage_lines(spark, "machine", folders_of(paths.raw_files("machines")), paths)
+    write(machine_samples(lines), paths, "machine_samples")
+    write(network_samples(lines), paths, "network_samples")
+
+
+def _write_events(spark: SparkSession, paths: SeriesPaths) -> None:
+    write(events(_stage_lines(spark, "event", paths.raw_files("events.jsonl"), paths)), paths, "events")
+
+
+def _write_decisions(spark: SparkSession, paths: SeriesPaths) -> None:
+    lines = _stage_lines(spark, "decision", paths.raw_files("decisions.jsonl"), paths)
+    write(decisions(lines), paths, "decisions")
+    write(placements(lines), paths, "placements")
 
 
 def worker_lines(

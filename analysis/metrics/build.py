@@ -17,6 +17,7 @@ from boltons.iterutils import chunked_iter
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from analysis import session
 from analysis.ingest import tables
 from analysis.metrics import (
     convergence,
@@ -135,20 +136,22 @@ def build_metrics(spark: SparkSession, series: SeriesPaths | Path | str) -> None
     unseen = emissions.gap_seconds(at.read("gap_samples"), at.read("spout_samples"), at.read("zeros")).persist()
     components = at.read("components")
     try:  # several series may share the session
-        build_throughput(at, unseen)
-        build_emissions(at, unseen, components, spans)
+        session.side_by_side(spark, [
+            partial(build_throughput, at, unseen),
+            partial(build_losses, at, components, spans),
+            partial(build_placement, at, spans),
+            partial(build_emissions, at, unseen, components, spans),
+            partial(build_downtime, at, components, spans),
+            partial(build_loading, at),
+        ])  # fmt: skip
     finally:
         unseen.unpersist()
-    at.write_by_runs(["intervals", "convergence"], partial(convergence_tables, at.units))
-    build_downtime(at, components, spans)
-    build_losses(at, components, spans)
-    build_juice(at, components, spans)
-    build_latency(at, spans)
-    build_machine_load(at, spans)
-    build_traffic(at, components, spans)
-    build_placement(at, spans)
-    firsts = collect_rows(placement.first_sample_of_tasks(at.read("task_samples")))  # a row a task
-    at.write_rows("loading", placement.time_to_load(at.rows("events"), firsts, at.rows("components")))
+    session.side_by_side(spark, [
+        partial(build_traffic, at, components, spans),
+        partial(build_machine_load, at, spans),
+        partial(build_latency, at, spans),
+        partial(build_juice, at, components, spans),
+    ])  # fmt: skip
     at.write_by_runs(["measurements"], partial(_measurement_tables, at.units))
 
 
@@ -167,7 +170,8 @@ def build_events(at: TableAccess) -> None:
 
 def build_throughput(at: TableAccess, unseen: DataFrame) -> None:
     """`activity` (a row an event, window and component) and from it `event_throughput` and `throughput` (a row a
-    window, scope and component): relative to each event, and to the first one for the run as a whole. `unseen`: what
+    window, scope and component): relative to each event, and to the first one for the run as a whole; from these
+    `intervals` and `convergence`. `unseen`: what
     fell due while spouts had no process."""
     frame = small_tables.frame_of_rows(at.spark, [tuple(row.values()) for row in _axes(at.rows, at.units)], AXIS_SCHEMA)
     at.write(
@@ -176,6 +180,7 @@ def build_throughput(at: TableAccess, unseen: DataFrame) -> None:
                             at.read("worker_samples"), at.read("machine_samples"), at.read("components"), frame),
     )  # fmt: skip
     at.write_by_runs(["event_throughput", "throughput"], partial(_throughput_tables, at.units))
+    at.write_by_runs(["intervals", "convergence"], partial(convergence_tables, at.units))
 
 
 def build_downtime(at: TableAccess, components: DataFrame, spans: DataFrame) -> None:
@@ -332,6 +337,12 @@ def build_placement(at: TableAccess, spans: DataFrame) -> None:
         placement.time_to_running(settled, slots, at.read("worker_samples"), at.read("task_samples"),
                                   spans.where(f.col("kind") != "hold")),
     )  # fmt: skip
+
+
+def build_loading(at: TableAccess) -> None:
+    """`loading`, a row a topology that arrives."""
+    firsts = collect_rows(placement.first_sample_of_tasks(at.read("task_samples")))  # a row a task
+    at.write_rows("loading", placement.time_to_load(at.rows("events"), firsts, at.rows("components")))
 
 
 def collect_rows(frame: DataFrame) -> list[Row]:

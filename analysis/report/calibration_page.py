@@ -92,8 +92,8 @@ def cost_lines(validation: Validation) -> Iterator[CostLine]:
         is_default = each["value"] is None
         interval = MISSING if each["low"] is None else f"{digits(each['low'])} to {digits(each['high'])}"
         value = digits(each["default"] if is_default else each["value"])
-        runs = MISSING if is_default else str(each["runs"])
-        yield CostLine(each["name"], value, interval, runs, f"default: {each['why']}" if is_default else "")
+        runs = str(each["runs"]) if each["runs"] else MISSING
+        yield CostLine(each["name"], value, interval, runs, f"default: {each['why']}" if is_default else each["why"])
 
 
 def digits(value: float) -> str:

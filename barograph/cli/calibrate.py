@@ -1,4 +1,5 @@
-"""`barograph calibrate`: fit the simulator's costs to real series, and say how far simulated runs of others are off."""
+"""`barograph calibrate`: fit the simulator's costs to real series, or take given ones, and say how far simulated runs
+of others are off."""
 
 from __future__ import annotations
 
@@ -22,6 +23,8 @@ from barograph.series import hold
 from barograph.series.results import results
 from barograph.series.series import find_all_series
 from barograph.settings import results_root
+from barograph.yaml_files import read_yaml
+from scheduler_plugins.simulator.work import Costs, SimulationError
 
 if TYPE_CHECKING:
     from analysis.calibration.judgement import Judgement
@@ -33,11 +36,16 @@ HOLD_FILES = (hold.FILE, hold.LOCK, hold.WORKER)
 ERROR_COLUMNS = (
     "error of", "pairs", "not steady", "median", "worst", "mean", "no error", "not reached", "inside", "expected",
 )  # fmt: skip
+DEFAULT = "default"
 SERIES = "a series' folder or id, an experiment for its newest, or a pattern such as 'stela/*'"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("series", nargs="+", metavar="SERIES", help=f"to fit the costs to: {SERIES}")
+    command.add_argument("series", nargs="*", metavar="SERIES", help=f"to fit the costs to: {SERIES}")
+    command.add_argument(
+        "--costs", metavar="FILE",
+        help=f"judge the costs of this file and fit none; `{DEFAULT}`: those of a run without the option costs",
+    )  # fmt: skip
     command.add_argument(
         "--on", nargs="+", default=[], metavar="OTHER", help="series that the costs are judged on, by simulating them"
     )
@@ -55,6 +63,7 @@ def execute(options: argparse.Namespace) -> int:
 
     if options.seeds < 1:
         raise ExperimentError(f"--seeds is {options.seeds}; allowed is a whole number of 1 or more")
+    given = _given(options)
     fitted, judged = (_folders(names) for names in (options.series, options.on))
     calibration.require_usable(fitted, judged)
     java.require()
@@ -63,10 +72,10 @@ def execute(options: argparse.Namespace) -> int:
     console = stdout_console()
     say = line_printer(console)
     with signals_as_interrupt(), _held(folder), calibration.spark_for([*fitted, *judged], say) as spark:
-        from analysis.calibration.fit import fit_costs
+        from analysis.calibration.fit import fit_costs, given_costs
 
         runs = [run for each in fitted for run in calibration.sums_of(spark, each)]
-        estimates = fit_costs(runs)
+        estimates = fit_costs(runs) if given is None else given_costs(given)
         try:
             _begin(folder)
             found = calibration.calibrate(spark, estimates, fitted, judged, folder, now.date(), say, options.seeds)
@@ -77,6 +86,29 @@ def execute(options: argparse.Namespace) -> int:
         show(found, console)  # before Spark stops, which takes seconds: an interruption then costs nothing
         _keep(found)
     return 0
+
+
+def _given(options: argparse.Namespace) -> Costs | None:
+    """None where they are to be fitted. Raises ExperimentError."""
+    if options.costs is None:
+        if not options.series:
+            raise ExperimentError("no series to fit the costs to; give one, or --costs with a file or `default`")
+        return None
+    if options.series or not options.on:
+        given = f"SERIES is {', '.join(options.series)}" if options.series else "--on is not given"
+        raise ExperimentError(f"{given}; with --costs nothing is fitted: give the series to judge them on after --on")
+    try:
+        costs = {} if options.costs == DEFAULT else read_yaml(Path(options.costs))
+    except OSError as error:
+        raise ExperimentError(f"--costs is {options.costs}: {error.strerror}; give a file, or `{DEFAULT}`") from error
+    if not isinstance(costs, dict):
+        raise ExperimentError(
+            f"{options.costs} has no mapping of costs; give costs.yaml of a calibration, or `default`"
+        )
+    try:
+        return Costs.of(costs)
+    except SimulationError as error:
+        raise ExperimentError(f"{options.costs}: {error}") from error
 
 
 def _folders(names: Sequence[str]) -> list[Path]:

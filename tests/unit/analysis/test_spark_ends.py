@@ -4,14 +4,20 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from analysis import session
 from analysis.session import defer_signals
 from barograph.settings import ROOT
 from tests.golden import records
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ANALYSIS = """
 import sys
@@ -128,3 +134,46 @@ def test_a_signal_waits_for_the_end_of_the_block_and_is_not_lost() -> None:
         assert came == ["block", "signal"]
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.spark
+def test_a_step_that_fails_ends_those_beside_it(spark: "SparkSession") -> None:
+    """A query that would take for ever; pytest's timeout ends this test where it is not cancelled."""
+    began, ended = threading.Event(), list[BaseException]()
+
+    def endless() -> None:
+        began.set()
+        try:
+            spark.range(10**15).selectExpr("max(hash(id))").collect()
+        except BaseException as error:
+            ended.append(error)
+            raise
+
+    def fails() -> None:
+        began.wait()
+        raise ValueError("no such table")
+
+    with pytest.raises(ValueError, match="no such table"):
+        session.side_by_side(spark, [endless, fails, endless])
+    assert ended
+    assert spark.range(3).count() == 3
+
+
+@pytest.mark.spark
+def test_an_interrupt_ends_every_step(spark: "SparkSession") -> None:
+    """It comes to the thread that waits."""
+
+    def interrupts_and_goes_on() -> None:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        spark.range(10**15).selectExpr("max(hash(id))").collect()
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise InterruptedError
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        with pytest.raises(InterruptedError):
+            session.side_by_side(spark, [interrupts_and_goes_on])
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert spark.range(3).count() == 3

@@ -222,3 +222,13 @@ def test_costs_that_nobody_has_judged_say_so(tmp_path: Path) -> None:
     write(tmp_path / "one", replace(FOUND, judged_on=(), errors=(), rankings=()))
     (said,) = sentences([run(COSTS)], [tmp_path])
     assert said == "The costs were fitted to stela/star (2 runs) on 2026-11-24 and judged on nothing else."
+
+
+def test_the_default_costs_have_been_judged() -> None:
+    """By what ships: where a default changes, `barograph calibrate --costs default --on …` judges them anew."""
+    (shipped,) = known_validations([])
+    assert shipped.costs == asdict(Costs()) and not shipped.fitted_on
+    assert sum(each.runs for each in shipped.judged_on) >= 8
+    assert {"stela/star", "stela/linear", "stela/diamond"} <= {each.experiment for each in shipped.judged_on}
+    (said, *_) = validation.of_validations([shipped], Validity(), shipped.model)
+    assert said.startswith("The costs were fitted to no run, and judged on real runs of stela/")

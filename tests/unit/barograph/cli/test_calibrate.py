@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from barograph.plan.experiment import load
 from barograph.series import hold
 from barograph.series.series import open_series
 from barograph.simulated_series import as_simulated
+from scheduler_plugins.simulator.work import Costs
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
@@ -124,6 +125,45 @@ def fitted(monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(calibrate, "show", lambda *_: None)
     monkeypatch.setattr(calibrate, "_keep", lambda *_: None)
     return str(series())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("- 1", "has no mapping of costs; give costs.yaml of a calibration, or `default`"),
+        ("hop: 1", "costs: 'hop' is unknown; known are"),
+        ("hop_ms: -1", "costs: hop_ms is -1; allowed is a number, 0 or above"),
+    ],
+)
+def test_given_costs_are_costs(text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "costs.yaml"
+    assert f"--costs is {file}: No such file" in refusal(capsys, "--costs", str(file), "--on", "stela/star")
+    file.write_text(text)
+    assert said in refusal(capsys, "--costs", str(file), "--on", "stela/star")
+
+
+def test_costs_are_fitted_or_given(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no series to fit the costs to; give one, or --costs" in refusal(capsys, "--on", "stela/star")
+    assert "--on is not given; with --costs nothing is fitted" in refusal(capsys, "--costs", "default")
+    said = refusal(capsys, "stela/star", "--costs", "default", "--on", "stela/linear")
+    assert "SERIES is stela/star; with --costs nothing is fitted" in said
+
+
+def test_given_costs_are_judged_as_they_are(
+    fitted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    judged = dict[str, float]()
+
+    def keep(_spark: object, estimates: Any, fitted_on: Any, *_: object) -> None:
+        assert not fitted_on
+        judged.update(fit.as_costs(estimates))
+
+    monkeypatch.setattr(calibration, "calibrate", keep)
+    (tmp_path / "costs.yaml").write_text("hop_ms: 0.25")
+    for given, hop_ms in (("default", Costs().hop_ms), (str(tmp_path / "costs.yaml"), 0.25)):
+        into = tmp_path / str(hop_ms)
+        assert cli.main(["calibrate", "--costs", given, "--on", fitted, "--into", str(into)]) == 0
+        assert judged == asdict(replace(Costs(), hop_ms=hop_ms))
 
 
 def test_a_series_is_judged_on_by_one_analysis_of_both_sides(
