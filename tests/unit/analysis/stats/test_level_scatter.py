@@ -1,0 +1,96 @@
+"""Scatter of levels on record (`tests.calibration.level_scatter`)."""
+
+import numpy as np
+import pytest
+
+from tests.calibration import level_scatter
+from tests.calibration.level_scatter import SITTINGS, beside_variants, by_runs_alone, in_blocks, of_means, sittings
+
+TABLE = """
+Text.
+
+| other | table |
+|---|---|
+| 1 | 2 |
+
+| date | experiment | variant | throughput before, after (tuples/s) | gain |
+|---|---|---|---|---|
+| 2026-11-24 | `stela/star`, one block | `even` | 100.0, 90.0 | −10 % |
+| | | `stela` | 104.0†, 200.5† | +93 % |
+| 2026-11-25 | `stela/star`, one block | `even` | 110.0, 91.0 | |
+| | | `stela` | 111.0, 210.0 | |
+| | `settings/interruption`, one block | `even` | 99.0, 90.0 | |
+| | | `stela_stock_jvm` | 50.0, 90.0 | |
+| | | `stela` | 98.0, 205.0 | |
+
+| another | one |
+"""
+
+
+def test_rows_of_the_sittings_are_runs_of_blocks() -> None:
+    found = sittings(TABLE)
+    assert len(found) == 7
+    assert (found[1].experiment, found[1].variant, found[1].before, found[1].after) == (
+        "stela/star", "stela", 104.0, 200.5,
+    )  # fmt: skip
+    assert [run.block for run in found] == [1, 1, 2, 2, 3, 3, 3]
+
+
+def test_runs_of_the_same_setting_are_together_and_others_left_out() -> None:
+    ((name, blocks),) = level_scatter.settings(sittings(TABLE)).items()
+    assert name == "stela/star"
+    assert [[run.before for run in block] for block in blocks] == [[100.0, 104.0], [110.0, 111.0], [99.0, 98.0]]
+    assert level_scatter.levels_after(blocks).tolist() == [[90.0, 91.0, 90.0], [200.5, 210.0, 205.0]]
+
+
+def test_a_text_without_the_table_is_refused() -> None:
+    with pytest.raises(ValueError, match="no table has the columns experiment, variant"):
+        sittings("| other | table |\n|---|---|\n| 1 | 2 |")
+
+
+def test_a_first_row_of_no_experiment_is_refused() -> None:
+    with pytest.raises(ValueError, match="first row of the table names no experiment"):
+        sittings(TABLE.replace("| 2026-11-24 | `stela/star`, one block |", "| 2026-11-24 | |"))
+
+
+def test_the_record_is_read_whole() -> None:
+    runs = sittings(SITTINGS.read_text(encoding="utf-8"))
+    assert len(runs) >= 31 and len(level_scatter.settings(runs)["stela/star"]) >= 4
+    assert all(run.before > 0 < run.after for run in runs)
+
+
+@pytest.mark.parametrize(("of_block", "runs"), [(0.0, 2), (0.0, 4), (0.05, 3)])
+def test_scatter_is_what_was_put_in(of_block: float, runs: int) -> None:
+    """And a variant's and a block's own level is no part of a run's."""
+    rng = np.random.default_rng(1)
+    blocks = 100 * np.exp(of_block * rng.normal(size=(400, 1)) + 0.02 * rng.normal(size=(400, runs)))
+    found, means = in_blocks(blocks.tolist()), of_means(blocks.tolist())
+    assert found is not None and means is not None
+    assert (found.freedom, means.freedom) == (400 * (runs - 1), 399)
+    assert found.percent == pytest.approx(2.0, rel=0.1)
+    assert means.percent == pytest.approx(100 * np.sqrt(of_block**2 + 0.02**2 / runs), rel=0.1)
+    assert by_runs_alone(blocks.tolist()) == pytest.approx(2.0 / np.sqrt(runs), rel=0.1)
+    beside = beside_variants(blocks.T * np.linspace(1.0, 3.0, runs)[:, None])
+    assert beside is not None and beside.freedom == 399 * (runs - 1)
+    assert beside.percent == pytest.approx(2.0, rel=0.1)
+
+
+def test_the_interval_of_a_scatter_covers_what_was_put_in() -> None:
+    rng = np.random.default_rng(2)
+    found = [in_blocks(np.exp(0.03 * rng.normal(size=(2, 3))).tolist()) for _ in range(600)]
+    covered = [each.interval()[0] <= 3.0 <= each.interval()[1] for each in found if each is not None]
+    assert len(covered) == 600 and np.mean(covered) == pytest.approx(0.95, abs=0.03)
+
+
+def test_one_run_of_a_block_or_one_block_say_nothing() -> None:
+    assert in_blocks([[100.0], [110.0]]) is None is by_runs_alone([[100.0], [110.0]])
+    assert of_means([[100.0, 110.0]]) is None
+    assert beside_variants(np.array([[100.0], [110.0]])) is None
+
+
+def test_the_table_has_a_row_for_each_setting() -> None:
+    text = level_scatter.table(level_scatter.settings(sittings(TABLE)))
+    (row,) = (line for line in text.splitlines() if line.startswith("| stela/star"))
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[1] == "6 in 3"
+    assert [cells[place].partition("; ")[2] for place in (2, 3, 5)] == ["3)", "2)", "2)"]
