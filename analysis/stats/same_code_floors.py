@@ -6,6 +6,7 @@ step: two standard errors of their difference.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from math import sqrt
 
 import numpy as np
@@ -19,6 +20,7 @@ def error_of_difference(deviation: float | Array, before: int, after: int) -> Ar
     return np.asarray(deviation * np.sqrt(1 / before + 1 / after), dtype=np.float64)
 
 
+@cache
 def student_bound(level: float, freedom: float) -> float:
     """What Student's t exceeds, on either side, in a share `level` of all cases."""
     from scipy.stats import t
