@@ -91,6 +91,12 @@ def ratio(variant: Array, baseline: Array, noise: Noise) -> Estimated | None:
     return estimates.paired_ratio(variant.tolist(), baseline.tolist(), noise.quantum)
 
 
+def apart(variant: Array, baseline: Array, noise: Noise) -> Estimated | None:
+    """The same where each block is a series of its own: no run has a neighbour, so there is no floor."""
+    alone = (1,) * len(variant)
+    return estimates.paired_ratio(variant.tolist(), baseline.tolist(), noise.quantum, alone)
+
+
 def own(variant: Array, baseline: Array, noise: Noise) -> Estimated | None:
     """Each run's gain over its own level before."""
     return estimates.own_number(_gains(variant, baseline).tolist())
@@ -273,6 +279,8 @@ def ratios() -> Iterator[Case]:
     others = {"heavy": "heavy tails", "drift": "drift of 1 % a block", "blocks": "5 % common to a block"}
     for name, words in others.items():
         yield by_region("S03", NOISES[name], numbers, words=f"S03, {words}")
+    for words, noise in ((others["blocks"], NOISES["blocks"]), ("4 % a run", SPREADS["4 % a run"])):
+        yield by_region("S03", noise, numbers, estimator=apart, words=f"S03, a block a series, {words}")
 
 
 def gains() -> Iterator[Case]:

@@ -88,6 +88,15 @@ def test_more_scatter_makes_no_more_wrong_verdicts_but_fewer_right_ones() -> Non
     assert found[0] > 0.95 and found[-1] < 0.05
 
 
+def test_blocks_of_series_of_their_own_have_no_floor() -> None:
+    """So what is common to both runs of a block, which pairing removes, makes no interval wide."""
+    found = [
+        share(claim_verdicts.single(65.0, CLAIMS["S03"].region, NOISES["blocks"], estimator=estimator)).reproduced
+        for estimator in (claim_verdicts.ratio, claim_verdicts.apart)
+    ]
+    assert found[0] < 0.3 and found[1] > 0.9
+
+
 def test_among_many_claims_fewer_verdicts_hold() -> None:
     said = [Judgement("reproduced", 0.04), Judgement("differs", 0.0001), Judgement("undecided", 0.2)]
     assert counted(said) == Shares(1 / 3, 1 / 3)
