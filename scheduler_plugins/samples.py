@@ -16,6 +16,7 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from scheduler_plugins.emission_records import EmissionRecords
@@ -29,6 +30,7 @@ SAMPLE_LENGTHS_S = (1, 2, 5, 10)  # whole parts of the analysis' windows, which 
 
 Line = Mapping[str, Any]
 _QUEUE = "queue of "
+_BEGIN_S, _T_S = attrgetter("begin_s"), attrgetter("t_s")  # of a counted line
 
 # Of lines of a second; `limit_for` says what they are for longer ones.
 FRESH_S = 10.0  # a worker whose newest line is older is silent; the harness sends no scale request then
@@ -58,6 +60,8 @@ class Window:
     def share(self, line: CountedLine) -> float:
         """How much of the line's interval lies in the window, 0 to 1."""
         begin, end = line.begin_s, line.t_s
+        if self.since_s <= begin < end <= self.until_s:
+            return 1.0  # most of them, in each round anew
         inside = min(end, self.until_s) - max(begin, self.since_s)
         return max(0.0, inside) / (end - begin) if end > begin else float(self.since_s < end <= self.until_s)
 
@@ -229,13 +233,14 @@ class Samples:
         seconds = range(max(first, last - SERIES_LENGTH_S), last + 1, self.sample_s)
         rows = [self._series.get(second, {}) for second in seconds]
         columns = {key: [row.get(key, 0.0) for row in rows] for key in ("sinks", "spouts", "due")}
-        waiting = sorted({key for row in rows for key in row if key.startswith(_QUEUE)})
+        waiting = sorted(key for key in set[str]().union(*rows) if key.startswith(_QUEUE))
         queues = {key.removeprefix(_QUEUE): [row.get(key, 0.0) for row in rows] for key in waiting}
         return {"t": [float(second) for second in seconds], **columns, "queues": queues}
 
     def window(self, now: float, slots: Collection[str]) -> Window:
         """What rates are taken over while the topology is in these slots."""
-        newest = {slot: max((line.t_s for line in self._lines.get(slot, ())), default=None) for slot in slots}
+        newest: dict[str, float | None]
+        newest = {slot: max(map(_T_S, self._lines.get(slot, ())), default=None) for slot in slots}
         late = {slot: t for slot, t in newest.items() if t is None or t < now - self._fresh_s}
         until = min([float(int(now) - INCOMPLETE_S), *(t for t in newest.values() if t and not late)])
         earliest = until - self.window_s if self._begin_s is None else max(until - self.window_s, self._begin_s)
@@ -255,20 +260,20 @@ class Samples:
     def counts(self, window: Window) -> WindowCounts:
         """Everything that was counted in the window, wherever its tasks were."""
         sums = self._counts.advance((line, window.share(line)) for line in self._all_lines())
-        by_group: dict[str, dict[Any, float]] = defaultdict(dict)
-        for (group, *names), n in sums.items():
-            by_group[group][tuple(names)] = n
+        named: dict[str, dict[Any, float]] = {"streams": {}, "sources": {}}
+        for key, n in sums.items():
+            if key[0] in named:
+                named[key[0]][key[1:]] = n
         oldest_s = max((state.t_s for state in self._newest.values()), default=0.0) - self.window_s - self._fresh_s
-        tasks = {
-            task: _task_sums(task, state, by_group) for task, state in self._newest.items() if state.t_s > oldest_s
-        }
-        latencies, latency_us = (by_group[name].get((), 0.0) for name in ("latencies", "latency_us"))
+        tasks = {task: _task_sums(task, state, sums) for task, state in self._newest.items() if state.t_s > oldest_s}
+        latencies, latency_us = (sums.get((name,), 0.0) for name in ("latencies", "latency_us"))
         mean_ms = latency_us / latencies / 1000 if latencies else None
-        return WindowCounts(tasks, by_group["streams"], by_group["sources"], mean_ms)
+        return WindowCounts(tasks, named["streams"], named["sources"], mean_ms)
 
     def traffic(self, window: Window) -> Mapping[tuple[int, int], float]:
         """(task, task) → tuples in the window, empty unless the topology records traffic."""
-        sums: Mapping[Any, float] = self._traffic.advance((line, window.share(line)) for line in self._all_lines())
+        lines = ((line, window.share(line)) for line in self._all_lines() if line.traffic)
+        sums: Mapping[Any, float] = self._traffic.advance(lines)
         return sums
 
     def _all_lines(self) -> Iterator[CountedLine]:
@@ -312,22 +317,16 @@ def _waiting(tasks: Mapping[str, Any], spouts: Mapping[str, Any]) -> list[tuple[
     return [(component, waiting or 0) for component, waiting in (*queues, *at_spouts)]
 
 
-def _task_sums(task: int, state: TaskState, sums: Mapping[str, Mapping[Any, float]]) -> TaskSums:
-    def counted_of(name: str) -> float:
-        return sums[name].get((task,), 0.0) if name in sums else 0.0
-
-    def known_of(name: str) -> float | None:
-        return sums[name].get((task,)) if name in sums else None
-
-    waited_us, cpu_us = known_of("backpressure_us"), known_of("cpu_us")
+def _task_sums(task: int, state: TaskState, sums: Mapping[Any, float]) -> TaskSums:
+    waited_us, cpu_us = sums.get(("backpressure_us", task)), sums.get(("cpu_us", task))
     return TaskSums(
-        emitted=counted_of("emitted"),
-        executed=counted_of("executed"),
-        timed=counted_of("timed"),
-        execute_ms=counted_of("execute_us") / 1000,
+        emitted=sums.get(("emitted", task), 0.0),
+        executed=sums.get(("executed", task), 0.0),
+        timed=sums.get(("timed", task), 0.0),
+        execute_ms=sums.get(("execute_us", task), 0.0) / 1000,
         queue=state.queue,
         backpressure_ms=None if waited_us is None else waited_us / 1000,
-        due=known_of("due"),
+        due=sums.get(("due", task)),
         behind_ms=state.behind_ms,
         cpu_ms=None if cpu_us is None else cpu_us / 1000,
     )
@@ -336,7 +335,7 @@ def _task_sums(task: int, state: TaskState, sums: Mapping[str, Mapping[Any, floa
 def _last_begin(lines: Iterable[CountedLine], until: float, gap_s: float) -> float:
     """Since when one process has reported up to `until`, with at most `gap_s` missing in all."""
     begin, missing, pid = until, 0.0, None
-    for line in sorted(lines, key=lambda line: line.begin_s, reverse=True):
+    for line in sorted(lines, key=_BEGIN_S, reverse=True):
         if line.begin_s < until:
             missing += max(0.0, begin - line.t_s)
             if missing > gap_s or pid not in (None, line.pid):

@@ -134,7 +134,8 @@ def block(line: Mapping[str, Any]) -> bytes:
         columns = line.get(group)
         if columns is not None:
             length = len(next(iter(columns.values())))
-            record[group] = {name: columns.get(name, [None] * length) for name in COLUMNS[group]}
+            # Named, for fastavro tries all values of a group that it has to find the name of.
+            record[group] = (group, {name: columns.get(name, [None] * length) for name in COLUMNS[group]})
     return block_of(_encoded(_parsed(), record), header())
 
 
