@@ -136,6 +136,7 @@ bench: setup  ## ratios side by side on this machine: what measuring costs; raw 
 	@$(BIN)/python -m tests.calibration.runs_bench --runs 100,1000$(if $(LONG),$(comma)10000) --cluster
 	@$(BIN)/python -m tests.calibration.stela_decision_time
 	@$(BIN)/python -m tests.calibration.tuple_by_tuple
+	@$(BIN)/python -m tests.calibration.page_load_by_theory
 	@$(BIN)/python -m tests.calibration.star_by_events
 	@$(BIN)/python -m tests.calibration.simulator_bench $(if $(LONG),,--most-tasks 64000)
 	@$(BIN)/python -m tests.calibration.partition_bench --tasks 10000,100000$(if $(LONG),$(comma)1000000)

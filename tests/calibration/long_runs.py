@@ -14,7 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -36,6 +36,7 @@ from scheduler_plugins.simulator.world import World
 from tests.calibration.comparisons import markdown_table
 
 NAME = "long/ten_jobs"
+DAYS_S, AIM_S = 172_800.0, 60.0  # two days, and what they are to take
 PARTS: dict[str, tuple[tuple[type, str], ...]] = {
     "world": ((World, "advance"),),
     "lines of workers and machines": ((WorkerLines, "take"), (MachineLines, "take")),
@@ -91,16 +92,25 @@ def experiment_of(hours: float, variant: str) -> Experiment:
     return replace(chosen, durations=watched)
 
 
-def simulate(experiment: Experiment, scratch: Path) -> tuple[Path, Stopwatch]:
-    """The series' folder, and where the time went."""
+@dataclass(frozen=True)
+class LongRun:
+    """`folder`: of its series. `simulated_s`: with its warm-up."""
+
+    folder: Path
+    watch: Stopwatch
+    simulated_s: float
+
+
+def simulate(experiment: Experiment, scratch: Path) -> LongRun:
     testbed, watch = SimulatedTestbed(experiment.testbed.options["simulated"]), Stopwatch()
     series, clock = open_series(experiment, new=True), SimulatedClock()
+    begin_s = clock.now()
     with watch.running():
         cluster = SimulatedCluster(experiment, testbed, clock, scratch / "cluster")
         context = context_in_memory(experiment, cluster, clock, testbed.options.look_s)
         while attempt_next_run(series, context):
             continue
-    return series.folder, watch
+    return LongRun(series.folder, watch, clock.unshifted() - begin_s)
 
 
 def analyse(folder: Path) -> float:
@@ -111,6 +121,12 @@ def analyse(folder: Path) -> float:
     begun = time.monotonic()
     pipeline.analyse(folder, jars=avro_jars(SeriesPaths(folder), print))
     return time.monotonic() - begun
+
+
+def _in_proportion(cpu_s: float, simulated_s: float) -> str:
+    """What two days take, if all of them are as what was simulated."""
+    said = f"{cpu_s:,.0f} s of CPU, {cpu_s / AIM_S:.0f} times the aim of {AIM_S:.0f} s"
+    return f"two days, in proportion to these {simulated_s / 3600:.1f} h: {said}"
 
 
 def main() -> None:
@@ -124,14 +140,16 @@ def main() -> None:
         mock.patch.dict("os.environ", {"BAROGRAPH_RESULTS": f"{scratch}/results"}),
     ):
         begun = time.monotonic()
-        folder, watch = simulate(experiment_of(given.hours, given.variant), Path(scratch))
+        run = simulate(experiment_of(given.hours, given.variant), Path(scratch))
         wall_s, analysed = time.monotonic() - begun, list[list[str]]()
-        size_mb = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+        size_mb = sum(path.stat().st_size for path in run.folder.rglob("*") if path.is_file()) / 1e6
         if given.analyse:
-            analysed = [["tables, metrics and report, elapsed", f"{analyse(folder):.1f}", ""]]
-    rows = [[part, f"{watch.seconds[part]:.1f}", f"{watch.calls[part]:,}"] for part in PARTS]
-    rows.append([REST, f"{watch.seconds[REST]:.1f}", ""])
-    rows.append(["all", f"{sum(watch.seconds.values()):.1f}", ""])
+            analysed = [["tables, metrics and report, elapsed", f"{analyse(run.folder):.1f}", ""]]
+    rows = [[part, f"{run.watch.seconds[part]:.1f}", f"{run.watch.calls[part]:,}"] for part in PARTS]
+    rows.append([REST, f"{run.watch.seconds[REST]:.1f}", ""])
+    cpu_s = sum(run.watch.seconds.values())
+    rows.append(["all", f"{cpu_s:.1f}", ""])
+    rows.append([_in_proportion(cpu_s * DAYS_S / run.simulated_s, run.simulated_s), "", ""])
     rows += [["elapsed", f"{wall_s:.1f}", ""], *analysed]
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     title = f"{NAME}, {given.variant}, {given.hours:g} h: {size_mb:,.0f} MB of record, {peak_mb:,.0f} MB of memory"

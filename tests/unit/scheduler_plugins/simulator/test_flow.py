@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from scheduler_plugins.model import Slot
 from scheduler_plugins.simulator.work import ComponentWork, EdgeWork, SimulationError, TopologyWork
+from tests.calibration.page_load_by_theory import by_simulator, by_theory, page_load, page_load_of_authors
 from tests.calibration.star_by_events import STARS, Star, by_events, by_fluid
-from tests.calibration.tuple_by_tuple import Case, batch_interval, cases, fluid_latency_s, shuffled_chain
-from tests.support.worlds import Totals, advanced, chain, dealt, world_of
+from tests.calibration.tuple_by_tuple import Case, batch_interval, chains, shared_queues
+from tests.support.worlds import FREE, Totals, advanced, chain, dealt, world_of
 
 GROUPINGS = ("shuffle", "local_or_shuffle", "fields", "global", "none", "ring")
 
@@ -63,7 +64,7 @@ def test_below_saturation_single_tasks_limit_what_a_shuffle_gives() -> None:
     assert totals.rate("bolt_1", 1020, 1060) == pytest.approx(3 * 30 + 2 * 16, rel=1e-6)
 
 
-def test_page_load_by_its_closed_form() -> None:
+def test_a_chain_with_the_rates_of_page_load_by_its_closed_form() -> None:
     """Five sources of 20/s, two filters that pass 0.8, two aggregators of 40.25 ms: 49.7/s out, and latency grows by
     1 - 49.7 / 64 = 0.224 s a second."""
     aggregate = ComponentWork("aggregate", "bolt", (2, 3), sleep_ms=40.25)
@@ -82,6 +83,21 @@ def test_page_load_by_its_closed_form() -> None:
                for sample in totals.samples if sample.end > 1100}  # fmt: skip
     growth = (latency[1300.0] - latency[1150.0]) / 150
     assert growth == pytest.approx(1 - 2 / 0.04025 / 64, abs=0.002)
+
+
+def test_page_load_by_its_closed_form() -> None:
+    """The catalogue's, as an experiment has it. Its texts have many lengths, so what one seed gives scatters: 49.7 by
+    0.3 and 0.224 by 0.006."""
+    found = by_simulator(page_load_of_authors(), FREE, seed=1)
+    assert found.out_per_s == pytest.approx(2 / 0.04025, rel=0.02)
+    assert found.growth == pytest.approx(0.224, abs=0.02)
+
+
+def test_page_load_at_a_millisecond_a_character() -> None:
+    """Transform leaves texts of 32.2 characters, so aggregators pass nearly all of the 64/s that come."""
+    found, expected = by_simulator(page_load(), FREE, seed=1), by_theory(32.2)
+    assert found.out_per_s == pytest.approx(expected.out_per_s, rel=0.02) and expected.out_per_s > 62
+    assert found.growth == pytest.approx(expected.growth, abs=0.02)
 
 
 def test_a_full_queue_holds_back_who_feeds_it() -> None:
@@ -222,18 +238,26 @@ def test_a_cycle_is_refused_in_words() -> None:
         TopologyWork("round", 1, components, edges)
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", chains(), ids=lambda case: case.name)
 def test_waiting_below_saturation_is_that_of_theory(case: Case) -> None:
-    found = fluid_latency_s(case.rate, case.costs_s, case.cv2, case.servers)
-    assert found == pytest.approx(case.theory_s, rel=0.005)
+    assert case.simulator_s() == pytest.approx(case.theory_s, rel=0.005)
 
 
-@pytest.mark.parametrize("case", [case for case in cases() if "90%" not in case.name], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", shared_queues(), ids=lambda case: case.name)
+def test_of_one_queue_for_many_it_has_one_for_each(case: Case) -> None:
+    """As Storm's executors have, so it is no M/M/k: at 80 % of four it has 2.9 times its time."""
+    (cost_s,) = case.costs_s
+    of_each_s = cost_s / (1 - case.rate * cost_s / case.servers)
+    assert case.simulator_s() == pytest.approx(of_each_s, rel=0.005)
+    assert of_each_s > 1.7 * case.theory_s
+
+
+@pytest.mark.parametrize("case", [*chains(), *shared_queues()], ids=lambda case: case.name)
 def test_tuple_by_tuple_it_is_that_of_theory_too(case: Case) -> None:
     """The judge is judged: within twice the interval of its own run."""
-    run = batch_interval(shuffled_chain(case.rate, case.costs_s, case.cv2, case.servers, 200_000, seed=2))
+    run = batch_interval(case.times(200_000, seed=2))
     assert abs(run.mean - case.theory_s) <= 2 * run.half_width
-    assert run.half_width < 0.1 * case.theory_s
+    assert run.half_width < 0.15 * case.theory_s
 
 
 @pytest.mark.parametrize("star", STARS.values(), ids=STARS)
