@@ -154,7 +154,7 @@ class World:
         deployment = self.topologies[topology_id]
         before, after = (executors_by_slot(deployment.work, each) for each in (deployment.assignment, assignment))
         changed = {slot for slot, executors in after.items() if before.get(slot) != executors}
-        for slot in changed:
+        for slot in sorted(changed):  # sums of floats hang on the order of workers, and a set's on the process
             stop_s = self.costs.stop_s if slot in before else 0.0
             self.workers[topology_id, slot] = self._started(topology_id, slot, stop_s)
         for slot in before.keys() - after.keys():

@@ -49,7 +49,7 @@ def test_blocks_never_become_more_tasks_than_airflow_maps() -> None:
     ("budget", "said"),
     [
         (Budget(blocks=2), "budget is 2 blocks, which holds 2 blocks of 2 runs; a comparison needs 3: give 3 blocks"),
-        (Budget(seconds=600), "budget is 10 min, which holds 1 block of 2 runs; .* give at least 22 min"),
+        (Budget(seconds=1200), "budget is 20 min, which holds 1 block of 2 runs; .* give at least 44 min"),
         (Budget(usd=5), "machines of testbed local cost nothing; give blocks or a"),
     ],
 )
@@ -60,11 +60,11 @@ def test_a_budget_that_is_too_small(budget: Budget, said: str) -> None:
 
 def test_money_is_the_budget_of_the_testbed() -> None:
     priced = with_changes(STAR, {"testbed": "fake", "options": {"core_hour_usd": 10.0, "budget_usd": 1.0}})
-    asked = limit_cost(priced, Budget(usd=150.0))
-    assert asked.testbed.options["fake"] == {"core_hour_usd": 10.0, "budget_usd": 150.0}
+    asked = limit_cost(priced, Budget(usd=300.0))
+    assert asked.testbed.options["fake"] == {"core_hour_usd": 10.0, "budget_usd": 300.0}
     pricing = pricing_of(asked)
-    assert pricing is not None and pricing.budget_usd() == 150.0
-    few, many = (most_blocks(asked, 2, Budget(usd=usd), pricing) for usd in (150.0, 300.0))
+    assert pricing is not None and pricing.budget_usd() == 300.0
+    few, many = (most_blocks(asked, 2, Budget(usd=usd), pricing) for usd in (300.0, 600.0))
     assert 3 <= few < many
     require_affordable(asked, cost(asked, 2 * few, durations.DEFAULT_OVERHEAD, pricing), pricing)
     with pytest.raises(ExperimentError, match="may cost"):

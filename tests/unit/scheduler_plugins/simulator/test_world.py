@@ -31,6 +31,13 @@ def test_a_worker_starts_as_fast_as_its_machine_lets_it() -> None:
     assert first == pytest.approx(1005.0)
 
 
+def test_workers_are_in_the_order_of_their_slots_in_every_process() -> None:
+    """Sums of floats hang on it; that of a set of slots differs from process to process."""
+    slots = [Slot(f"m{machine}", port) for machine in (3, 1, 2) for port in (6703, 6700, 6702, 6701)]
+    world = world_of(chain(100.0, [0.0] * 2, 12), costs=STARTS, machines=3, slots=slots)
+    assert [slot for _, slot in world.workers] == sorted(slots)
+
+
 @pytest.mark.parametrize("cpu_s", [1.83, 2.31, 2.5])
 def test_a_start_ends_when_its_cpu_is_done_and_not_at_the_next_second(cpu_s: float) -> None:
     """A second's wait, then half a core; the two workers of the second machine share it for a while."""
