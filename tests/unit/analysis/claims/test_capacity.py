@@ -1,6 +1,7 @@
 """What topologies can do at rest, by hand and against what was computed independently of this code."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import pairwise, product
 from random import Random
 from time import process_time
@@ -9,9 +10,14 @@ from typing import Any
 import pytest
 
 from analysis.claims import capacity
+from barograph.plan.experiment import load
+from barograph.run.storm_cluster import render_topology
+from scheduler_plugins.model import Observation, ScaleEvent
+from scheduler_plugins.policies import bind, initial_placement
 from scheduler_plugins.policies.stela import Parameters
+from tests.support.topologies_by_hand import machines
 from topologies import catalogue
-from topologies.work import SOURCE_CHARACTERS
+from topologies.work import SOURCE_CHARACTERS, topology_work
 
 
 def shipped(name: str, parameters: Mapping[str, Any] | None = None, **overrides: Any) -> capacity.Topology:
@@ -160,3 +166,76 @@ def test_what_it_does_not_know_has_none(old: str, new: str) -> None:
 
 def test_a_busy_cost_of_nothing_is_none() -> None:
     assert shipped("star", {"cost_model": "busy", "ms_per_character": 0.0})
+
+
+@pytest.mark.parametrize(
+    ("more", "gain"),
+    [
+        ({"parse_lines": 7}, 25.0),  # the filters behind it can do 124/s, where parse_lines did 99/s
+        ({"parse_lines": 7, "filter_failure": 5, "filter_success": 5}, 37.5),
+        ({"parse_lines": 6, "filter_failure": 5}, 27.8),
+        ({"parse_lines": 6, "filter_failure": 5, "filter_success": 5, "parse_success": 5}, 31.2),
+    ],
+)
+def test_what_three_more_of_parse_lines_give_hangs_on_where_the_other_slots_go(
+    more: dict[str, int], gain: float
+) -> None:
+    topology = shipped("network_monitoring")
+    assert capacity.gain_percent(topology, topology.initial | more) == pytest.approx(gain, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "gains"),
+    [
+        (
+            "settings/stela_windows",
+            {"window_60": 25.0, "congestion_1_3": 37.5, "slots_of_the_code": 25.0, "authors": 25.0},
+        ),
+        ("settings/stela_windows_page_load", {"window_60": 25.0, "congestion_1_3": 37.5, "authors": 25.0}),
+        ("settings/stela_windows_processing", {"window_60": 25.0, "congestion_1_3": 31.9, "authors": 25.0}),
+    ],
+)
+def test_the_comments_of_other_readings_say_what_the_closed_form_gives(name: str, gains: dict[str, float]) -> None:
+    experiment = load(name)
+    (choice,) = experiment.every_topology()
+    topology, before = shipped(choice.name), experiment.machines.before
+    for variant in experiment.variants:
+        rules = Parameters(**variant.parameters)
+        slots = capacity.new_executors(topology, before, experiment.machines.after - before, rules.slots)
+        expected = gains["window_60"] if variant.name.startswith("window_") else gains[variant.name]
+        found = capacity.stela_gain_percent(topology, slots, rules)
+        assert found == pytest.approx(expected, abs=0.05), variant.name
+
+
+PAPERS_TOPOLOGIES = ("star", "linear", "diamond", "page_load", "processing", "network_monitoring")
+
+
+@pytest.mark.parametrize("name", PAPERS_TOPOLOGIES)
+def test_by_the_authors_link_load_least_link_load_moves_the_same_executors(name: str) -> None:
+    """Without noise in the rates: so that `link_load: mean` is no variant of it in any experiment."""
+    by_sum = moved_tasks(name, "least_link_load", "sum")
+    assert by_sum == moved_tasks(name, "least_link_load", "mean") and by_sum
+
+
+def test_most_link_load_moves_others_by_it_on_two_topologies() -> None:
+    """On linear the experiment whose costs make it matter has both."""
+    others = [name for name in PAPERS_TOPOLOGIES
+              if moved_tasks(name, "most_link_load", "sum") != moved_tasks(name, "most_link_load", "mean")]  # fmt: skip
+    assert others == ["linear", "network_monitoring"]
+    both = [each for each in load("cost_models/linear_strategies_busy").variants if each.policy == "most_link_load"]
+    assert [each.parameters.get("link_load", "sum") for each in both] == ["sum", "mean"]
+
+
+def moved_tasks(name: str, strategy: str, link_load: str) -> set[int]:
+    """At the scale-out of Stela's experiment with this topology, by the rates of the closed form."""
+    experiment = load(f"stela/{name}")
+    before, after = experiment.machines.before, experiment.machines.after
+    flux = render_topology(*experiment.every_topology(), seed=1)
+    closed = capacity.topology_of_flux(flux)
+    assert closed is not None
+    shape = replace(capacity.as_observed(closed), workers=topology_work(flux).workers)
+    slots = initial_placement.sort_slots(initial_placement.free_slots(machines(before), ()))
+    placed = replace(shape, placement=initial_placement.place_topology(shape, slots))
+    event = ScaleEvent("e1", "scale_out", tuple(f"m{number}" for number in range(before + 1, after + 1)))
+    observation = Observation(0.0, machines(after), (placed,), 1.0, event)
+    return set(bind(strategy, {"link_load": link_load})(observation, {}).placement[shape.topology_id])

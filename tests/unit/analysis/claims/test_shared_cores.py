@@ -46,7 +46,10 @@ def test_two_executors_that_share_a_core_do_half_each() -> None:
         ("cost_models/processing_busy", {"even_rebalance": -25, "stela": 29, "least_link_load": 1}),
         ("cost_models/page_load_busy", {"even_rebalance": -2, "stela": 19, "least_link_load": 0}),
         ("cost_models/page_load_scale_in_busy", {"stela": -25, "random_1": 26, "random_2": 26}),
-        ("cost_models/linear_strategies_busy", {"least_link_load": -24, "most_link_load": -25, "centrality": 2}),
+        (
+            "cost_models/linear_strategies_busy",
+            {"least_link_load": -24, "most_link_load": -25, "most_link_load_mean": 3, "centrality": 2},
+        ),
     ],
 )
 def test_the_experiments_comments_say_what_it_gives(name: str, changes: dict[str, float]) -> None:

@@ -7,7 +7,7 @@ import pytest
 from analysis.claims.ledger import judge, judge_all
 from analysis.claims.ledger_rows import Conditions, Key, LedgerRow, Value
 from analysis.claims.simulated_rows import simulated_rows
-from analysis.claims.statements import Claim, Kind, Resolution, parse_claims
+from analysis.claims.statements import Claim, Kind, Resolution, load_claims, parse_claims
 from analysis.errors import ClaimFileError
 from analysis.numerals import signed_percent
 from analysis.report.ledger_table import statement_text
@@ -249,3 +249,16 @@ def test_a_claim_without_a_number_that_is_surely_higher_is_not_the_lowest() -> N
     assert diamond.measured is None and diamond.low is not None and diamond.low > 0.0
     assert row.measured == pytest.approx(-40.0, abs=0.2)
     assert row.reason.startswith("lowest is S06/star, of S06/star −40.0, S06/diamond +")
+
+
+def test_what_follows_from_claims_that_are_judged_with_busy_components_too_is_judged_there_too() -> None:
+    claims = {claim.name: claim for claim in load_claims("stela")}
+    follows = [
+        claim for claim in claims.values() if claim.of and {f"{name}, busy" for name in claim.of} <= claims.keys()
+    ]
+    assert [claim.name for claim in follows] == ["S12/2X to 5X"]
+    for claim in follows:
+        busy, members = claims[f"{claim.name}, busy"], [claims[f"{name}, busy"] for name in claim.of]
+        assert busy.of == tuple(member.name for member in members)
+        assert {busy.experiment} == {member.experiment for member in members}
+        assert (busy.region, busy.kind, busy.metric) == (claim.region, claim.kind, claim.metric)

@@ -2,13 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from analysis.claims import capacity
+from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT
 from analysis.claims.specs import topology_of
+from analysis.claims.statements import load_claims
+from analysis.metrics.metric_directions import CONVERGENCE
+from analysis.metrics.steadiness import WINDOW_S
 from barograph.errors import ExperimentError
 from barograph.plan.blocks import digest, plan_runs
 from barograph.plan.checks import check, claim_notes, machine_requests, remarks
@@ -28,6 +34,7 @@ from barograph.run.storm_cluster import ansible_groups, render_topology
 from barograph.yaml_files import read_yaml
 from inventory.errors import CapacityError
 from inventory.local.preflight import check_cores
+from topologies.work import topology_work
 
 SHIPPED = ["stela/diamond", "stela/linear", "stela/star"]
 
@@ -51,6 +58,66 @@ def test_every_shipped_experiment_is_whole(name: str) -> None:
 
 
 COUNTING = "reference"  # its spouts count: nothing is drawn
+
+
+JOINING_S = 30.0  # 9 to 21 s from the last look of the warm-up to the scale request, in the runs of November 2026
+LONG_WATCH_S = 600.0
+MANY_WORKERS, LONG_START_S = 24, 110.0
+WITH_CLAIMS = [name for name in names() if load(name).claims]
+OF_STELA = [name for name in names() if name.startswith(("stela/", "settings/"))]
+WITH_TIMES = sorted({
+    claim.experiment for claim in load_claims("stela") if claim.metric.startswith(CONVERGENCE) and not claim.of
+})  # fmt: skip
+
+
+def queues_full_s(experiment: Experiment) -> float:
+    """From the first tuple until the first queue is full, by the closed form, if nothing changes."""
+    found = inf
+    for variant in experiment.variants:
+        flux = render_topology(*experiment.topologies_of(variant), seed=1)
+        closed = capacity.topology_of_flux(flux)
+        assert closed is not None
+        rates = capacity.component_rates(closed, closed.initial)
+        surplus = [(rates[c.name].arriving - rates[c.name].served) / c.executors for c in closed.components]
+        found = min(found, topology_work(flux).buffer / max(surplus)) if max(surplus) > 0 else found
+    return found
+
+
+@pytest.mark.parametrize("name", WITH_CLAIMS)
+def test_what_tests_a_claim_has_blocks_for_a_verdict(name: str) -> None:
+    assert load(name).repetitions >= BLOCKS_OF_A_VERDICT
+
+
+@pytest.mark.parametrize("name", OF_STELA)
+def test_queues_outlast_the_longest_run(name: str) -> None:
+    """Decision 0002: what fills them hides congestion."""
+    experiment = load(name)
+    assert experiment.watched(None)[1] + JOINING_S + experiment.durations.horizon_s <= queues_full_s(experiment)
+
+
+@pytest.mark.parametrize("name", WITH_TIMES)
+def test_times_of_convergence_are_watched_for_ten_minutes_or_until_queues_would_be_full(name: str) -> None:
+    experiment = load(name)
+    room_s = queues_full_s(experiment) - experiment.watched(None)[1] - JOINING_S
+    assert experiment.durations.is_watch_fixed
+    assert experiment.durations.horizon_s > min(LONG_WATCH_S, room_s) - WINDOW_S
+
+
+@pytest.mark.parametrize("name", OF_STELA)
+def test_many_workers_have_time_to_reach_their_level(name: str) -> None:
+    """With 24 and more on two cores it rose for 30 to more than 120 s, and a level takes 60 s to be seen."""
+    experiment = load(name)
+    workers = [yaml.safe_load(render_topology(each, 1))["config"]["topology.workers"]
+               for each in experiment.every_topology()]  # fmt: skip
+    assert min(workers) < MANY_WORKERS or experiment.watched(None)[0] >= LONG_START_S
+
+
+def test_one_variant_is_stock_storm() -> None:
+    """Its wait and its JVMs together."""
+    variants = {variant.name: variant for variant in load("settings/interruption").variants}
+    both, waiting, stock = (variants[f"even_{name}"] for name in ("stock_jvm_30", "rebalance_30", "stock_jvm"))
+    assert (both.policy, both.parameters, both.topology) == (waiting.policy, waiting.parameters, stock.topology)
+    assert both.wait_s == 30 and stock.topology is not None
 
 
 @pytest.mark.parametrize(("name", "before", "workers"), [("star", 4, 12), ("linear", 6, 24), ("diamond", 6, 24)])
@@ -487,9 +554,9 @@ def test_a_form_that_sends_every_duration_can_change_either_end_of_a_fixed_watch
         durations = with_changes(star, form | changes).durations
         return durations.after_floor_s, durations.horizon_s
 
-    assert watch() == (170, 170) and watch(horizon_s=300) == (300, 300)
-    assert watch(after_floor_s=60, horizon_s=300) == (60, 300) and watch(after_floor_s=60) == (60, 170)
-    with pytest.raises(ExperimentError, match=r"horizon_s is 170; allowed: at least after_floor_s \(700\)"):
+    assert watch() == (390, 390) and watch(horizon_s=300) == (300, 300)
+    assert watch(after_floor_s=60, horizon_s=300) == (60, 300) and watch(after_floor_s=60) == (60, 390)
+    with pytest.raises(ExperimentError, match=r"horizon_s is 390; allowed: at least after_floor_s \(700\)"):
         watch(after_floor_s=700)
     assert with_changes(star, {"after_floor_s": 60}).durations.is_watch_fixed is False
 
