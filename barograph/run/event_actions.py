@@ -260,7 +260,7 @@ def _wait_until_carried_out(run: RunContext) -> None:
     """Until nothing that the policy decided by itself is under way: its restarts are no part of what comes then."""
 
     def done(state: ServiceState) -> bool | None:
-        waiting = any(each.own and each.arrived and each.applied_t is None for each in state.decisions)
+        waiting = any(each.own and each.applied_t is None for each in state.decisions)
         return None if waiting or any(topology.rebalancing for topology in state.topologies) else True
 
     what = "what the policy decided by itself was not carried out"

@@ -1,16 +1,21 @@
 """A cluster that exists in memory: the whole flow without machines, in no time. Passes for Cluster and ServiceClient.
 
-Each topology is a spout and a sink at a steady rate, in proportion to the machines and to the input rate; none slows
-another. A policy lets the machines with the highest numbers go. Faults are set by name. Its files are as the contracts
-have them: one worker of each topology with a spout and a sink, whose numbers are those of every other one's. In a hold
-its policy asks for machines where the fault `asks` says so; the limits and the answers are those of the service.
+The policy service is the real one in process, Nimbus and the bridge in front of it are `scheduler_plugins.driver`'s.
+Fake are the machines, what runs on them, and the policy, whichever the run names: what it answers is set by name, as
+all faults are. Each topology is a spout and a sink at a steady rate, in proportion to the machines and to the input
+rate; none slows another. Its files are as the contracts have them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import math
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,50 +24,33 @@ from barograph.errors import RunBroken
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.events.kind import RunningWorker
 from barograph.plan.experiment import TopologyChoice
-from barograph.policy_service import (
-    LostTasks,
-    ServiceClient,
-    ServiceDecision,
-    ServiceRefused,
-    ServiceState,
-    ServiceUnreachable,
-    TopologyStatus,
-    TupleCounts,
-    WorkerRestart,
-    policy_request,
-)
+from barograph.policy_service import ServiceState as StateOfRun
+from barograph.policy_service import ServiceUnreachable
 from barograph.run.cluster import ClusterFacts, Collection, MachineSupply
 from barograph.run.fake_clock import FakeClock
-from barograph.run.fake_hold import FakeHold
-from barograph.run.fake_records import decision_line, machine_line, worker_line, write_lines
+from barograph.run.fake_policy import NEVER, FakePolicy
+from barograph.run.fake_records import SINK, fake_topology, machine_line, restart_line, worker_line, write_lines
+from barograph.run.service_in_process import InProcessService
 from inventory.testbed import Disturbance
 from playbooks.clock import ClockOffset
 from playbooks.cluster import NO_SAMPLES
-from scheduler_plugins.emission_records import EVERYWHERE, InputRates, wrong_changes
-from scheduler_plugins.machine_requests import RequestRefusal, RequestStatus
+from scheduler_plugins.driver.cluster import Supervisor, worker_changes
+from scheduler_plugins.driver.nimbus import AssignmentChange, Nimbus, NimbusSettings, StormRefusal
+from scheduler_plugins.driver.rounds import Rounds, ServiceFailed, ServiceInProcess
+from scheduler_plugins.model import Slot
+from scheduler_plugins.policy_call import Outcome, PolicyFailure, Round
+from scheduler_plugins.service_state import ServiceState
 
 RATE_OF_A_MACHINE = 50.0  # tuples/s
-WITHHELD_S = 2
-DECIDE_S, APPLY_S, RESTART_S = 1.0, 2.0, 5.0
-LEAVE_S = 3.0
-NOTICE_S = 30.0  # until Nimbus gives a machine up and places its tasks elsewhere
-BOOT_S = 40.0
-POSTING_S = 3.0  # until workers whose posts were lost have sent the next
-NEVER = float("inf")
-
-
-@dataclass(frozen=True)
-class ScaleRequest:
-    """A scale request, and what becomes of it."""
-
-    event_id: str
-    t: float
-    release: tuple[str, ...]
-    refused: str
+FIRST_PORT = 6700
+ROUND_S = 2.0
+RESTART_S, LEAVE_S, BOOT_S = 5.0, 3.0, 40.0
+LOST_S = 30.0  # until Nimbus places the tasks of a machine elsewhere, which it has no more
+CLIENT_METHODS = {"/rounds": "decide_every", "/machines": "end_machine_request"}  # others are called like their paths
 
 
 @dataclass
-class FakeStorm(ServiceClient):
+class FakeStorm(InProcessService):
     """`faults`: name → value, such as {"dead": ("m2",)}; what each does is where it is read."""
 
     clock: FakeClock
@@ -76,22 +64,39 @@ class FakeStorm(ServiceClient):
     arguments: dict[str, dict[str, Any]] = field(default_factory=dict)  # by call, those of the last one
     returned: set[str] = field(default_factory=set)  # to the testbed, and not booted again
     _booted: set[str] = field(default_factory=set)
-    _run_id: str = ""
-    _policy: str = ""
-    _wait_s: int = 0  # before a rebalance, as the policy's parameters ask for
-    _machines: list[str] = field(default_factory=list)
-    _placed_among: tuple[str, ...] = ()
-    _submitted: dict[str, float] = field(default_factory=dict)  # topology → since when
-    _killed: dict[str, float] = field(default_factory=dict)
-    _requests: list[ScaleRequest] = field(default_factory=list)
-    _down: dict[str, float] = field(default_factory=dict)  # crashed machine, or one off the LAN → since when
-    _disturbed: dict[str, float] = field(default_factory=dict)  # kind of disturbance → since when
-    _back_s: float = 0.0  # the newest restart
-    _lost_for_s: float = 0.0  # samples, the last time
-    _heard_again_s: float = 0.0  # since when they arrive
-    _hold: FakeHold = field(default_factory=FakeHold)
-    _input_rates: InputRates = field(default_factory=lambda: InputRates(0.0))
-    _rates: list[tuple[float, float]] = field(default_factory=list)  # from when on, tuples/s
+
+    def __post_init__(self) -> None:
+        super().__init__(lambda: self.service)
+        self._folder = Path(tempfile.mkdtemp(prefix="barograph-fake-"))
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Nothing runs, nobody knows of anything."""
+        self._t = self.clock.now()  # so far the cluster's time has passed
+        limits = NimbusSettings(ROUND_S, session_s=0.0, task_timeout_s=LOST_S, task_launch_s=0.0)
+        self.nimbus = Nimbus(limits, self._t)
+        self.bridge = self.nimbus.scheduler = Rounds(self, self._rebalance, self.nimbus.clock)
+        self._serve()
+        self.service.log_path.unlink(missing_ok=True)
+        self._machines = list(self.starting)
+        self._registered: set[str] = set()
+        self._unknown: tuple[Sequence[str], float] = ((), 0.0)  # to Nimbus, until when
+        self._down: set[str] = set()  # crashed machines, and those off the LAN
+        self._mute: set[str] = set()  # machines whose samples are lost
+        self._submitted: dict[str, float] = {}  # topology → since when
+        self._rates: list[tuple[float, float]] = []  # from when on, tuples/s
+        self._pids = count(4000)
+        self._workers: dict[tuple[str, Slot], tuple[int, str]] = {}  # topology's id and slot → process, its file
+        self._lines: dict[str, list[dict[str, Any]]] = {}  # by file
+        self._scaled_s = NEVER  # when the first scale request came
+        ports = {name: FIRST_PORT + number for number, name in enumerate(self.topologies)}
+        self.policy = FakePolicy(self.faults, ports)
+
+    def _serve(self, hang: Mapping[str, str] | None = None) -> None:
+        """A policy service begins; `hang`: of the one before."""
+        self.service = ServiceState(self._folder, lambda: self._t, is_simulated=True, policy_hang=hang)
+        self._anew = hang is not None
 
     # As Cluster
 
@@ -104,24 +109,24 @@ class FakeStorm(ServiceClient):
         if code is not None and code.commit in self.faults.get("broken_code", ()):
             raise RunBroken(f"{code.label}: Nimbus does not start with the code of this run")
         assert not self.returned & set(self.starting), "a run on machines that the testbed has back"
-        self._machines = list(self.starting)
-        self._submitted, self._killed = {}, {}
-        self._requests, self._rates, self._down, self._disturbed = [], [], {}, {}
-        self._hold = FakeHold()
+        self._begin()
 
     def submit(self, run: PlannedRun, topology: TopologyChoice) -> None:
-        """With the fault `unplaced` topologies of these names find no slot."""
         self._note_call("submit", run_id=run.run_id, topology=topology.name)
         assert topology.name in self.topologies and topology.name not in self._submitted, topology.name
-        unknown = self.faults.pop("unknown_at_submission", ())
-        self._placed_among = tuple(name for name in self._machines if name not in unknown)
-        self._submitted[topology.name] = self.clock.now()
+        if unknown := self.faults.pop("unknown_at_submission", ()):
+            self._unknown = (unknown, self._t + 1.5 * ROUND_S)
+        self._submitted[topology.name] = self._t
+        self.nimbus.submit(fake_topology(topology.name))
         if len(self._submitted) == 1:
-            self._flows_from(self.clock.now())
+            self._flows_from(self._t)
+        self._round()
 
     def kill(self, topology: str) -> None:
         self._note_call("kill", topology=topology)
-        self._killed[topology] = self.clock.now()
+        self.nimbus.kill(topology, wait_s=0.0)
+        self._catch_up()
+        self._round()
 
     def join(self, machines: Sequence[str]) -> None:
         self._note_call("join", machines=tuple(machines))
@@ -130,6 +135,7 @@ class FakeStorm(ServiceClient):
         assert not set(machines) & set(self._machines), f"{machines} are in the cluster already"
         if not self.faults.get("never_registers"):
             self._machines.extend(machines)
+            self._round()
 
     def grow(self, machines: Sequence[str]) -> Mapping[str, float | None]:
         assert not self._booted & set(machines), f"{machines} are there already"
@@ -147,8 +153,8 @@ class FakeStorm(ServiceClient):
 
     def leave(self, machines: Sequence[str]) -> None:
         self._note_call("leave", machines=tuple(machines))
-        self.clock.sleep(LEAVE_S)
         self._machines = [name for name in self._machines if name not in machines]
+        self.clock.sleep(LEAVE_S)
 
     def give_back(self, machines: Sequence[str]) -> bool:
         self._note_call("give_back", machines=tuple(machines))
@@ -160,36 +166,31 @@ class FakeStorm(ServiceClient):
 
     def crash(self, machine: str) -> None:
         self._note_call("crash", machine=machine)
-        now = self.clock.now()
-        self._down[machine] = now
-        self._stand_still(now, now + NOTICE_S)
+        self._go_down([machine])
 
     def restart(self, machine: str) -> None:
         self._note_call("restart", machine=machine)
-        del self._down[machine]
-        self._back_s = self.clock.now()
-        self._flows_from(self.clock.now() + RESTART_S)
+        self._down.remove(machine)
+        self._start_workers_on(machine)
+        self._flows_from(self._t + RESTART_S)
+        self._round()
 
     def disturb(self, machines: Sequence[str], disturbance: Disturbance) -> None:
         """Nothing comes from machines off the LAN, and no sample where these are lost; other kinds slow nobody."""
         self._note_call("disturb", machines=tuple(machines), disturbance=disturbance)
-        now = self.clock.now()
-        self._disturbed[disturbance.kind] = now
+        if disturbance.kind == "sample_loss":
+            self._mute.update(machines)
         if disturbance.kind == "lan_cut":
-            self._down |= dict.fromkeys(machines, now)
-            self._stand_still(now, now + NOTICE_S)
+            self._go_down(machines)
 
     def end_disturbance(self, machines: Sequence[str], disturbance: Disturbance) -> None:
         self._note_call("end_disturbance", machines=tuple(machines), disturbance=disturbance)
-        since_s = self._disturbed.pop(disturbance.kind, None)
-        if since_s is not None and disturbance.kind == "sample_loss":
-            self._lost_for_s, self._heard_again_s = self.clock.now() - since_s, self.clock.now() + POSTING_S
-        if since_s is None or disturbance.kind != "lan_cut":
-            return
-        for name in machines:
-            self._down.pop(name, None)
-        self._back_s = self.clock.now()
-        self._flows_from(self.clock.now() + RESTART_S)
+        if disturbance.kind == "sample_loss":
+            self._mute.difference_update(machines)
+        if disturbance.kind == "lan_cut" and self._down.intersection(machines):
+            self._down.difference_update(machines)
+            self._flows_from(self._t + RESTART_S)
+            self._round()
 
     @contextmanager
     def worker_on(self, machine: str) -> Iterator[RunningWorker]:
@@ -197,33 +198,41 @@ class FakeStorm(ServiceClient):
 
         def kill() -> None:
             self._note_call("kill_worker", machine=machine)
-            self._stand_still(self.clock.now(), self.clock.now() + RESTART_S)
+            self._start_workers_on(machine)
+            self._stand_still(self._t, self._t + RESTART_S)
 
-        yield RunningWorker(f"{machine}:6700", kill)
+        yield RunningWorker(f"{machine}:{FIRST_PORT}", kill)
 
     def stop(self) -> None:
         self._note_call("stop")
-        self._killed = dict.fromkeys(self._submitted, self.clock.now()) | self._killed
+        for topology_id in self.nimbus.topology_ids():
+            self.nimbus.kill(self.nimbus.topology(topology_id).name, wait_s=0.0)
 
     def collect(self, folder: Path, machines: Sequence[str]) -> Collection:
         self._note_call("collect", machines=tuple(machines))
         absent = set() if self.joining == "ready" else set(self.workers) - set(self.starting) - self._booted
-        unreachable = (set(machines) & (self.returned | set(self._down) | absent)) - {"master"}
+        unreachable = (set(machines) & (self.returned | self._down | absent)) - {"master"}
         assert not unreachable, f"files of {unreachable}, which cannot be reached"
         if not self._submitted:
             return Collection((NO_SAMPLES,))
-        measured = sorted({t for topology in self._submitted for t in self._seconds(topology)})
+        measured = range(int(min(self._submitted.values())) + 1, int(self._t))
         for name in set(machines) - {"master"}:
             write_lines(folder / "machines" / f"{name}.jsonl", [machine_line(name, t) for t in measured])
-        for topology in self._submitted if "m1" in machines else ():
-            port, seconds = self._port(topology), enumerate(self._seconds(topology))
-            lines = [worker_line(number, t, int(self._rate(topology, t)), topology, port) for number, t in seconds]
-            since_ms = int(1000 * self._submitted[topology])
-            worker_files.write(folder / "workers" / f"m1-{port}-{since_ms}.avro", lines)
+        for file, lines in self._lines.items():
+            if lines[0]["machine"] in machines:
+                worker_files.write(folder / "workers" / file, lines)
         if "master" in machines:
             self._collect_master(folder)
         missing = () if (folder / "workers").exists() else (NO_SAMPLES,)
         return Collection((*missing, *self.faults.get("missing", ())))
+
+    def _collect_master(self, folder: Path) -> None:
+        if self.service.log_path.exists():
+            shutil.copyfile(self.service.log_path, folder / "decisions.jsonl")
+        fallbacks = [{"t": self._t, "kind": "fallback", "reason": why} for why in self.faults.get("fallback", ())]
+        write_lines(folder / "bridge.jsonl", [*self.bridge.events, *fallbacks])
+        with (folder / "bridge.jsonl").open("a", encoding="utf-8") as bridge:
+            bridge.write(self.faults.get("damaged_bridge_line", ""))
 
     def clock_offsets_ms(self, machines: Sequence[str], now: Callable[[], float]) -> Mapping[str, ClockOffset | None]:
         """The fault `clock_offset_ms` is by machine; `clock_step_ms` too, from `clock_step_after_s` on, and
@@ -231,8 +240,9 @@ class FakeStorm(ServiceClient):
 
         The machines' clocks are right by this cluster's own, and `now` may have been shifted to them.
         """
+        self._catch_up()
         offsets = dict(self.faults.get("clock_offset_ms", {}))
-        if self._since_submission() >= self.faults.get("clock_step_after_s", 0.0):
+        if self._is_over("clock_step_after_s", 0.0):
             for name, step in self.faults.get("clock_step_ms", {}).items():
                 offsets[name] = offsets.get(name, 0.0) + step
         ahead_ms = (now() - self.clock.unshifted()) * 1000
@@ -240,18 +250,19 @@ class FakeStorm(ServiceClient):
         for name, after_s in self.faults.get("clock_unknown_after_s", {}).items():
             known[name] = None if self._since_submission() >= after_s else known.get(name, 0.0)
         error_ms = self.faults.get("clock_error_ms", 0.0)
-        asked = {name: known[name] for name in machines}
-        return {name: None if ms is None else ClockOffset(ms - ahead_ms, error_ms) for name, ms in asked.items()}
+        asked = ((name, known[name]) for name in machines)
+        return {name: None if ms is None else ClockOffset(ms - ahead_ms, error_ms) for name, ms in asked}
 
     def silent_machines(self) -> tuple[str, ...]:
         gone = () if self.joining == "booted" else sorted(self.returned)
-        return (*self.faults.get("dead", ()), *self._down, *gone)
+        return (*self.faults.get("dead", ()), *sorted(self._down), *gone)
 
     def recalled(self) -> tuple[str, ...]:
         """The fault `recalled` is a name, `recalled_after_s` since when (s after the submission)."""
-        if self._since_submission() < self.faults.get("recalled_after_s", 0) or "recalled" not in self.faults:
-            return self.testbed.recalled() if self.testbed else ()
-        return (str(self.faults["recalled"]),)
+        self._catch_up()
+        if "recalled" in self.faults and self._is_over("recalled_after_s", 0.0):
+            return (str(self.faults["recalled"]),)
+        return self.testbed.recalled() if self.testbed else ()
 
     def make_whole(self) -> bool:
         """With the fault `replaces` lost machines are replaced."""
@@ -271,133 +282,42 @@ class FakeStorm(ServiceClient):
         machines = {name: {**machine, "joins_at_scale": name not in self.starting} for name in names}
         return ClusterFacts(machines, {"storm": "none: a fake cluster"}, {})
 
-    # As ServiceClient
+    # As ServiceClient: what is asked of the real service, and faults laid over its state
 
     def call(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        assert body is not None, "the state is made below"
-        name, take = self._calls()[path]
-        self._note_call("input_rate_changes" if "changes" in body else name, **body)
-        take(body)
+        self._catch_up()
+        if body is not None:
+            name = CLIENT_METHODS.get(path, path[1:])
+            self._note_call("input_rate_changes" if "changes" in body else name, **body)
+        answer = super().call(path, body)
+        if path == "/configure" and body is not None:
+            self.policy.wait_s = body["parameters"].get("wait_s", 0)
+        if path == "/scale":
+            self._scaled_s = min(self._scaled_s, self._t)
+        if path == "/rounds" and body is not None and body["decide_every_s"] is not None:
+            self.policy.hold_s = self._t
+        if path == "/machines":
+            self._flows_from(self._t + RESTART_S)
+        return answer
 
-    def _calls(self) -> Mapping[str, tuple[str, Callable[[Mapping[str, Any]], None]]]:
-        """By path: the client's method, and what it does here."""
-        return {
-            "/configure": ("configure", self._begin_run),
-            "/scale": ("scale", self._scale),
-            "/rounds": ("decide_every", self._change_rounds),
-            "/machines": ("end_machine_request", self._end_machine_request),
-            "/input_rate": ("input_rate", self._change_rates),
-        }
-
-    def _begin_run(self, body: Mapping[str, Any]) -> None:
-        self._run_id, self._policy, self._input_rates = body["run_id"], body["policy"], InputRates(0.0)
-        self._wait_s = body["parameters"].get("wait_s", 0)
-
-    def _scale(self, body: Mapping[str, Any]) -> None:
-        if self._pending() is not None:
-            raise ServiceRefused("/scale of the policy service answered 409: an event is pending")
-        refused = self.faults.get("refused", "") or self._dies_deciding()
-        release = tuple(self._machines[-body["leave"] :]) if body["leave"] else ()
-        request = ScaleRequest(body["event_id"], self.clock.now(), self.faults.get("release", release), refused)
-        self._requests.append(request)
-        if not refused:
-            staying = set(self._machines) - set(request.release)
-            self._stand_still(request.t + APPLY_S, request.t + self._wait_s + RESTART_S, staying)
-
-    def _change_rounds(self, body: Mapping[str, Any]) -> None:
-        """With the fault `acts` the policy moves something in each round, and nothing stands still for it."""
-        self._ask()
-        self._hold.change(self.clock.now(), body, acts=self._acts())
-
-    def _end_machine_request(self, body: Mapping[str, Any]) -> None:
-        if self._is_anew():
-            raise ServiceRefused("/machines of the policy service answered 409: no request is under way")
-        self._ask()
-        try:
-            self._hold.requests.end(body, self.clock.now())
-        except RequestRefusal as refused:
-            raise ServiceRefused(f"/machines of the policy service answered {refused.status}: {refused}") from refused
-        self._flows_from(self.clock.now() + RESTART_S)
-
-    def _ask(self) -> None:
-        """The fault `asks`: what the policy asks for in a hold."""
-        self._hold.ask(self.faults.get("asks", ()), self.clock.now(), self._listed())
-
-    def _acts(self) -> bool:
-        return bool(self.faults.get("acts"))
-
-    def _is_ready(self, status: RequestStatus) -> bool:
-        """Tasks are moved before machines leave."""
-        return status.request.kind == "acquire" or self.clock.now() >= status.t + APPLY_S
-
-    def _change_rates(self, body: Mapping[str, Any]) -> None:
-        if "changes" in body and (wrong := wrong_changes(body, self.clock.now())):
-            raise ServiceRefused(f"/input_rate of the policy service answered 400: {wrong}")
-        self._input_rates.take(body, self.clock.now())
-
-    def state(self) -> ServiceState:
+    def state(self) -> StateOfRun:
+        """`release`, `slots`: of decisions for an event. `silent_after_s`: of samples that come all the same."""
         self._raise_fault("state")
-        since_s = self._since_submission()
-        if since_s >= self.faults.get("unreachable_after_s", NEVER):
+        state, since_s, faults = super().state(), self._since_submission(), self.faults
+        if self._is_over("unreachable_after_s"):
             raise ServiceUnreachable("the policy service at http://fake does not answer")
-        topologies = tuple(map(self._status, self._submitted))
-        self._ask()
-        requests = self._hold.requests.json(self._is_ready)
-        pending, failed = self._pending(), since_s >= self.faults.get("policy_fails_after_s", NEVER)
-        return ServiceState(
-            run_id="" if self._is_anew() else self._run_id,
-            t=self.clock.now(),
-            policy=self._policy,
-            machines=self._listed(),
-            samples_age_s=self._samples_age_s(),
-            workers_reporting=len(self._submitted),
-            tasks_placed=sum(each.tasks_placed for each in topologies if each.running),
-            tasks_total=sum(each.tasks_total for each in topologies if each.running),
-            pending_event=pending,
-            decisions=self._decisions(),
-            policy_error="ZeroDivisionError: division by zero" if failed else None,
-            waiting_for=self.faults.get("held") if pending else None,
-            input_rate_factor=self._input_rates.factor(EVERYWHERE, self.clock.now()),
-            nimbus_age_s=max(1.0, since_s - self.faults.get("nimbus_silent_after_s", NEVER)),
-            worker_restarts=tuple(restart for restart in self._restarts() if restart.t <= self.clock.now()),
-            lost_tasks=self._lost_tasks(since_s),
-            window_fault="m1:6700 has not reported yet" if since_s < self.faults.get("no_window_until_s", 0) else "",
-            topologies=topologies,
-            machine_requests=tuple(map(policy_request, requests)),
-            policy_hang={"run_id": self._run_id, "why": "its decide hung"} if self._has_hung() else None,
-        )
-
-    def _has_hung(self) -> bool:
-        return self._is_over("policy_hangs_after_s")
-
-    def _is_anew(self) -> bool:
-        return self._has_hung() or self._is_over("service_restarts_after_s")
-
-    def _is_over(self, fault: str) -> bool:
-        """Whether a time after the submission, that a fault names, is over."""
-        return self._since_submission() >= float(self.faults.get(fault, NEVER))
-
-    def _status(self, topology: str) -> TopologyStatus:
-        placed = 0 if topology in self.faults.get("unplaced", ()) else self.faults.get("placed", 2)
-        running, among = topology not in self._killed, self._placed_among
-        counts = self._series(topology)
-        return TopologyStatus(topology, counts, running=running, tasks_placed=placed, tasks_total=2, placed_among=among)
-
-    def _restarts(self) -> Iterable[WorkerRestart]:
-        """`restarts`, `restarts_after_scale`: (seconds after submission or request, slot, spouts' tasks)."""
-        for after_s, slot, spouts in self.faults.get("restarts", ()):
-            yield WorkerRestart(min(self._submitted.values(), default=0.0) + after_s, slot, spouts)
-        for after_s, slot, spouts in self.faults.get("restarts_after_scale", ()) if self._requests else ():
-            yield WorkerRestart(self._requests[0].t + after_s, slot, spouts)
-
-    def _lost_tasks(self, since_s: float) -> tuple[LostTasks, ...]:
-        """The fault `lost_after_s` happens once, in one run."""
-        if since_s < self.faults.get("lost_after_s", NEVER):
-            return ()
-        del self.faults["lost_after_s"]
-        return (LostTasks(self.clock.now(), 2, ("m2",)),)
+        said = {name: faults[name] for name in ("release", "slots") if name in faults}
+        decisions = tuple(each if each.own else replace(each, **said) for each in state.decisions)
+        if state.samples_age_s is not None and self._is_over("silent_after_s"):
+            state = replace(state, samples_age_s=state.samples_age_s + since_s - faults["silent_after_s"])
+        if "placed" in faults and state.topologies:
+            state = replace(state, tasks_placed=faults["placed"])
+        if since_s < faults.get("no_window_until_s", 0):
+            state = replace(state, window_fault="m1:6700 has not reported yet")
+        return replace(state, decisions=decisions)
 
     def _note_call(self, name: str, **arguments: Any) -> None:
+        self._catch_up()
         self.calls.append(name)
         self.arguments[name] = arguments
         self._raise_fault(name)
@@ -408,106 +328,172 @@ class FakeStorm(ServiceClient):
         if errors and (error := errors.pop(0)) is not None:
             raise error
 
+    # Between the bridge and the service, and between the bridge and Nimbus
+
+    def schedule(self, request: Mapping[str, Any]) -> Any:
+        def decide(round: Round) -> Outcome:
+            if self._is_over("policy_fails_after_s"):
+                return PolicyFailure("ZeroDivisionError: division by zero")
+            return self.policy.decide(round.observation, round.memory)
+
+        return ServiceInProcess(self.service, decide).schedule(request)
+
+    def applied(self, report: Mapping[str, Any]) -> object:
+        """With the fault `unanswered` the service never hears it. For an event everything stands still for a while, but
+        machines that may leave."""
+        if self.faults.get("unanswered"):
+            raise ServiceFailed("applied: no answer")
+        decided = self.service.decisions.find(report["decision_id"])
+        if report["ok"] and decided is not None and decided.event is not None:
+            self._stand_still(self._t, self._t + RESTART_S, set(self._machines) - set(decided.decision.release))
+        return ServiceInProcess(self.service).applied(report)
+
+    def _rebalance(self, name: str, executors: Mapping[str, int], wait_s: int) -> None:
+        """The fault `refused`: in whose words Nimbus refuses it."""
+        if refused := self.faults.get("refused"):
+            raise StormRefusal(str(refused))
+        self.nimbus.rebalance(name, executors, wait_s)
+
+    # Storm's world
+
+    def _catch_up(self) -> None:
+        """Let the cluster's time pass until now."""
+        until = max(self._t, self.clock.now())
+        while True:
+            second = math.floor(self._t) + 1
+            self._t = min(until, second, max(self._t, NEVER if self._nimbus_is_silent() else self.nimbus.next_s))
+            self._register()
+            self._begin_anew()
+            if not self._nimbus_is_silent():
+                for change in self.nimbus.advance(self._t):
+                    self._start_workers(change)
+            if self._t == second:
+                self._pass_second(second)
+            if self._t >= until:
+                return
+
+    def _nimbus_is_silent(self) -> bool:
+        return self._is_over("nimbus_silent_after_s")
+
+    def _round(self) -> None:
+        """Now, so that Nimbus and the policy service know at once what has changed."""
+        self._register()
+        self.nimbus.round()
+
+    def _register(self) -> None:
+        listed = set(self._listed())
+        ports = tuple(range(FIRST_PORT, FIRST_PORT + 2 * len(self.topologies)))
+        for name in sorted(listed - self._registered):
+            self.nimbus.machine_up(Supervisor(name, name.rjust(8, "0"), ports))  # m2 is before m10
+        for name in self._registered - listed:
+            self.nimbus.machine_down(name)
+        self._registered = listed
+
+    def _begin_anew(self) -> None:
+        """The faults `service_restarts_after_s` and `policy_hangs_after_s`."""
+        if not self._anew and self._is_over("policy_hangs_after_s"):
+            self._serve({"run_id": self.service.run_id, "why": "its decide hung"})
+        elif not self._anew and self._is_over("service_restarts_after_s"):
+            self._serve()
+            self._anew = True
+
+    def _pass_second(self, t: int) -> None:
+        for name in self._submitted:
+            if fake_topology(name).topology_id in self.nimbus.topology_ids():
+                self._write_lines(name, t)
+        self._raise_events(t)
+
+    def _raise_events(self, t: int) -> None:
+        """`restarts`, `restarts_after_scale`: (seconds after submission or request, slot, spouts' tasks).
+        `lost_after_s` happens once, in one run. `forgotten_after_s`: Nimbus has the first topology no more.
+        `nimbus_restarts_after_scale_s`: another one takes over."""
+        begin_s, first = min(self._submitted.values(), default=NEVER), next(iter(self._submitted), "")
+        for name, zero_s in (("restarts", begin_s), ("restarts_after_scale", self._scaled_s)):
+            for after_s, slot, spouts in self.faults.get(name, ()):
+                if t - 1 < zero_s + after_s <= t:
+                    topology_id, pid = fake_topology(first).topology_id, next(self._pids)
+                    self.service.take_samples([restart_line(t, Slot.parse(slot), pid, topology_id, spouts)])
+        if self._is_over("lost_after_s"):
+            del self.faults["lost_after_s"]
+            self.nimbus.lose_executors(fake_topology(first).topology_id, [(SINK, SINK)])
+        if self._is_over("forgotten_after_s") and fake_topology(first).topology_id in self.nimbus.topology_ids():
+            self.nimbus.kill(first, wait_s=0.0)
+        if t - 1 < self._scaled_s + self.faults.get("nimbus_restarts_after_scale_s", NEVER) <= t:
+            self.bridge = self.bridge.successor()
+            self.nimbus.restart(self.bridge)
+
+    def _start_workers(self, change: AssignmentChange) -> None:
+        changes = worker_changes(change.before, change.after)
+        for slot in changes.stopped:
+            del self._workers[change.topology_id, slot]
+        for slot in (*changes.started, *changes.restarted):
+            self._start_worker(change.topology_id, slot)
+
+    def _start_workers_on(self, machine: str) -> None:
+        for topology_id, slot in list(self._workers):
+            if slot.machine == machine:
+                self._start_worker(topology_id, slot)
+
+    def _start_worker(self, topology_id: str, slot: Slot) -> None:
+        file = f"{slot.machine}-{slot.port}-{int(1000 * self._t)}.avro"
+        self._workers[topology_id, slot] = (next(self._pids), file)
+
+    def _write_lines(self, topology: str, t: int) -> None:
+        """Of each of its workers; nothing comes out while a task has no place, or has a machine that is down."""
+        topology_id = fake_topology(topology).topology_id
+        places = {first: slot for (first, _), slot in self.nimbus.assignment(topology_id).items()}
+        dead = {*self._down, *self._dead()}
+        works = len(places) == SINK and not dead & {slot.machine for slot in places.values()}
+        works = works and self.nimbus.status(topology_id) == "ACTIVE"
+        rate = int(self._rate(topology, t)) if works else 0
+        for slot in sorted(set(places.values())):
+            if slot.machine in dead:
+                continue
+            pid, file = self._workers[topology_id, slot]
+            lines = self._lines.setdefault(file, [])
+            lines.append(worker_line(len(lines), t, rate, topology_id, slot, pid, places))
+            if slot.machine not in self._mute:
+                self.service.take_samples(lines[-1:])
+
+    def _go_down(self, machines: Sequence[str]) -> None:
+        self._down.update(machines)
+        self._stand_still(self._t, self._t + LOST_S)
+
     def _since_submission(self) -> float:
         """Of the first topology; -1 before that."""
-        return self.clock.now() - min(self._submitted.values()) if self._submitted else -1.0
+        return self._t - min(self._submitted.values()) if self._submitted else -1.0
+
+    def _is_over(self, fault: str, without: float = NEVER) -> bool:
+        """Whether a time after the submission, that a fault names, is over."""
+        return self._since_submission() >= float(self.faults.get(fault, without))
+
+    def _dead(self) -> tuple[str, ...]:
+        """The fault `dead` says who, `dies_after_s` when."""
+        names: tuple[str, ...] = self.faults.get("dead", ())
+        return names if self._is_over("dies_after_s", 0.0) else ()
 
     def _listed(self) -> tuple[str, ...]:
-        """Nimbus gives a machine up some time after it died. The fault `missed`: whom, from and until when (s)."""
-        now, since_s = self.clock.now(), self._since_submission()
-        dead = self.faults.get("dead", ()) if since_s >= self.faults.get("dies_after_s", 0) else ()
-        name, from_s, until_s = self.faults.get("missed", ("", NEVER, NEVER))
-        dead = (*dead, name) if from_s <= since_s < until_s else dead
-        noticed = {name for name, since_s in self._down.items() if now >= since_s + NOTICE_S}
-        return tuple(name for name in self._machines if name not in noticed and name not in dead)
-
-    def _samples_age_s(self) -> float:
-        """Of the oldest worker: one on a machine that is down is silent until its tasks have another place."""
-        now = self.clock.now()
-        silent_s = max(0.0, self._since_submission() - float(self.faults.get("silent_after_s", NEVER)))
-        waiting = [now - since_s for since_s in self._down.values() if now < since_s + NOTICE_S]
-        lost_s = now - self._disturbed["sample_loss"] if "sample_loss" in self._disturbed else 0.0
-        if now < self._heard_again_s:
-            lost_s = now - self._heard_again_s + POSTING_S + self._lost_for_s
-        return 0.8 + max([silent_s, lost_s, *waiting])
-
-    def _pending(self) -> str | None:
-        if not self._requests:
-            return None
-        newest = self._requests[-1]
-        stuck = self.faults.get("never_decides") or self.faults.get("held")
-        return newest.event_id if stuck or self.clock.now() < newest.t + DECIDE_S else None
-
-    def _decisions(self) -> tuple[ServiceDecision, ...]:
-        answered = self._requests[: -1 if self._pending() else None]
-        own = self._hold.decided(self.clock.now(), acts=self._acts())
-        asked = (self._decision(number, request) for number, request in enumerate(answered, start=1))
-        return (*asked, *map(self._own_decision, own))
-
-    def _own_decision(self, t: float) -> ServiceDecision:
-        applied_s = t + APPLY_S if self.clock.now() >= t + APPLY_S else None
-        applied = applied_s is not None
-        return ServiceDecision(f"own-{t:.0f}", t, None, "moves on", applied, applied_s, "", slots=(), own=True)
-
-    def _decision(self, number: int, request: ScaleRequest) -> ServiceDecision:
-        apply_s = request.t + self._wait_s + APPLY_S
-        done_s = apply_s if self.clock.now() >= apply_s else None
-        expired = done_s is not None and bool(self.faults.get("unanswered"))
-        applied = done_s is not None and not request.refused and not expired
-        reason, slots = self.faults.get("reason", "dealt again"), self.faults.get("slots")
-        return ServiceDecision(
-            f"d{number}", request.t + DECIDE_S, request.event_id, reason, applied, done_s, request.refused,
-            request.release, expired, slots=slots,
-        )  # fmt: skip
-
-    def _dies_deciding(self) -> str:
-        """The fault is a list: who dies while the next request is decided, None for nobody."""
-        dying = self.faults.get("dies_deciding")
-        if not dying or (name := dying.pop(0)) is None:
-            return ""
-        self.faults["dead"] = (*self.faults.get("dead", ()), name)
-        return f"slot {name}:6700 is lost"
-
-    def _seconds(self, topology: str) -> range:
-        """In which its worker has counted."""
-        if topology in self.faults.get("unplaced", ()):
-            return range(0)
-        end_s = self._killed.get(topology, self.clock.now() - WITHHELD_S)
-        return range(int(self._submitted[topology]) + 1, int(end_s))
-
-    def _port(self, topology: str) -> int:
-        return 6700 + self.topologies.index(topology)
-
-    def _series(self, topology: str) -> TupleCounts:
-        seconds = tuple(self._seconds(topology))
-        rates = tuple(self._rate(topology, t) for t in seconds)
-        return TupleCounts(seconds, rates, rates, rates)
+        """Whom Nimbus has. The fault `missed`: whom it has not, from and until when (s)."""
+        missed, from_s, until_s = self.faults.get("missed", ("", NEVER, NEVER))
+        unknown, unknown_until_s = self._unknown
+        gone = {*self._dead(), *self._down}
+        gone |= {missed} if from_s <= self._since_submission() < until_s else set()
+        gone |= set(unknown) if self._t < unknown_until_s else set()
+        return tuple(name for name in self._machines if name not in gone)
 
     def _flows_from(self, t: float, machines: set[str] | None = None) -> None:
         """From `t` on these machines work (those of the cluster that are up), unless something happens again."""
         working = set(self._machines) if machines is None else machines
         self._rates = [step for step in self._rates if step[0] < t]
-        self._rates.append((t, RATE_OF_A_MACHINE * len(working - set(self._down))))
+        self._rates.append((t, RATE_OF_A_MACHINE * len(working - self._down)))
 
     def _stand_still(self, from_s: float, until_s: float, machines: set[str] | None = None) -> None:
         self._rates.append((from_s, 0.0))
         self._flows_from(until_s, machines)
 
     def _rate(self, topology: str, t: int) -> float:
+        """Tuples due in the second before `t`."""
         if self.faults.get("no_tuples") or (self.faults.get("unsteady") and t // 20 % 2):
             return 0.0
-        factor = self._input_rates.factor((topology, "spout_1"), t)
+        factor = self.service.due_seconds(topology, "spout_1", t - 1, t)
         return factor * next((rate for since_s, rate in reversed(self._rates) if t >= since_s), 0.0)
-
-    def _collect_master(self, folder: Path) -> None:
-        """A round for each submission."""
-        ports = [(name, self._port(name)) for name in self._submitted]
-        rounds = (
-            decision_line(begin_s, self._run_id, self._policy, dict(ports[:number]), self.starting)
-            for number, begin_s in enumerate(self._submitted.values(), start=1)
-        )
-        write_lines(folder / "decisions.jsonl", rounds)
-        now, reasons = self.clock.now(), self.faults.get("fallback", ())
-        write_lines(folder / "bridge.jsonl", ({"t": now, "kind": "fallback", "reason": why} for why in reasons))
-        with (folder / "bridge.jsonl").open("a", encoding="utf-8") as bridge:
-            bridge.write(self.faults.get("damaged_bridge_line", ""))

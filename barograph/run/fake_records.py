@@ -1,6 +1,4 @@
-"""What the fake cluster leaves on record, as the contracts have it: lines of the policy service and of machines, and of
-one worker for each topology, with a spout and a sink.
-"""
+"""Topologies of the fake cluster, and lines of its machines and workers, as the contracts have them."""
 
 from __future__ import annotations
 
@@ -10,9 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from analysis.metrics.latency_histogram import bucket_of
-from scheduler_plugins.messages import answer_json, log_line, observation_from_request
-from scheduler_plugins.model import Decision
-from scheduler_plugins.samples import MachineSamples
+from scheduler_plugins.model import Component, Edge, Executor, Slot, Topology
+
+SPOUT, SINK = 1, 2  # the tasks of a topology
+
+
+def fake_topology(name: str) -> Topology:
+    spout = Component("spout_1", "spout", (SPOUT,), (Executor(SPOUT, SPOUT),))
+    sink = Component("sink_1", "bolt", (SINK,), (Executor(SINK, SINK),))
+    return Topology(f"{name}-1", name, 2, (spout, sink), (Edge("spout_1", "default", "sink_1", "shuffle"),))
 
 
 def write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
@@ -20,37 +24,39 @@ def write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
-def decision_line(
-    t: float, run_id: str, policy: str, topologies: Mapping[str, int], machines: Sequence[str]
+def worker_line(
+    sequence: int, t: int, rate: int, topology_id: str, slot: Slot, pid: int, places: Mapping[int, Slot]
 ) -> dict[str, Any]:
-    """`topologies`: the port of each one's worker, by name."""
-    components = [
-        {"name": "spout_1", "kind": "spout", "tasks": [1], "executors": [[1, 1]]},
-        {"name": "sink_1", "kind": "bolt", "tasks": [2], "executors": [[2, 2]]},
-    ]
-    edges = [{"source": "spout_1", "stream": "default", "target": "sink_1", "grouping": "shuffle"}]
-    common = {"workers": 1, "uptime_s": 0, "rebalancing": False, "components": components, "edges": edges}
-    shown = [
-        {"id": f"{name}-1", "name": name, **common, "placement": {"1": f"m1:{port}", "2": f"m1:{port}"}}
-        for name, port in topologies.items()
-    ]
-    ports = sorted(topologies.values())
-    known = [{"name": name, "supervisor_id": name, "ports": ports, "alive": True} for name in machines]
-    request = {"v": 1, "t": t, "machines": known, "topologies": shown}
-    observation, decision = observation_from_request(request, {}, MachineSamples(), None), Decision()
-    said = log_line(request, observation, {}, decision, answer_json(decision, None, policy))
-    return {"t": t, "run_id": run_id, "duration_ms": 1.0} | said
+    """`places`: where the topology's tasks are; this worker has those in its slot."""
+    mine = [task for task in (SPOUT, SINK) if places.get(task) == slot]
+    names, emitted, executed = {SPOUT: "spout_1", SINK: "sink_1"}, {SPOUT: rate, SINK: 0}, {SPOUT: 0, SINK: rate}
+    tasks = {"task": mine, "component": [names[task] for task in mine], "emitted": [emitted[task] for task in mine]}
+    tasks |= {"transferred": tasks["emitted"], "executed": [executed[task] for task in mine]}
+    tasks |= {"execute_ms": [executed[task] * 1.0 for task in mine]}
+    tasks |= {"process_ms": [None for _ in mine], "queue": [0 for _ in mine]}
+    line = _head(sequence, t, topology_id, slot, pid) | {"tasks": tasks}
+    if SINK in mine:
+        latency = {"task": [SINK], "source_machine": [places.get(SPOUT, slot).machine], "n": [rate]}
+        latency |= {"sum_ms": [rate * 2.0], "max_ms": [2.0], "buckets": [[bucket_of(2000)]], "counts": [[rate]]}
+        line |= {"sinks": latency}
+    return line | {"spouts": _spouts([SPOUT], rate)} if SPOUT in mine else line
 
 
-def worker_line(sequence: int, t: int, rate: int, topology: str, port: int) -> dict[str, Any]:
-    head = {"v": 1, "t": float(t), "dt_s": 1.0, "machine": "m1", "port": port, "pid": port, "seq": sequence}
-    tasks = {"task": [1, 2], "component": ["spout_1", "sink_1"], "emitted": [rate, 0], "transferred": [rate, 0]}
-    tasks |= {"executed": [0, rate], "execute_ms": [0.0, rate * 1.0], "process_ms": [None, None], "queue": [0, 0]}
-    latency = {"task": [2], "source_machine": ["m1"], "n": [rate], "sum_ms": [rate * 2.0], "max_ms": [2.0]}
-    latency |= {"buckets": [[bucket_of(2000)]], "counts": [[rate]]}
-    spouts: dict[str, Any] = {"task": [1], "due": [rate], "emitted": [rate]}
-    spouts |= {"behind": [0], "behind_ms": [0.0], "missed": [0], "late": [0]}
-    return head | {"topology": f"{topology}-1", "tasks": tasks, "sinks": latency, "spouts": spouts}
+def restart_line(t: int, slot: Slot, pid: int, topology_id: str, spouts: Sequence[int]) -> dict[str, Any]:
+    """The first line of another process in this slot, with these spouts' tasks."""
+    return _head(0, t, topology_id, slot, pid) | {"spouts": _spouts(spouts, 0)}
+
+
+def _head(sequence: int, t: int, topology_id: str, slot: Slot, pid: int) -> dict[str, Any]:
+    place = {"machine": slot.machine, "port": slot.port, "pid": pid}
+    return {"v": 1, "t": float(t), "dt_s": 1.0, **place, "seq": sequence, "topology": topology_id}
+
+
+def _spouts(tasks: Sequence[int], rate: int) -> dict[str, Any]:
+    counts: dict[str, Any] = {"task": list(tasks)}
+    for name, value in {"due": rate, "emitted": rate, "behind": 0, "behind_ms": 0.0, "missed": 0, "late": 0}.items():
+        counts[name] = [value for _ in tasks]
+    return counts
 
 
 def machine_line(name: str, t: int) -> dict[str, Any]:

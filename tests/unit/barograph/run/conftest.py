@@ -14,6 +14,7 @@ from barograph.run.monitor import steady_test
 from barograph.series.run_record import read_run
 from barograph.series.series import Series, open_series
 from barograph.series_steps import attempt_next_run
+from scheduler_plugins.policies import POLICIES
 
 
 class Stage:
@@ -51,7 +52,11 @@ def stage(experiment: Experiment, series: Series, heard: Any) -> SetUp:
         *events: PlannedEvent, before: int = 4, repetitions: int = 2, topologies: tuple[TopologyChoice, ...] = ()
     ) -> Stage:
         machines = MachineCount(before, machines_at_end(before, events))
-        planned = replace(experiment, events=events, machines=machines, repetitions=repetitions)
+        asked = {event.kind for event in events} & {"scale_out", "scale_in", "reschedule"}
+        variants = tuple(each for each in experiment.variants if asked <= POLICIES[each.policy].events)
+        planned = replace(
+            experiment, events=events, machines=machines, repetitions=repetitions, variants=variants
+        )  # fmt: skip
         if topologies:
             planned = replace(planned, topology=None, topologies=topologies)
         return Stage(planned, heard)

@@ -90,7 +90,7 @@ def test_a_run_goes_on_without_samples_for_a_while(stage: SetUp) -> None:
 
 def test_a_worker_that_was_killed_may_begin_again(stage: SetUp) -> None:
     here = stage(WorkerCrash("steady", "m2"))
-    here.storm.faults["restarts"] = [(60.0, "m2:6700", (7,))]
+    here.storm.faults["restarts"] = [(60.0, "m2:6700", (1,))]
     here.go()
     assert here.storm.arguments["kill_worker"] == {"machine": "m2"}
 
@@ -140,7 +140,7 @@ def test_a_worker_may_restart_for_as_long_as_its_machine_is_disturbed(stage: Set
     here = stage(SLOW)
     long = replace(here.series.experiment.durations, after_floor_s=90.0)
     here = Stage(replace(here.series.experiment, durations=long), here.context.listener)
-    here.storm.faults["restarts"] = [(132.0, "m1:6700", (7,))]
+    here.storm.faults["restarts"] = [(132.0, "m1:6700", (1,))]
     here.go()
     (restarted,) = events_of(here, "worker_restarted")
     assert restarted["asked"]

@@ -11,7 +11,7 @@ from analysis.record.worker_files import read
 from barograph.errors import MachineLost, RunBroken
 from barograph.plan.events import Arrival, Departure, RateChange
 from barograph.plan.experiment import ServiceLevelChoice, TopologyChoice
-from barograph.policy_service import TopologyStatus
+from barograph.policy_service import ServiceState
 from barograph.series_steps import attempt_next_run
 from tests.unit.barograph.run.conftest import SetUp
 
@@ -108,13 +108,8 @@ def test_one_that_nimbus_does_not_forget_ends_the_run(stage: SetUp) -> None:
 def test_one_that_vanishes_ends_the_run(stage: SetUp, topologies: tuple[TopologyChoice, ...]) -> None:
     """Also the only one: nothing else would be wrong then."""
     here = stage(RateChange("steady", 1.5), topologies=topologies)
-    status = here.storm._status
 
-    def vanishing(name: str) -> TopologyStatus:
-        late = here.storm._since_submission() > 70
-        return replace(status(name), running=False) if name == "star" and late else status(name)
-
-    here.storm._status = vanishing  # type: ignore[method-assign]
+    here.storm.faults["forgotten_after_s"] = 70
     with pytest.raises(RunBroken, match="Nimbus has topology star no more, and nobody asked for that"):
         attempt_next_run(here.series, here.context)
 
@@ -122,10 +117,14 @@ def test_one_that_vanishes_ends_the_run(stage: SetUp, topologies: tuple[Topology
 def test_a_machine_that_any_placement_missed_ends_the_run(stage: SetUp) -> None:
     here = stage(RateChange("steady", 1.5), topologies=(STAR, OTHER))
     here.storm.faults["unknown_at_submission"] = ("m2",)
-    status = here.storm._status
-    here.storm._status = lambda name: (  # type: ignore[method-assign]
-        replace(status(name), placed_among=("m1",)) if name == "other" else status(name)
-    )
+    state = here.storm.state
+
+    def missing() -> ServiceState:
+        seen = state()
+        late = (replace(each, placed_among=("m1",)) if each.name == "other" else each for each in seen.topologies)
+        return replace(seen, topologies=tuple(late))
+
+    here.storm.state = missing  # type: ignore[method-assign]
     with pytest.raises(MachineLost, match="m2, m3, m4: not known to Nimbus when it placed the topology"):
         attempt_next_run(here.series, here.context)
 
