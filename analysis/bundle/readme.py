@@ -10,11 +10,13 @@ from analysis.bundle.environment import Facts
 from analysis.record.simulated import is_simulated
 
 HOMES_SHOWN = 10
+SIMULATED_WORDS = "**Simulated, not measured**: no machine and no Storm ran. Every number is a model's answer."
 
 
 @dataclass(frozen=True)
 class ReadmeContent:
-    """`sources`: a line each about the code; `left_out`: name -> why; `homes`: files that name home folders."""
+    """`sources`: a line each about the code; `left_out`: name -> why; `homes`: files that name home folders; `trust`:
+    what a report says of simulated runs."""
 
     title: str
     run_id: str | None
@@ -23,6 +25,7 @@ class ReadmeContent:
     sources: Sequence[str]
     left_out: Mapping[str, str]
     homes: Sequence[str]
+    trust: str = ""
 
 
 def text(content: ReadmeContent) -> str:
@@ -48,10 +51,7 @@ def _head(content: ReadmeContent, simulated: bool) -> Iterator[str]:
             " reduced to it, and figures, report and verdicts are made of it."
         )
     if simulated:
-        yield (
-            "\n**Simulated, not measured**: no machine and no Storm ran. Every number is a model's answer;"
-            " `series/report.html` says how far such answers were from measured ones."
-        )
+        yield f"\n{content.trust or SIMULATED_WORDS}"
     yield ""
 
 

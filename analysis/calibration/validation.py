@@ -345,6 +345,7 @@ def sentences(runs: Sequence[Row], folders: Iterable[Path] = ()) -> list[str]:
     """What a report says of simulated runs (rows of the table `runs`): the errors of their costs, and what of them lies
     outside of what was validated. `folders`: of calibrations. None for runs that were measured."""
     folders = tuple(folders)
+    others = [each.validity for each in known_validations(folders) if each.judged_on]
     found: dict[str, None] = {}
     for run in runs:
         facts = simulated_facts(run)
@@ -353,19 +354,25 @@ def sentences(runs: Sequence[Row], folders: Iterable[Path] = ()) -> list[str]:
         validations = find_validations(facts.get("costs", {}), folders)
         spec = json.loads(run.get("spec") or "null")
         asked = validity_of(spec) if spec else Validity()
-        found |= dict.fromkeys(of_validations(validations, asked, facts.get("model", "")))
+        found |= dict.fromkeys(of_validations(validations, asked, facts.get("model", ""), others))
     return list(found)
 
 
-def of_validations(validations: Sequence[Validation], asked: Validity, model: str) -> list[str]:
-    """`model`: the one that has simulated what is asked about."""
-    if not validations:
-        return ["No calibration has judged these costs: nothing says how far such runs are from real ones"
-                " (`barograph calibrate SERIES --on OTHER` does)."]  # fmt: skip
-    said = [_judged_text(each, model) for each in validations]
-    judged = [each for each in validations if each.judged_on]
-    if judged and (strange := outside(asked, sum((each.validity for each in judged), Validity()))):
-        said.append(f"Outside of what was validated: {'; '.join(strange)}.")
+UNJUDGED = (
+    "No calibration has judged these costs: nothing says how far such runs are from real ones"
+    " (`barograph calibrate SERIES --on OTHER` does)."
+)
+
+
+def of_validations(
+    validations: Sequence[Validation], asked: Validity, model: str, others: Sequence[Validity] = ()
+) -> list[str]:
+    """`model`: the one that has simulated what is asked about. `others`: what any costs were judged on. What lies
+    outside of all that is said of costs too that nobody has judged."""
+    said = [_judged_text(each, model) for each in validations] or [UNJUDGED]
+    judged = [each.validity for each in validations if each.judged_on]
+    if strange := outside(asked, sum(judged or others, Validity())) if judged or others else []:
+        said.append(f"Outside of what was validated{'' if judged else ' with any costs'}: {'; '.join(strange)}.")
     return said
 
 

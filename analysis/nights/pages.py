@@ -21,6 +21,7 @@ from analysis.nights.chart import chart_points, draw_chart, never_note, shared_c
 from analysis.nights.claim_history import ClaimHistory, ClaimVerdict
 from analysis.nights.findings import Findings, SeriesFindings
 from analysis.nights.findings_report import findings_data
+from analysis.nights.night_records import Night
 from analysis.nights.night_series import Key, Point, metric_of
 from analysis.nights.page_parts import (
     SPARK_NIGHTS,
@@ -42,6 +43,8 @@ from analysis.nights.regressions import Finding, Kind, Status
 from analysis.nights.timelines import CURRENT_STATUSES, Timeline, timelines
 from analysis.numerals import change, number
 from analysis.record.files import write_json_atomic
+from analysis.record.simulated import SIMULATED
+from analysis.report.simulated import sentence_of_series
 from analysis.stats.change_points import plain_scatter, scatter
 
 NIGHTS_BEFORE = 7  # nights that a night is set beside
@@ -122,7 +125,15 @@ def night_content(i: int, found: Findings, rows: Sequence[FindingRow], root: Pat
         "usual": [difference_row(one) for one in differing if not one.unusual],
         "claims": [claim for claim in (_claim_of_night(claim, i) for claim in found.claims) if claim],
         "facts": [(key, str(value)) for key, value in night.machine_facts.items()],
+        "simulated": simulated_text(night, root),
     }  # fmt: skip
+
+
+def simulated_text(night: Night, root: Path) -> str:
+    """How far the numbers of a simulated night may be from real ones, by those of its series that are here."""
+    if night.testbed != SIMULATED:
+        return ""
+    return sentence_of_series(root.parent.parent / one.series for one in night.experiments if one.series)
 
 
 def _utc(seconds: float) -> str:
@@ -190,7 +201,7 @@ def write(folder: Path | str, found: Findings) -> Path:
         page = root / "nights" / f"{night.id}.html"
         if i >= count - 2 or not page.exists():  # the one before gets a link to tonight's
             _write_page(page, NIGHT_TEMPLATE, night_content(i, found, rows, root))
-    return _write_page(root / "index.html", INDEX_TEMPLATE, index_content(found, rows, lines))
+    return _write_page(root / "index.html", INDEX_TEMPLATE, index_content(found, rows, lines, root))
 
 
 def _write_page(path: Path, template: str, content: dict[str, Any]) -> Path:
@@ -199,7 +210,9 @@ def _write_page(path: Path, template: str, content: dict[str, Any]) -> Path:
     return page.write(path, page.render(template, c=content))
 
 
-def index_content(found: Findings, rows: Sequence[FindingRow], lines: dict[str, list[Timeline]]) -> dict[str, Any]:
+def index_content(
+    found: Findings, rows: Sequence[FindingRow], lines: dict[str, list[Timeline]], root: Path
+) -> dict[str, Any]:
     regressions = [row for row in rows if row.finding.kind is Kind.REGRESSION]
     last = found.last
     return {
@@ -221,6 +234,7 @@ def index_content(found: Findings, rows: Sequence[FindingRow], lines: dict[str, 
         "experiments": [(name, experiment_page(name), cards(own), len(own)) for name, own in lines.items()],
         "sparked": SPARK_NIGHTS,
         "told": found.notes,
+        "simulated": simulated_text(last, root) if last else "",
     }  # fmt: skip
 
 

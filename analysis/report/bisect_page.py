@@ -6,15 +6,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from analysis.report import page
+from analysis.report import page, simulated
 
 WIDTH = 260.0  # of the drawing of an interval, in its own units
 MARGIN = 6.0
 
 
 def write(path: Path, search: Mapping[str, Any]) -> Path:
-    """`search` as `barograph.nights.bisection.page_data` has it. Returns `path`."""
-    return page.write(path, page.render("bisect.html.j2", search=search, scale=drawing_scale(search), width=WIDTH))
+    """`search` as `barograph.nights.bisection.page_data` has it; its series lie below the results, as `path` does.
+    Returns `path`."""
+    results = path.absolute().parents[2]
+    trust = simulated.sentence_of_series(results / name for name in search["series"])
+    text = page.render("bisect.html.j2", search=search, scale=drawing_scale(search), width=WIDTH, trust=trust)
+    return page.write(path, text)
 
 
 class DrawingScale:

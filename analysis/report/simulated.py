@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from analysis.calibration import validation
+from analysis.record.files import SeriesPaths
 from analysis.record.simulated import simulated_facts
-from analysis.record.small_tables import Row
+from analysis.record.small_tables import Row, rows
 from analysis.report.series_tables import flatten
 
 PAGE = "docs/simulator.md"
@@ -31,6 +32,13 @@ def sentence(runs: Sequence[Row], *series_dirs: Path) -> str:
         f"Simulated, not measured{all_or_some}: no machine and no Storm ran. {trust} What lies outside of what was"
         f" validated is a model's answer ({PAGE}). What Storm is taken to cost: {costs}. Settings: {settings}."
     )
+
+
+def sentence_of_series(series_dirs: Iterable[Path]) -> str:
+    """The same of the simulated runs of analysed series; empty where none of them is here."""
+    folders = list(dict.fromkeys(series_dirs))
+    runs = [run for folder in folders for run in rows(SeriesPaths(folder), "runs")]
+    return sentence([run for run in runs if simulated_facts(run) is not None], *folders)
 
 
 def _words(facts: Sequence[object]) -> str:

@@ -27,7 +27,9 @@ from analysis.compare.result import RESULT, result_data
 from analysis.errors import BundleError
 from analysis.ingest import avro_jar
 from analysis.query import dictionary
+from analysis.record import small_tables
 from analysis.record.files import SeriesPaths, experiment_of, read_json
+from analysis.report import simulated
 from barograph.cli.claims import claims_of_series
 from barograph.cli.terminal import say
 from barograph.code.git import GitFailed, git
@@ -227,8 +229,9 @@ def _write(
     chosen = select_files(one, without_raw=without_raw, environment=process_environment())
     facts = environment.facts_of_series(one)
     sources = sources_of(facts.runs, scratch)
+    trust = simulated.sentence(small_tables.rows(SeriesPaths(one), "runs"), series_dir)
     own = [
-        *_own_files(one, run_id, facts, chosen, sources),
+        *_own_files(one, run_id, facts, chosen, sources, trust),
         *_analysis_code(),
         *_avro_jar(one, without_raw=without_raw),
         *_earlier_comparisons(series_dir, one),
@@ -326,11 +329,11 @@ def _reduced(root: Path, run_id: str | None, scratch: Path) -> Iterator[Path]:
 
 
 def _own_files(
-    root: Path, run_id: str | None, facts: environment.Facts, chosen: Selection, sources: RunSources
+    root: Path, run_id: str | None, facts: environment.Facts, chosen: Selection, sources: RunSources, trust: str
 ) -> Iterator[Entry]:
     words = readme.ReadmeContent(
         _title(facts.series, run_id), run_id, facts, claims_of_series(root), sources.lines, chosen.left_out,
-        chosen.homes,
+        chosen.homes, trust,
     )  # fmt: skip
     pinned = (ROOT / "requirements.txt").read_text(encoding="utf-8")
     yield Entry("README.md", readme.text(words).encode())

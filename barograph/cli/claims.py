@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -136,10 +137,22 @@ def claims_of_series(series_dir: Path) -> list[Mapping[str, Any]]:
 def show_ledger(console: Console, testbed: str | None = None) -> None:
     """`not run` where no series here has tested a claim."""
     say = line_printer(console)
-    for line in claim_lines(ledger(testbed), console.width):
+    found = ledger(testbed)
+    for line in claim_lines(found, console.width):
         say(line)
+    if trust := _trust(found):
+        say(trust)
     if left_out := simulated_words(simulated_left_out(testbed)):
         say(f"{left_out}; `barograph claims --testbed {SIMULATED}` shows what the simulator says")
+
+
+def _trust(found: Sequence[Mapping[str, Any]]) -> str:
+    """What a report says of the simulated runs that these rows rest on; empty where there are none."""
+    from analysis.report.simulated import sentence_of_series
+
+    texts = [str([row.get(key) for key in ("series", "series_blocks", "run_ids")]) for row in found]
+    named = {name for text in texts for name in re.findall(r"[\w-]+", text)}
+    return sentence_of_series(path for path in sorted(results_root().glob("*/*/*")) if path.name in named)
 
 
 def ledger_json(testbed: str | None = None) -> str:

@@ -231,6 +231,7 @@ def page_data(bisection: Bisection) -> dict[str, Any]:
         "bad": request.bad,
         "simulated": bisection.reference is not None and bisection.reference.simulated,
         "reference": _difference_data(bisection.reference, bisection.reference_series),
+        "series": [name for name in (bisection.reference_series, *(each.series for each in bisection.probes)) if name],
         "error_rate": request.certainty.error_rate,
         "confidence": request.certainty.confidence,
         "blocks": request.blocks,

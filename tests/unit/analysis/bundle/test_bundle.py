@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from analysis.calibration.validation import FOLDER
+from analysis.calibration.validation import write as write_calibration
+from analysis.record import small_tables
+from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from barograph import cli
 from tests.support import bundled_series as packed
+from tests.unit.analysis.calibration.test_validation import COSTS, FOUND
+from tests.unit.analysis.calibration.test_validation import run as simulated_run
 
 EXPERIMENT = "stela/star"
 
@@ -191,6 +197,24 @@ def changed(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     shutil.copytree(results, copy)
     monkeypatch.setenv("BAROGRAPH_RESULTS", str(copy))
     return copy / "stela" / "star" / packed.SERIES_ID
+
+
+def test_the_readme_of_simulated_runs_repeats_the_errors_of_their_costs(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also that of one run, whose tables are not beside the calibrations."""
+    root = changed(results, tmp_path, monkeypatch)
+    paths = SeriesPaths(root)
+    document = read_json(paths.series_json)
+    document["spec"]["testbed"] = {"name": "simulated"}
+    write_json_atomic(paths.series_json, document)
+    small_tables.write(paths, "runs", [row | simulated_run(COSTS) for row in small_tables.rows(paths, "runs")])
+    write_calibration(tmp_path / "results" / FOLDER / "one", FOUND)
+    for of in (packed.SERIES_ID, f"{packed.SERIES_ID}/stela-r1"):
+        archive = bundled(tmp_path / f"{of[-2:]}.tar.gz", "--without", "raw", of=of)
+        text = (packed.unpacked(archive, tmp_path / archive.name[:-7]) / "README.md").read_text()
+        assert "\nSimulated, not measured: no machine and no Storm ran. The costs were fitted to real runs of " in text
+        assert "throughput after off by 4.0 % (median), 9.0 % at worst" in text
 
 
 def test_a_series_that_other_code_analysed_is_refused(

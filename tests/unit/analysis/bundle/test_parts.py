@@ -270,13 +270,14 @@ def test_the_readme_of_simulated_runs_says_so_and_asks_for_no_machines() -> None
 
     claim = {"id": "S03", "measured_text": "+50 %", "range_text": "+49 to +51", "verdict_text": "no verdict"}
 
-    def text(testbed: str) -> str:
+    def text(testbed: str, trust: str = "") -> str:
         series = {"series_id": "s", "experiment": "stela/star", "spec": {"testbed": {"name": testbed}}}
         facts = environment.Facts(series, {}, {}, {})
-        return readme.text(readme.ReadmeContent("Star", None, facts, [claim], [], {}, []))
+        return readme.text(readme.ReadmeContent("Star", None, facts, [claim], [], {}, [], trust))
 
     assert words in text("simulated") and "To simulate again, take the code" in text("simulated")
     assert words not in text("local") and "To measure again, on machines of your own, take" in text("local")
     assert "| S03 |  |  | +50 % | +49 to +51 |  |" in text("simulated") and "| no verdict |" not in text("simulated")
     assert "| the model gives | range | seeds |" in text("simulated") and "A range is over seeds;" in text("simulated")
     assert "no verdict |" in text("local")
+    assert "\nthroughput off by 4 %\n" in text("simulated", "throughput off by 4 %")

@@ -26,7 +26,8 @@ from analysis.calibration.validation import (
     write,
 )
 from analysis.errors import RecordError
-from analysis.record.files import read_json
+from analysis.record import small_tables
+from analysis.record.files import SeriesPaths, read_json
 from inventory.simulated import SimulatedTestbed
 from scheduler_plugins.simulator.work import Costs
 
@@ -69,6 +70,13 @@ def spec(**changes: Any) -> dict[str, Any]:
 def run(costs: dict[str, float] | None, model: str = FOUND.model, **changes: Any) -> dict[str, Any]:
     facts = {} if costs is None else {"simulated": {"seed": 0, "model": model, "costs": costs}}
     return {"harness_facts": json.dumps(facts), "spec": json.dumps(spec(**changes))}
+
+
+def judged_and_simulated(results: Path, *series: str) -> None:
+    """A calibration in a folder of results, and series there with a run that was simulated with its costs."""
+    write(results / validation.FOLDER / "one", FOUND)
+    for name in series:
+        small_tables.write(SeriesPaths(results / name), "runs", [{"run_id": "stela-r1", **run(COSTS)}])
 
 
 def test_an_experiment_is_about_its_topology_as_it_is_rendered() -> None:
@@ -214,14 +222,25 @@ def test_times_that_one_side_never_reached_are_named_beside_the_worst(tmp_path: 
     assert "the same at 1 of 2 events, that of pairs which differ by more than 5 % in 2 of 4" in said
 
 
+NOBODY = (
+    "No calibration has judged these costs: nothing says how far such runs are from real ones (`barograph calibrate"
+    " SERIES --on OTHER` does)."
+)
+UNKNOWN = {**COSTS, "noise": 0.123}
+
+
+@pytest.fixture
+def nothing_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validation, "SHIPPED", tmp_path / "nothing")
+
+
+@pytest.mark.usefixtures("nothing_shipped")
 def test_costs_that_nobody_has_judged_say_so(tmp_path: Path) -> None:
-    assert sentences([run({**COSTS, "noise": 0.123})], [tmp_path]) == [
-        "No calibration has judged these costs: nothing says how far such runs are from real ones (`barograph calibrate"
-        " SERIES --on OTHER` does)."
-    ]
+    assert sentences([run(UNKNOWN)], [tmp_path]) == [NOBODY]
     write(tmp_path / "one", replace(FOUND, judged_on=(), errors=(), rankings=()))
-    (said,) = sentences([run(COSTS)], [tmp_path])
-    assert said == "The costs were fitted to stela/star (2 runs) on 2026-11-24 and judged on nothing else."
+    assert sentences([run(COSTS)], [tmp_path]) == [
+        "The costs were fitted to stela/star (2 runs) on 2026-11-24 and judged on nothing else."
+    ]
 
 
 def test_the_default_costs_have_been_judged() -> None:
@@ -232,3 +251,15 @@ def test_the_default_costs_have_been_judged() -> None:
     assert {"stela/star", "stela/linear", "stela/diamond"} <= {each.experiment for each in shipped.judged_on}
     (said, *_) = validation.of_validations([shipped], Validity(), shipped.model)
     assert said.startswith("The costs were fitted to no run, and judged on real runs of stela/")
+
+
+@pytest.mark.usefixtures("nothing_shipped")
+def test_what_lies_outside_for_all_costs_is_named_also_where_nobody_has_judged_these(tmp_path: Path) -> None:
+    write(tmp_path / "one", FOUND)
+    assert sentences([run(UNKNOWN)], [tmp_path]) == [NOBODY], "with others, such runs were judged"
+    star = {"name": "star", "parameters": {}, "overrides": {}}
+    outside = "Outside of what was validated with any costs: topology star (validated: linear)."
+    assert sentences([run(UNKNOWN, topology=star)], [tmp_path]) == [NOBODY, outside]
+    write(tmp_path / "two", replace(FOUND, costs=UNKNOWN, judged_on=()))
+    fitted, said = sentences([run(UNKNOWN, topology=star)], [tmp_path])
+    assert fitted.endswith("judged on nothing else.") and said == outside

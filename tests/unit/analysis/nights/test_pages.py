@@ -20,6 +20,7 @@ from analysis.nights.regressions import Settings
 from analysis.nights.settings import Accepted
 from tests.calibration.synthetic_nights import experiment, night
 from tests.support.nights_by_hand import judged, quiet, stepped
+from tests.unit.analysis.calibration.test_validation import judged_and_simulated
 
 EVIL = "<script>alert(1)</script>"
 VOID = {"meta", "br", "link", "img", "input", "hr"}
@@ -272,3 +273,19 @@ def test_a_night_in_which_most_runs_never_converged_is_an_arrow_and_has_no_value
     assert "not within 590 to 600 s: 2 of 3 runs" in index and "not within 600 s: 1 of 1 runs" in index
     last = (suite / "nights" / "20260106-030000.html").read_text()
     assert "from 50; 1 of 3 runs never got there" in last
+
+
+def test_a_simulated_night_repeats_the_errors_of_its_costs(tmp_path: Path) -> None:
+    """On its page and in front; of series that are not here any more nothing is said."""
+    judged_and_simulated(tmp_path, "stela/star/s1")
+    suite, values = tmp_path / "nightly" / "quick", {"stela": {"throughput_after": {"e1": [100.0]}}}
+    for i, (testbed, series) in enumerate(
+        [("simulated", "s1"), ("local", "s1"), ("simulated", "gone"), ("simulated", "s1")]
+    ):
+        measured = experiment("stela/star", values, series=f"stela/star/{series}")
+        append_night(suite, night(i, "quick", [measured], testbed=testbed))
+    index = pages.write(suite, review(suite, Settings("Quick"))).read_text()
+    nights = [path.read_text() for path in sorted((suite / "nights").glob("*.html"))]
+    errors = "throughput after off by 4.0 % (median), 9.0 % at worst"
+    assert [errors in text for text in nights] == [True, False, False, True]
+    assert errors in index

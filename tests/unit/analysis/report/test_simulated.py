@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from analysis.report.simulated import sentence
+from analysis.record import small_tables
+from analysis.record.files import SeriesPaths
+from analysis.report.simulated import sentence, sentence_of_series
 
 REAL = {"harness_facts": json.dumps({"cpus": 2})}
 
@@ -46,3 +48,12 @@ def test_a_calibration_is_found_from_a_point_of_a_sweep_too(tmp_path: Path) -> N
     write(tmp_path / FOLDER / "one", FOUND)
     point = tmp_path / "stela" / "linear" / "sweep-20261124-3" / "points" / "00001-3"
     assert "throughput after off by 4.0 % (median)" in sentence([run(COSTS)], point)
+
+
+def test_of_several_series_their_simulated_runs_count(tmp_path: Path) -> None:
+    folders = [tmp_path / "stela" / "star" / name for name in ("one", "two", "not_here")]
+    for folder, runs in zip(folders, ([simulated(hop_ms=1.0), REAL], [simulated(hop_ms=2.0)]), strict=False):
+        small_tables.write(SeriesPaths(folder), "runs", [{"run_id": f"r{n}", **run} for n, run in enumerate(runs)])
+    said = sentence_of_series(folders)
+    assert said.startswith("Simulated, not measured: ") and "hop_ms 1.0 or 2.0" in said
+    assert sentence_of_series(folders[2:]) == ""

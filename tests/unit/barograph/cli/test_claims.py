@@ -12,9 +12,13 @@ from analysis.claims.exact import COMPUTATIONS
 from analysis.claims.ledger_rows import NOT_RUN, NOT_TESTABLE, LedgerRow
 from analysis.claims.pools import Pool
 from analysis.claims.statements import Kind, load_claims
+from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from barograph import cli
+from barograph.cli import claims
 from barograph.cli.claims import claim_lines, ledger, newest_findings
+from tests.unit.analysis.calibration.test_validation import COSTS, judged_and_simulated
+from tests.unit.analysis.calibration.test_validation import run as simulated_run
 from tests.unit.analysis.claims.test_pools import keep_series
 
 ROW = {
@@ -142,6 +146,25 @@ def test_the_ledger_of_simulated_series_says_what_the_model_gives_in_every_line(
     with pytest.raises(SystemExit, match="2"):
         cli.main(["claims", "--testbed", "moon"])
     assert "'moon' is no testbed; known: local, " in capsys.readouterr().err
+
+
+def test_the_ledger_repeats_the_errors_of_the_costs_of_what_is_in_it(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Once, and not of simulated series that say nothing in it."""
+    errors = "throughput after off by 4.0 % (median), 9.0 % at worst"
+    keep(results, "20261120-000000-a", 3, "simulated", id="S03", model_text="the model gives +50 %")
+    keep(results, "20261121-000000-a", id="S03")
+    judged_and_simulated(results, "stela/star/20261120-000000-a")
+    small_tables.write(SeriesPaths(results / "stela/star/other"), "runs", [simulated_run({**COSTS, "noise": 0.9})])
+    assert cli.main(["claims", "--testbed", "simulated"]) == 0
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said.startswith("Simulated, not measured: ") and said.count(errors) == 1 and "No calibration" not in said
+    assert errors in claims._trust(
+        [{"series": None, "series_blocks": {"20260101-000000-a": 3, "20261120-000000-a": 3}}]
+    )
+    assert cli.main(["claims"]) == 0
+    assert errors not in capsys.readouterr().out
 
 
 def test_what_was_judged_by_an_older_rule_is_no_verdict(results: Path) -> None:

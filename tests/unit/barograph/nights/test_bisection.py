@@ -32,6 +32,7 @@ from barograph.plan.experiment import load, with_changes
 from barograph.series import interruption
 from barograph.series.series import open_series
 from tests.support.measured_nights import MakeCommit
+from tests.unit.analysis.calibration.test_validation import judged_and_simulated
 
 ABOUT = VariantMetric("stela", "throughput_after", "e1")
 CONVERGENCE = VariantMetric("stela", "convergence_sp_s", "e1")
@@ -86,6 +87,7 @@ def test_the_first_bad_commit_is_found_and_shown(commit: MakeCommit, tmp_path: P
     assert f"first bad commit {search.commits[found.first].short} “slow”" in said and "against GOOD" in said
     page = bisection.bisection_folder(search.id) / "index.html"
     assert "“slow”" in page.read_text() and f"bisect: {page}" in said
+    assert "Simulated" not in page.read_text()
     assert json.loads((page.parent / "bisect.json").read_text())["probes"]
 
 
@@ -284,6 +286,7 @@ def test_a_simulated_search_asks_no_commit_twice_and_says_what_its_ranges_are(
     good = commit("good")
     for subject in ("a", "b", "slow", "c", "d", "e"):
         commit(subject)
+    judged_and_simulated(tmp_path / "results", "compare/stela_star/one")
     ruler = Ruler(simulated=True)
     _, _, search = run(tmp_path, ask(good, testbed="simulated"), ruler)
     found = search.next()
@@ -291,6 +294,7 @@ def test_a_simulated_search_asks_no_commit_twice_and_says_what_its_ranges_are(
     assert len(ruler.asked) == len(set(ruler.asked)) <= 1 + 3
     page = (bisection.bisection_folder(search.id) / "index.html").read_text()
     assert "with the range over seeds" in page and "95&nbsp;%" not in page
+    assert "throughput after off by 4.0 % (median), 9.0 % at worst" in page
 
 
 def test_a_simulated_comparison_of_a_search_has_its_blocks_and_no_goal_to_reach(
