@@ -54,7 +54,7 @@ def facts_of_experiment(experiment: Experiment, box: Mapping[str, Any]) -> dict[
     data = experiment.as_data()
     types = {request.name: asdict(request.type) for request in machine_requests(experiment)}
     distinct = {json.dumps(size, sort_keys=True): size for size in types.values()}
-    plan = {key: data[key] for key in ("topology", "machines", "events", "durations")}
+    plan: dict[str, Any] = {key: data[key] for key in ("topology", "machines", "events", "durations") if key in data}
     plan |= {"topologies": data["topologies"]} if data.get("topologies") else {}
     testbed = {key: value for key, value in data["testbed"].items() if key != "options"}
     mine = data["testbed"].get("options", {}).get(experiment.testbed.name, {})
