@@ -198,7 +198,7 @@ def test_the_trigger_form(name: str, wired: dict[str, Any]) -> None:
     assert form["variants"]["items"]["enum"] == [variant.name for variant in load(name).variants]
     assert form["repetitions"]["minimum"] == 1
     assert form["seed"]["minimum"] == 0
-    assert "local" in form["testbed"]["enum"]
+    assert {"local", "simulated"} <= set(form["testbed"]["enum"])
     assert form["series"]["enum"] == ["resume", "new"]
     assert {"warm_up_floor_s", "warm_up_ceiling_s", "after_floor_s", "horizon_s"} <= set(form)
 
@@ -239,7 +239,7 @@ def test_the_form_of_a_comparison(wired: dict[str, Any]) -> None:
     assert form["a"]["type"] == form["b"]["type"] == "string"
     assert form["blocks"]["minimum"] == 3 and form["goal_percent"]["exclusiveMinimum"] == 0
     asked = {"variants", "until_certain", "budget", "testbed", "options", "series", "rebuild"}
-    assert asked <= set(form) and None in form["testbed"]["enum"]
+    assert asked <= set(form) and {None, "local", "simulated"} <= set(form["testbed"]["enum"])
 
 
 def test_the_plugin_is_found_and_costs_other_processes_nothing(wired: dict[str, Any]) -> None:

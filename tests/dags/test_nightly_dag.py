@@ -1,4 +1,4 @@
-"""A DAG for each suite: what hangs on what; and a whole night by real Airflow over the fake testbed."""
+"""A DAG for each suite: what hangs on what; and whole nights by real Airflow, simulated and on the fake testbed."""
 
 import json
 import os
@@ -42,11 +42,11 @@ print("state", build(suite.load_suite("try")).test(run_conf={"deadline_hours": f
 SUITE = """
 title: One that is measured, and one that takes longer than the night
 schedule: null
-testbed: fake
+testbed: %s
 deadline_hours: 10
 experiments:
-  - {experiment: stela/linear, variants: [stela], repetitions: 1}
-  - {experiment: stela/star, variants: [stela], repetitions: 400}
+  - {experiment: small/star, variants: [stela], repetitions: 1}
+  - {experiment: long/ten_jobs, variants: [ds2], repetitions: 1000}
 """
 pytestmark = pytest.mark.timeout(1200)  # the only limit on what ends by itself: a busy box is slow
 
@@ -104,10 +104,12 @@ def test_what_is_found_is_seen_after_it_was_told(name: str, wired: dict[str, Any
     assert tasks["release_testbed"]["teardown"], "also where somebody ends the DAG run"
 
 
-def night(home: Path, tmp_path: Path, hours: float = 10.0, **more: str) -> tuple[str, dict[str, Any], dict[str, str]]:
+def night(
+    home: Path, tmp_path: Path, testbed: str, hours: float = 10.0, **more: str
+) -> tuple[str, dict[str, Any], dict[str, str]]:
     """The state of the DAG run, the record, and the environment that it ran in."""
     (tmp_path / "suites").mkdir(exist_ok=True)
-    (tmp_path / "suites" / "try.yaml").write_text(SUITE)
+    (tmp_path / "suites" / "try.yaml").write_text(SUITE % testbed)
     own = {"HOME": home, "STATE": tmp_path / "state", "RESULTS": tmp_path / "results"}
     env = {**os.environ, **{f"BAROGRAPH_{name}": str(path) for name, path in own.items()}}
     env = environment(home / "airflow", {**env, "BAROGRAPH_SPARK_MASTER": "local[1]", "BAROGRAPH_WEBHOOK": "", **more})
@@ -123,23 +125,29 @@ def night(home: Path, tmp_path: Path, hours: float = 10.0, **more: str) -> tuple
 
 @pytest.mark.spark
 def test_a_whole_night_through_airflow(home: Path, spark_variables: dict[str, str], tmp_path: Path) -> None:
-    state, record, env = night(home, tmp_path, **spark_variables)
+    """Of a suite on the simulated testbed, whose runs and analysis are all real."""
+    state, record, env = night(home, tmp_path, "simulated", **spark_variables)
     assert state.endswith("success"), record
     assert [each["status"] for each in record["experiments"]] == ["complete", "deadline"]
     assert record["status"] == "partial" and "takes about" in record["experiments"][1]["reason"]
     values = record["experiments"][0]["variants"]["stela"]["throughput_after"]["e1"]["values"]
     assert len(values) == 1 and values[0] > 0
     results = Path(env["BAROGRAPH_RESULTS"])
-    assert (results / record["experiments"][0]["series"] / "report.html").is_file()
-    assert list(results.glob("stela/star/*")) == []
-    assert (results / "nightly" / "try" / "index.html").is_file()
+    series = results / record["experiments"][0]["series"]
+    run = json.loads((series / "runs" / "stela-r1" / "run.json").read_text())
+    assert run["status"] == "complete" and run["harness_facts"]["simulated"]["costs"]
+    assert "Simulated, not measured: " in (series / "report.html").read_text()
+    assert list(results.glob("long/ten_jobs/*")) == []
+    (page,) = (results / "nightly" / "try" / "nights").glob("*.html")
+    for file in (page, page.parents[1] / "index.html"):
+        assert "Simulated, not measured: " in file.read_text()
     state_dir = Path(env["BAROGRAPH_STATE"])
     assert [*state_dir.glob("leases/*.json"), *state_dir.glob("nights/*.json")] == []
 
 
 def test_a_deadline_skips_and_is_no_failure(home: Path, tmp_path: Path) -> None:
-    state, record, env = night(home, tmp_path, hours=0.05)
+    state, record, env = night(home, tmp_path, "fake", hours=0.02)
     assert [each["status"] for each in record["experiments"]] == ["deadline", "deadline"]
     assert record["status"] == "failed" and state.endswith("success"), "nothing was measured, and nobody failed"
     results = Path(env["BAROGRAPH_RESULTS"])
-    assert list(results.glob("stela/*/*")) == [] and (results / "nightly" / "try" / "index.html").is_file()
+    assert list(results.glob("small/*/*")) == [] and (results / "nightly" / "try" / "index.html").is_file()
