@@ -38,8 +38,8 @@ UNTESTED = "no series here has tested it"
 
 
 EPILOG = (
-    "A claim is judged by the complete blocks of all series whose request is the same but for the number of blocks. The"
-    " page of a series judges it by that series alone."
+    "A claim is judged by the whole blocks of all series that were asked for alike. Number of blocks, seed, title,"
+    " lease and the variants that the claim does not compare may differ. The page of a series judges it by that series alone."
 )
 
 
