@@ -232,11 +232,27 @@ def side_by_side(spark: "SparkSession", steps: Sequence[Callable[[], None]]) -> 
                 future.result()
         except BaseException:
             stopping.set()
-            while active:  # a step may go on to its next query
-                with contextlib.suppress(Exception):  # where Spark's process has ended, steps fail by themselves
-                    spark.sparkContext.cancelAllJobs()
-                time.sleep(CANCEL_S)
+            _end_steps(spark, active)
             raise
+
+
+def _end_steps(spark: "SparkSession", active: Sequence[Callable[[], None]]) -> None:
+    """Cancel their jobs until none is under way; a step may go on to its next query. One that nothing ends within the
+    limit loses Spark's process. A second interruption makes this no shorter: what goes on would write still."""
+
+    def cancel() -> None:
+        while active:
+            with contextlib.suppress(Exception):  # where Spark's process has ended, steps fail by themselves
+                spark.sparkContext.cancelAllJobs()
+            time.sleep(CANCEL_S)
+
+    threading.Thread(target=cancel, daemon=True).start()
+    deadline_s = time.monotonic() + STOP_LIMIT_S
+    while active and time.monotonic() < deadline_s:
+        with contextlib.suppress(BaseException):
+            time.sleep(CANCEL_S)
+    if active and (jvm := getattr(spark.sparkContext._gateway, "proc", None)) is not None:
+        jvm.kill()
 
 
 def is_alive() -> bool:

@@ -20,7 +20,7 @@ from airflow.sdk import RetryDecision as Decision
 from barograph.errors import ExperimentError, blame_of, message_of
 from barograph.plan.durations import step_limit
 from barograph.plan.events.kind import LONGEST_S
-from barograph.plan.experiment import CHANGEABLE, DURATION_NAMES, Experiment
+from barograph.plan.experiment import CHANGEABLE, DURATION_NAMES, LARGEST_SEED, Experiment
 from barograph.web import RESULT_KEY
 from dags.waiting import waiting_task
 from inventory import TESTBEDS
@@ -126,7 +126,7 @@ def experiment_form(experiment: Experiment) -> dict[str, Param]:
         description="Of each variant; one of each makes a block",
     )  # fmt: skip
     seed = Param(
-        experiment.seed, type="integer", minimum=0, title="Seed",
+        experiment.seed, type="integer", minimum=0, maximum=LARGEST_SEED, title="Seed",
         description="Of the order of runs in their blocks and of the sources' texts; give each series of one request"
         " another",
     )  # fmt: skip

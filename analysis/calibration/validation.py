@@ -379,7 +379,8 @@ def of_validations(
 def _judged_text(validation: Validation, model: str) -> str:
     fitted = ", ".join(str(each) for each in validation.fitted_on)
     if not validation.judged_on:
-        return f"The costs were fitted to {fitted} on {validation.made} and judged on nothing else."
+        origin = f"fitted to {fitted}" if fitted else "given"
+        return f"The costs were {origin} on {validation.made} and judged on nothing{' else' if fitted else ''}."
     judged = ", ".join(str(each) for each in validation.judged_on)
     other = "" if model == validation.model != "" else ", by another version of the model than these runs'"
     origin = (

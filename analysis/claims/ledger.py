@@ -172,7 +172,9 @@ def judge_all(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:
     by_name = {claim.name: claim for claim in claims}
     for claim in derived:
         own = measured.for_claim(claim)
-        row = _with_timed_otherwise(rules.judge_derived(claim, found, own), [by_name[name] for name in claim.of], own)
+        row = _with_timed_otherwise(
+            rules.judge_derived(claim, found, measured), [by_name[name] for name in claim.of], own
+        )
         note = "" if row.verdict == NOT_RUN else feasibility.own_numbers_note(claim, claims)
         found[claim.name] = with_note(row, note)
     for family in dict.fromkeys(claim.family for claim in claims):

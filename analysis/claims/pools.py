@@ -21,7 +21,8 @@ from analysis.record.simulated import is_of_testbed, is_simulated_series
 from analysis.record.small_tables import Row, rows
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
 
-# Of a request: what changes neither a run nor how it is measured. The seed gives the order of runs in their blocks.
+# Of a request: what changes neither a run nor how it is measured. The seed gives the order of runs in their blocks and
+# the sources' texts, which both runs of a pair share.
 OF_NO_CONSEQUENCE = frozenset({"name", "title", "repetitions", "seed", "lease_minutes", "claims"})
 ANALYSIS = "analysis"
 ALONE = "request not on record"
@@ -171,7 +172,7 @@ def _record(paths: SeriesPaths, document: Mapping[str, Any], runs: Sequence[Row]
         "measurement": sorted({run.get("measurement") or 1 for run in runs}),
         "Storm": sorted({str(_versions(run).get("storm")) for run in runs}),
         "uncommitted changes": [document.get("git_commit"), changes] if changes else None,
-        ANALYSIS: provenance.tables_code_of_series(paths.root),
+        ANALYSIS: provenance.tables_code_of_series(paths.root) or f"not on record of {paths.root.name}",
     }
 
 

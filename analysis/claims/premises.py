@@ -42,14 +42,16 @@ def shortage_note(claim: Claim, measured: Conditions) -> str:
         return ""
     runs = sorted({value.run_id for name in claim.variants for value in measured.of(claim, name)})
     used = [_busiest(claim, measured, phase) for phase in phases]
-    most = {run: max(of.get(run, 0.0) for of in used) for run in runs}
+    most = {run: max(known) for run in runs if (known := [of[run] for of in used if run in of])}
     short = {run: percent for run, percent in most.items() if percent > MOST_CPU_PERCENT}
     if not short:
         return ""
     which = "" if len(short) == len(runs) else f" ({', '.join(short)})"
+    unknown = "" if len(most) == len(runs) else f"; of {len(runs) - len(most)} more nobody measured it"
     return (
         f"short of CPU: the busiest machine used {extent(round(each) for each in short.values())} % of its limit"
-        f" {' or '.join(phases)} the event (cpu_percent x cpu_imbalance) in {len(short)} of {len(runs)} runs{which},"
+        f" {' or '.join(phases)} the event (cpu_percent x cpu_imbalance) in {len(short)} of {len(most)} runs{which}"
+        f"{unknown},"
         f" and above {MOST_CPU_PERCENT:.0f} % the closed form does not hold: the numbers are not the policies' alone"
     )
 

@@ -152,14 +152,13 @@ def busy_note(claim: Claim, measured: Conditions) -> str:
 
 
 def order_note(claim: Claim, measured: Conditions) -> str:
-    """That of several series every block had its two runs in the same order: then what drifts within a block is not in
-    the noise, but in the number. A series of one block has the order of its seed, so that all such have the same."""
+    """That every block had its two runs in the same order: then what drifts within a block is not in the noise, but in
+    the number. A series of one block has the order of its seed, so that all such of one seed have the same."""
     if claim.kind not in RATIOS:
         return ""
     pairs = pairs_of_blocks(measured.of(claim, claim.variant), measured.of(claim, claim.baseline))
-    series = {own.block[0] for own, _ in pairs}
     after = {own.order > other.order for own, other in pairs if own.order is not None and other.order is not None}
-    if len(series) < 2 or len(pairs) < MINIMUM_BLOCKS or len(after) != 1:
+    if len(pairs) < 2 or len(after) != 1:
         return ""
     place = "after" if after.pop() else "before"
     return f"in each block {claim.variant} ran {place} {claim.baseline}: what drifts within a block is in the number"
@@ -433,12 +432,16 @@ def _no_number(claim: Claim, sides: Mapping[str, Sequence[Value]], reason: str) 
 
 
 def judge_derived(claim: Claim, rows: Mapping[str, LedgerRow], measured: Conditions) -> LedgerRow:
-    """There is no verdict unless each of the claims that it is about has an interval."""
+    """There is no verdict unless each of the claims that it is about has an interval. What bounds one of these is seen
+    in the series that it is judged by itself."""
+    of_members, measured = measured, measured.for_claim(claim)
     sources = [rows[name] for name in claim.of]
     row = derived_numbers(claim, sources)
     members = [source.claim for source in sources]
-    taken = {each.name: found for each in members if (found := premises.baseline_time(each, measured)) is not None}
-    short = [each.name for each in members if premises.shortage_note(each, measured)]
+    own = {each.name: of_members.for_claim(each) for each in members}
+    taken = {name: found for each in members for name in (each.name,)
+             if (found := premises.baseline_time(each, own[name])) is not None}  # fmt: skip
+    short = [each.name for each in members if premises.shortage_note(each, own[each.name])]
     why = feasibility.reason_derived(claim, members, measured.specs, taken, unbounded=short)
     if row.verdict == NOT_RUN:
         return replace(row, verdict=NOT_TESTABLE, reason=why) if why else row

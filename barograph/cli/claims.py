@@ -39,7 +39,8 @@ UNTESTED = "no series here has tested it"
 
 EPILOG = (
     "A claim is judged by the whole blocks of all series that were asked for alike. Number of blocks, seed, title,"
-    " lease and the variants that the claim does not compare may differ. The page of a series judges it by that series alone."
+    " lease and the variants that the claim does not compare may differ. The page of a series judges it by that series"
+    " alone."
 )
 
 

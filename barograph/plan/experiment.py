@@ -34,6 +34,8 @@ from barograph.yaml_files import CLOSED, Text, Word, no_json, read_yaml, validat
 EXPERIMENTS = ROOT / "dags" / "experiments"
 NEWER_EVENT_KEYS = ("over_s", "topology", "source")
 SWEEP = "sweep"  # the key of a file that is many experiments (plan.sweep)
+LARGEST_SEED = 2**31 - 1
+Seed = Annotated[int, Field(strict=True, ge=0, le=LARGEST_SEED)]
 FOREIGN = "foreign"  # the policy that hosts a scheduler which is not ours
 
 
@@ -201,7 +203,7 @@ class Experiment:
     events: Annotated[tuple[AnyEvent, ...], Field(min_length=1, max_length=100)]  # what happens, in this order
     durations: Durations  # how long it is watched
     repetitions: Annotated[int, Field(strict=True, ge=1, le=1000)]  # of each variant; one of each makes a block
-    seed: Annotated[int, Field(strict=True, ge=0)]  # of the order of runs, of the sources' texts, of simulated speeds
+    seed: Seed  # of the order of runs, of the sources' texts, of simulated speeds
     lease_minutes: Annotated[float, Field(strict=True, gt=0, le=10_080)]  # then forgotten machines end
     claims: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Z][0-9]{2}$")], ...] = ()  # that it tests, by id
 

@@ -264,7 +264,7 @@ def _wait_until_carried_out(run: RunContext) -> None:
         return None if waiting or any(topology.rebalancing for topology in state.topologies) else True
 
     what = "what the policy decided by itself was not carried out"
-    run.monitor.wait_for(done, limit_s=OUTCOME_S, what=what, patience=RESTART_PATIENCE)
+    run.monitor.wait_for(done, limit_s=_outcome_s(run), what=what, patience=RESTART_PATIENCE)
 
 
 def _request(run: RunContext, name: str, kind: str, joined: Sequence[str], leave: int) -> float:
@@ -285,8 +285,12 @@ def _wait_until_applied(run: RunContext, name: str) -> ScaleOutcome:
 
     what, patience = f"scale event {name} was not decided and applied", RESTART_PATIENCE
     run.monitor.wait_for(begun, limit_s=APPLY_S, what=what, patience=patience)
-    limit_s = OUTCOME_S + 2 * run.plan.variant.wait_s  # a Nimbus that restarts in the wait begins it again
-    return run.monitor.wait_for(done, limit_s=limit_s, what=what, patience=patience)
+    return run.monitor.wait_for(done, limit_s=_outcome_s(run), what=what, patience=patience)
+
+
+def _outcome_s(run: RunContext) -> float:
+    """Until the service has said what became of a decision."""
+    return OUTCOME_S + 2 * run.plan.variant.wait_s  # a Nimbus that restarts in the wait begins it again
 
 
 def _abort(run: RunContext, name: str, outcome: ScaleOutcome, joined: Sequence[str], leave: int) -> Sequence[str]:

@@ -282,8 +282,12 @@ def hang_text(folder: Path) -> str:
 
 def attempt_in_own_process(work: Callable[[], Answer], limit_s: float, folder: Path) -> Answer | Death:
     """What `work` returns, which attempts a run on the simulated cluster in this folder, in a process of its own. Where
-    the policy hung it has ended with that process; the second attempt finds why, and its record says so."""
+    the policy hung it has ended with that process, and the run is attempted again: everything may have been stopped for
+    as long. Where the policy hung twice the last attempt finds why, and its record says so."""
     answer = in_own_process(work, limit_s)
+    if isinstance(answer, Death) and hang_text(folder):
+        (folder / HANG_FILE).unlink()
+        answer = in_own_process(work, limit_s)
     return in_own_process(work, limit_s) if isinstance(answer, Death) and hang_text(folder) else answer
 
 

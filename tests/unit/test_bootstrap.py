@@ -37,7 +37,16 @@ def bootstrap(
     if java_home is not None:
         environment["JAVA_HOME"] = str(java_home)
     argv = [str(tree / ".ci" / "bootstrap"), *([mode] if mode else [])]
-    return subprocess.run(argv, env=environment, stdin=stdin, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(
+        argv,
+        env=environment,
+        stdin=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        start_new_session=True,
+    )  # without the terminal of who runs the tests
 
 
 def program(path: Path, script: str) -> None:

@@ -60,6 +60,7 @@ def test_every_shipped_experiment_is_whole(name: str) -> None:
 COUNTING = "reference"  # its spouts count: nothing is drawn
 
 
+SERVED = 0.96  # of the closed form, at least, where machines had CPU enough: what Storm itself costs
 JOINING_S = 30.0  # 9 to 21 s from the last look of the warm-up to the scale request, in the runs of November 2026
 LONG_WATCH_S = 600.0
 MANY_WORKERS, LONG_START_S = 24, 110.0
@@ -71,14 +72,14 @@ WITH_TIMES = sorted({
 
 
 def queues_full_s(experiment: Experiment) -> float:
-    """From the first tuple until the first queue is full, by the closed form, if nothing changes."""
+    """From the first tuple until the first queue is full, by the closed form less what Storm costs."""
     found = inf
     for variant in experiment.variants:
         flux = render_topology(*experiment.topologies_of(variant), seed=1)
         closed = capacity.topology_of_flux(flux)
         assert closed is not None
         rates = capacity.component_rates(closed, closed.initial)
-        surplus = [(rates[c.name].arriving - rates[c.name].served) / c.executors for c in closed.components]
+        surplus = [(rates[c.name].arriving - SERVED * rates[c.name].served) / c.executors for c in closed.components]
         found = min(found, topology_work(flux).buffer / max(surplus)) if max(surplus) > 0 else found
     return found
 
@@ -554,9 +555,9 @@ def test_a_form_that_sends_every_duration_can_change_either_end_of_a_fixed_watch
         durations = with_changes(star, form | changes).durations
         return durations.after_floor_s, durations.horizon_s
 
-    assert watch() == (390, 390) and watch(horizon_s=300) == (300, 300)
-    assert watch(after_floor_s=60, horizon_s=300) == (60, 300) and watch(after_floor_s=60) == (60, 390)
-    with pytest.raises(ExperimentError, match=r"horizon_s is 390; allowed: at least after_floor_s \(700\)"):
+    assert watch() == (370, 370) and watch(horizon_s=300) == (300, 300)
+    assert watch(after_floor_s=60, horizon_s=300) == (60, 300) and watch(after_floor_s=60) == (60, 370)
+    with pytest.raises(ExperimentError, match=r"horizon_s is 370; allowed: at least after_floor_s \(700\)"):
         watch(after_floor_s=700)
     assert with_changes(star, {"after_floor_s": 60}).durations.is_watch_fixed is False
 

@@ -94,8 +94,8 @@ SINE = {"kind": "sine", "mean": 1.0, "amplitude": 0.5, "period_s": 20.0}
         (SINE | {"amplitude": float("inf")}, r"events.0.amplitude is inf"),
         ({"kind": "rate", "factor": 0.0}, r"events.0.factor is 0.0"),
         ({"kind": "rate", "factor": 2.0, "over_s": 0.0}, r"events.0.over_s is 0.0"),
-        ({"kind": "rate", "factor": 2.0, "over_s": 900.0}, r"over_s is 900; .* durations.horizon_s \(390"),
-        (SINE | {"for_s": 391.0}, r"events.0.for_s is 391; allowed: at most 390: it would not be over when the run is"),
+        ({"kind": "rate", "factor": 2.0, "over_s": 900.0}, r"over_s is 900; .* durations.horizon_s \(370"),
+        (SINE | {"for_s": 371.0}, r"events.0.for_s is 371; allowed: at most 370: it would not be over when the run is"),
         (SINE | {"period_s": 700_000.0}, r"events.0.period_s is 700000.0; allowed: .*less than or equal to 604800"),
         ({"kind": "trace", "file": "none.csv"}, r"events.0.file is 'none.csv': there is no .*none.csv .*give a path"),
         ({"kind": "trace", "file": "."}, r"it cannot be read \(Is a directory\); give a CSV file"),
@@ -120,9 +120,9 @@ def test_a_course_that_cannot_be_is_refused(event: dict[str, Any], said: str, tm
         ("0,1\n1,nan\n", {}, "line 2 is '1,nan'; allowed: two finite numbers"),
         ("0,1\n1,2,3\n", {}, "line 2 is '1,2,3'"),
         ("0,1\n1,2\n", {"for_s": 2.0}, r"for_s is 2; allowed: at most 1, the length of day.csv"),
-        ("0,1\n400,2\n", {"for_s": 395.0}, r"for_s is 395; allowed: at most 390: it would not be over when the run is"),
-        ("0,1\n400,2\n", {}, r"'day.csv', which lasts 400 s with compression 1; allowed: at most 390: .*give for_s"),
-        ("0,1\n1,2\n", {"compression": 0.001}, r"which lasts 1000 s with compression 0.001; allowed: at most 390"),
+        ("0,1\n400,2\n", {"for_s": 375.0}, r"for_s is 375; allowed: at most 370: it would not be over when the run is"),
+        ("0,1\n400,2\n", {}, r"'day.csv', which lasts 400 s with compression 1; allowed: at most 370: .*give for_s"),
+        ("0,1\n1,2\n", {"compression": 0.001}, r"which lasts 1000 s with compression 0.001; allowed: at most 370"),
         ("0,1\n1,2\n", {"sha256": "0" * 64}, "sha256 is 0{64}, but day.csv is .*; it has changed"),
     ],
 )  # fmt: skip
@@ -183,9 +183,9 @@ def test_a_course_may_go_on_while_other_events_happen(tmp_path: Path) -> None:
     trace = {"kind": "trace", "at": "steady", "file": "day.csv"}
     later = {"kind": "rate", "at": 40.0, "factor": 2.0, "source": "spout_1"}
     given = experiment(tmp_path, {}, events=[trace, later])
-    assert rest_s(given.events, 0, 390.0) == 40 + 390 + given.events[1].longest_s
-    assert rest_s(given.events, 1, 390.0) == 390
-    with pytest.raises(ExperimentError, match=r"which lasts 4000 s with compression 0.1; allowed: at most 440"):
+    assert rest_s(given.events, 0, 370.0) == 40 + 370 + given.events[1].longest_s
+    assert rest_s(given.events, 1, 370.0) == 370
+    with pytest.raises(ExperimentError, match=r"which lasts 4000 s with compression 0.1; allowed: at most 420"):
         experiment(tmp_path, {}, events=[trace | {"compression": 0.1}, later])
 
 

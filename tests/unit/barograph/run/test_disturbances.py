@@ -115,7 +115,7 @@ def test_a_machine_without_a_worker_is_said(stage: SetUp) -> None:
         ),
         (
             {"kind": "slow_cpu", "machines": ["m1"], "share": 0.5, "for_s": 999},
-            r"for_s is 999; allowed: at most 330, 60 s less",
+            r"for_s is 999; allowed: at most 310, 60 s less",
         ),
         ({"kind": "partition", "machines": ["m1"]}, "machines is m1; allowed: 2 or more, each once"),
         ({"kind": "lan_cut", "machines": ["m1"]}, "for_s is missing; say after how many seconds"),
