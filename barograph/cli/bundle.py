@@ -29,7 +29,6 @@ from analysis.ingest import avro_jar
 from analysis.query import dictionary
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths, experiment_of, read_json
-from analysis.report import simulated
 from barograph.cli.claims import claims_of_series
 from barograph.cli.terminal import say
 from barograph.code.git import GitFailed, git
@@ -229,6 +228,8 @@ def _write(
     chosen = select_files(one, without_raw=without_raw, environment=process_environment())
     facts = environment.facts_of_series(one)
     sources = sources_of(facts.runs, scratch)
+    from analysis.report import simulated
+
     trust = simulated.sentence(small_tables.rows(SeriesPaths(one), "runs"), series_dir)
     own = [
         *_own_files(one, run_id, facts, chosen, sources, trust),

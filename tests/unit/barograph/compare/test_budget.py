@@ -49,7 +49,7 @@ def test_blocks_never_become_more_tasks_than_airflow_maps() -> None:
     ("budget", "said"),
     [
         (Budget(blocks=2), "budget is 2 blocks, which holds 2 blocks of 2 runs; a comparison needs 3: give 3 blocks"),
-        (Budget(seconds=1200), "budget is 20 min, which holds 1 block of 2 runs; .* give at least 44 min"),
+        (Budget(seconds=1200), "budget is 20 min, which holds 1 block of 2 runs; .* give at least 42 min"),
         (Budget(usd=5), "machines of testbed local cost nothing; give blocks or a"),
     ],
 )

@@ -250,7 +250,7 @@ def test_looks_rounds_and_samples_may_be_rare(star: Experiment, tmp_path: Path, 
     folder, *_ = run_all(series, replace(context, look_s=5.0))
     looks = [line for line in heard.lines if line["kind"] == "throughput"]
     rounds = (folder / "decisions.jsonl").read_text().count("\n")
-    assert len(looks) < 200 and rounds < 40
+    assert len(looks) < 300 and rounds < 60, "with looks and rounds of a second it is some 1,000"
     assert {line["dt_s"] for line in worker_lines.of_run(folder)} >= {5.0}
     closed = capacity.topology_of_flux(catalogue.render("star"))
     assert closed is not None
