@@ -90,7 +90,8 @@ def test_claims_get_their_verdicts(golden_series: GoldenSeries) -> None:
     assert rows["S03"].measured == pytest.approx(60.266, abs=0.01)
     assert (rows["S03"].low, rows["S03"].high) == (pytest.approx(45.88, abs=0.01), pytest.approx(76.07, abs=0.01))
     assert rows["S03"].reason.endswith(
-        "; about 94 blocks would decide, if runs go on like these; 1 of 4 runs of stela failed: system under test 1"
+        "; about 94 blocks would decide, if runs go on like these; 1 of 4 runs of stela failed: system under test 1; in"
+        " each block stela ran after even_rebalance: what drifts within a block is in the number"
     )
     assert rows["S09/star SP"].verdict_text == "differs (indication)"
     assert "even_rebalance: no median, 3 of 3 not within 170 s" in rows["S09/star ST"].reason
