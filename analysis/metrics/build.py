@@ -171,8 +171,7 @@ def build_events(at: TableAccess) -> None:
 def build_throughput(at: TableAccess, unseen: DataFrame) -> None:
     """`activity` (a row an event, window and component) and from it `event_throughput` and `throughput` (a row a
     window, scope and component): relative to each event, and to the first one for the run as a whole; from these
-    `intervals` and `convergence`. `unseen`: what
-    fell due while spouts had no process."""
+    `intervals` and `convergence`. `unseen`: what fell due while spouts had no process."""
     frame = small_tables.frame_of_rows(at.spark, [tuple(row.values()) for row in _axes(at.rows, at.units)], AXIS_SCHEMA)
     at.write(
         "activity",

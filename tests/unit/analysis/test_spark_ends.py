@@ -7,7 +7,8 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -177,3 +178,23 @@ def test_an_interrupt_ends_every_step(spark: "SparkSession") -> None:
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert spark.range(3).count() == 3
+
+
+def test_a_step_that_nothing_ends_loses_sparks_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits for that process, and no job of it is to be cancelled."""
+    monkeypatch.setattr(session, "STOP_LIMIT_S", 0.5)
+    began, ended = threading.Event(), threading.Event()
+
+    def stuck() -> None:
+        began.set()
+        ended.wait()
+
+    def fails() -> None:
+        began.wait()
+        raise ValueError("no such table")
+
+    jvm = SimpleNamespace(kill=ended.set)
+    context = SimpleNamespace(_gateway=SimpleNamespace(proc=jvm), cancelAllJobs=lambda: None)
+    with pytest.raises(ValueError, match="no such table"):
+        session.side_by_side(cast("SparkSession", SimpleNamespace(sparkContext=context)), [stuck, fails])
+    assert ended.is_set()

@@ -263,3 +263,21 @@ def test_what_lies_outside_for_all_costs_is_named_also_where_nobody_has_judged_t
     write(tmp_path / "two", replace(FOUND, costs=UNKNOWN, judged_on=()))
     fitted, said = sentences([run(UNKNOWN, topology=star)], [tmp_path])
     assert fitted.endswith("judged on nothing else.") and said == outside
+
+
+def test_the_documents_say_how_far_the_default_costs_were_off() -> None:
+    (shipped,) = known_validations([])
+    text = (validation.ROOT / validation.PAGE).read_text(encoding="utf-8")
+    paragraph = text[text.index("**With the default costs**") :].partition("\n\n")[0]
+    by_metric = {each.metric: each for each in shipped.errors}
+    for words, metric, digits in (
+        ("throughput before {} % ({})", "throughput_before", 1),
+        ("after {} % ({})", "throughput_after", 1),
+        ("gain {} points ({})", "gain_percent", 1),
+        ("convergence time SP {} % ({})", "convergence_sp_s", 0),
+        ("ST {} % ({})", "convergence_st_s", 0),
+    ):
+        error = by_metric[metric]
+        assert error.median is not None and error.worst is not None
+        assert words.format(f"{error.median:.{digits}f}", f"{error.worst:.{digits}f}") in paragraph
+    assert f"judged on {sum(each.runs for each in shipped.judged_on)} real runs" in paragraph
