@@ -88,6 +88,7 @@ class FakeStorm(InProcessService):
         self._rates: list[tuple[float, float]] = []  # from when on, tuples/s
         self._pids = count(4000)
         self._workers: dict[tuple[str, Slot], tuple[int, str]] = {}  # topology's id and slot → process, its file
+        self._files: set[str] = set()  # of all processes that have begun
         self._lines: dict[str, list[dict[str, Any]]] = {}  # by file
         self._scaled_s = NEVER  # when the first scale request came
         ports = {name: FIRST_PORT + number for number, name in enumerate(self.topologies)}
@@ -435,8 +436,15 @@ class FakeStorm(InProcessService):
                 self._start_worker(topology_id, slot)
 
     def _start_worker(self, topology_id: str, slot: Slot) -> None:
-        file = f"{slot.machine}-{slot.port}-{int(1000 * self._t)}.avro"
-        self._workers[topology_id, slot] = (next(self._pids), file)
+        self._workers[topology_id, slot] = (next(self._pids), self._new_file(slot))
+
+    def _new_file(self, slot: Slot) -> str:
+        """By when the process began; a millisecond later where there is such a file, as of a worker that restarts."""
+        since_ms = int(1000 * self._t)
+        while (file := f"{slot.machine}-{slot.port}-{since_ms}{worker_files.SUFFIX}") in self._files:
+            since_ms += 1
+        self._files.add(file)
+        return file
 
     def _write_lines(self, topology: str, t: int) -> None:
         """Of each of its workers; nothing comes out while a task has no place, or has a machine that is down."""

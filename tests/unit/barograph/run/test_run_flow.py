@@ -24,6 +24,7 @@ from barograph.run.fake_cluster import FakeStorm
 from barograph.series.run_record import read_run
 from barograph.series.series import Series, read_series
 from barograph.series_steps import attempt_next_run
+from scheduler_plugins.model import Slot
 from tests.support import worker_lines
 
 PHASES = ["reset", "configure", "submit", "first_tuple", "warm_up", "join", "scale", "after", "collect"]
@@ -433,3 +434,11 @@ def test_a_full_disk_is_said_and_what_is_there_stays(series: Series, bench: Seri
 def test_read_series_finds_the_same_plan(series: Series) -> None:
     again = read_series(series.folder)
     assert again == series
+
+
+def test_processes_of_a_slot_have_a_file_each_though_they_begin_within_a_millisecond(storm: FakeStorm) -> None:
+    slot, files = Slot("m1", 6700), set[str]()
+    for _ in range(3):
+        storm._start_worker("star-1", slot)
+        files.add(storm._workers["star-1", slot][1])
+    assert len(files) == 3
