@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from topologies.catalogue import Topology
 
 log = logging.getLogger(__name__)
-WINDOW_SETTING = "barograph.window.s"  # of a topology: how often its workers post
 MOST_WINDOW_S = 2.0  # with a course of rates: workers hear of it as they post
 MOST_AGE_WINDOW_S = FRESH_S / 2  # with a decision: one post may be late before its samples are too old
 
@@ -294,13 +293,15 @@ def _posts(experiment: Experiment) -> Sequence[str]:
 
 
 def _seldom_posts(experiment: Experiment, most_s: float, when: str, why: str) -> Sequence[str]:
+    from topologies import work
+
     said = []
     for variant in experiment.variants:
         for topology in experiment.topologies_of(variant):
-            window_s = topology.overrides.get("config", {}).get(WINDOW_SETTING, 0)
-            if isinstance(window_s, int | float) and window_s > most_s:
+            window_s = topology.overrides.get("config", {}).get(work.WINDOW, 0)
+            if window_s > most_s:
                 allowed = f"allowed {when}: at most {most_s:g}, because {why}"
-                said.append(f"variants.{variant.name}: {WINDOW_SETTING} is {window_s:g}; {allowed}")
+                said.append(f"variants.{variant.name}: {work.WINDOW} is {window_s:g}; {allowed}")
     return said
 
 

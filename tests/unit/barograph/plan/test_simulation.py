@@ -177,6 +177,10 @@ WRONG = [
     ("topology.bolt.wait.progressive.level2.count", "null", "a whole number of 0 or more"),
     ("topology.spout.wait.progressive.level3.sleep.millis", "10 ms", "a whole number of 0 or more"),
     (work.TRAFFIC, "'false'", "true or false"),
+    (work.WINDOW, "null", "a number from 1 to 3600"),
+    (work.WINDOW, "2 s", "a number from 1 to 3600"),
+    (work.WINDOW, "true", "a number from 1 to 3600"),
+    (work.WINDOW, "0.5", "a number from 1 to 3600"),
 ]
 
 
