@@ -10,7 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from analysis.record.simulated import SIMULATED
-from barograph.plan.events.kind import DRAIN_S, GIVE_BACK_S, LONGEST_S, REGISTER_S, SCALE_ATTEMPTS
+from barograph.plan.events.kind import (
+    DRAIN_S,
+    GIVE_BACK_S,
+    LONGEST_S,
+    OUTCOME_S,
+    REGISTER_S,
+    SCALE_ATTEMPTS,
+    PlannedEvent,
+)
 from barograph.plan.experiment import Experiment
 from playbooks.runner import LIMITS_S as PLAYS_S
 
@@ -126,12 +134,25 @@ def longest_joining_s(experiment: Experiment, place: int) -> float:
 
 
 def _longest_events_s(experiment: Experiment, place: int) -> float:
-    """Of the events from `place` on; each attempt at a scale event may have Storm wait before its rebalance, and once
-    more where its Nimbus restarts meanwhile."""
-    wait_s = max(variant.wait_s for variant in experiment.variants)
-    events = experiment.events[place:]
-    each_s = [event.longest_s + event.asks_policy * SCALE_ATTEMPTS * 2 * wait_s for event in events]
-    return sum(each_s) + _longest_requests_s(experiment, place)
+    """Of the events from `place` on; whatever is carried out may have Storm wait before its rebalance, and once more
+    where its Nimbus restarts meanwhile."""
+    waits_s = 2 * max(variant.wait_s for variant in experiment.variants)
+    events_s = sum(event.longest_s + _waits(event) * waits_s for event in experiment.events[place:])
+    pauses_s = _pauses(experiment, place) * (OUTCOME_S + waits_s)
+    return events_s + pauses_s + _longest_requests_s(experiment, place)
+
+
+def _waits(event: PlannedEvent) -> int:
+    """How many decisions are waited for: of each attempt at a scale event, and the last one of a hold that ends."""
+    return SCALE_ATTEMPTS if event.asks_policy else int(event.is_hold and event.planned_s > 0)
+
+
+def _pauses(experiment: Experiment, place: int) -> int:
+    """How often a hold that lasts pauses from `events[place]` on, once what its policy decided last is carried out:
+    before each scale event."""
+    lasting = (number for number, event in enumerate(experiment.events) if event.is_hold and not event.planned_s)
+    first = max(place, next(lasting, len(experiment.events)))
+    return sum(event.asks_policy for event in experiment.events[first:])
 
 
 def _longest_requests_s(experiment: Experiment, place: int) -> float:

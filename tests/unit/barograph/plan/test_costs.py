@@ -11,7 +11,7 @@ from barograph.plan import costs, durations
 from barograph.plan.durations import Overhead
 from barograph.plan.events import Crash, PlannedEvent, RateChange, ScaleIn
 from barograph.plan.events.hold import Hold
-from barograph.plan.events.kind import GIVE_BACK_S
+from barograph.plan.events.kind import GIVE_BACK_S, OUTCOME_S
 from barograph.plan.experiment import Durations, Experiment, MachineCount, load
 from barograph.software import BUILD_LIMIT_S
 from inventory.machines import MachineRequest
@@ -50,6 +50,20 @@ def test_a_wait_before_the_rebalance_may_come_twice_with_each_attempt_at_each_sc
     assert durations.longest_run_s(twice) - durations.longest_run_s(plain) == 2 * 3 * 2 * 30
     assert durations.longest_joining_s(twice, 1) - durations.longest_joining_s(plain, 1) == 3 * 2 * 30
     assert durations.run_s(waiting) == durations.run_s(STAR), "what is watched counts from the request"
+
+
+def test_a_wait_before_the_rebalance_may_come_as_a_hold_ends_and_where_it_pauses() -> None:
+    """What the policy decided last by itself is carried out first."""
+    even, stela = STAR.variants
+    waiting = (replace(even, parameters={"rebalance": True, "wait_s": 30}), stela)
+    ends, lasts = (Hold("steady", decide_every_s=10, for_s=for_s) for for_s in (60.0, None))
+    scaled = STAR.events
+    for events, waits in (((ends,), 1), ((ends, *scaled), 4), ((lasts, *scaled), 4), ((*scaled, lasts), 3)):
+        plain = replace(STAR, events=events)
+        longest_s = durations.longest_run_s(replace(plain, variants=waiting))
+        assert longest_s - durations.longest_run_s(plain) == waits * 2 * 30
+    paused, unpaused = (replace(STAR, events=each) for each in ((lasts, *scaled), (*scaled, lasts)))
+    assert durations.longest_run_s(paused) - durations.longest_run_s(unpaused) == OUTCOME_S
 
 
 def test_an_estimate_is_machines_times_hours() -> None:
