@@ -139,16 +139,28 @@ class HangWatch:
     def __enter__(self) -> None:
         with self._lock:
             self._deciding += 1
-            self._arm()
-            if self._thread is None or not self._thread.is_alive():  # a copy of a process has none of its threads
-                self._thread = threading.Thread(target=self._put_off, name="hang watch", daemon=True)
-                self._thread.start()
+            if self._begin_thread():
+                self._arm()
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._deciding -= 1
             if not self._deciding:
                 faulthandler.cancel_dump_traceback_later()
+
+    def _begin_thread(self) -> bool:
+        """Whether there is a thread that puts the alarm off; one begins where there is none. Where the box has none
+        left a policy decides unwatched: an alarm that nobody puts off ends a process in which nothing hangs."""
+        if self._thread is not None and self._thread.is_alive():  # a copy of a process has none of its threads
+            return True
+        thread = threading.Thread(target=self._put_off, name="hang watch", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            log.warning("a policy decides without a watch on hangs: %s", error)
+            return False
+        self._thread = thread
+        return True
 
     def _put_off(self) -> None:
         while True:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import faulthandler
 import hashlib
 import json
 import os
@@ -22,7 +23,7 @@ from barograph.policy_service import ServiceState as State
 from barograph.run.monitor import Patience
 from scheduler_plugins import service
 from scheduler_plugins.model import Decision, Memory, Observation
-from scheduler_plugins.service import PolicyServer, TimedDecisions, hang_of, waited_for_cpu_s
+from scheduler_plugins.service import HangWatch, PolicyServer, TimedDecisions, hang_of, waited_for_cpu_s
 from scheduler_plugins.service_state import ServiceState
 from tests.support.ports import free_port
 from tests.support.rounds import PLACED, line, only_topology
@@ -323,6 +324,27 @@ def test_a_process_that_stood_still_while_no_policy_decided_accuses_none() -> No
         "run_id": "r1",
         "why": 'its decide hung in one call and kept Python from all else: "/x/metis.py", line 3 in cut',
     }
+
+
+def test_no_alarm_is_set_before_there_is_a_thread_that_puts_it_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alarms: list[float] = []
+    monkeypatch.setattr(faulthandler, "dump_traceback_later", lambda limit_s, **_: alarms.append(limit_s))
+    watch = HangWatch(tmp_path / service.HANG_FILE, 0.8)
+
+    def fail(_thread: threading.Thread) -> None:
+        assert not alarms
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        with watch:
+            assert not alarms, "it decides all the same"
+    with watch:
+        assert alarms, "the next one has its thread"
+        while len(alarms) < 2:
+            time.sleep(0.05)
 
 
 def test_a_policy_that_hangs_is_ended_before_the_harness_gives_the_service_up() -> None:
