@@ -110,6 +110,8 @@ class Pool(Generic[Job, Answer]):
                 worker.connection.send(worker.job)
 
     def _free_worker(self) -> _Worker[Job] | None:
+        for worker in [each for each in self._workers if each.job is None and not each.process.is_alive()]:
+            self._remove(worker)  # it has died while it had none: no job is to be lost with it
         free = next((worker for worker in self._workers if worker.job is None), None)
         if free is not None or len(self._workers) >= self._number:
             return free
@@ -127,10 +129,14 @@ class Pool(Generic[Job, Answer]):
         try:
             return job, worker.connection.recv()
         except (EOFError, OSError):  # also within an answer
-            worker.process.join(LAST_WAIT_S)
-            worker.connection.close()
-            self._workers.remove(worker)
+            self._remove(worker)
             return job, Death(worker.process.exitcode)
+
+    def _remove(self, worker: _Worker[Job]) -> None:
+        """One that has ended."""
+        worker.process.join(LAST_WAIT_S)
+        worker.connection.close()
+        self._workers.remove(worker)
 
 
 def _work(connection: Connection, parent_pid: int, do: Callable[[Job], Answer]) -> None:

@@ -54,6 +54,21 @@ def test_a_process_that_is_killed_costs_its_job_alone() -> None:
     assert answers([1, 13, 2, 3], 2) == {1: 2, 13: Death(-signal.SIGKILL), 2: 4, 3: 6}
 
 
+def pid_of_process(_job: int) -> int:
+    return os.getpid()
+
+
+def test_a_process_that_is_killed_while_it_has_no_job_costs_none() -> None:
+    with Pool(pid_of_process, 1) as pool:
+        ((_, idle),) = filter(None, pool.answers([1]))
+        assert not isinstance(idle, Death)
+        os.kill(idle, signal.SIGKILL)
+        while Path(f"/proc/{idle}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+            time.sleep(0.01)
+        ((_, other),) = filter(None, pool.answers([2]))
+    assert not isinstance(other, Death) and other != idle
+
+
 def test_a_process_has_one_thread_and_leaves_this_one_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     with Pool(environment, 1) as pool:
