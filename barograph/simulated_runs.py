@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from barograph.errors import Interrupted, message_of
+from barograph.errors import Interrupted, blame_of, message_of
 from barograph.machines.series_lease import keep_alive, prolong, saved_lease
 from barograph.plan.durations import step_limit
 from barograph.pool import Death, Pool, cores
@@ -89,7 +89,11 @@ def do(job: RunJob) -> bool:
 
 
 def _report_death(job: RunJob, death: Death) -> bool:
-    failure = {"run_id": job.run_id, "blame": death.blame, "message": death.words(), "again": False}
+    return _report(job, death.blame, death.words())
+
+
+def _report(job: RunJob, blame: str, message: str) -> bool:
+    failure = {"run_id": job.run_id, "blame": blame, "message": message, "again": False}
     ProgressFile(job.series_dir).tell("run_failed", **failure)
     return False
 
@@ -99,7 +103,11 @@ def _attempt(job: RunJob) -> bool:
     if is_too_late(series):
         return True
     run = next(run for run in series.plan() if run.run_id == job.run_id)
-    context = simulated_context(series, _cluster(series, run.run_id), Milestones(series.folder))
+    try:
+        context = simulated_context(series, _cluster(series, run.run_id), Milestones(series.folder))
+    except Exception as error:  # as of a disk that is full; no other run is kept from beginning
+        log.warning("%s did not begin", run.run_id, exc_info=True)
+        return _report(job, blame_of(error), message_of(error))
     try:
         with limited("run", step_limit("run", series.experiment).seconds):
             attempt_next_run(series, context, run)

@@ -24,6 +24,7 @@ from barograph.series.interruption import request_stop
 from barograph.series.progress import failures_since, lines_since
 from barograph.series.series import Series, open_series, read_series, set_deadline
 from barograph.series_steps import attempt_next_run
+from barograph.settings import cluster_dir
 from barograph.simulated_runs import simulate_runs
 from barograph.sweep import point
 from scheduler_plugins.policies import POLICIES
@@ -168,6 +169,17 @@ def test_a_series_that_was_stopped_or_is_late_begins_no_run(star: Experiment) ->
     request_stop(series.folder)
     with pytest.raises(Interrupted):
         simulate_runs(series.folder)
+
+
+def test_what_keeps_runs_from_beginning_is_said(star: Experiment) -> None:
+    series = open_series(replace(star, repetitions=1), new=True)
+    in_the_way = cluster_dir(series.series_id)
+    in_the_way.parent.mkdir(parents=True)
+    in_the_way.touch()
+    assert not simulate_runs(series.folder)
+    said = {line["run_id"]: line["message"] for line in failures_since(series.folder, series.opened_s)}
+    assert said.keys() == {"even_rebalance-r1", "stela-r1"}
+    assert all("Not a directory" in message for message in said.values())
 
 
 def test_what_is_sent_after_a_run_leaves_out_those_under_way(star: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
