@@ -1,13 +1,14 @@
 """Which series a claim is judged by: all of one request, however many blocks each has (decision 0035).
 
 A box may be free for an hour at a time, so what a verdict rests on is measured in several series. Nothing here looks at
-what was measured: only at what was asked for, by what it was measured and analysed, which runs are complete, and dates.
+what was measured: only at what was asked for, by what it was measured and analysed, which runs are complete, and dates;
+and at numbers only to see whether copies of a series have the same.
 """
 
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from analysis import provenance
 from analysis.claims import specs
 from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT, BlockId
 from analysis.claims.statements import Claim
+from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths, experiment_of, read_json_or_none, series_folders
 from analysis.record.simulated import is_of_testbed, is_simulated_series
 from analysis.record.small_tables import Row, rows
@@ -32,14 +34,25 @@ MOST_NAMES = 3  # of other series, in a note
 @dataclass(frozen=True)
 class Pool:
     """`series`: whose blocks count together, the oldest first. `others`: further series that have whole blocks of the
-    claim's variants, and in what they differ."""
+    claim's variants, and in what they differ. `contradictions`: by series, its copies that contradict it."""
 
     series: tuple[SeriesPaths, ...]
     others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    contradictions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def note(self) -> str:
-        """That there are others; empty where there are none."""
+        """That there are others, and copies that contradict; empty where there are none."""
+        return "; ".join(filter(None, (self._others_text(), *self._contradiction_texts())))
+
+    def _contradiction_texts(self) -> list[str]:
+        return [
+            f"copies of {name} contradict it, with other numbers or other runs ({', '.join(copies)}): what has most"
+            " complete runs counts; remove what is wrong"
+            for name, copies in self.contradictions.items()
+        ]
+
+    def _others_text(self) -> str:
         by_difference: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for name, parts in self.others.items():
             by_difference[parts].append(name)
@@ -59,16 +72,22 @@ def _names_text(names: Sequence[str]) -> str:
 class _Kept:
     """An analysed series. `blocks`: by variant, those that have a complete run. `spec`: None where nobody recorded what
     was asked for, and of simulated series: the same seed gives the same runs again. `record`: what else must be equal.
+    `contradictions`: the names of its copies that contradict it.
     """
 
     paths: SeriesPaths
     blocks: Mapping[str, frozenset[BlockId]]
     spec: specs.Spec | None
     record: dict[str, Any]
+    contradictions: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         return self.paths.root.name
+
+    @property
+    def complete_runs(self) -> int:
+        return sum(len(of) for of in self.blocks.values())
 
     def whole_blocks(self, claim: Claim) -> int:
         """Those in which all variants that the claim compares have a complete run."""
@@ -91,12 +110,16 @@ def pools_of_claims(claims: Iterable[Claim], results: Path, testbed: str | None 
     Of series that differ in more than the number of their blocks those say most that have six whole blocks of the
     variants that the claim compares, then three, then one, and of these the newest.
     """
-    found: dict[str, dict[str, _Kept]] = defaultdict(dict)
+    copies: dict[str, dict[str, list[_Kept]]] = defaultdict(lambda: defaultdict(list))
     for folder in series_folders(results):
         if is_of_testbed(folder, testbed) and (kept := _kept(folder)) is not None:
-            found[experiment_of(folder)].setdefault(_series_id(folder), kept)  # a copy's folder may have another name
+            copies[experiment_of(folder)][_series_id(folder)].append(kept)  # a copy's folder may have another name
+    found = {
+        experiment: [_most_complete(series_id, of) for series_id, of in by_id.items()]
+        for experiment, by_id in copies.items()
+    }
     return {
-        claim.name: _pool(claim, list(found[claim.experiment].values()))
+        claim.name: _pool(claim, found[claim.experiment])
         for claim in claims
         if claim.experiment in found and not claim.of
     }
@@ -112,7 +135,9 @@ def _pool(claim: Claim, everything: Sequence[_Kept]) -> Pool:
         for each in everything
         if each not in chosen and each.whole_blocks(claim)
     }
-    return Pool(tuple(each.paths for each in sorted(chosen, key=lambda each: each.name)), others)
+    oldest_first = sorted(chosen, key=lambda each: each.name)
+    contradictions = {each.name: each.contradictions for each in oldest_first if each.contradictions}
+    return Pool(tuple(each.paths for each in oldest_first), others, contradictions)
 
 
 def _rank(claim: Claim, group: tuple[tuple[tuple[str, str], ...], Sequence[_Kept]]) -> tuple[int, str]:
@@ -158,6 +183,37 @@ def blocks_of(runs: Iterable[Row]) -> dict[str, BlockId]:
             (run[name] for name in ("block", "repetition") if run.get(name) is not None), seen[run["variant"]]
         )
         found[run["run_id"]] = str(run["series_id"]), int(number)
+    return found
+
+
+# --- copies of a series ----------------------------------------------------------------------------------------------
+
+
+def _most_complete(series_id: str, copies: Sequence[_Kept]) -> _Kept:
+    """Of copies of a series that with most complete runs; of those with as many the one whose folder has its name."""
+    *others, first = sorted(copies, key=lambda each: (each.complete_runs, each.name == series_id, each.name))
+    against = sorted(other.name for other in others if _contradicts(other, first))
+    return replace(first, contradictions=tuple(against))
+
+
+def _contradicts(copy: _Kept, chosen: _Kept) -> bool:
+    """Whether it has a complete run that the chosen one lacks, or another number of one that both have."""
+    known = _numbers(chosen.paths)
+    return any(
+        run not in known or any(known[run].get(key, number) != number for key, number in of.items())
+        for run, of in _numbers(copy.paths).items()
+    )
+
+
+def _numbers(paths: SeriesPaths) -> dict[str, dict[tuple[Any, ...], str]]:
+    """Of each complete run, to nine digits: two analyses of the same lines may add them up in another order."""
+    found: dict[str, dict[tuple[Any, ...], str]] = {
+        run["run_id"]: {} for run in rows(paths, "runs") if run["status"] == "complete"
+    }
+    for row in rows(paths, "measurements"):
+        if row["run_id"] in found:
+            key = row["metric"], event_id_of(row), row.get("topology")
+            found[row["run_id"]][key] = f"{row['value']:.9g}{' censored' if row['censored'] else ''}"
     return found
 
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,26 @@ def keep_series(
 
 def add_to_runs(root: Path, **columns: Any) -> None:
     """To every run."""
+    change_rows(root, "runs", lambda run: run | columns)
+
+
+def change_rows(root: Path, name: str, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
+    """Of a table; a row that becomes None goes."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = SeriesPaths(root).table("runs") / "part.parquet"
-    pq.write_table(pa.Table.from_pylist([run | columns for run in pq.read_table(table).to_pylist()]), table)
+    table = SeriesPaths(root).table(name) / "part.parquet"
+    changed = [new for row in pq.read_table(table).to_pylist() if (new := change(row)) is not None]
+    pq.write_table(pa.Table.from_pylist(changed), table)
+
+
+def drop_run(root: Path, run_id: str) -> None:
+    for name in ("runs", "measurements"):
+        change_rows(root, name, lambda row: None if row["run_id"] == run_id else row)
+
+
+def change_value(root: Path, run_id: str, value: float) -> None:
+    change_rows(root, "measurements", lambda row: row | ({"value": value} if row["run_id"] == run_id else {}))
 
 
 def row_of(results: Path, name: str = "S03") -> LedgerRow:
@@ -201,6 +217,42 @@ def test_what_counts_once_counts_once(tmp_path: Path) -> None:
         keep_series(tmp_path, series, THREE, changed("testbed", name="simulated"))
     (only,) = pools_of_claims([CLAIMS["S03"]], tmp_path, "simulated")["S03"].series
     assert only.root.name == "20261202-000000-s" and row_of(tmp_path) == row
+
+
+def contradictions(row: LedgerRow) -> list[str]:
+    return [note for note in row.notes if "contradict" in note]
+
+
+@pytest.mark.parametrize("name", ["20261130-000000-copy", "20261101-000000-copy"])
+@pytest.mark.parametrize("partial", ["copy", "original"])
+def test_of_copies_the_most_complete_one_counts_whatever_their_names(tmp_path: Path, name: str, partial: str) -> None:
+    """Folders are met in the order of their names."""
+    original = keep_series(tmp_path, FIRST, THREE)
+    copy = Path(shutil.copytree(original, tmp_path / STAR / name))
+    drop_run(copy if partial == "copy" else original, "stela-r2")
+    row = row_of(tmp_path)
+    assert (row.blocks, row.series, contradictions(row)) == (3, ((FIRST, 3),), [])
+    (only,) = pools_of_claims([CLAIMS["S03"]], tmp_path)["S03"].series
+    assert only.root.name == (FIRST if partial == "copy" else name)
+
+
+def test_copies_that_contradict_each_other_are_named(tmp_path: Path) -> None:
+    original = keep_series(tmp_path, FIRST, THREE)
+    copy = Path(shutil.copytree(original, tmp_path / STAR / "20261101-000000-copy"))
+    note = (
+        f"copies of {FIRST} contradict it, with other numbers or other runs (20261101-000000-copy): what has most"
+        " complete runs counts; remove what is wrong"
+    )
+    change_value(copy, "stela-r2", 165.3 + 1e-10)
+    assert contradictions(row_of(tmp_path)) == [], "sums of the same lines differ in their last digits"
+    change_value(copy, "stela-r2", 170.0)
+    row = row_of(tmp_path)
+    assert (row.series, contradictions(row)) == (((FIRST, 3),), [note])
+    assert row.measured == pytest.approx(65.0, abs=0.2), "as many runs: the folder with the series' own name counts"
+    drop_run(copy, "stela-r2")
+    assert contradictions(row_of(tmp_path)) == []
+    drop_run(original, "stela-r1")
+    assert contradictions(row_of(tmp_path)) == [note], "each has a run that the other lacks"
 
 
 def in_order(*stela_first: bool) -> Conditions:
