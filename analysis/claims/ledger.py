@@ -26,7 +26,7 @@ from analysis.claims.ledger_rows import (  # fmt: skip
     Value,
     with_note,
 )
-from analysis.claims.pools import Pool, blocks_of, pools_of_claims
+from analysis.claims.pools import Pool, blocks_of, kept_series, pools_of_claims
 from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import Claim, Kind, load_claims
 from analysis.claims.sweep_rows import row_without_sweep, with_sweeps
@@ -64,9 +64,9 @@ def ledger_rows(claims: Sequence[Claim], measured: Conditions, *, simulated: boo
 
 def evaluate_newest(results: Path, family: str | None = None) -> list[LedgerRow]:
     """The ledger over the series under `results` that say most of each claim (pools.py), without simulated ones, and
-    the newest sweep of each name."""
+    the newest sweep of each name. Series that cannot be read are left out."""
     claims = load_claims(family)
-    return evaluate_each(claims, pools_of_claims(claims, results), newest_sweeps(results).values())
+    return evaluate_each(claims, pools_of_claims(claims, kept_series(results)), newest_sweeps(results).values())
 
 
 def evaluate_each(

@@ -17,6 +17,8 @@ from analysis import provenance
 from analysis.claims import specs
 from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT, BlockId
 from analysis.claims.statements import Claim
+from analysis.errors import RecordError
+from analysis.record import small_tables
 from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths, experiment_of, read_json_or_none, series_folders
 from analysis.record.simulated import is_of_testbed, is_simulated_series
@@ -29,6 +31,13 @@ OF_NO_CONSEQUENCE = frozenset({"name", "title", "repetitions", "seed", "lease_mi
 ANALYSIS = "analysis"
 ALONE = "request not on record"
 MOST_NAMES = 3  # of other series, in a note
+# The tables that the ledger reads, and their columns that every version has written.
+NEEDED = {
+    "runs": ("run_id", "series_id", "experiment", "variant", "status", "failure_message"),
+    "measurements": ("run_id", "metric", "value", "censored"),
+    "convergence": ("run_id", "definition", "horizon_s"),
+    "topologies": ("run_id", "topology", "position"),
+}
 
 
 @dataclass(frozen=True)
@@ -102,26 +111,47 @@ class _Kept:
         return {key: _text(value) for key, value in (_request(claim, self.spec) | self.record).items()}
 
 
-def pools_of_claims(claims: Iterable[Claim], results: Path, testbed: str | None = None) -> dict[str, Pool]:
-    """Claim -> the analysed series of its experiment that it is judged by; none of claims that follow from others.
+@dataclass(frozen=True)
+class KeptSeries:
+    """`analysed`: by experiment; of copies one. `damaged`: folders of series of which a table cannot be read; what is
+    wrong, and what to do."""
 
-    `testbed`: only of series there; None: of those on machines, for a simulated series is no evidence about Storm.
+    analysed: Mapping[str, Sequence[_Kept]]
+    damaged: Mapping[Path, str]
+
+
+def kept_series(results: Path, testbed: str | None = None) -> KeptSeries:
+    """Those below a folder of results.
+
+    `testbed`: only series there; None: those on machines, for a simulated series is no evidence about Storm.
+    """
+    copies: dict[str, dict[str, list[_Kept]]] = defaultdict(lambda: defaultdict(list))
+    damaged: dict[Path, str] = {}
+    for folder in series_folders(results):
+        if not is_of_testbed(folder, testbed):
+            continue
+        try:
+            if (kept := _kept(folder)) is not None:
+                copies[experiment_of(folder)][_series_id(folder)].append(kept)  # a copy's folder may have another name
+        except RecordError as error:
+            damaged[folder] = str(error)
+    analysed = {
+        experiment: [_most_complete(series_id, of) for series_id, of in by_id.items()]
+        for experiment, by_id in copies.items()
+    }
+    return KeptSeries(analysed, damaged)
+
+
+def pools_of_claims(claims: Iterable[Claim], kept: KeptSeries) -> dict[str, Pool]:
+    """Claim -> the analysed series of its experiment that it is judged by; none of claims that follow from others.
 
     Of series that differ in more than the number of their blocks those say most that have six whole blocks of the
     variants that the claim compares, then three, then one, and of these the newest.
     """
-    copies: dict[str, dict[str, list[_Kept]]] = defaultdict(lambda: defaultdict(list))
-    for folder in series_folders(results):
-        if is_of_testbed(folder, testbed) and (kept := _kept(folder)) is not None:
-            copies[experiment_of(folder)][_series_id(folder)].append(kept)  # a copy's folder may have another name
-    found = {
-        experiment: [_most_complete(series_id, of) for series_id, of in by_id.items()]
-        for experiment, by_id in copies.items()
-    }
     return {
-        claim.name: _pool(claim, found[claim.experiment])
+        claim.name: _pool(claim, kept.analysed[claim.experiment])
         for claim in claims
-        if claim.experiment in found and not claim.of
+        if claim.experiment in kept.analysed and not claim.of
     }
 
 
@@ -153,8 +183,9 @@ def _differences(chosen: Mapping[str, str], other: Mapping[str, str]) -> tuple[s
 
 
 def _kept(folder: Path) -> _Kept | None:
-    """None where nothing was analysed."""
+    """None where nothing was analysed. Raises RecordError for a damaged table of those that the ledger reads."""
     paths = SeriesPaths(folder)
+    small_tables.check(paths, NEEDED)
     runs = rows(paths, "runs")
     complete = [run for run in runs if run["status"] == "complete"]
     if not complete or not rows(paths, "measurements"):

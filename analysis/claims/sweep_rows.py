@@ -18,9 +18,11 @@ from typing import Any
 from analysis.claims.ledger_rows import NO_VERDICT, NOT_RUN, LedgerRow, Value, percent_over, ratio_of
 from analysis.claims.rules import BY_TRAFFIC, PUBLISHED_RUNS, RESCHEDULED, best_of_three, moved_text
 from analysis.claims.statements import RATIOS, SPREADS, Claim, Kind
+from analysis.errors import RecordError
 from analysis.numerals import number
+from analysis.record import small_tables
 from analysis.record.event_timeline import event_id_of
-from analysis.record.files import SeriesPaths, read_json
+from analysis.record.files import SeriesPaths, experiment_of, read_json
 from analysis.record.small_tables import rows
 from analysis.record.sweep_record import (
     OTHER_CODE,
@@ -35,6 +37,11 @@ from analysis.record.sweep_record import (
 OVER: Mapping[str, Callable[[Sequence[float]], float]] = {"mean": fmean, "lowest": min, "highest": max}
 Seed = tuple[Values, int]  # the swept seeds of a point, and the repetition
 OfSeeds = Mapping[Seed, Value]
+# What is read of a sweep's tables.
+NEEDED = {
+    "runs": ("run_id", "variant", "status", "repetition"),
+    "measurements": ("run_id", "topology", "metric", "value", "censored", "steady"),
+}
 
 
 @dataclass(frozen=True)
@@ -63,8 +70,9 @@ class SweepRuns:
 
 
 def read(paths: SeriesPaths, metrics: Collection[str]) -> SweepRuns:
-    """These metrics of a sweep that is analysed, and where anything moved."""
+    """These metrics of a sweep that is analysed, and where anything moved. Raises RecordError for a damaged one."""
     document = read_json(paths.root / SWEEP_FILE)
+    small_tables.check(paths, NEEDED)
     points = [split_values(point["values"]) for point in document["points"]]
     runs = {run["run_id"]: run for run in rows(paths, "runs") if run["status"] == "complete"}
     found: dict[tuple[str, str, str], dict[Values, dict[Seed, Value]]] = defaultdict(lambda: defaultdict(dict))
@@ -92,15 +100,26 @@ def _remarks(document: Mapping[str, Any], runs: int) -> str:
 
 
 def with_sweeps(ledger: Iterable[LedgerRow], folders: Sequence[Path]) -> list[LedgerRow]:
-    """The ledger, with what these sweeps give of the claims that are about them."""
+    """The ledger, with what these sweeps give of the claims that are about them, or why one cannot be read."""
     found = list(ledger)
     metrics = {name for row in found if row.claim.simulated for name in (row.claim.metric, row.claim.best_by) if name}
-    sweeps = {sweep.name: sweep for sweep in (read(SeriesPaths(folder), metrics) for folder in sorted(folders))}
-    return [
-        sweep_row(row.claim, sweeps[row.claim.experiment])
-        if row.claim.simulated and row.claim.experiment in sweeps else row
-        for row in found
-    ]  # fmt: skip
+    sweeps: dict[str, SweepRuns] = {}
+    damaged: dict[str, str] = {}
+    for folder in sorted(folders):
+        try:
+            sweep = read(SeriesPaths(folder), metrics)
+        except RecordError as error:
+            damaged[experiment_of(folder)] = str(error)
+        else:
+            sweeps[sweep.name] = sweep
+    return [_with_sweep(row, sweeps, damaged) if row.claim.simulated else row for row in found]
+
+
+def _with_sweep(row: LedgerRow, sweeps: Mapping[str, SweepRuns], damaged: Mapping[str, str]) -> LedgerRow:
+    name = row.claim.experiment
+    if name in sweeps:
+        return sweep_row(row.claim, sweeps[name])
+    return replace(row, reason=damaged[name]) if name in damaged else row
 
 
 def row_without_sweep(claim: Claim) -> LedgerRow:

@@ -17,7 +17,7 @@ from analysis.compare.blocks import MetricBlocks, PairRuns, metric_blocks, runs_
 from analysis.compare.question import QUESTION_FILE, Question, read_question
 from analysis.compare.result import RUNS_FAILED, Comparison, Kind, MetricRow
 from analysis.compare.verdict import DifferencesOnRecord, block_differences
-from analysis.errors import AnalysisError, SeriesError
+from analysis.errors import AnalysisError, RecordError, SeriesError
 from analysis.metrics import untimed
 from analysis.metrics.metric_directions import PRIMARY
 from analysis.record import small_tables
@@ -27,24 +27,44 @@ from analysis.record.simulated import SIMULATED, is_simulated
 from analysis.record.small_tables import Row, rows
 
 MOST_SERIES_ON_RECORD = 20  # series that are read, the newest
+# Of an A/A comparison on record: columns that every version has written.
+NEEDED = {
+    "runs": ("run_id", "variant", "block", "repetition", "status", "failure_blame", "failure_message"),
+    "measurements": ("run_id", "metric", "value", "censored"),
+    "machines": ("type", "cores", "memory_mb", "bandwidth_mbit", "slots"),
+}
 
 
-def differences_on_record(series_dir: Path) -> DifferencesOnRecord:
-    """`MetricBlocks.key` -> block differences of earlier series of this experiment that compared a code with itself.
+def differences_on_record(series_dir: Path) -> tuple[DifferencesOnRecord, list[str]]:
+    """`MetricBlocks.key` -> block differences of earlier series of this experiment that compared a code with itself;
+    and of each of these that cannot be read what is wrong.
 
     Only of the same conditions, and never of the series itself: its own noise is in its own floor.
     """
     own_conditions = conditions(SeriesPaths(series_dir))
     found: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    damages = []
     for folder in same_code_series(series_dir):
-        paths = SeriesPaths(folder)
-        if conditions(paths) == own_conditions:
-            question, runs = read_question(folder), rows(paths, "runs")
-            lost_as_now = any(row.get("difference") is not None for row in rows(paths, "losses"))
-            for each in series_blocks(paths, [runs_of(pair, runs) for pair in question.pairs]):
-                if lost_as_now or not each.metric.startswith("lost_"):  # an older analysis netted them over all edges
-                    found[each.key] += block_differences(each)
-    return dict(found)
+        try:
+            for key, differences in _differences_of(folder, own_conditions):
+                found[key] += differences
+        except RecordError as error:
+            damages.append(f"An A/A comparison on record is left out: {error}.")
+    return dict(found), damages
+
+
+def _differences_of(folder: Path, own_conditions: tuple[Any, ...]) -> list[tuple[tuple[str, ...], list[float]]]:
+    """Of an A/A comparison; none of one of other conditions. Raises RecordError where it cannot be read."""
+    paths = SeriesPaths(folder)
+    small_tables.check(paths, NEEDED)
+    if conditions(paths) != own_conditions:
+        return []
+    question, runs = read_question(folder), rows(paths, "runs")
+    lost_as_now = any(row.get("difference") is not None for row in rows(paths, "losses"))
+    blocks = series_blocks(paths, [runs_of(pair, runs) for pair in question.pairs])
+    # An older analysis netted losses over all edges.
+    return [(each.key, block_differences(each)) for each in blocks
+            if lost_as_now or not each.metric.startswith("lost_")]  # fmt: skip
 
 
 def same_code_series(series_dir: Path) -> list[Path]:
@@ -114,8 +134,9 @@ def compare(series_dir: Path | str, on_record: DifferencesOnRecord | None = None
     if any(map(is_simulated, table)):
         compared = [_with_note(row, question) for row in _rows(runs, question, found, {})]
         return simulated.answer(question, compared, runs, dict(sorted(kinds.items())))
-    differences = differences_on_record(root) if on_record is None else on_record
-    return evaluate(question, runs, found, dict(sorted(kinds.items())), differences)
+    differences, damages = differences_on_record(root) if on_record is None else (on_record, [])
+    answer = evaluate(question, runs, found, dict(sorted(kinds.items())), differences)
+    return replace(answer, notes=(*answer.notes, *damages))
 
 
 def series_blocks(paths: SeriesPaths, runs: list[PairRuns], topology: str | None = None) -> list[MetricBlocks]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from analysis.errors import QueryError, RecordError
 from analysis.record import small_tables
-from analysis.record.files import experiment_of
+from analysis.record.files import SeriesPaths, experiment_of
 from analysis.record.schemas import TABLES, WORKER_LINES
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def view(spark: SparkSession, name: str, having: Sequence[SeriesTables], tell: C
 
         lines = _read(spark, WORKER_LINES.name, viewed)
         whole = whole.unionByName(sample_views.view(lines, name, SERIES))
-    for types, alike in _by_types(spark, name, [series for series in having if series not in viewed]).items():
+    for types, alike in _by_types(spark, name, [series for series in having if series not in viewed], tell).items():
         columns = {text.partition(" ")[0] for text in types}
         if missing := [column.name for column in TABLES[name].columns if column.name not in columns]:
             which = _series_list(alike, len(having))
@@ -163,20 +163,25 @@ def _columns(name: str, stored: Collection[str]) -> list[Column]:
 
 
 def _by_types(
-    spark: SparkSession, name: str, having: Sequence[SeriesTables]
+    spark: SparkSession, name: str, having: Sequence[SeriesTables], tell: Callable[[str], None]
 ) -> dict[tuple[str, ...], list[SeriesTables]]:
-    """Series whose table has the same columns and types, which Spark reads as one."""
+    """Series whose table has the same columns and types, which Spark reads as one. One that cannot be read is told."""
     found: dict[tuple[str, ...], list[SeriesTables]] = defaultdict(list)
     for series in having:
-        found[_types(spark, series, name)].append(series)
+        try:
+            found[_types(spark, series, name)].append(series)
+        except RecordError as error:
+            tell(f"left out: {error}")
     return found
 
 
 def _types(spark: SparkSession, series: SeriesTables, name: str) -> tuple[str, ...]:
+    """Raises RecordError where this process cannot read its files."""
     if not series.local:
         return tuple(f"{column} {kind}" for column, kind in spark.read.parquet(series.table(name)).dtypes)
     import pyarrow.parquet as pq
 
+    small_tables.check(SeriesPaths(Path(series.folder).parent), {name: ()})
     schema = pq.read_schema(min(Path(series.table(name)).glob("*.parquet")))
     return tuple(f"{field.name} {field.type}" for field in schema)
 

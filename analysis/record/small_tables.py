@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from boltons.iterutils import chunked_iter
 
+from analysis.errors import RecordError
 from analysis.record.event_timeline import WHOLE_CLUSTER
 from analysis.record.files import SeriesPaths
 from analysis.record.schemas import TABLES
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.dataset as ds
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -28,6 +30,7 @@ HISTOGRAM = ("buckets", "counts")  # columns of `latency` that are most of it
 CHUNK_ROWS = 50_000
 FEW_ROWS = 2_000
 SEPARATOR = "/"  # between a run and a topology; in no name of a run
+TABLE_DEPTH = 5  # names in family/experiment/series/tables/table.parquet
 
 
 def unit_of(run_id: str, topology: str) -> str:
@@ -51,20 +54,61 @@ def rows(
     topology: str | None = None,
 ) -> list[Row]:
     """All rows of a table, or those of some runs, or (where a row is of one) of one topology; none where it was not
-    built, as in series of an older version."""
+    built, as in series of an older version. Raises RecordError where it cannot be read."""
+    import pyarrow.dataset as ds
+
+    with _reading(paths, name):
+        table = _stored(paths, name)
+        if table is None:
+            return []
+        columns = [column for column in table.schema.names if column not in without]
+        wanted = None if runs is None else ds.field("run_id").isin(list(runs))
+        if topology is not None and TABLES[name].names_topology and "topology" in table.schema.names:
+            own = ds.field("topology") == topology
+            wanted = own if wanted is None else wanted & own
+        found: list[Row] = table.to_table(columns=columns, filter=wanted).to_pylist()
+    return found
+
+
+def check(paths: SeriesPaths, needed: Mapping[str, Collection[str]]) -> None:
+    """Raises RecordError where a table is there and is damaged, by the ends of its files: one cannot be read, or has
+    not the columns that are `needed` of it. Whoever reads several series asks this of each, and goes on without those
+    that are."""
+    for name, columns in needed.items():
+        with _reading(paths, name):
+            table = _stored(paths, name)
+            if table is None:
+                continue
+            table.count_rows()
+        if lacking := [column for column in columns if column not in table.schema.names]:
+            raise _damage(paths, name, f"has no column {', '.join(lacking)}")
+
+
+def _stored(paths: SeriesPaths, name: str) -> "ds.Dataset | None":
+    """None where it was not built."""
     import pyarrow.dataset as ds
 
     folder = paths.table(name)
-    if not folder.is_dir() or not any(folder.glob("*.parquet")):
-        return []
-    table = ds.dataset(str(folder), format="parquet")
-    columns = [column for column in table.schema.names if column not in without]
-    wanted = None if runs is None else ds.field("run_id").isin(list(runs))
-    if topology is not None and TABLES[name].names_topology and "topology" in table.schema.names:
-        own = ds.field("topology") == topology
-        wanted = own if wanted is None else wanted & own
-    found: list[Row] = table.to_table(columns=columns, filter=wanted).to_pylist()
-    return found
+    return ds.dataset(str(folder), format="parquet") if any(folder.glob("*.parquet")) else None
+
+
+@contextmanager
+def _reading(paths: SeriesPaths, name: str) -> Iterator[None]:
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        said = " ".join(str(error).split()).rpartition("': ")[2].rstrip(".")  # after the paths of the file
+        raise _damage(paths, name, f"cannot be read: {said}") from error
+
+
+def _damage(paths: SeriesPaths, name: str, what: str) -> RecordError:
+    """The table is named from the folder of results on."""
+    where = "/".join(paths.table(name).absolute().parts[-TABLE_DEPTH:])
+    return RecordError(
+        f"{where} {what}; analyse it again: `barograph report` of a series, `barograph sweep` of a sweep"
+    )
 
 
 def topologies(paths: SeriesPaths) -> tuple[str, ...]:

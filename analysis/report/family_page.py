@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from analysis.claims import publications
+from analysis.claims import pools, publications
 from analysis.claims.ledger_rows import VERDICTS, LedgerRow
-from analysis.errors import SeriesError
+from analysis.errors import RecordError, SeriesError
 from analysis.metrics import scale_decisions
 from analysis.metrics.scale_decisions import AblationRow
+from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
+from analysis.record.schemas import LARGE_TABLES, STORED
 from analysis.record.simulated import (
     SIMULATED,
     first_date_s,
@@ -35,6 +37,11 @@ from analysis.report.sweep_data import SweepData
 
 TEMPLATE = "family.html.j2"
 DRAWS = frozenset(paper_figures.PANELS) | frozenset(sweep_panels.PANELS)
+# Small tables, and columns that are needed of them.
+NEEDED: Mapping[str, Collection[str]] = {
+    **dict.fromkeys((name for name in STORED if name not in LARGE_TABLES), ()),
+    **pools.NEEDED,
+}
 
 
 @dataclass(frozen=True)
@@ -87,6 +94,7 @@ class FamilyContent:
     ablation_experiments: list[str]
     sources: list[Source]
     older: list[str]
+    damages: list[str]  # of series that cannot be read
     files: dict[str, tuple[Download, ...]]  # by figure or table
 
     @property
@@ -108,6 +116,20 @@ def chosen_series(series_dirs: Sequence[Path], *, simulated_only: bool) -> tuple
 
 def _is_of_model(folder: Path) -> bool:
     return is_sweep(folder) or is_simulated_series(folder)
+
+
+def readable_series(series_dirs: Sequence[Path]) -> tuple[list[Path], list[str]]:
+    """Those whose tables can be read, and of each other one what is wrong. Raises SeriesError where none is left."""
+    readable, damages = [], []
+    for folder in series_dirs:
+        try:
+            small_tables.check(SeriesPaths(folder), NEEDED)
+            readable.append(folder)
+        except RecordError as error:
+            damages.append(str(error))
+    if not readable:
+        raise SeriesError(f"no series for the family report can be read: {'; '.join(damages)}")
+    return readable, damages
 
 
 def newest_series(series_dirs: Sequence[Path]) -> tuple[dict[str, SeriesPaths], list[str]]:
@@ -133,10 +155,10 @@ def _experiment_of(paths: SeriesPaths) -> str:
 
 
 def collect(
-    series: dict[str, SeriesPaths], older: list[str], ledger: Sequence[LedgerRow], target: Path, *,
+    series: dict[str, SeriesPaths], older: list[str], damages: list[str], ledger: Sequence[LedgerRow], target: Path, *,
     simulated_only: bool, left_out: int,
 ) -> FamilyContent:  # fmt: skip
-    """`left_out`: simulated series that are not on the page."""
+    """`damages`: of series that cannot be read; `left_out`: simulated series that are not on the page."""
     swept = {name: sweep_data.collect(paths) for name, paths in series.items() if is_sweep(paths.root)}
     run = {name: paths for name, paths in series.items() if name not in swept}
     data = {experiment: series_data.collect(paths) for experiment, paths in run.items()}
@@ -169,6 +191,7 @@ def collect(
         ablation_experiments=list(lines),
         sources=[_source(experiment, paths, target) for experiment, paths in sorted(series.items())],
         older=older,
+        damages=damages,
         files=files,
     )
 
@@ -247,17 +270,18 @@ def write(
     """The page at `target`; `evaluate` gives the ledger of series folders, `simulated` or not.
 
     It is about series on machines, or with `simulated_only` about simulated ones. `left_out`: how many more simulated
-    ones there are.
+    ones there are. Series that cannot be read are named on it.
     """
     chosen, others = chosen_series(series_dirs, simulated_only=simulated_only)
-    series, older = newest_series(chosen)
+    readable, damages = readable_series(chosen)
+    series, older = newest_series(readable)
     families = publications.families_of(series)
     ledger = [
         row for row in evaluate([paths.root for paths in series.values()], simulated=simulated_only)
         if row.claim.family in families and (simulated_only or not row.claim.simulated)
     ]  # fmt: skip
     figures = figures_of(simulated_only)
-    content = collect(series, older, ledger, target, simulated_only=simulated_only, left_out=left_out + others)
+    content = collect(series, older, damages, ledger, target, simulated_only=simulated_only, left_out=left_out + others)
     for downloads in content.files.values():
         page.write_downloads(target.parent / figures, downloads)
     return page.write(target, page.render(TEMPLATE, c=content, links=page.download_links(content.files, figures)))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from analysis.calibration import validation
+from analysis.errors import RecordError
 from analysis.record.files import SeriesPaths
 from analysis.record.simulated import simulated_facts
 from analysis.record.small_tables import Row, rows
@@ -35,10 +36,18 @@ def sentence(runs: Sequence[Row], *series_dirs: Path) -> str:
 
 
 def sentence_of_series(series_dirs: Iterable[Path]) -> str:
-    """The same of the simulated runs of analysed series; empty where none of them is here."""
+    """The same of the simulated runs of analysed series, and which of these cannot be read; empty where none of them is
+    here."""
     folders = list(dict.fromkeys(series_dirs))
-    runs = [run for folder in folders for run in rows(SeriesPaths(folder), "runs")]
-    return sentence([run for run in runs if simulated_facts(run) is not None], *folders)
+    runs: list[Row] = []
+    damages = []
+    for folder in folders:
+        try:
+            runs += rows(SeriesPaths(folder), "runs")
+        except RecordError as error:
+            damages.append(f"Nothing is said of a series: {error}.")
+    said = sentence([run for run in runs if simulated_facts(run) is not None], *folders)
+    return " ".join(filter(None, (said, *damages)))
 
 
 def _words(facts: Sequence[object]) -> str:

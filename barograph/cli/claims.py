@@ -8,9 +8,9 @@ import json
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -21,6 +21,9 @@ from barograph.cli.arguments import add_testbed_choice
 from barograph.cli.terminal import line_printer, say, stdout_console
 from barograph.series.results import results
 from barograph.settings import results_root
+
+if TYPE_CHECKING:
+    from analysis.claims.pools import KeptSeries
 
 COLUMNS = {
     "claim": "id",
@@ -138,13 +141,31 @@ def claims_of_series(series_dir: Path) -> list[Mapping[str, Any]]:
 def show_ledger(console: Console, testbed: str | None = None) -> None:
     """`not run` where no series here has tested a claim."""
     say = line_printer(console)
-    found = ledger(testbed)
+    kept = _kept_series(testbed)
+    found = ledger(testbed, kept)
     for line in claim_lines(found, console.width):
         say(line)
     if trust := _trust(found):
         say(trust)
+    for line in _unreadable_lines(list(kept.damaged.values())):
+        say(line)
     if left_out := simulated_words(simulated_left_out(testbed)):
         say(f"{left_out}; `barograph claims --testbed {SIMULATED}` shows what the simulator says")
+
+
+def _unreadable_lines(damages: Sequence[str]) -> list[str]:
+    """How many series could not be read, and of each what is wrong and what to do."""
+    if not damages:
+        return []
+    be = "is" if len(damages) == 1 else "are"
+    head = f"{len(damages)} series could not be read and {be} left out:"
+    return [head, *(f"{INDENT}{damage}" for damage in damages)]
+
+
+def _kept_series(testbed: str | None) -> KeptSeries:
+    from analysis.claims.pools import kept_series
+
+    return kept_series(results_root(), testbed)
 
 
 def _trust(found: Sequence[Mapping[str, Any]]) -> str:
@@ -157,9 +178,16 @@ def _trust(found: Sequence[Mapping[str, Any]]) -> str:
 
 
 def ledger_json(testbed: str | None = None) -> str:
-    """`simulated_left_out`: how many simulated series are not in it."""
+    """`simulated_left_out`: how many simulated series are not in it; `unreadable`: of each series that could not be
+    read what is wrong."""
     left_out = simulated_left_out(testbed)
-    document = {"v": _version(testbed), "simulated_left_out": left_out, "claims": ledger(testbed)}
+    kept = _kept_series(testbed)
+    document = {
+        "v": _version(testbed),
+        "simulated_left_out": left_out,
+        "unreadable": list(kept.damaged.values()),
+        "claims": ledger(testbed, kept),
+    }
     return json.dumps(document, indent=1, ensure_ascii=False)
 
 
@@ -170,20 +198,21 @@ def simulated_left_out(testbed: str | None) -> int:
     return sum(is_simulated_series(path.parent) for path in _claim_files())
 
 
-def ledger(testbed: str | None = None) -> list[dict[str, Any]]:
+def ledger(testbed: str | None = None, kept: KeptSeries | None = None) -> list[dict[str, Any]]:
     """Rows as in claims.json, with the `series` (None: not run here), in the order of the claims' files.
 
     `testbed`: of series there; None: of those on machines, not simulated. Of simulated ones the rows say what the
-    model gives.
+    model gives. `kept`: these series; None: they are read.
     What follows from the series that say most of each claim, all experiments together, counts first, then what a single
     series says of its own; of both, what says more.
     """
     from analysis.claims.statements import FAMILIES, load_claims
 
-    findings, older = newest_findings(testbed), older_findings(testbed)
+    kept = kept or _kept_series(testbed)
+    findings, older = newest_findings(testbed, kept.damaged), older_findings(testbed, kept.damaged)
     rows = []
     for family in FAMILIES:
-        of_all = newest_ledger(family, testbed)
+        of_all = newest_ledger(family, kept, testbed)
         for claim in load_claims(family):
             row = max(of_all[claim.name], findings.get(claim.name, {}), key=_weight)
             rows.append({**row, **_older_reason(row, older.get(claim.name))})
@@ -214,7 +243,7 @@ def _older_reason(row: Mapping[str, Any], series: str | None) -> dict[str, str]:
     return {"reason": why if before == UNTESTED else f"{before}; {why}"}
 
 
-def newest_ledger(family: str, testbed: str | None = None) -> dict[str, Mapping[str, Any]]:
+def newest_ledger(family: str, kept: KeptSeries, testbed: str | None = None) -> dict[str, Mapping[str, Any]]:
     """By claim: what follows from the series that say most of each, all experiments together, and what is exact."""
     from analysis.claims.ledger import evaluate_each
     from analysis.claims.ledger_rows import NOT_RUN
@@ -224,15 +253,20 @@ def newest_ledger(family: str, testbed: str | None = None) -> dict[str, Mapping[
     from analysis.report.ledger_table import ledger_row
 
     claims, of_model = load_claims(family), testbed == SIMULATED
-    pools = pools_of_claims(claims, results_root(), testbed)
+    pools = pools_of_claims(claims, kept)
     sweeps = newest_sweeps(results_root()) if testbed in (None, SIMULATED) else {}
     swept = {claim.name: sweeps[claim.experiment] for claim in claims if claim.simulated and claim.experiment in sweeps}
     series = {name: pool.series for name, pool in pools.items()} | {name: (paths,) for name, paths in swept.items()}
+    experiments = {claim.name: claim.experiment for claim in claims}
     found: dict[str, Mapping[str, Any]] = {}
     for row in evaluate_each(claims, pools, sweeps.values(), simulated=of_model):
-        own = {paths.root.name for name in row.claim.of or (row.claim.name,) for paths in series.get(name, ())}
+        about = row.claim.of or (row.claim.name,)
+        own = {paths.root.name for name in about for paths in series.get(name, ())}
         is_untested = row.verdict == NOT_RUN and not own and row.claim.kind is not Kind.EXACT
-        untested = {"reason": UNTESTED} if is_untested else {}
+        asked = {experiments.get(name) for name in about}
+        unread = [folder.name for folder in kept.damaged if experiment_of(folder) in asked]
+        why = f"{', '.join(unread)} could not be read" if unread else UNTESTED
+        untested = {"reason": why} if is_untested else {}
         found[row.claim.name] = {
             **ledger_row(row, simulated=of_model),
             **untested,
@@ -241,29 +275,33 @@ def newest_ledger(family: str, testbed: str | None = None) -> dict[str, Mapping[
     return found
 
 
-def newest_findings(testbed: str | None = None) -> dict[str, Mapping[str, Any]]:
+def newest_findings(testbed: str | None = None, without: Collection[Path] = ()) -> dict[str, Mapping[str, Any]]:
     """By claim: its row in the claims.json of the newest series that tested it, preferring one that says more.
 
     A demo or an unfinished series must not hide a verdict, and what was judged by an older rule is none: `barograph
-    report` judges it anew.
+    report` judges it anew. `without`: folders of series that are left out.
     """
     findings: dict[str, Mapping[str, Any]] = {}
-    for row in _rows_of_series(lambda version: version == _version(testbed), testbed):
+    for row in _rows_of_series(lambda version: version == _version(testbed), testbed, without):
         if _information(row) >= _information(findings.get(row["id"], {})):
             findings[row["id"]] = row
     return findings
 
 
-def older_findings(testbed: str | None = None) -> dict[str, str]:
+def older_findings(testbed: str | None = None, without: Collection[Path] = ()) -> dict[str, str]:
     """By claim: the newest series that has runs of it and was judged by an older rule."""
-    rows = _rows_of_series(lambda version: not isinstance(version, int) or version < _version(testbed), testbed)
+    rows = _rows_of_series(
+        lambda version: not isinstance(version, int) or version < _version(testbed), testbed, without
+    )
     return {row["id"]: row["series"] for row in rows if row.get("runs")}
 
 
-def _rows_of_series(chosen: Callable[[Any], bool], testbed: str | None) -> Iterator[Mapping[str, Any]]:
+def _rows_of_series(
+    chosen: Callable[[Any], bool], testbed: str | None, without: Collection[Path]
+) -> Iterator[Mapping[str, Any]]:
     """Of the claims that a series of the testbed has tested itself, by the version of its claims.json; older first."""
     for path in _claim_files():
-        if not is_of_testbed(path.parent, testbed):
+        if path.parent in without or not is_of_testbed(path.parent, testbed):
             continue
         document = read_json_or_none(path) or {}
         tested = experiment_of(path.parent)

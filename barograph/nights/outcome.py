@@ -3,12 +3,15 @@ tested."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from analysis.claims.ledger_rows import NO_VERDICT
+from analysis.errors import RecordError
+from analysis.record import small_tables
 from analysis.record.files import SeriesPaths, read_json_or_none
 from analysis.record.small_tables import Row, rows, topologies
 from barograph.compare.difference import OF_TOPOLOGY
@@ -24,12 +27,25 @@ CLAIM_KEYS = (
 )  # fmt: skip
 
 
+NEEDED = {
+    "runs": ("run_id", "variant", "status", "order"),
+    "measurements": ("run_id", "event_id", "metric", "value", "censored"),
+}
+
+log = logging.getLogger(__name__)
+
+
 def numbers_of(series_dir: Path) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
     """Variant -> metric -> event -> `{"values": in the order of the blocks, "horizons": how long runs were watched that
     never got there, "unsteady": of how many runs a side that they rest on was not steady}`; without the last where they
-    rest on none."""
+    rest on none. None of tables that cannot be read: else the night could not be put on record."""
     paths = SeriesPaths(series_dir)
-    return collect_numbers(rows(paths, "runs"), rows(paths, "measurements"), several=bool(topologies(paths)))
+    try:
+        small_tables.check(paths, NEEDED)
+        return collect_numbers(rows(paths, "runs"), rows(paths, "measurements"), several=bool(topologies(paths)))
+    except RecordError as error:
+        log.warning("%s", error)
+        return {}
 
 
 def collect_numbers(

@@ -83,3 +83,14 @@ def _windows(run_id: str, variant: str, n: int, levels: Mapping[str, float]) -> 
          else levels[variant] + n}
         for start in range(-30, 60, 10) for scope in ("total", "due")
     ]  # fmt: skip
+
+
+def cut_short(root: Path, table: str) -> None:
+    """As a full disk or a broken copy leaves a file."""
+    (file,) = (root / "tables" / f"{table}.parquet").glob("*.parquet")
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def drop_column(root: Path, table: str, column: str) -> None:
+    (file,) = (root / "tables" / f"{table}.parquet").glob("*.parquet")
+    pq.write_table(pq.read_table(file).drop_columns([column]), file)

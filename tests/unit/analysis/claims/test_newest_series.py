@@ -9,7 +9,7 @@ import pytest
 
 from analysis.claims.ledger import conditions, evaluate, evaluate_newest
 from analysis.claims.ledger_rows import Outcome
-from analysis.claims.pools import pools_of_claims
+from analysis.claims.pools import kept_series, pools_of_claims
 from analysis.claims.statements import load_claims
 from analysis.errors import ClaimFileError
 from analysis.record import small_tables
@@ -52,7 +52,7 @@ def write(
 
 def judged_by(results: Path, claim: str = "S03", testbed: str | None = None) -> Path | None:
     """The only series that a claim is judged by."""
-    found = pools_of_claims(load_claims(), results, testbed).get(claim)
+    found = pools_of_claims(load_claims(), kept_series(results, testbed)).get(claim)
     if found is None:
         return None
     (only,) = found.series
@@ -70,7 +70,7 @@ def test_of_series_that_say_as_much_the_newest_counts_whatever_else_it_was_to_ha
     (tmp_path / STAR / "20261123-000000-a" / "series.json").write_text("{")
     assert judged_by(tmp_path, CHECK) == newest
     of_star = {claim.name for claim in load_claims() if claim.experiment == STAR}
-    assert pools_of_claims(load_claims(), tmp_path).keys() == of_star
+    assert pools_of_claims(load_claims(), kept_series(tmp_path)).keys() == of_star
 
 
 def test_a_series_that_stopped_after_whole_blocks_counts_with_the_blocks_it_has(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_one_block_of_all_variants_does_not_hide_twelve_of_two(tmp_path: Path) -
     follows = rows["S16/throughput SP"]
     assert (follows.measured, follows.run_ids) == (over.measured, over.run_ids)
     assert "no interval for S03, S04, S05, S07/over default, S08/over default" in follows.reason
-    (link_load,) = pools_of_claims(load_claims(), tmp_path)["S06/least link load"].series
+    (link_load,) = pools_of_claims(load_claims(), kept_series(tmp_path))["S06/least link load"].series
     assert link_load.root.name == "20261121-000000-a"
 
 
@@ -136,7 +136,7 @@ def test_a_simulated_series_never_stands_for_one_on_machines(tmp_path: Path) -> 
 
 
 def test_the_ledger_of_nothing_has_the_exact_claims(tmp_path: Path) -> None:
-    assert pools_of_claims(load_claims(), tmp_path) == {}
+    assert pools_of_claims(load_claims(), kept_series(tmp_path)) == {}
     rows = evaluate_newest(tmp_path)
     assert {row.claim.id for row in rows if row.verdict != "not run"} == {"S01", "S14", "M13"}
 

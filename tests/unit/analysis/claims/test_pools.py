@@ -11,7 +11,7 @@ import pytest
 from analysis import provenance
 from analysis.claims.ledger import evaluate, evaluate_newest, judge
 from analysis.claims.ledger_rows import Conditions, LedgerRow, Value
-from analysis.claims.pools import pools_of_claims
+from analysis.claims.pools import kept_series, pools_of_claims
 from analysis.claims.statements import load_claims
 from analysis.record.files import SeriesPaths, write_json_atomic
 from analysis.report.ledger_table import ledger_row
@@ -200,7 +200,7 @@ def test_a_claim_about_one_variant_has_the_runs_of_all_series_that_have_it(tmp_p
     keep_series(tmp_path, FIRST, THREE)
     alone = spec(variants=[each for each in spec()["variants"] if each["name"] == "stela"])
     keep_series(tmp_path, SECOND, {"stela": ANOTHER_BOX["stela"]}, alone)
-    pools = pools_of_claims(CLAIMS.values(), tmp_path)
+    pools = pools_of_claims(CLAIMS.values(), kept_series(tmp_path))
     assert [paths.root.name for paths in pools["S02/star restarts"].series] == [FIRST, SECOND]
     assert [paths.root.name for paths in pools["S03"].series] == [FIRST] and not pools["S03"].others
 
@@ -215,7 +215,7 @@ def test_what_counts_once_counts_once(tmp_path: Path) -> None:
     assert "not pooled, for they differ: 20261119-000000-log (request not on record)" in row.notes
     for series in ("20261201-000000-s", "20261202-000000-s"):
         keep_series(tmp_path, series, THREE, changed("testbed", name="simulated"))
-    (only,) = pools_of_claims([CLAIMS["S03"]], tmp_path, "simulated")["S03"].series
+    (only,) = pools_of_claims([CLAIMS["S03"]], kept_series(tmp_path, "simulated"))["S03"].series
     assert only.root.name == "20261202-000000-s" and row_of(tmp_path) == row
 
 
@@ -232,7 +232,7 @@ def test_of_copies_the_most_complete_one_counts_whatever_their_names(tmp_path: P
     drop_run(copy if partial == "copy" else original, "stela-r2")
     row = row_of(tmp_path)
     assert (row.blocks, row.series, contradictions(row)) == (3, ((FIRST, 3),), [])
-    (only,) = pools_of_claims([CLAIMS["S03"]], tmp_path)["S03"].series
+    (only,) = pools_of_claims([CLAIMS["S03"]], kept_series(tmp_path))["S03"].series
     assert only.root.name == (FIRST if partial == "copy" else name)
 
 

@@ -14,7 +14,7 @@ from analysis.claims.statements import Claim, Kind, Resolution, load_claims
 from analysis.claims.sweep_rows import read, row_without_sweep, sweep_row
 from analysis.record.files import SeriesPaths
 from analysis.report.ledger_table import ledger_row
-from tests.support.series_by_hand import write_table
+from tests.support.series_by_hand import cut_short, drop_column, write_table
 
 NAME, EMITTED, BYTES = "metis/payload_machines", "published_emitted_per_s", "published_network_mb_per_s"
 CLAIM = Claim("M02", "payload", "MP", "bytes", NAME, Kind.RATIO, BYTES, "metis", -33.75, "%",
@@ -239,3 +239,23 @@ def test_the_ledger_finds_the_newest_sweep_and_leaves_other_claims_alone(tmp_pat
     assert rows["S01/op 3"].verdict == "reproduced"
     only = {each.claim.name for each in evaluate([newer], "metis")}
     assert only == {claim.name for claim in load_claims("metis")}
+
+
+@pytest.mark.parametrize("damage", ["cut short", "column", "document"])
+def test_a_sweep_that_cannot_be_read_is_named_in_its_claims_and_the_rest_go_on(tmp_path: Path, damage: str) -> None:
+    root = write_sweep(tmp_path / "metis" / "payload_machines" / "sweep-1", {BYTES: SENT, EMITTED: RATE})
+    if damage == "document":
+        (root / "sweep.json").write_text("{")
+    elif damage == "column":
+        drop_column(root, "runs", "variant")
+    else:
+        cut_short(root, "measurements")
+    said = {
+        "cut short": "metis/payload_machines/sweep-1/tables/measurements.parquet cannot be read: ",
+        "column": "metis/payload_machines/sweep-1/tables/runs.parquet has no column variant; analyse it again: ",
+        "document": f"{root}/sweep.json: cannot be read as JSON: ",
+    }
+    rows = {each.claim.name: each for each in evaluate_newest(tmp_path)}
+    of_sweep = [each for each in rows.values() if each.claim.experiment == NAME and each.claim.simulated]
+    assert of_sweep and all(each.verdict == "not run" and each.reason.startswith(said[damage]) for each in of_sweep)
+    assert rows["S01/op 3"].verdict == "reproduced"

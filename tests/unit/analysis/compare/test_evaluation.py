@@ -18,6 +18,7 @@ from analysis.errors import RecordError, SeriesError
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from tests.support.compared_series import LATENCY, Failed, SideOf, question, same_code, write
+from tests.support.series_by_hand import cut_short, drop_column
 
 SIX_A = (100.0, 102.0, 99.0, 101.0, 100.5, 98.5)
 SIX_B = (112.0, 114.0, 111.5, 113.0, 112.0, 111.0)
@@ -163,6 +164,23 @@ def test_a_a_comparisons_beside_it_count_only_in_the_same_conditions(tmp_path: P
         assert row(compare(root), "throughput_after").floor_on_record
     (tmp_path / "20260102-000000-aa" / "comparison.json").write_text("{}")  # a damaged one is no record of anything
     assert not row(compare(root), "throughput_after").floor_on_record
+
+
+def test_an_a_a_comparison_that_cannot_be_read_is_left_out_and_named(tmp_path: Path) -> None:
+    sides = SideOf({"throughput_after": SIX_A}), SideOf({"throughput_after": SIX_B})
+    root = write(tmp_path / "20260104-000000-aa", {"stela": sides})
+    noise = SideOf({"throughput_after": NOISY}), SideOf({"throughput_after": NOISY[::-1]})
+    beside = [write(tmp_path / f"2026010{day}-000000-aa", {"stela": noise}, sides=same_code()) for day in (1, 2, 3)]
+    notes = compare(root).notes
+    cut_short(beside[0], "losses")
+    drop_column(beside[1], "runs", "status")
+    found = compare(root)
+    assert row(found, "throughput_after").floor_on_record, "by the third"
+    *others, newer, older = found.notes
+    assert tuple(others) == notes
+    assert newer.startswith(f"An A/A comparison on record is left out: {tmp_path.parent.name}/")
+    assert f"{beside[1].name}/tables/runs.parquet has no column status; " in newer
+    assert f"{beside[0].name}/tables/losses.parquet cannot be read: " in older
 
 
 def test_three_blocks_are_the_fewest_that_say_anything(tmp_path: Path) -> None:

@@ -298,10 +298,10 @@ def test_an_older_analysis_of_the_same_code_says_nothing_of_lost_tuples(tmp_path
     side = SideOf({LATENCY: FAST, "lost_after": SLOW, "throughput_after": SLOW})
     beside = write(tmp_path / "20260101-000000-aa", {"stela": (side, side)}, sides=same_code())
     series = write(tmp_path / "20260102-000000-bb", {"stela": (side, side)})
-    assert len(differences_on_record(series)["lost_after", "e1"]) == 6
+    assert len(differences_on_record(series)[0]["lost_after", "e1"]) == 6
     _write_again(beside, "losses", [row | {"difference": None} for row in rows(SeriesPaths(beside), "losses")])
-    found = differences_on_record(series)
-    assert ("lost_after", "e1") not in found and len(found["throughput_after", "e1"]) == 6
+    found, damages = differences_on_record(series)
+    assert ("lost_after", "e1") not in found and len(found["throughput_after", "e1"]) == 6 and damages == []
 
 
 FEW = (0.0, 0.1, 0.5, 0.0, 0.2, 0.0)

@@ -20,6 +20,7 @@ from analysis.nights.regressions import Settings
 from analysis.nights.settings import Accepted
 from tests.calibration.synthetic_nights import experiment, night
 from tests.support.nights_by_hand import judged, quiet, stepped
+from tests.support.series_by_hand import cut_short
 from tests.unit.analysis.calibration.test_validation import judged_and_simulated
 
 EVIL = "<script>alert(1)</script>"
@@ -289,3 +290,17 @@ def test_a_simulated_night_repeats_the_errors_of_its_costs(tmp_path: Path) -> No
     errors = "throughput after off by 4.0 % (median), 9.0 % at worst"
     assert [errors in text for text in nights] == [True, False, False, True]
     assert errors in index
+
+
+def test_a_series_that_cannot_be_read_ends_no_page_of_a_simulated_night(tmp_path: Path) -> None:
+    judged_and_simulated(tmp_path, "stela/star/s1", "stela/linear/s2")
+    cut_short(tmp_path / "stela/star/s1", "runs")
+    suite, values = tmp_path / "nightly" / "quick", {"stela": {"throughput_after": {"e1": [100.0]}}}
+    measured = [experiment(name, values, series=f"{name}/{series}")
+                for name, series in (("stela/star", "s1"), ("stela/linear", "s2"))]  # fmt: skip
+    append_night(suite, night(0, "quick", measured, testbed="simulated"))
+    index = pages.write(suite, review(suite, Settings("Quick")))
+    for page in (index, *(suite / "nights").glob("*.html")):
+        text = page.read_text()
+        assert "throughput after off by 4.0 % (median), 9.0 % at worst" in text
+        assert "Nothing is said of a series: stela/star/s1/tables/runs.parquet cannot be read: " in text

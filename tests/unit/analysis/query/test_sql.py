@@ -17,7 +17,7 @@ from barograph import cli
 from barograph.cli import sql as cli_sql
 from barograph.errors import ExperimentError
 from barograph.settings import ROOT
-from tests.support.series_by_hand import write_series
+from tests.support.series_by_hand import cut_short, write_series
 
 
 @pytest.fixture(autouse=True)
@@ -76,6 +76,19 @@ def test_where_tables_are(tmp_path: Path) -> None:
     assert stored.names == {"runs", "zeros", "throughput", "convergence", "intervals", "downtime"}
     assert Path(stored.table("runs")).is_dir()
     assert sql.tables_on_disk(tmp_path / "stela") is None
+
+
+def test_a_series_whose_table_cannot_be_read_is_told_and_the_others_are_asked(tmp_path: Path) -> None:
+    stored = []
+    for name in ("20260101-000000-aa", "20260102-000000-bb"):
+        root = write_series(tmp_path / "stela" / "star" / name, "stela/star", {"stela": 1.0})
+        stored += [sql.tables_on_disk(root)]
+    cut_short(root, "runs")
+    notes: list[str] = []
+    ((alike,),) = sql._by_types(None, "runs", stored, notes.append).values()
+    assert alike.series_id == "20260101-000000-aa"
+    (note,) = notes
+    assert note.startswith("left out: stela/star/20260102-000000-bb/tables/runs.parquet cannot be read: ")
 
 
 ROWS = [("stela", 1.23456789, 3, None, ["a", "b"]), ("x" * 70, 12345678.0, -1, True, None)]

@@ -1,11 +1,15 @@
 """Small tables are replaced as wholes."""
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from analysis.errors import RecordError
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
+from tests.support.series_by_hand import cut_short, drop_column
 
 ROWS = [{"run_id": f"r{number}", "downtime_s": float(number)} for number in range(5)]
 
@@ -52,3 +56,38 @@ def test_a_table_without_rows_is_there(tmp_path: Path) -> None:
     paths = SeriesPaths(tmp_path)
     small_tables.write(paths, "downtime", [])
     assert small_tables.rows(paths, "downtime") == [] and list(paths.table("downtime").glob("*.parquet"))
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "cut short": (lambda root: cut_short(root, "downtime"), r"downtime.parquet cannot be read: .*footer.*; "),
+    "empty": (lambda root: first_file(root).write_bytes(b""), r"downtime.parquet cannot be read: .*0 bytes.*; "),
+    "a column less": (lambda root: drop_column(root, "downtime", "run_id"), r"downtime.parquet has no column run_id; "),
+}
+
+
+def first_file(root: Path) -> Path:
+    return next((root / "tables" / "downtime.parquet").glob("*.parquet"))
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_table_is_named_with_what_is_wrong_and_what_to_do(tmp_path: Path, damage: str) -> None:
+    root = tmp_path / "stela" / "star" / "20261121-000000-a"
+    small_tables.write(SeriesPaths(root), "downtime", ROWS)
+    needed = {"downtime": ("run_id", "downtime_s"), "runs": ("run_id",)}  # there is no table `runs`
+    small_tables.check(SeriesPaths(root), needed)
+    make, said = DAMAGES[damage]
+    make(root)
+    with pytest.raises(RecordError, match=rf"^stela/star/20261121-000000-a/tables/{said}.*`barograph report`"):
+        small_tables.check(SeriesPaths(root), needed)
+    if damage != "a column less":
+        with pytest.raises(RecordError, match=rf"^stela/star/20261121-000000-a/tables/{said}"):
+            small_tables.rows(SeriesPaths(root), "downtime")
+
+
+def test_of_several_files_each_is_looked_at(tmp_path: Path) -> None:
+    small_tables.write(SeriesPaths(tmp_path), "downtime", ROWS)
+    shutil.copy(first_file(tmp_path), first_file(tmp_path).with_name("part-1.parquet"))
+    small_tables.check(SeriesPaths(tmp_path), {"downtime": ()})
+    first_file(tmp_path).with_name("part-1.parquet").write_bytes(b"PAR1")
+    with pytest.raises(RecordError, match=r"downtime\.parquet cannot be read"):
+        small_tables.check(SeriesPaths(tmp_path), {"downtime": ()})

@@ -7,6 +7,7 @@ from typing import Any
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from analysis.report.simulated import sentence, sentence_of_series
+from tests.support.series_by_hand import cut_short
 
 REAL = {"harness_facts": json.dumps({"cpus": 2})}
 
@@ -57,3 +58,13 @@ def test_of_several_series_their_simulated_runs_count(tmp_path: Path) -> None:
     said = sentence_of_series(folders)
     assert said.startswith("Simulated, not measured: ") and "hop_ms 1.0 or 2.0" in said
     assert sentence_of_series(folders[2:]) == ""
+
+
+def test_a_series_that_cannot_be_read_is_named_beside_what_is_said_of_the_others(tmp_path: Path) -> None:
+    folders = [tmp_path / "stela" / "star" / name for name in ("one", "two")]
+    for folder in folders:
+        small_tables.write(SeriesPaths(folder), "runs", [{"run_id": "r1", **simulated(hop_ms=1.0)}])
+    whole = sentence_of_series(folders[:1])
+    cut_short(folders[1], "runs")
+    said = sentence_of_series(folders)
+    assert said.startswith(f"{whole} Nothing is said of a series: stela/star/two/tables/runs.parquet cannot be read: ")

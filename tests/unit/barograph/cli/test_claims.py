@@ -17,8 +17,10 @@ from analysis.record.files import SeriesPaths
 from barograph import cli
 from barograph.cli import claims
 from barograph.cli.claims import claim_lines, ledger, newest_findings
+from tests.support.series_by_hand import cut_short, drop_column
 from tests.unit.analysis.calibration.test_validation import COSTS, judged_and_simulated
 from tests.unit.analysis.calibration.test_validation import run as simulated_run
+from tests.unit.analysis.claims.test_newest_series import add_times
 from tests.unit.analysis.claims.test_pools import keep_series
 
 ROW = {
@@ -221,6 +223,40 @@ def test_what_cannot_be_computed_here_says_why(results: Path, monkeypatch: pytes
     row = {row["id"]: row for row in ledger()}["M13"]
     assert (row["verdict"], row["series"]) == ("not run", None)
     assert "not computed: needs pymetis" in " ".join(claim_lines([row], 200))
+
+
+@pytest.mark.parametrize("table", ["runs", "measurements", "convergence"])
+@pytest.mark.parametrize("damage", ["cut short", "column"])
+def test_a_series_that_cannot_be_read_is_named_and_the_rest_go_on(
+    results: Path, capsys: pytest.CaptureFixture[str], table: str, damage: str
+) -> None:
+    levels = {"stela": [165.0, 165.3, 164.7], "even_rebalance": [100.0, 100.2, 99.8]}
+    damaged, whole = (keep_series(results, f"2026112{number}-000000-a", levels) for number in (1, 2))
+    add_times(damaged, {"sp": 150.0, "st": 150.0, "script": 30.0})
+    (damaged / "claims.json").write_text(json.dumps({"v": 2, "claims": [{**ROW, "id": "S04", "verdict": "differs"}]}))
+    if damage == "cut short":
+        cut_short(damaged, table)
+        said = f"stela/star/{damaged.name}/tables/{table}.parquet cannot be read: "
+    else:
+        drop_column(damaged, table, "run_id")
+        said = f"stela/star/{damaged.name}/tables/{table}.parquet has no column run_id; analyse it again: "
+    rows = {row["id"]: row for row in ledger()}
+    assert (rows["S03"]["blocks"], rows["S03"]["series"]) == (3, whole.name)
+    assert rows["S04"]["verdict"] == "not run", "nor does what it said of itself count"
+    assert cli.main(["claims"]) == 0
+    *_, head, line = capsys.readouterr().out.splitlines()
+    assert head == "1 series could not be read and is left out:"
+    assert line.startswith(f"    {said}") and "`barograph report` of a series" in line
+    assert cli.main(["claims", "--json"]) == 0
+    (unreadable,) = json.loads(capsys.readouterr().out)["unreadable"]
+    assert unreadable.startswith(said)
+
+
+def test_claims_of_which_every_series_is_damaged_say_so(results: Path) -> None:
+    cut_short(keep_series(results, "20261121-000000-a", {"stela": [165.0]}), "runs")
+    rows = {row["id"]: row for row in ledger()}
+    assert (rows["S03"]["verdict"], rows["S03"]["reason"]) == ("not run", "20261121-000000-a could not be read")
+    assert rows["S04"]["reason"] == "no series here has tested it", "which is about another experiment"
 
 
 def test_several_series_are_named_with_their_blocks(results: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,10 +12,13 @@ from analysis.nights import pages
 from analysis.nights.findings import evaluate
 from analysis.nights.night_records import History
 from analysis.nights.regressions import Settings
+from analysis.record import small_tables
+from analysis.record.files import SeriesPaths
 from analysis.report.ledger_table import ledger_row
-from barograph.nights.outcome import claims_of, collect_numbers
+from barograph.nights.outcome import claims_of, collect_numbers, numbers_of
 from tests.calibration.synthetic_nights import experiment, night
 from tests.support.nights_by_hand import STAR, parsed
+from tests.support.series_by_hand import cut_short
 
 
 def run(run_id: str, variant: str, order: int, status: str = "complete") -> dict[str, object]:
@@ -70,6 +73,20 @@ def test_what_is_no_number_says_nothing() -> None:
         )
         == {}
     )
+
+
+@pytest.mark.parametrize("table", ["runs", "measurements", "topologies"])
+def test_a_table_that_cannot_be_read_has_no_numbers_and_the_log_says_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, table: str
+) -> None:
+    paths = SeriesPaths(tmp_path / "stela" / "star" / "20261121-000000-a")
+    small_tables.write(paths, "runs", [run("a-r1", "a", 1)])
+    small_tables.write(paths, "measurements", [row("a-r1", 4.0)])
+    small_tables.write(paths, "topologies", [{"run_id": "a-r1", "topology": "star", "position": 1}])
+    assert numbers_of(paths.root)["a"]["downtime_s"]["e1"]["values"] == [4.0]
+    cut_short(paths.root, table)
+    assert numbers_of(paths.root) == {}
+    assert f"stela/star/20261121-000000-a/tables/{table}.parquet cannot be read: " in caplog.text
 
 
 @pytest.mark.parametrize(("head", "version"), [({"v": 2}, 2), ({"v": 1}, 1), ({}, 1)])
