@@ -6,13 +6,13 @@ A check of each run needs no estimate. What cannot come out here is `not testabl
 it came out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from statistics import fmean
 
 from analysis.claims import estimates, feasibility, premises, specs
-from analysis.claims.estimates import LEVEL, Estimated, StudentEstimate
+from analysis.claims.estimates import LEVEL, BaselineTime, Estimated, StudentEstimate
 from analysis.claims.ledger_rows import (  # fmt: skip
     DIFFERS,
     NONE,
@@ -32,6 +32,7 @@ from analysis.claims.ledger_rows import (  # fmt: skip
     series_lengths,
     with_note,
 )
+from analysis.claims.specs import Spec
 from analysis.claims.statements import RATIOS, Claim, Kind, Region
 from analysis.metrics.metric_directions import quantum
 from analysis.numerals import extent, number, signed_percent
@@ -96,14 +97,34 @@ def _unless_not_testable(row: LedgerRow, measured: Conditions) -> LedgerRow:
     """What cannot come out in any of the series does not differ; what came out could. Of machines that were short of
     CPU nobody knows what could."""
     specs = measured.specs.get(row.claim.experiment) or ([{}] if row.runs else [])  # logs of others have none
-    taken, short = premises.baseline_time(row.claim, measured), premises.shortage_note(row.claim, measured)
+    taken = premises.baseline_time(row.claim, measured)
     reasons = [feasibility.reason_not_testable(row.claim, spec, taken) for spec in specs]
-    can_come_out = not reasons or None in reasons
+    if not reasons or None in reasons:
+        return with_note(row, premises.shortage_note(row.claim, measured))
+    why = str(reasons[0])
+    return _by_limits(lambda limit: _ruled_out(row, premises.shortage_note(row.claim, measured, limit), why))
+
+
+def _ruled_out(row: LedgerRow, short: str, why: str) -> LedgerRow:
+    """By the closed form, which does not hold where machines were `short` of CPU."""
     if short:
-        return with_note(row, short) if can_come_out else _not_judged(row, short, str(reasons[0]))
-    if can_come_out or (row.verdict == REPRODUCED and not row.claim.stated_over):
+        return _not_judged(row, short, why)
+    if row.verdict == REPRODUCED and not row.claim.stated_over:
         return row
-    return _not_testable(row, str(reasons[0]))
+    return _not_testable(row, why)
+
+
+def _by_limits(judge_at: Callable[[float], LedgerRow]) -> LedgerRow:
+    """As judged with the limit of CPU, with a note where another one would give another verdict."""
+    row = judge_at(premises.MOST_CPU_PERCENT)
+    others = {limit: judge_at(limit).verdict for limit in premises.OTHER_LIMITS}
+    words = {UNDECIDED: f"{UNDECIDED} (not judged)"}
+    said = [
+        f"with a CPU limit of {limit:.0f} % it would be {words.get(verdict, verdict)}"
+        for limit, verdict in others.items()
+        if verdict != row.verdict
+    ]
+    return with_note(row, ", ".join(said))
 
 
 def _not_testable(row: LedgerRow, why: str) -> LedgerRow:
@@ -441,15 +462,29 @@ def judge_derived(claim: Claim, rows: Mapping[str, LedgerRow], measured: Conditi
     own = {each.name: of_members.for_claim(each) for each in members}
     taken = {name: found for each in members for name in (each.name,)
              if (found := premises.baseline_time(each, own[name])) is not None}  # fmt: skip
-    short = [each.name for each in members if premises.shortage_note(each, own[each.name])]
-    why = feasibility.reason_derived(claim, members, measured.specs, taken, unbounded=short)
+    if row.verdict != NOT_RUN:
+        judged, reason = _judge_derived(claim, sources)
+        row = replace(row, verdict=judged.verdict, reason=reason, p=judged.p)
+
+    def judge_at(limit: float) -> LedgerRow:
+        short = [each.name for each in members if premises.shortage_note(each, own[each.name], limit)]
+        return _unless_members_rule_it_out(row, members, measured.specs, taken, short)
+
+    return _by_limits(judge_at)
+
+
+def _unless_members_rule_it_out(
+    row: LedgerRow, members: Sequence[Claim], run: Mapping[str, Sequence[Spec]],
+    taken: Mapping[str, BaselineTime], short: Sequence[str],
+) -> LedgerRow:  # fmt: skip
+    """`run`: by experiment, what was run; `short`: members whose machines were short of CPU, so that the closed form
+    does not bound them."""
+    why = feasibility.reason_derived(row.claim, members, run, taken, unbounded=short)
     if row.verdict == NOT_RUN:
         return replace(row, verdict=NOT_TESTABLE, reason=why) if why else row
-    judged, reason = _judge_derived(claim, sources)
-    row = replace(row, verdict=judged.verdict, reason=reason, p=judged.p)
     if why:
-        return row if judged.verdict == REPRODUCED else _not_testable(row, why)
-    with_cpu = feasibility.reason_derived(claim, members, measured.specs, taken) if short else None
+        return row if row.verdict == REPRODUCED else _not_testable(row, why)
+    with_cpu = feasibility.reason_derived(row.claim, members, run, taken) if short else None
     if with_cpu:
         return _not_judged(row, f"short of CPU: {', '.join(short)} (their rows say how much)", with_cpu)
     return row

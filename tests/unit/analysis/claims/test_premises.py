@@ -258,6 +258,40 @@ def test_what_came_out_of_machines_that_were_short_of_cpu_did_not_come_out() -> 
     assert row.verdict == "undecided" and row.reason.startswith("not judged: short of CPU")
 
 
+@pytest.mark.parametrize(
+    ("used", "verdict", "note"),
+    [
+        ([70.0, 72.0, 75.0], "not testable here", None),
+        ([70.0, 72.0, 76.0], "not testable here", "with a CPU limit of 75 % it would be undecided (not judged)"),
+        ([70.0, 72.0, 80.0], "not testable here", "with a CPU limit of 75 % it would be undecided (not judged)"),
+        ([70.0, 72.0, 81.0], "undecided", "with a CPU limit of 90 % it would be not testable here"),
+        ([70.0, 85.0, 90.0], "undecided", "with a CPU limit of 90 % it would be not testable here"),
+        ([70.0, 72.0, 91.0], "undecided", None),
+    ],
+)
+def test_a_verdict_that_hangs_on_the_limit_of_cpu_says_so(used: Numbers, verdict: str, note: str | None) -> None:
+    """It was chosen after values had been seen."""
+    row = judge(CLAIMS["S05"], with_cpu("S05", S05, {"after": used}))
+    said = [each for each in row.notes if "CPU limit" in each]
+    assert (row.verdict, said) == (verdict, [note] if note else [])
+    assert note is None or (row.reason.endswith(note) and note in " ".join(claim_lines([ledger_row(row)], 1000)))
+
+
+def test_what_came_out_hangs_on_the_limit_of_cpu_too() -> None:
+    name, numbers = "S06/own gain", {"stela": [80.0, 81.0, 79.0]}
+    row = judge(CLAIMS[name], with_cpu(name, numbers, {"before": [78.0] * 3}))
+    assert row.verdict == "reproduced" and "with a CPU limit of 75 % it would be undecided (not judged)" in row.notes
+    row = judge(CLAIMS[name], with_cpu(name, numbers, {"before": [88.0] * 3}))
+    assert row.verdict == "undecided" and "with a CPU limit of 90 % it would be reproduced" in row.notes
+
+
+def test_what_is_open_by_the_closed_form_has_its_verdict_at_every_limit() -> None:
+    numbers = {"stela": [150.0, 151.0, 149.0], "even_rebalance": [100.0, 101.0, 99.0]}
+    for used in (78.0, 85.0):
+        row = judge(CLAIMS["S03"], with_cpu("S03", numbers, {"after": [used] * 3}))
+        assert row.verdict == "differs" and "CPU limit" not in row.reason
+
+
 def test_what_can_come_out_is_judged_and_says_it() -> None:
     numbers = {"stela": [150.0, 151.0, 149.0], "even_rebalance": [100.0, 101.0, 99.0]}
     row = judge(CLAIMS["S03"], with_cpu("S03", numbers, {"after": [95.0] * 3}))
@@ -288,3 +322,10 @@ def test_a_span_is_not_judged_by_numbers_of_machines_that_were_short_of_cpu() ->
         "not judged: short of CPU: S12/over group 1, S12/over group 2 (their rows say how much); with CPU enough it"
         " cannot come out: S12/over group 1 cannot lie there (nor can S12/over group 2): stela over random_1 can be"
     )
+    assert "CPU limit" not in short.reason
+    for used, verdict, limit, other in (
+        (85.0, "undecided", 90, "not testable here"),
+        (78.0, "not testable here", 75, "undecided (not judged)"),
+    ):
+        found = row({"after": [used] * 3})
+        assert found.verdict == verdict and f"with a CPU limit of {limit} % it would be {other}" in found.notes
