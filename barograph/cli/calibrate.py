@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -104,6 +105,11 @@ def _given(options: argparse.Namespace) -> Costs | None:
     if not isinstance(costs, dict):
         raise ExperimentError(
             f"{options.costs} has no mapping of costs; give costs.yaml of a calibration, or `default`"
+        )
+    most = sys.float_info.max
+    if large := [name for name, value in costs.items() if isinstance(value, int) and abs(value) > most]:
+        raise ExperimentError(
+            f"{options.costs}: costs: {large[0]} is a whole number of more digits than allowed: up to {most:.1e}"
         )
     try:
         return Costs.of(costs)

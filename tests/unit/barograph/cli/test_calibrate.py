@@ -127,12 +127,17 @@ def fitted(monkeypatch: pytest.MonkeyPatch) -> str:
     return str(series())
 
 
+TOO_MANY = "costs: hop_ms is a whole number of more digits than allowed: up to 1.8e+308"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("- 1", "has no mapping of costs; give costs.yaml of a calibration, or `default`"),
         ("hop: 1", "costs: 'hop' is unknown; known are"),
         ("hop_ms: -1", "costs: hop_ms is -1; allowed is a number, 0 or above"),
+        pytest.param(f"hop_ms: {10**309}", TOO_MANY, id="310 digits"),
+        pytest.param(f"hop_ms: {hex(10**5000)}", TOO_MANY, id="5001 digits"),
     ],
 )
 def test_given_costs_are_costs(text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
