@@ -8,7 +8,7 @@ nothing of how far the model is from Storm: that is for calibrations to say (doc
 from collections.abc import Sequence
 from dataclasses import replace
 
-from analysis.claims import feasibility, rules
+from analysis.claims import feasibility, measured_rows, rules
 from analysis.claims.exact import judge_exact
 from analysis.claims.ledger_rows import (  # fmt: skip
     NO_VERDICT,
@@ -39,7 +39,7 @@ def simulated_row(claim: Claim, measured: Conditions) -> LedgerRow:
     if claim.kind is Kind.EXACT:
         return judge_exact(claim)
     measured = measured.for_claim(claim)
-    row = rules.measured_row(claim, measured)
+    row = measured_rows.measured_row(claim, measured)
     if row.verdict == NOT_RUN:
         return row
     numbers = numbers_of_seeds(claim, measured)
@@ -66,12 +66,12 @@ def numbers_of_seeds(claim: Claim, measured: Conditions) -> list[float]:
     seed never got there: the rest would be those that were quick."""
     own = measured.of(claim, claim.variant)
     if claim.kind is Kind.ADDED_AT_LEAST:
-        added = rules.added_in_blocks(claim, measured)
+        added = measured_rows.added_in_blocks(claim, measured)
         sides = list(zip(added.variant, added.baseline, strict=True))
         return [percent_over(one, other) for one, other in sides] if min(added.baseline, default=0.0) > 0.0 else []
     if claim.kind not in RATIOS:
         return [] if any(value.censored for value in own) else [value.value for value in own]
-    pairs = rules.pairs_of_blocks(own, measured.of(claim, claim.baseline))
+    pairs = measured_rows.pairs_of_blocks(own, measured.of(claim, claim.baseline))
     ratios = [ratio for one, other in pairs if (ratio := ratio_of(one, other)) is not None]
     return ratios if len(ratios) == len(pairs) else []
 
@@ -80,9 +80,9 @@ def _without_number(claim: Claim, row: LedgerRow, measured: Conditions) -> str:
     """Why there is no range, where there is none."""
     sides = {name: measured.of(claim, name) for name in (claim.variant, claim.baseline) if name}
     if any(value.censored for values in sides.values() for value in values):
-        return "; ".join(f"{name}: {rules.times_text(values)}" for name, values in sides.items())
+        return "; ".join(f"{name}: {measured_rows.times_text(values)}" for name, values in sides.items())
     if claim.kind is Kind.ONLY:
-        return f"in order: {rules.ranking_text(_levels(claim, measured))}"
+        return f"in order: {measured_rows.ranking_text(_levels(claim, measured))}"
     return row.reason if row.measured is None else ""
 
 

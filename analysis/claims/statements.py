@@ -34,7 +34,7 @@ class Kind(StrEnum):
     `only`: the variant's own number is above the stated one by more than the resolution, that of none of `others` is.
     `span`: what each claim in `of` is about lies from `stated` to `stated_high`, and the resolution beyond.
     `lowest`: the lowest of what the claims in `of` are about lies around the stated number.
-    `exact`: a computation with one right answer (`metric` names it, see rules.py), to the digits that are stated.
+    `exact`: a computation with one right answer (`metric` names it, see exact.py), to the digits that are stated.
     `mean_spread`, `largest_spread`: of a sweep only: 100 x (highest - lowest) / mean over the seeds of a point; its
     mean, or its largest value, over the points lies around the stated number.
     """

@@ -16,7 +16,8 @@ from statistics import fmean
 from typing import Any
 
 from analysis.claims.ledger_rows import NO_VERDICT, NOT_RUN, LedgerRow, Value, percent_over, ratio_of
-from analysis.claims.rules import BY_TRAFFIC, PUBLISHED_RUNS, RESCHEDULED, best_of_three, moved_text
+from analysis.claims.measured_rows import PUBLISHED_RUNS, best_of_three
+from analysis.claims.rules import BY_TRAFFIC, RESCHEDULED, moved_text
 from analysis.claims.statements import RATIOS, SPREADS, Claim, Kind
 from analysis.errors import RecordError
 from analysis.numerals import number

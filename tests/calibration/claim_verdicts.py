@@ -16,10 +16,10 @@ from math import isfinite
 import numpy as np
 import numpy.typing as npt
 
-from analysis.claims import estimates, rules
+from analysis.claims import estimates, measured_rows, rules
 from analysis.claims.estimates import LEVEL, Estimated, Times
 from analysis.claims.ledger_rows import DIFFERS, REPRODUCED, UNDECIDED, Conditions, Key, LedgerRow, Value
-from analysis.claims.rules import Judgement, judgement
+from analysis.claims.measured_rows import Judgement, judgement
 from analysis.claims.statements import Claim, Region, load_claims
 
 Array = npt.NDArray[np.float64]
@@ -140,7 +140,7 @@ def only(claim: Claim, truths: Sequence[float], noise: Noise) -> Simulated:
             (claim.experiment, variant, claim.metric, claim.event): _values(of)
             for variant, of in zip(claim.variants, gains, strict=True)
         }
-        return _judgement(rules.measured_row(claim, Conditions(values)))
+        return _judgement(measured_rows.measured_row(claim, Conditions(values)))
 
     return verdict
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from analysis.claims import estimates
 from analysis.claims.ledger_rows import DIFFERS, REPRODUCED
-from analysis.claims.rules import judgement
+from analysis.claims.measured_rows import judgement
 from analysis.claims.statements import Region, load_claims
 from tests.calibration.claim_verdicts import NOISES, SEED, Array
 

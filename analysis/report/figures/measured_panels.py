@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from analysis.claims.estimates import geometric_ratio, own_number, paired_ratio
 from analysis.claims.ledger_rows import Value, percent_over
-from analysis.claims.rules import best_of_three
+from analysis.claims.measured_rows import best_of_three
 from analysis.claims.statements import RATIOS, Claim, load_claims
 from analysis.metrics.metric_directions import metric
 from analysis.report.figures import points, style

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.claims.ledger import judge_all
 from analysis.claims.ledger_rows import Conditions, Value
-from analysis.claims.rules import Judgement
+from analysis.claims.measured_rows import Judgement
 from analysis.claims.statements import load_claims
 from tests.calibration import claim_verdicts
 from tests.calibration.claim_verdicts import CLAIMS, NOISES, SPREADS, Case, Shares, Simulated, counted, verdicts

@@ -1,0 +1,370 @@
+"""One claim + measurements -> its row by what was measured alone, whatever can come out in the experiment (decision
+0035).
+
+A number is estimated, and set against the claim's region. `reproduced`: the whole 95 % interval lies in it; `differs`:
+none of it does; else `undecided`. A check of each run needs no estimate.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from analysis.claims import estimates, premises
+from analysis.claims.estimates import LEVEL, Estimated, StudentEstimate
+from analysis.claims.ledger_rows import (  # fmt: skip
+    DIFFERS,
+    NONE,
+    OPPOSITE,
+    REPRODUCED,
+    SAME,
+    UNDECIDED,
+    Conditions,
+    LedgerRow,
+    Value,
+    ids_of_runs,
+    percent_over,
+    row_without_runs,
+    series_lengths,
+)
+from analysis.claims.statements import RATIOS, Claim, Kind, Region
+from analysis.metrics.metric_directions import quantum
+from analysis.numerals import extent, signed_percent
+from analysis.stats.paired_differences import MINIMUM_BLOCKS
+
+EPSILON = 1e-9
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """`p`: that the verdict would be given wrongly."""
+
+    verdict: str
+    p: float | None
+
+
+def judgement(p_inside: float, p_outside: float) -> Judgement:
+    if p_inside < LEVEL:
+        return Judgement(REPRODUCED, p_inside)
+    if p_outside < LEVEL:
+        return Judgement(DIFFERS, p_outside)
+    return Judgement(UNDECIDED, min(p_inside, p_outside))
+
+
+def measured_row(claim: Claim, measured: Conditions) -> LedgerRow:
+    """By what was measured alone, whatever can come out in the experiment."""
+    compared = claim.variants
+    absent = [variant for variant in compared if not measured.of(claim, variant)]
+    if absent:
+        return row_without_runs(claim, measured, absent)
+    own = sorted(measured.of(claim, claim.variant), key=_block)
+    everyone = [value for variant in compared for value in measured.of(claim, variant)]
+    if claim.kind is Kind.EVERY_RUN:
+        return _with_steadiness(_judge_every_run(claim, own), everyone)
+    if claim.kind is Kind.ONLY:
+        row = _judge_only(claim, {name: sorted(measured.of(claim, name), key=_block) for name in compared})
+    elif claim.kind is Kind.ADDED_AT_LEAST:
+        row = _judge_added(claim, added_in_blocks(claim, measured))
+    elif claim.kind in RATIOS:
+        row = _with_best_of_three(_judge_ratio(claim, own, measured.of(claim, claim.baseline)), measured)
+    else:
+        row = _judge_own(claim, own)
+    return _with_steadiness(replace(row, direction=direction(row)), everyone)
+
+
+def _with_steadiness(row: LedgerRow, values: Sequence[Value]) -> LedgerRow:
+    """Of the runs that the row rests on those that were not steady count, and the reason says how many."""
+    counted = [value for value in values if value.run_id in row.run_ids]
+    unsteady = sum(value.steady is False for value in counted)
+    if not unsteady:
+        return row
+    note = f"{unsteady} of {len(counted)} runs were not steady and count with what stood for a steady part"
+    return replace(row, unsteady=unsteady, reason=f"{row.reason}; {note}")
+
+
+# --- directions ------------------------------------------------------------------------------------------------------
+
+
+def direction(row: LedgerRow) -> str | None:
+    """Whether the number goes the way that is stated; `none` where its interval holds no change."""
+    way = stated_sign(row.claim)
+    if not way or row.measured is None:
+        return None
+    if row.low is not None and row.high is not None and row.low <= 0.0 <= row.high:
+        return NONE
+    return SAME if way * row.measured > 0.0 else OPPOSITE if row.measured else NONE
+
+
+def stated_sign(claim: Claim) -> int:
+    """1: more, -1: less, 0: no way is stated."""
+    if claim.stated_over:
+        return 0
+    if claim.kind in (Kind.RATIO_ABOVE, Kind.OWN_BELOW):
+        return 1 if claim.kind is Kind.RATIO_ABOVE else -1
+    if claim.kind in (Kind.RATIO, Kind.OWN):
+        return (claim.stated > 0.0) - (claim.stated < 0.0)
+    return 1 if claim.kind is Kind.ONLY else 0
+
+
+# --- kinds -----------------------------------------------------------------------------------------------------------
+
+
+def _judge_every_run(claim: Claim, own: Sequence[Value]) -> LedgerRow:
+    values = [value.value for value in own]
+    against = [value for value in own if abs(value.value - claim.stated) > EPSILON]
+    verdict = DIFFERS if against else REPRODUCED
+    reason = f"{claim.stated:g} in {'the one run' if len(own) == 1 else f'each of {len(own)} runs'}"
+    if against:
+        reason = "not so in " + ", ".join(f"{value.run_id} ({value.value:g})" for value in against)
+    worst = max(values, key=lambda value: abs(value - claim.stated))
+    run_ids = ids_of_runs(own)
+    return LedgerRow(claim, worst, min(values), max(values), len(own), verdict, reason, run_ids, checks=True)
+
+
+def _judge_own(claim: Claim, own: Sequence[Value]) -> LedgerRow:
+    found = _own_number(own)
+    point = fmean(value.value for value in own)
+    return _row_of(claim, found, point, {claim.variant: own})
+
+
+def _own_number(values: Sequence[Value]) -> StudentEstimate | None:
+    """In the order of the blocks."""
+    return estimates.own_number([value.value for value in values], series_lengths(values))
+
+
+def _judge_ratio(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> LedgerRow:
+    baseline, pairs = str(claim.baseline), pairs_of_blocks(own, other)
+    sides = {claim.variant: own, baseline: other}
+    if not pairs:
+        return _no_number(claim, sides, f"no block has both {claim.variant} and {baseline}")
+    alone = len(own) + len(other) - 2 * len(pairs)
+    own, other = [one for one, _ in pairs], [one for _, one in pairs]
+    row = _judge_pairs(claim, own, other)
+    note = f"; {alone} run{'' if alone == 1 else 's'} without the other side in its block left out" if alone else ""
+    return replace(row, reason=row.reason + note)
+
+
+@dataclass(frozen=True)
+class Added:
+    """What something adds under a claim's variant and under its baseline, block by block; `sides`: the runs of these
+    blocks. Less than nothing is nothing."""
+
+    sides: Mapping[str, Sequence[Value]]
+    variant: Sequence[float]
+    baseline: Sequence[float]
+
+
+def added_in_blocks(claim: Claim, measured: Conditions) -> Added:
+    """Of the blocks that have all four variants."""
+    of = {name: {value.block: value for value in measured.of(claim, name)} for name in claim.variants}
+    blocks = sorted(set.intersection(*(set(each) for each in of.values())))
+    sides = {name: [each[block] for block in blocks] for name, each in of.items()}
+    more = [
+        [max(0.0, one.value - other.value) for one, other in zip(sides[name], sides[without], strict=True)]
+        for name, without in zip((claim.variant, str(claim.baseline)), claim.without, strict=True)
+    ]
+    return Added(sides, *more)
+
+
+def _judge_added(claim: Claim, added: Added) -> LedgerRow:
+    """Where a block has none under one of them, as of times of which one side's may be 0."""
+    if not added.variant:
+        return _no_number(claim, added.sides, f"no block has all of {', '.join(claim.variants)}")
+    if min(added.baseline) <= 0.0:
+        return _no_number(claim, added.sides, f"in a block {claim.baseline} has no more than {claim.without[1]}")
+    if min(added.variant) <= 0.0:
+        found: Estimated | None = estimates.mean_ratio(added.variant, added.baseline, quantum(claim.metric))
+        return _row_of(claim, found, percent_over(fmean(added.variant), fmean(added.baseline)), added.sides)
+    series = series_lengths(added.sides[claim.variant])
+    ratio = estimates.paired_ratio(added.variant, added.baseline, quantum(claim.metric), series)
+    return _row_of(claim, ratio, estimates.geometric_ratio(added.variant, added.baseline), added.sides)
+
+
+PUBLISHED_RUNS = 3  # of each configuration MP ran so many, and took the best one (IV-D1)
+
+
+def _with_best_of_three(row: LedgerRow, measured: Conditions) -> LedgerRow:
+    """As the source took its number: of the first three runs of each side the one that is best by another metric."""
+    claim = row.claim
+    if claim.best_by is None or claim.kind not in RATIOS:
+        return row
+    by = replace(claim, metric=claim.best_by)
+    sides = [(measured.of(claim, name), measured.of(by, name)) for name in (claim.variant, claim.baseline)]
+    chosen = [best_of_three(values, ranks) for values, ranks in sides]
+    if chosen[0] is None or not chosen[1] or chosen[1] <= 0.0:
+        return row
+    best = percent_over(chosen[0], chosen[1])
+    said = f"the best of the first three runs, as published: {signed_percent(best)}"
+    return replace(row, best_of_three=best, reason=f"{row.reason}; {said}")
+
+
+def best_of_three(values: Sequence[Value], ranks: Sequence[Value]) -> float | None:
+    """The value of the run that has the highest rank of the first three by block; None where there are not so many."""
+    rank_of = {value.block: value.value for value in ranks}
+    first = sorted((value for value in values if value.block in rank_of), key=_block)[:PUBLISHED_RUNS]
+    if len(first) < PUBLISHED_RUNS:
+        return None
+    return max(first, key=lambda value: rank_of[value.block]).value
+
+
+def _judge_pairs(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> LedgerRow:
+    """Of both sides of the same blocks."""
+    sides = {claim.variant: own, str(claim.baseline): other}
+    top, bottom = [value.value for value in own], [value.value for value in other]
+    lasting = [value.run_id for value in (*own, *other) if value.censored]
+    if claim.metric == "windows_at_zero_s":
+        if lasting:
+            return _no_number(claim, sides, f"still at zero when the watch ended: {', '.join(lasting)}")
+        if max(bottom) <= 0.0:
+            return _judge_without_baseline(claim, own, sides)
+        found: Estimated | None = estimates.mean_ratio(top, bottom, quantum(claim.metric))
+        point = percent_over(fmean(top), fmean(bottom))
+    elif lasting:
+        return _judge_censored(claim, own, other)
+    elif min(top + bottom) <= 0.0:
+        return _no_number(claim, sides, "a run is at 0: no ratio")
+    else:
+        found = estimates.paired_ratio(top, bottom, quantum(claim.metric), series_lengths(own))
+        point = estimates.geometric_ratio(top, bottom)
+    return _row_of(claim, found, point, sides)
+
+
+def _judge_without_baseline(claim: Claim, own: Sequence[Value], sides: Mapping[str, Sequence[Value]]) -> LedgerRow:
+    """Of less than nothing there is nothing: what is surely more is not less."""
+    row = _no_number(claim, sides, f"{claim.baseline} was at zero in no window: nothing to have less of")
+    found = _own_number(own)
+    p = 1.0 if found is None else found.p_inside(Region(0.0, float("inf")))
+    if found is None or p >= LEVEL:
+        return row
+    return replace(row, verdict=DIFFERS, p=p, reason=f"{row.reason}, and {claim.variant} was for {found.point:.0f} s")
+
+
+def pairs_of_blocks(own: Sequence[Value], other: Sequence[Value]) -> list[tuple[Value, Value]]:
+    """Both sides of each block, in the order of `own`."""
+    of_block = {value.block: value for value in other}
+    return [(value, of_block[value.block]) for value in own if value.block in of_block]
+
+
+def _block(value: Value) -> tuple[str, int]:
+    return value.block
+
+
+def _judge_censored(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> LedgerRow:
+    """Some never got there: times and horizons of both sides, by the exact log-rank test."""
+    top, bottom = premises.times_of(own), premises.times_of(other)
+    sides = {claim.variant: own, str(claim.baseline): other}
+    words = "; ".join(f"{name}: {times_text(values)}" for name, values in sides.items())
+    if all(value.censored for value in (*own, *other)):
+        return _no_number(claim, sides, f"neither converged: {words}")
+    runs = min(len(own), len(other))
+    if runs < MINIMUM_BLOCKS:
+        return _no_number(claim, sides, words)
+    found = estimates.CensoredRatio(top, bottom)
+    row = _row_of(claim, found, found.point, sides)
+    return replace(row, reason=f"{row.reason}; {words}")
+
+
+def times_text(values: Sequence[Value]) -> str:
+    """`median 70 s, 2 of 6 not within 150 to 600 s`: as long as each of those was watched."""
+    middle, censored = premises.times_of(values).median, [value.value for value in values if value.censored]
+    median_text = "no median" if middle is None else f"median {middle:g} s"
+    if not censored:
+        return median_text
+    return f"{median_text}, {len(censored)} of {len(values)} not within {extent(censored)} s"
+
+
+def ranking_text(sides: Mapping[str, Sequence[Value]]) -> str:
+    """Means, the highest first."""
+    levels = {name: fmean(value.value for value in values) for name, values in sides.items()}
+    return ", ".join(
+        f"{name} {signed_percent(level)}" for name, level in sorted(levels.items(), key=lambda pair: -pair[1])
+    )
+
+
+def _judge_only(claim: Claim, sides: Mapping[str, Sequence[Value]]) -> LedgerRow:
+    """The variant's own number above the region's edge and that of no other; the reason ranks them."""
+    ranking, level = ranking_text(sides), fmean(value.value for value in sides[claim.variant])
+    found = {name: _own_number(values) for name, values in sides.items()}
+    known = {name: each for name, each in found.items() if each is not None}
+    row = _row_of(claim, found[claim.variant], level, sides)
+    if len(known) < len(sides):
+        return replace(row, verdict=UNDECIDED, p=None, reason=f"{row.reason}; in order: {ranking}")
+    above, upto = claim.region, Region(float("-inf"), claim.region.low)
+    others = [known[name] for name in claim.others]
+    holds = max(known[claim.variant].p_inside(above), *(each.p_inside(upto) for each in others))
+    fails = min(
+        1.0, len(known) * min(known[claim.variant].p_outside(above), *(each.p_outside(upto) for each in others))
+    )
+    judged = judgement(holds, fails)
+    better = [name for name, each in known.items() if each.p_inside(above) < LEVEL]
+    return replace(
+        row, verdict=judged.verdict, p=judged.p,
+        reason=f"surely above {signed_percent(above.low)}: {', '.join(better) or 'none'}; in order: {ranking}",
+    )  # fmt: skip
+
+
+def _row_of(
+    claim: Claim,
+    found: Estimated | None,
+    point: float | None,
+    sides: Mapping[str, Sequence[Value]],
+) -> LedgerRow:
+    """Of an estimate, or of too few runs for one."""
+    runs = min(len(values) for values in sides.values())
+    run_ids = ids_of_runs([value for values in sides.values() for value in values])
+    if found is None:
+        reason = f"{runs} run{'' if runs == 1 else 's'}: no interval ({MINIMUM_BLOCKS} of each variant are needed): "
+        return LedgerRow(claim, point, None, None, runs, UNDECIDED, reason + _all_values(sides), run_ids)
+    judged = judgement(found.p_inside(claim.region), found.p_outside(claim.region))
+    low, high = found.interval()
+    reason = _reason(claim, found, judged.verdict)
+    return LedgerRow(claim, point, low, high, runs, judged.verdict, reason, run_ids, estimate=found, p=judged.p)
+
+
+def _no_number(claim: Claim, sides: Mapping[str, Sequence[Value]], reason: str) -> LedgerRow:
+    runs = min(len(values) for values in sides.values())
+    run_ids = ids_of_runs([value for values in sides.values() for value in values])
+    return LedgerRow(claim, None, None, None, runs, UNDECIDED, reason, run_ids)
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+def _reason(claim: Claim, found: Estimated, verdict: str) -> str:
+    if claim.stated_over:
+        return "the interval is of this experiment alone"
+    region = region_text(claim.region)
+    if verdict == REPRODUCED:
+        return f"the whole interval lies {region}"
+    if verdict == DIFFERS:
+        return f"no part of the interval lies {region}{_difference(claim, found.point)}"
+    blocks = found.blocks_to_decide(claim.region) if isinstance(found, StudentEstimate) else None
+    about = f"; about {blocks} blocks would decide, if runs go on like these" if blocks else ""
+    return f"a part of the interval lies {region}{about}"
+
+
+def region_text(region: Region) -> str:
+    if region.low == float("-inf"):
+        return f"below {signed_percent(region.high)}"
+    if region.high == float("inf"):
+        return f"above {signed_percent(region.low)}"
+    return f"within {signed_percent(region.low)} to {signed_percent(region.high)}"
+
+
+def _difference(claim: Claim, point: float | None) -> str:
+    """In words: how a measured percentage differs from the stated one; nothing of a condition."""
+    if point is None or claim.kind not in (Kind.RATIO, Kind.OWN):
+        return ""
+    if claim.stated == 0.0:
+        return f": {'higher' if point > 0 else 'lower'}, where about equal was stated"
+    if claim.stated * point < 0.0:
+        return ": the opposite direction"
+    return f": the same direction, but {'larger' if abs(point) > abs(claim.stated) else 'smaller'}"
+
+
+def _all_values(sides: Mapping[str, Sequence[Value]]) -> str:
+    """Every value; a censored one is a lower bound."""
+    return "; ".join(f"{name} {', '.join(map(_value_text, values))}" for name, values in sides.items())
+
+
+def _value_text(value: Value) -> str:
+    return f"{'> ' if value.censored else ''}{value.value:.4g}".replace("-", "−")
