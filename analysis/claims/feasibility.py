@@ -12,16 +12,16 @@ that is not what is stated, nothing else than saturation can make it come out.
 `spec`: an experiment as data (specs.py). Nothing is said of one that does not parse.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from math import inf, log, sqrt
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
 from analysis.claims.estimates import BaselineTime
-from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT, percent_over
+from analysis.claims.ledger_rows import percent_over
 from analysis.claims.levels import Levels, levels_of, offered_per_s
 from analysis.claims.specs import ExperimentSpec, Spec, read, watch_s
 from analysis.claims.statements import RATIOS, Claim, Kind, Region
@@ -30,8 +30,6 @@ from analysis.metrics.convergence import DEFINITIONS, Windows, post_scale
 from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.numerals import extent, signed_percent
-from analysis.stats import paired_differences
-from analysis.stats.paired_differences import MINIMUM_BLOCKS
 
 PUBLISHED = "published_"  # what the names of rates as MP counts them begin with
 EMITTED = ("published_emitted_per_s", "spouts_after")  # rates of what sources emit
@@ -76,7 +74,7 @@ class Attainable:
         return f"a watch of more than {max(slow_s, self.baseline_s * longer):.0f} s"
 
     def out_of_reach(self, region: Region) -> str:
-        return f"{self.why}; the claim needs {_region_text(region)}. Needed: {self.needs(region)}"
+        return f"{self.why}; the claim needs {region_text(region)}. Needed: {self.needs(region)}"
 
     def is_within(self, region: Region) -> bool:
         return region.low < self.region.low and self.region.high < region.high
@@ -116,10 +114,10 @@ def _too_short(claim: Claim, spec: Spec) -> str | None:
 def _paced_outside(claim: Claim, spec: Spec) -> str | None:
     """Of what sources emit on a schedule, where that is not what is stated."""
     known = read(spec)
-    percent = None if known is None or not _is_about_one_number(claim) else _paced_percent(claim, known)
+    percent = None if known is None or not is_about_one_number(claim) else paced_percent(claim, known)
     if percent is None or claim.region.low < percent < claim.region.high:
         return None
-    return f"{_paced_words(claim, percent)}; the claim needs {_region_text(claim.region)}"
+    return f"{paced_words(claim, percent)}; the claim needs {region_text(claim.region)}"
 
 
 def reason_derived(
@@ -170,11 +168,12 @@ def _widest(claim: Claim, specs: Sequence[Spec], taken: BaselineTime | None) -> 
 def attainable(claim: Claim, spec: Spec, taken: BaselineTime | None = None) -> Attainable | None:
     """Where the claim's number can lie in this experiment; None where nothing bounds it."""
     known = read(spec)
-    return None if known is None else _attainable(claim, known, taken)
+    return None if known is None else attainable_in(claim, known, taken)
 
 
-def _attainable(claim: Claim, spec: ExperimentSpec, taken: BaselineTime | None = None) -> Attainable | None:
-    if not _is_about_one_number(claim):
+def attainable_in(claim: Claim, spec: ExperimentSpec, taken: BaselineTime | None = None) -> Attainable | None:
+    """The same of an experiment that parses."""
+    if not is_about_one_number(claim):
         return None
     if claim.metric.startswith(CONVERGENCE):
         return _attainable_times(claim, spec, taken)
@@ -185,7 +184,7 @@ def _attainable(claim: Claim, spec: ExperimentSpec, taken: BaselineTime | None =
     return None
 
 
-def _is_about_one_number(claim: Claim) -> bool:
+def is_about_one_number(claim: Claim) -> bool:
     """That runs estimate, and not about each run, a computation or other claims."""
     return claim.within is not None and not claim.of
 
@@ -203,11 +202,11 @@ def time_without_event_s(definition: str) -> float:
     60 s by SP, 70 s by ST, 0 by the authors' script. Where neighbouring windows are alike it is not shorter: 80 and
     70 s at a correlation of 0.3. Claims are judged by independent windows, which is the most lenient.
     """
-    return float(np.median(_times_without_event(definition)))
+    return float(np.median(times_without_event(definition)))
 
 
 @cache
-def _times_without_event(definition: str) -> tuple[float, ...]:
+def times_without_event(definition: str) -> tuple[float, ...]:
     return times_of_noise(definition, np.random.default_rng(SEED).standard_normal((SERIES, SERIES_WINDOWS)))
 
 
@@ -224,8 +223,8 @@ def times_of_noise(definition: str, noise: NDArray[np.float64]) -> tuple[float, 
 
 def noise_s(claim: Claim) -> float:
     """What noise alone takes in the middle of a claim's times; 0 where the claim is no ratio of such times."""
-    of_times = claim.kind in RATIOS and claim.metric.startswith(CONVERGENCE) and _is_about_one_number(claim)
-    return time_without_event_s(_definition(claim)) if of_times else 0.0
+    of_times = claim.kind in RATIOS and claim.metric.startswith(CONVERGENCE) and is_about_one_number(claim)
+    return time_without_event_s(definition_of(claim)) if of_times else 0.0
 
 
 def _attainable_times(claim: Claim, spec: ExperimentSpec, taken: BaselineTime | None) -> Attainable | None:
@@ -261,7 +260,7 @@ def _attainable_over(baseline: str, taken: BaselineTime, noise_s: float, longest
     return Attainable(region, why, taken.least_s, low_s, baseline)
 
 
-def _definition(claim: Claim) -> str:
+def definition_of(claim: Claim) -> str:
     """`sp` of `convergence_sp_s`."""
     return claim.metric.removeprefix(CONVERGENCE).removesuffix("_s")
 
@@ -299,168 +298,16 @@ def _because(levels: Levels) -> str:
     return f"{levels.slots} executors are added, and {waiting}, and no distribution gives more"
 
 
-# --- the source's own numbers ----------------------------------------------------------------------------------------
-
-
-def own_numbers_note(claim: Claim, claims: Iterable[Claim]) -> str:
-    """Where the source's own numbers do not lie inside the region of a claim that follows from others, so that runs
-    exactly as stated would not reproduce it; empty where they do. `claims`: at least those of its family."""
-    return _own_numbers_text(claim, _misfits(claim, tuple(claims)))
-
-
-def _own_numbers_text(claim: Claim, misfits: Mapping[str, float]) -> str:
-    region = claim.region
-    outside = {
-        name: percent
-        for name, percent in misfits.items()
-        if percent < region.low - TOLERANCE or region.high + TOLERANCE < percent
-    }
-    where, outcome = ("outside", "rule it out") if outside else ("on the edge of", "mostly leave it undecided")
-    stated = ", ".join(f"{name} is {signed_percent(percent)} %" for name, percent in (outside or misfits).items())
-    needed = f"{where} {_region_text(region)}: runs exactly as stated would {outcome}"
-    return f"by the source's own numbers {stated}, {needed}" if misfits else ""
-
-
-def _misfits(claim: Claim, claims: Sequence[Claim]) -> dict[str, float]:
-    """The stated numbers of its members that lie outside its region or on an edge; of a lowest number only that one."""
-    stated = {
-        each.name: percent
-        for each in claims
-        if each.name in claim.of and (percent := _stated_percent(each, claims)) is not None
-    }
-    if stated and claim.kind is Kind.LOWEST:
-        lowest = min(stated, key=lambda name: stated[name])
-        stated = {lowest: stated[lowest]}
-    low, high = claim.region.low, claim.region.high
-    return {name: percent for name, percent in stated.items() if min(percent - low, high - percent) <= TOLERANCE}
-
-
-def _stated_percent(claim: Claim, claims: Sequence[Claim]) -> float | None:
-    """What the source says the claim's number is. Of a ratio that it only calls higher: what follows from both
-    variants' own gains, for both begin alike."""
-    if claim.kind in (Kind.RATIO, Kind.OWN):
-        return claim.stated
-    gains = {
-        each.variant: each.stated
-        for each in claims
-        if (each.experiment, each.event, each.metric) == (claim.experiment, claim.event, "gain_percent")
-        and each.kind in (Kind.OWN, Kind.OWN_AT_LEAST)
-    }
-    own, other = gains.get(claim.variant), gains.get(str(claim.baseline))
-    if claim.metric != "throughput_after" or own is None or other is None or other <= -100.0:
-        return None
-    return percent_over(100.0 + own, 100.0 + other)
-
-
-# --- weaknesses and notes --------------------------------------------------------------------------------------------
-
-
-def weaknesses(claim: Claim, spec: Spec) -> tuple[str, ...]:
-    """What keeps this experiment from saying much about a claim that can come out in it; claims that follow from others
-    too."""
-    known = read(spec)
-    if claim.within is None or known is None:
-        return ()
-    found = (
-        _few_blocks(known),
-        _scattered(claim, known),
-        _slow_baseline(claim),
-        _early_end(claim, known),
-        _certain(claim, known),
-        _certain_unless_saturated(claim, known),
-        _rule_outside(claim, known),
-    )
-    return tuple(weakness for weakness in found if weakness)
-
-
-def lasting_weaknesses(claim: Claim, spec: Spec, blocks: int) -> tuple[str, ...]:
-    """Those that a row of so many blocks has as well. That they are few it says itself, and its runs say how long its
-    baseline takes."""
-    own = {**spec, "repetitions": blocks}
-    known = read(own)
-    if known is None:
-        return ()
-    said_by_runs = {_few_blocks(known), _slow_baseline(claim)}
-    return tuple(said for said in weaknesses(claim, own) if said not in said_by_runs)
-
-
-def _few_blocks(spec: ExperimentSpec) -> str:
-    blocks = spec.repetitions
-    if blocks >= BLOCKS_OF_A_VERDICT:
-        return ""
-    outcome = "no interval" if blocks < MINIMUM_BLOCKS else "an indication at most"
-    return f"{blocks} block{'' if blocks == 1 else 's'}: {outcome}; a verdict needs {BLOCKS_OF_A_VERDICT}"
-
-
-def _scattered(claim: Claim, spec: ExperimentSpec) -> str:
-    """Of a time that is stated to a number: what noise alone makes of it, in a series that is level throughout."""
-    region = claim.region
-    is_time = claim.metric.startswith(CONVERGENCE) and _is_about_one_number(claim)
-    if not is_time or region.low <= -100.0 or region.high == inf:
-        return ""
-    times = np.asarray(_times_without_event(_definition(claim)))
-    if not 0.0 < times.min() <= times.max() < inf:
-        return ""
-    scatter = float(np.log(times).std())
-    room = log((1.0 + region.high / 100.0) / (1.0 + region.low / 100.0)) / 2.0
-    blocks = paired_differences.blocks_to_exclude(sqrt(2.0) * scatter, room)
-    if blocks is not None and blocks <= spec.repetitions:
-        return ""
-    return (
-        f"noise alone scatters such times by {100.0 * scatter:.0f} %: {_blocks_text(blocks)} would show that they are"
-        f" as stated; {spec.repetitions} can show that they are not"
-    )
-
-
-def _blocks_text(blocks: int | None) -> str:
-    return "no number of blocks" if blocks is None else f"about {blocks} blocks"
-
-
-def _slow_baseline(claim: Claim) -> str:
-    """Of a reduction of times: how long its baseline has to take, which no experiment says beforehand."""
-    soonest_s, left = noise_s(claim), 1.0 + claim.region.high / 100.0
-    if soonest_s <= 0.0 or not 0.0 < left < 1.0:
-        return ""
-    return (
-        f"not testable where {claim.baseline} takes less than {soonest_s / left:.0f} s: without any event the median is"
-        f" {soonest_s:.0f} s"
-    )
-
-
-def _early_end(claim: Claim, spec: ExperimentSpec) -> str:
-    floor_s, horizon_s = watch_s(claim, spec)
-    if claim.metric.startswith(PUBLISHED) and floor_s < PUBLISHED_S + SLACK_S <= horizon_s:
-        return f"the watch may end after {floor_s:g} s, and what is published is of {PUBLISHED_S:g} s"
-    if not claim.metric.startswith(CONVERGENCE) or floor_s >= horizon_s:
-        return ""
-    return (
-        f"the watch ends when our own test says steady, after {floor_s:g} to {horizon_s:g} s, which cuts off times of"
-        " convergence: set after_floor_s to horizon_s"
-    )
-
-
-def _certain(claim: Claim, spec: ExperimentSpec) -> str:
-    found = _attainable(claim, spec)
-    if found is None or not found.is_within(claim.region):
-        return ""
-    return f"by the closed form it cannot fail: {found.why}"
-
-
-def _certain_unless_saturated(claim: Claim, spec: ExperimentSpec) -> str:
-    """Of what sources emit on a schedule, whatever a placement is worth."""
-    percent = _paced_percent(claim, spec)
-    if percent is None or not claim.region.low < percent < claim.region.high:
-        return ""
-    return f"{_paced_words(claim, percent)}; otherwise it cannot fail"
+# --- what sources emit -----------------------------------------------------------------------------------------------
 
 
 def is_paced(claim: Claim, spec: Spec) -> bool:
     """Whether it compares what sources emit, and those of both variants are paced."""
     known = read(spec)
-    return known is not None and _paced_percent(claim, known) is not None
+    return known is not None and paced_percent(claim, known) is not None
 
 
-def _paced_percent(claim: Claim, spec: ExperimentSpec) -> float | None:
+def paced_percent(claim: Claim, spec: ExperimentSpec) -> float | None:
     """A ratio of what sources emit, where those of both variants are paced."""
     if claim.metric not in EMITTED or claim.kind not in RATIOS:
         return None
@@ -468,73 +315,11 @@ def _paced_percent(claim: Claim, spec: ExperimentSpec) -> float | None:
     return percent_over(own, other) if own and other else None
 
 
-def _paced_words(claim: Claim, percent: float) -> str:
+def paced_words(claim: Claim, percent: float) -> str:
     return (
         f"the offered rate is fixed: {claim.variant} over {claim.baseline} is {signed_percent(percent)} % unless one of"
         " them is saturated, or has not made up for its restarts when the time is over"
     )
-
-
-def _rule_outside(claim: Claim, spec: ExperimentSpec) -> str:
-    """What happens may differ from Stela's rule where a component is hardly congested."""
-    found, percent = _attainable(claim, spec), _rule_percent(claim, spec)
-    if percent is None or (found is not None and not found.reaches(claim.region)):
-        return ""
-    if claim.region.low < percent - TOLERANCE and percent + TOLERANCE < claim.region.high:
-        return ""
-    return (
-        f"by the closed form Stela's own rule gives {signed_percent(percent)} % here, and the claim needs"
-        f" {_region_text(claim.region)}"
-    )
-
-
-def _rule_percent(claim: Claim, spec: ExperimentSpec) -> float | None:
-    """What Stela's rule makes of a claim's number by the closed form, without noise in the rates; None where it is of
-    another policy or number."""
-    if claim.metric not in ("throughput_after", "gain_percent") or not _is_about_one_number(claim):
-        return None
-    levels = levels_of(claim, spec, claim.variant)
-    other = levels_of(claim, spec, claim.baseline) if claim.baseline else levels
-    if levels is None or levels.stela is None or other is None:
-        return None
-    return percent_over(levels.stela, other.before)
-
-
-def possible_words(claim: Claim, spec: Spec) -> str:
-    """Where a claim's number can lie in this experiment, and what Stela's rule makes of it, or what a schedule does;
-    empty where nothing bounds it."""
-    known = read(spec)
-    if known is None:
-        return ""
-    if (paced := _paced_percent(claim, known)) is not None:
-        return _paced_words(claim, paced)
-    found = _attainable(claim, known)
-    if found is None:
-        return ""
-    percent = _rule_percent(claim, known)
-    rule = "" if percent is None else f"; by the closed form Stela's rule gives {signed_percent(percent)} %"
-    return f"{found.why if found.reaches(claim.region) else found.out_of_reach(claim.region)}{rule}"
-
-
-def notes(claims: Sequence[Claim], spec: Spec) -> tuple[str, ...]:
-    """What an experiment cannot show, or only weakly, of its own claims, among all of a family; alike ones together.
-    Last comes what the source's own numbers of these claims say against claims that follow from them."""
-    by_name, known = {claim.name: claim for claim in claims}, read(spec)
-    if known is None:
-        return ()
-    found: dict[str, list[str]] = {}
-    own = {claim.name: claim for claim in claims if claim.experiment == known.name and claim.id in known.claims}
-    for name, claim in own.items():
-        members = [by_name[member] for member in claim.of]
-        specs = {member.experiment: [spec] for member in members if member.experiment == claim.experiment}
-        why = reason_derived(claim, members, specs) if members else reason_not_testable(claim, spec)
-        for said in (f"not testable here: {why}",) if why else weaknesses(claim, spec):
-            found.setdefault(said, []).append(name)
-    for claim in claims:
-        misfits = {name: percent for name, percent in _misfits(claim, claims).items() if name in own}
-        if said := _own_numbers_text(claim, misfits):
-            found.setdefault(said, []).append(claim.name)
-    return tuple(f"{', '.join(names)}: {said}" for said, names in found.items())
 
 
 # --- words -----------------------------------------------------------------------------------------------------------
@@ -546,7 +331,7 @@ def _range_text(region: Region) -> str:
     return f"{signed_percent(region.low)} to {signed_percent(region.high)} %"
 
 
-def _region_text(region: Region) -> str:
+def region_text(region: Region) -> str:
     if region.low == -inf:
         return f"less than {signed_percent(region.high)} %"
     if region.high == inf:

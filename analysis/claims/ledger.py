@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from analysis.claims import feasibility, rules
+from analysis.claims import rules, weaknesses
 from analysis.claims.exact import judge_exact
 from analysis.claims.ledger_rows import (  # fmt: skip
     NOT_RUN,
@@ -175,7 +175,7 @@ def judge_all(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:
         row = _with_timed_otherwise(
             rules.judge_derived(claim, found, measured), [by_name[name] for name in claim.of], own
         )
-        note = "" if row.verdict == NOT_RUN else feasibility.own_numbers_note(claim, claims)
+        note = "" if row.verdict == NOT_RUN else weaknesses.own_numbers_note(claim, claims)
         found[claim.name] = with_note(row, note)
     for family in dict.fromkeys(claim.family for claim in claims):
         tested = [c.name for c in claims if c.family == family and c.within is not None and not c.simulated]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from analysis.claims import feasibility, premises, specs
+from analysis.claims import feasibility, premises, specs, weaknesses
 from analysis.claims.estimates import BaselineTime
 from analysis.claims.ledger_rows import (  # fmt: skip
     NOT_RUN,
@@ -142,7 +142,7 @@ def weakness_note(row: LedgerRow, measured: Conditions) -> str:
     form says so with CPU enough."""
     blocks = row.blocks or row.runs
     specs_of_claim = measured.specs.get(row.claim.experiment, ())
-    said = (feasibility.lasting_weaknesses(row.claim, spec, blocks) for spec in specs_of_claim)
+    said = (weaknesses.lasting_weaknesses(row.claim, spec, blocks) for spec in specs_of_claim)
     return "; ".join(dict.fromkeys(text for texts in said for text in texts))
 
 

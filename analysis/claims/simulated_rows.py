@@ -8,7 +8,7 @@ nothing of how far the model is from Storm: that is for calibrations to say (doc
 from collections.abc import Sequence
 from dataclasses import replace
 
-from analysis.claims import feasibility, measured_rows, rules
+from analysis.claims import feasibility, measured_rows, rules, weaknesses
 from analysis.claims.exact import judge_exact
 from analysis.claims.ledger_rows import (  # fmt: skip
     NO_VERDICT,
@@ -96,7 +96,7 @@ def _unsteady_note(row: LedgerRow) -> str:
 
 def _possible(claim: Claim, measured: Conditions) -> str:
     """Where the number can lie in this experiment, by what is known before a run."""
-    said = [feasibility.possible_words(claim, spec) for spec in measured.specs.get(claim.experiment, ())]
+    said = [weaknesses.possible_words(claim, spec) for spec in measured.specs.get(claim.experiment, ())]
     return "; ".join(dict.fromkeys(filter(None, said)))
 
 

@@ -213,11 +213,11 @@ def _claims(experiment: Experiment) -> Sequence[str]:
 def claim_notes(experiment: Experiment) -> tuple[str, ...]:
     """What the experiment cannot show, or only weakly, of the claims that it names and that are about it: the ledger
     judges no claim by another experiment. The closed form knows one topology only."""
-    from analysis.claims import feasibility
+    from analysis.claims import weaknesses
     from analysis.claims.statements import FAMILIES, load_claims
 
     spec = experiment.as_data()
-    return tuple(note for family in FAMILIES for note in feasibility.notes(load_claims(family), spec))
+    return tuple(note for family in FAMILIES for note in weaknesses.notes(load_claims(family), spec))
 
 
 def _slots(experiment: Experiment) -> Sequence[str]:

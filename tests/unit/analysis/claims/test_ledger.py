@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.claims import feasibility
+from analysis.claims import feasibility, weaknesses
 from analysis.claims.exact import COMPUTATIONS
 from analysis.claims.ledger import judge, judge_all
 from analysis.claims.ledger_rows import Conditions, LedgerRow, Outcome, Value
@@ -658,7 +658,7 @@ def test_what_cannot_come_out_has_said_why_already() -> None:
 def test_what_runs_answer_is_no_note_and_machines_without_cpu_enough_prove_no_closed_form() -> None:
     diamond, slow = load("stela/diamond").as_data(), [[100.0, 130.0, 160.0], [800.0, 820.0, 810.0]]
     diamond["durations"] |= {"after_floor_s": 900.0, "horizon_s": 900.0}
-    said = feasibility.weaknesses(CLAIMS_BY_NAME["S09/diamond SP"], diamond)
+    said = weaknesses.weaknesses(CLAIMS_BY_NAME["S09/diamond SP"], diamond)
     assert any("not testable where" in text for text in said)
     times = of_experiment("S09/diamond SP", diamond, slow)
     assert times.verdict != "not testable here" and not any("not testable where" in note for note in times.notes)

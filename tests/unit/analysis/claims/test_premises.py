@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from analysis.claims import feasibility
+from analysis.claims import weaknesses
 from analysis.claims.estimates import Times, baseline_time
 from analysis.claims.ledger import judge, judge_all
 from analysis.claims.ledger_rows import Conditions, Key, LedgerRow, Value
@@ -164,13 +164,13 @@ def test_a_lowest_number_fails_where_no_baseline_is_slow_enough() -> None:
 
 
 def test_a_check_says_how_slow_a_baseline_has_to_be() -> None:
-    said = feasibility.weaknesses(CLAIMS[DIAMOND], load("stela/diamond").as_data() | WATCH)
+    said = weaknesses.weaknesses(CLAIMS[DIAMOND], load("stela/diamond").as_data() | WATCH)
     slow = "not testable where even_rebalance takes less than 600 s: without any event the median is 60 s"
     assert slow in said
     equal, longer = CLAIMS["S09/linear SP"], CLAIMS["S09/star SP"]
     for claim in (equal, longer, replace(CLAIMS[DIAMOND], metric="convergence_script_s")):
         assert not any(
-            "takes less than" in each for each in feasibility.weaknesses(claim, load(claim.experiment).as_data())
+            "takes less than" in each for each in weaknesses.weaknesses(claim, load(claim.experiment).as_data())
         )
 
 
