@@ -3,10 +3,10 @@
 The rule. A claim has a region: the stated number and a resolution fixed in the claims file. Runs have an estimate of
 that number: paired blocks where two variants are compared. `reproduced`: the whole 95 % interval lies in the region.
 `differs`: none of it does. Else `undecided`. An interval needs three blocks; a verdict of fewer than six, or one that
-Holm's correction over all estimated claims of the family does not keep at 5 %, is an indication. A claim that cannot
-come out in the experiment as it is, is `not testable here`. A time that was not reached is never a value. A claim about
-each run (`every_run`) is a check, not an estimate: one run is enough. An `exact` claim is computed. Runs that were not
-steady count, for what never settles is a result of its variant; the reason says how many there are.
+Holm's correction over all estimated claims of its experiment does not keep at 5 %, is an indication. A claim that
+cannot come out in the experiment as it is, is `not testable here`. A time that was not reached is never a value. A
+claim about each run (`every_run`) is a check, not an estimate: one run is enough. An `exact` claim is computed. Runs
+that were not steady count, for what never settles is a result of its variant; the reason says how many there are.
 """
 
 from collections import Counter, defaultdict
@@ -162,8 +162,8 @@ def _key(run: Row, row: Row, several: bool) -> Key:
 
 
 def judge_all(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:
-    """Every claim, those that follow from others last, with Holm's correction over all of a family that are not mere
-    checks, and about runs.
+    """Every claim, those that follow from others last, with Holm's correction over all of an experiment that are not
+    mere checks, and about runs. What follows from several experiments is corrected together.
 
     What was not measured counts as a test that shows nothing: a verdict does not grow firmer by what is missing.
     """
@@ -177,16 +177,18 @@ def judge_all(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:
         )
         note = "" if row.verdict == NOT_RUN else weaknesses.own_numbers_note(claim, claims)
         found[claim.name] = with_note(row, note)
-    for family in dict.fromkeys(claim.family for claim in claims):
-        tested = [c.name for c in claims if c.family == family and c.within is not None and not c.simulated]
-        found |= _corrected({name: found[name] for name in tested})
+    together: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for claim in claims:
+        if claim.is_estimated:
+            together[claim.family, claim.experiment].append(claim.name)
+    for names in together.values():
+        found |= _corrected({name: found[name] for name in names})
     return [found[claim.name] for claim in claims]
 
 
 def _corrected(tested: Mapping[str, LedgerRow]) -> dict[str, LedgerRow]:
     """With Holm's correction over these."""
-    p_values = [1.0 if row.p is None else row.p for row in tested.values()]
-    holm = inference.holm(p_values).tolist() if p_values else []
+    holm = inference.holm([1.0 if row.p is None else row.p for row in tested.values()]).tolist()
     return {
         name: row if row.p is None else replace(row, p_holm=p_holm)
         for (name, row), p_holm in zip(tested.items(), holm, strict=True)

@@ -91,10 +91,10 @@ class LedgerRow:
     """One claim: stated beside measured. `low`, `high`: the 95 % interval, None without one, infinite where it is open.
 
     `runs`: of the variant that has fewest; `blocks`: that the interval rests on. `measured` None with runs: they give
-    no number, and `reason` says why. `p`: that the verdict would be given wrongly, `p_holm`: among all claims of the
-    ledger. `floor`: the narrowest half-width that runs of one variant allow, in percent. `unsteady`: how many of the
-    runs were not steady; they count, with what stood for their steady part. `direction`: whether what was measured goes
-    the way that is stated (`none`: it goes nowhere), None where no way is.
+    no number, and `reason` says why. `p`: that the verdict would be given wrongly, `p_holm`: among all claims of its
+    experiment. `floor`: the narrowest half-width that runs of one variant allow, in percent. `unsteady`: how many of
+    the runs were not steady; they count, with what stood for their steady part. `direction`: whether what was measured
+    goes the way that is stated (`none`: it goes nowhere), None where no way is.
 
     Of simulated runs `low` and `high` are the smallest and the largest number of a seed (simulated_rows.py and
     sweep_rows.py).
@@ -139,7 +139,7 @@ class LedgerRow:
 
     @property
     def is_indication(self) -> bool:
-        """A verdict of fewer than six blocks, or one that is not sure among all claims of the ledger."""
+        """A verdict of fewer than six blocks, or one that is not sure among all claims of its experiment."""
         if self.verdict not in (REPRODUCED, DIFFERS) or self.checks:
             return False
         return self.runs < BLOCKS_OF_A_VERDICT or self.p_holm is None or self.p_holm >= 0.05

@@ -158,6 +158,11 @@ class Claim:
         return (self.variant, *([self.baseline] if self.baseline else []), *self.without, *self.others)
 
     @property
+    def is_estimated(self) -> bool:
+        """Whether runs have an estimate of its number: it is no mere check, and not about a sweep."""
+        return self.within is not None and not self.simulated
+
+    @property
     def is_signed(self) -> bool:
         """Whether its number is a change, in percent; how far runs lie apart is none."""
         return self.unit == "%" and self.kind not in SPREADS

@@ -179,9 +179,9 @@ def _judgement(row: LedgerRow) -> Judgement:
 # --- many of them ----------------------------------------------------------------------------------------------------
 
 
-def estimated_claims(family: str) -> list[Claim]:
-    """Over which Holm's correction runs, as the ledger has it."""
-    return [claim for claim in load_claims(family) if claim.within is not None and not claim.simulated]
+def beside(claim: Claim) -> int:
+    """Over how many claims, it among them, Holm's correction runs, as the ledger has it."""
+    return sum(each.is_estimated and each.experiment == claim.experiment for each in load_claims(claim.family))
 
 
 def shares(
@@ -213,9 +213,10 @@ TENTH, QUARTER = 0.1, 0.25  # of the draws, where a verdict takes long
 
 @dataclass(frozen=True)
 class Case:
-    """Claims of one kind under one noise: `at` a true number, one of `numbers`, by their words. `edge`: an end of the
-    region, `inside` the way into it: 1 up, -1 down."""
+    """A claim under one noise: `at` a true number, one of `numbers`, by their words. `edge`: an end of the region,
+    `inside` the way into it: 1 up, -1 down."""
 
+    claim: Claim
     words: str
     at: Callable[[float], Simulated]
     numbers: Sequence[tuple[str, float]]
@@ -228,9 +229,10 @@ class Case:
         return self.edge - self.inside * BESIDE, self.edge + self.inside * BESIDE
 
 
-def lines(case: Case, draws: int, among: int) -> Iterator[str]:
-    """Rows of the table; the last column is of six blocks and of verdicts that hold `among` so many claims."""
-    number = max(1, round(case.draws * draws))
+def lines(case: Case, draws: int) -> Iterator[str]:
+    """Rows of the table; the last column is of six blocks and of verdicts that hold among all claims of the
+    experiment."""
+    number, among = max(1, round(case.draws * draws)), beside(case.claim)
     for words, truth in case.numbers:
         found = _columns(case.at(truth), number, among)
         yield _line(f"{case.words}: {words}", [(one.reproduced, one.differs) for one in found])
@@ -254,14 +256,15 @@ def by_region(
     words: str = "", draws: float = 1.0,
 ) -> Case:  # fmt: skip
     """Of a claim that is about one number; an open region has one end."""
-    region = CLAIMS[name].region
+    claim = CLAIMS[name]
+    region = claim.region
     edge, inside = (region.high, -1) if isfinite(region.high) else (region.low, 1)
     at = partial(single, region=region, noise=noise, level=level, estimator=estimator)
-    return Case(words or name, at, numbers, edge, inside, draws)
+    return Case(claim, words or name, at, numbers, edge, inside, draws)
 
 
 def among_others(
-    words: str, simulated: Callable[[Sequence[float]], Simulated], truths: Sequence[float], place: int,
+    claim: Claim, words: str, simulated: Callable[[Sequence[float]], Simulated], truths: Sequence[float], place: int,
     numbers: Sequence[tuple[str, float]], edge: float, inside: int,
 ) -> Case:  # fmt: skip
     """Of a claim that is about several numbers, of which one, in its `place`, is put elsewhere."""
@@ -269,7 +272,7 @@ def among_others(
     def at(truth: float) -> Simulated:
         return simulated([truth if number == place else other for number, other in enumerate(truths)])
 
-    return Case(words, at, numbers, edge, inside, QUARTER)
+    return Case(claim, words, at, numbers, edge, inside, QUARTER)
 
 
 def ratios() -> Iterator[Case]:
@@ -320,22 +323,22 @@ def of_several() -> Iterator[Case]:
     for words, noise in FEWER_SPREADS.items():
         improves, low = partial(only, strategies, noise=noise), strategies.region.low
         one = [("gains 20", 20.0)]
-        yield among_others(f"S15, others fall by 10, {words}", improves, [0.0, *5 * [-10.0]], 0, one, low, 1)
+        others = f"S15, others fall by 10, {words}"
+        yield among_others(strategies, others, improves, [0.0, *5 * [-10.0]], 0, one, low, 1)
         another = [("another stays", 0.0), ("another gains 20", 20.0)]
-        yield among_others(f"S15, gains 20, {words}", improves, [20.0, *5 * [-10.0]], 1, another, low, -1)
+        yield among_others(strategies, f"S15, gains 20, {words}", improves, [20.0, *5 * [-10.0]], 1, another, low, -1)
         all_of, diamond = partial(derived, span, noise=noise), [("as stated", 120.0), ("diamond +200", 200.0)]
-        yield among_others(f"S16 throughput (span), {words}", all_of, stated, 2, diamond, span.region.high, -1)
+        yield among_others(span, f"S16 throughput (span), {words}", all_of, stated, 2, diamond, span.region.high, -1)
     shorter, page_load = partial(derived, lowest, noise=TIMES, level=600.0), 3
     numbers = [("one as stated, −87.5", -87.5), ("all −20", -20.0)]
     words, high = "S16 interruption (lowest), times of 600 s", lowest.region.high
-    yield among_others(words, shorter, 5 * [-20.0], page_load, numbers, high, -1)
+    yield among_others(lowest, words, shorter, 5 * [-20.0], page_load, numbers, high, -1)
 
 
 def table(draws: int) -> str:
-    among = len(estimated_claims("stela"))
-    headings = [*map(str, BLOCKS), f"{FIRM_BLOCKS}, among {among}"]
+    headings = [*map(str, BLOCKS), f"{FIRM_BLOCKS}, among its experiment's"]
     rows = [line for cases in (ratios(), gains(), times(), of_several()) for case in cases
-            for line in lines(case, draws, among)]  # fmt: skip
+            for line in lines(case, draws)]  # fmt: skip
     return "\n".join([f"| claim, scatter: truth | {' | '.join(headings)} |", f"|---|{'---|' * len(headings)}", *rows])
 
 

@@ -141,13 +141,16 @@ def test_fewer_than_six_blocks_give_an_indication() -> None:
     assert [ledger_row(row)["indication"] for row in rows] == [True, False]
 
 
-def test_what_is_not_sure_among_all_claims_is_an_indication() -> None:
-    """0.025 alone, 1 among fifty: what was not measured counts as a test that shows nothing."""
+def test_what_is_not_sure_among_all_claims_of_its_experiment_is_an_indication() -> None:
+    """0.025 alone, 1 among fifty: what was not measured counts as a test that shows nothing. Claims of another
+    experiment change nothing."""
     noisy = measured([150, 178, 158, 172, 160, 170], [100.0] * 6)
     alone = judge_all([S03], noisy)[0]
     assert alone.p is not None
     assert (alone.p_holm, alone.is_indication) == (alone.p, False)
-    others = [replace(S03, id=f"T{i:02}", experiment="stela/linear") for i in range(49)]
+    elsewhere = [replace(S03, id=f"T{i:02}", experiment="stela/linear") for i in range(49)]
+    assert judge_all([S03, *elsewhere], noisy)[0] == alone
+    others = [replace(S03, id=f"T{i:02}", metric="latency_p95_after") for i in range(49)]
     among = judge_all([S03, *others], noisy)[0]
     assert (among.verdict, among.is_indication, among.p_holm) == (alone.verdict, True, 1.0)
     assert judge_all([S03, *others], noisy)[1].p_holm is None
@@ -434,7 +437,7 @@ def test_families_share_no_name_and_each_is_corrected_by_itself() -> None:
     assert len(names) == len(set(names)) == len(load_claims("stela")) + len(load_claims("metis"))
     runs = measured([164, 165, 166], EVEN)
     (alone,) = judge_all([replace(S03, family="stela")], runs)
-    of_others = [replace(S03, id=f"M{n}", family="metis", experiment="x/y") for n in range(9)]
+    of_others = [replace(S03, id=f"M{n}", family="metis", metric="tasks_moved") for n in range(9)]
     beside = judge_all([replace(S03, family="stela"), *of_others], runs)[0]
     together = judge_all([replace(S03, family="stela"), *(replace(c, family="stela") for c in of_others)], runs)[0]
     assert alone.p_holm == beside.p_holm == alone.p and together.p_holm == pytest.approx(10 * (alone.p or 0.0))
