@@ -16,7 +16,7 @@ from urllib.parse import quote, quote_plus
 
 from analysis.bundle.archive import Entry
 from analysis.errors import BundleError
-from analysis.record.files import SeriesPaths
+from analysis.record.files import COUNTERFACTUALS, SeriesPaths
 
 PIECE_BYTES = 1 << 20
 OVERLAP_BYTES = 4096  # of two pieces: longer than any secret that is looked for
@@ -198,6 +198,8 @@ def _reason_to_omit(name: PurePosixPath, without_raw: bool) -> str | None:
         return HARNESS_FILES[name.name]
     if name.parts[0] == "attempts" and name.name != "run.json":
         return "attempts that were repeated are never analysed; why each failed is in its run.json"
+    if name.parts[0] == COUNTERFACTUALS:
+        return "simulated, and no part of what was measured; `barograph replay RUN --simulate` makes it again"
     if without_raw and name.parts[0] == "runs" and len(name.parts) > 3 and name.parts[2] in RAW_FOLDERS:
         return "asked for: --without raw"
     return None
@@ -208,7 +210,7 @@ def _file_group(name: str) -> str:
     parts = name.split("/")
     if parts[0] == "runs" and len(parts) > 3:
         return f"runs/*/{parts[2]}"
-    return "attempts/*" if parts[0] == "attempts" else parts[-1]
+    return f"{parts[0]}/*" if parts[0] in ("attempts", COUNTERFACTUALS) else parts[-1]
 
 
 def _names_a_home(path: Path) -> bool:

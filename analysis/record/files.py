@@ -15,7 +15,7 @@ from boltons.fileutils import atomic_save
 
 from analysis.errors import RecordError, SeriesError
 
-TRACES = "traces"
+TRACES, COUNTERFACTUALS = "traces", "counterfactuals"  # folders of a series
 RAW_SUFFIXES = (".jsonl", ".avro")
 STATUSES = ("complete", "incomplete", "failed", "invalid")
 COMPARISONS, SEARCHES, NIGHTS = "compare", "bisect", "nightly"  # folders of the results that are no family's

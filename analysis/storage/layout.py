@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from analysis.record.files import TRACES
+from analysis.record.files import COUNTERFACTUALS, TRACES
 from analysis.record.schemas import LARGE_TABLES
 
 POINTER = "tables.json"
@@ -117,4 +117,4 @@ def _spool_path(key: str, last: Mapping[str, str], generation: str | None, diges
         return f"{folder}/{parts[2]}" if mirrored and len(parts) == 3 else None
     if key in ALWAYS or parts[0] == TRACES:
         return key
-    return key if digest and (key in REPORTS or parts[0] == "figures") else None
+    return key if digest and (key in REPORTS or parts[0] in ("figures", COUNTERFACTUALS)) else None

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ from scheduler_plugins.replay import replay
 
 if TYPE_CHECKING:
     from barograph.counterfactual.outcomes import Comparison, EventOutcome, RunOutcome
+    from barograph.counterfactual.recording import Recording
+    from barograph.counterfactual.simulation import Simulated
 
 SHOWN_DECISIONS = 5  # of a hold; JSON has all
 COLUMNS = {
@@ -60,14 +63,17 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--simulate", action="store_true",
-        help="simulate the run on with each policy, from the same start and with the same events, and compare outcomes",
+        help="simulate the run on with each policy, from the same start and with the same events, and compare outcomes:"
+        " on the terminal, and on a page beside the runs of its series",
     )  # fmt: skip
     command.add_argument(
         "--option", type=key_value, action="append", default=[], metavar="KEY=VALUE",
         help="with --simulate: an option of the testbed simulated, such as costs='{start_cpu_s: 2}'",
     )  # fmt: skip
     command.add_argument("--jobs", type=int, metavar="N", help="with --simulate: policies at once; default: the cores")
-    command.add_argument("--json", action="store_true", help="with --simulate: print JSON, for other programs")
+    command.add_argument(
+        "--json", action="store_true", help="with --simulate: print JSON, for other programs, and write no page"
+    )
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -126,14 +132,39 @@ def _simulate(options: argparse.Namespace, parameters: Mapping[str, Any]) -> int
             note("the recorded run was simulated itself: how far the simulator is from Storm is not known from it")
         with stderr_for_libraries(), simulated(recording, variants, testbed, jobs, note) as found:
             comparison = compare(recording, found, left_out)
+            page = None if options.json else _write_page(recording, found, comparison)
     if options.json:
         say(json.dumps(comparison.as_data(), indent=1, ensure_ascii=False))
-    else:
-        show(comparison, stdout_console())
+        return 0
+    show(comparison, stdout_console())
+    if page is not None:
+        say(f"page: {page}")
+        _keep(page)
     return 0
 
 
+def _write_page(recording: Recording, found: Simulated, comparison: Comparison) -> Path | None:
+    """None where it cannot be written, such as beside results of others: the terminal has the numbers all the same."""
+    from barograph.counterfactual import page
+
+    try:
+        return page.write(recording, found, comparison, time.time())
+    except OSError as error:
+        note(f"no page beside the runs of {recording.home}: {error.strerror or error}")
+        return None
+
+
+def _keep(page: Path) -> None:
+    """In the bucket too, where results go to one."""
+    from barograph.series.results import results_of
+
+    for file in sorted(path for path in page.parent.rglob("*") if path.is_file()):
+        results_of(page.parent).keep(file)
+
+
 def show(comparison: Comparison, console: Console) -> None:
+    from barograph.counterfactual.outcomes import error_words
+
     print_line = line_printer(console)
     print_line(f"{comparison.experiment} {comparison.run}: simulated once a policy from the recorded start")
     for run in comparison.runs[1:]:
@@ -191,19 +222,3 @@ def _decision_lines(comparison: Comparison, event_id: str) -> Iterator[str]:
             yield f"  {_run_words(run)}, after {each.decided_s:.1f} s{own}: {decision_words(each)} ({each.reason})"
         if len(decisions) > SHOWN_DECISIONS:
             yield f"  {_run_words(run)}: and {len(decisions) - SHOWN_DECISIONS} more decisions; --json has all"
-
-
-def error_words(comparison: Comparison, event_id: str) -> str:
-    """How far the simulation of the recorded policy is from the record: the simulator's error on this very run."""
-    from analysis.metrics.metric_directions import METRICS
-    from analysis.numerals import change
-
-    errors = comparison.errors().get(event_id)
-    if errors is None:
-        return "the recorded policy cannot be simulated, so how far the simulator is off on this run is not known"
-    said = []
-    for name, error in errors.items():
-        percent, difference = error["percent"], error["difference"] or 0.0
-        amount = change(difference, METRICS[name].unit) if percent is None else change(percent, "%")
-        said.append(f"{METRICS[name].words} {amount}")
-    return f"the simulator's error on this run: {', '.join(said)}" if said else ""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any
 
 from analysis.metrics.metric_directions import METRICS, DifferenceKind
+from analysis.numerals import change
 from analysis.record import small_tables
 from analysis.record.event_timeline import WHOLE_CLUSTER, operation_id, read_timeline
 from analysis.record.files import RunPaths, SeriesPaths
@@ -15,9 +17,10 @@ from analysis.record.small_tables import Row
 from barograph.counterfactual.recording import Recording, event_times
 from barograph.counterfactual.simulation import RECORDED, Simulated
 from barograph.plan.experiment import Variant
+from scheduler_plugins.model import Slot
 from scheduler_plugins.replay import read_rounds
 
-VERSION = 2
+VERSION = 3
 OUTCOMES = (
     "throughput_before",
     "throughput_after",
@@ -25,6 +28,8 @@ OUTCOMES = (
     "downtime_s",
     "lost_after",
     "convergence_sp_s",
+    "convergence_st_s",
+    "convergence_script_s",
     "latency_all_p95_ms_after",
     "workers_restarted",
     "executors_moved",
@@ -35,24 +40,29 @@ OUTCOMES = (
 @dataclass(frozen=True)
 class DecisionTaken:
     """What was decided on an event, or within a hold by the policy itself. `executors`: by topology and component,
-    before and after; `slots`: how many tasks it gives another slot; None where the log does not have the round."""
+    before and after; `slots`: how many tasks it gives another slot, and `machines`: on which machine these are then;
+    None where the log does not have the round."""
 
     reason: str
     decided_s: float  # after the event's zero
     own: bool
     executors: Mapping[str, Mapping[str, tuple[int, int]]] | None
     slots: int | None
+    machines: Mapping[str, int] | None
     release: tuple[str, ...]
+    acquire: int  # so many more machines it asks for
     scheduler: str | None  # of Storm's own, which places by itself
 
 
 @dataclass(frozen=True)
 class EventOutcome:
-    """Of one run at one event. `metrics`: None where it was not measured; of those in `censored` a lower bound."""
+    """Of one run at one event. `metrics`: None where it was not measured; of those in `censored` a lower bound, those
+    in `unsteady` rest on a side that was not steady."""
 
     decisions: tuple[DecisionTaken, ...]
     metrics: Mapping[str, float | None]
     censored: tuple[str, ...]
+    unsteady: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -150,7 +160,8 @@ def _event_outcome(paths: SeriesPaths, run_id: str, event_id: str) -> EventOutco
     values = {row["metric"]: row["value"] for row in rows}
     censored = tuple(row["metric"] for row in rows if row["censored"])
     metrics = {name: values.get(name) for name in OUTCOMES}
-    return EventOutcome(decisions_of(paths.run(run_id), event_id), metrics, censored)
+    unsteady = tuple(row["metric"] for row in rows if row["steady"] is False and not row["censored"])
+    return EventOutcome(decisions_of(paths.run(run_id), event_id), metrics, censored, unsteady)
 
 
 def _of_whole_run(rows: Sequence[Row]) -> list[Row]:
@@ -176,7 +187,7 @@ def decisions_of(run: RunPaths, event_id: str) -> tuple[DecisionTaken, ...]:
 def _decision(line: Mapping[str, Any], round: Mapping[str, Any] | None, zero_s: float) -> DecisionTaken:
     said = (str(line.get("reason") or ""), float(line["t"]) - zero_s, bool(line.get("own")))
     if round is None:
-        return DecisionTaken(*said, None, None, (), None)
+        return DecisionTaken(*said, None, None, None, (), 0, None)
     decision = round["decision"]
     seen = {topology["topology_id"]: topology for topology in round["observation"]["topologies"]}
     executors = {
@@ -184,13 +195,17 @@ def _decision(line: Mapping[str, Any], round: Mapping[str, Any] | None, zero_s: 
         for topology, changed in decision["executors"].items()
         if changed and topology in seen
     }
-    slots = sum(
-        seen[topology]["placement"].get(task) != slot
+    machines = Counter(
+        Slot.parse(slot).machine
         for topology, placement in decision["placement"].items()
         if topology in seen
         for task, slot in placement.items()
+        if seen[topology]["placement"].get(task) != slot
     )
-    return DecisionTaken(*said, executors, slots, tuple(decision["release"]), decision.get("scheduler"))
+    return DecisionTaken(
+        *said, executors, machines.total(), dict(machines), tuple(decision["release"]), decision.get("acquire") or 0,
+        decision.get("scheduler"),
+    )  # fmt: skip
 
 
 def _executors(topology: Mapping[str, Any], component: str) -> int:
@@ -199,16 +214,38 @@ def _executors(topology: Mapping[str, Any], component: str) -> int:
 
 def decision_words(decision: DecisionTaken) -> str:
     """`centre 2 → 3; 2 tasks to other slots; releases m3`."""
-    changed = decision.executors or {}
-    parts = [
-        f"{f'{topology}: ' if len(changed) > 1 else ''}{name} {before} → {after}"
-        for topology, components in changed.items()
-        for name, (before, after) in components.items()
-    ]
+    parts = executor_words(decision.executors or {})
     if decision.slots:
         parts.append(f"{decision.slots} task{'s' if decision.slots > 1 else ''} to other slots")
     if decision.scheduler:
         parts.append(f"placed by Storm's {decision.scheduler}")
-    if decision.release:
-        parts.append(f"releases {', '.join(decision.release)}")
+    parts += machine_count_words(decision)
     return "; ".join(parts) or ("changes nothing" if decision.executors is not None else "not in the decision log")
+
+
+def executor_words(changed: Mapping[str, Mapping[str, tuple[int, int]]]) -> list[str]:
+    """`centre 2 → 3` of each component; of several topologies with the topology's name."""
+    return [
+        f"{f'{topology}: ' if len(changed) > 1 else ''}{name} {before} → {after}"
+        for topology, components in changed.items()
+        for name, (before, after) in components.items()
+    ]
+
+
+def machine_count_words(decision: DecisionTaken) -> list[str]:
+    """Which machines may leave, and how many more are to join."""
+    more = f"asks for {decision.acquire} more machine{'s' if decision.acquire > 1 else ''}"
+    return [f"releases {', '.join(decision.release)}"] * bool(decision.release) + [more] * bool(decision.acquire)
+
+
+def error_words(comparison: Comparison, event_id: str, names: Sequence[str] = OUTCOMES) -> str:
+    """How far the simulation of the recorded policy is from the record: the simulator's error on this very run."""
+    errors = comparison.errors().get(event_id)
+    if errors is None:
+        return "the recorded policy cannot be simulated, so how far the simulator is off on this run is not known"
+    said = []
+    for name, error in ((name, errors[name]) for name in names if name in errors):
+        percent, difference = error["percent"], error["difference"] or 0.0
+        amount = change(difference, METRICS[name].unit) if percent is None else change(percent, "%")
+        said.append(f"{METRICS[name].words} {amount}")
+    return f"the simulator's error on this run: {', '.join(said)}" if said else ""

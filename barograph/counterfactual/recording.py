@@ -28,7 +28,8 @@ LEAST_AFTER_S = 60.0  # of what follows an event that lasts (docs/experiments.md
 @dataclass(frozen=True)
 class Recording:
     """A run as it happened. `gaps_s`: from the first tuple to the first event's zero, from each zero to the next, and
-    from the last to the end of its watch."""
+    from the last to the end of its watch. `series`: with its raw lines, of a bucket a copy that goes with the block;
+    `home`: the folder beside whose runs its page stays."""
 
     run: Path
     series: Path
@@ -38,6 +39,7 @@ class Recording:
     variant: Variant
     gaps_s: tuple[float, ...]
     start: RecordedStart
+    home: Path
 
 
 @contextmanager
@@ -49,7 +51,7 @@ def recording_of(said: str) -> Iterator[Recording]:
         yield read_recording(run, series)
         return
     with results_of(series).whole(series) as whole:  # its raw lines are in a bucket
-        yield read_recording(whole / "runs" / run.name, whole)
+        yield replace(read_recording(whole / "runs" / run.name, whole), home=series)
 
 
 def find_run(said: str) -> Path:
@@ -89,7 +91,8 @@ def read_recording(run: Path, series: Path) -> Recording:
     changed = {"topologies": topologies} if experiment.topologies else {"topology": topologies[0]}
     experiment = replace(experiment, **changed, variants=(replace(variant, topology=None),))
     gaps_s = _gaps(run, document, experiment)
-    return Recording(run, series, run_id, seed, experiment, experiment.variants[0], gaps_s, start)
+    home = series if run.parent.name == "runs" else run.parent  # of a run that was copied out of its series
+    return Recording(run, series, run_id, seed, experiment, experiment.variants[0], gaps_s, start, home)
 
 
 def _gaps(run: Path, document: Mapping[str, Any], experiment: Experiment) -> tuple[float, ...]:

@@ -26,6 +26,7 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8
 FAMILY_COLOURS = {
     "even_rebalance": PALETTE[0], "stela": PALETTE[1], "least_link_load": PALETTE[2], "even": PALETTE[0],
     "metis": PALETTE[1], "greedy": PALETTE[2], "metis_cut": PALETTE[4],
+    "recorded": "#222222",  # beside what was simulated on it
 }  # fmt: skip
 GREY, FAINT = "#555555", "#D0D0D0"
 WIDTH_IN = 7.2
@@ -37,11 +38,14 @@ LEGIBLE_VARIANTS = 4  # lines that one panel carries with a label each
 
 
 def colours(variants: Sequence[str]) -> dict[str, str]:
-    """A colour a variant, the same in every figure of a series."""
-    free = [colour for colour in PALETTE if colour not in {FAMILY_COLOURS.get(variant) for variant in variants}]
-    others = [variant for variant in variants if variant not in FAMILY_COLOURS]
-    chosen = {variant: free[i % len(free)] for i, variant in enumerate(others)}
-    return {variant: FAMILY_COLOURS.get(variant) or chosen[variant] for variant in variants}
+    """A colour a variant, the same in every figure of a series. Of two with one family colour the first has it."""
+    own: dict[str, str] = {}
+    for variant in variants:
+        if (colour := FAMILY_COLOURS.get(variant)) and colour not in own.values():
+            own[variant] = colour
+    free = [colour for colour in PALETTE if colour not in own.values()]
+    others = [variant for variant in variants if variant not in own]
+    return {variant: own.get(variant) or free[others.index(variant) % len(free)] for variant in variants}
 
 
 def display_name(variant: str) -> str:

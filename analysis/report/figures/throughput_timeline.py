@@ -239,19 +239,19 @@ TITLE = "Throughput over time, in tuples per second: medians and ranges over run
 ABREAST = 4
 
 
-def draw(data: SeriesData) -> Drawing | None:
+def draw(data: SeriesData, title: str = TITLE) -> Drawing | None:
     """The timeline, or None where no complete run had an event."""
     if not data.totals:
         return None
     if len(data.variants) > style.LEGIBLE_VARIANTS:
-        return _small_multiples(data)
+        return _small_multiples(data, title)
     with style.canvas(HEIGHT_IN) as (figure, (axes,)):
         draw_panel(axes, data, data.variants)
         axes.set_ylabel(LABEL)
-        return style.drawing(figure, TITLE, COLUMNS)
+        return style.drawing(figure, title, COLUMNS)
 
 
-def _small_multiples(data: SeriesData) -> Drawing:
+def _small_multiples(data: SeriesData, title: str) -> Drawing:
     """One panel a variant over the first one's median in grey, all on the same axes.
 
     Only the first panel has the points of the grey line, which is the same in all.
@@ -264,7 +264,7 @@ def _small_multiples(data: SeriesData) -> Drawing:
             axes.set_visible(False)
         figure.supxlabel(style.time_label(panels[0], *_span(data), "the first event"), fontsize=9)
         figure.supylabel(LABEL, fontsize=9)
-        return style.drawing(figure, TITLE, COLUMNS)
+        return style.drawing(figure, title, COLUMNS)
 
 
 def highest(data: SeriesData) -> float:

@@ -130,6 +130,15 @@ def test_a_trace_is_in_a_bundle_also_of_one_run(tmp_path: Path, monkeypatch: pyt
             assert "series/traces/a1.csv" in [entry.name for entry in chosen.entries]
 
 
+def test_what_was_simulated_on_runs_is_left_out_in_one_line(tmp_path: Path) -> None:
+    for name in ("runs/a-r1/run.json", "report.html", *(f"counterfactuals/{n}-a-r1/report.html" for n in (1, 2))):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    chosen = content.select_files(tmp_path, without_raw=False, environment={})
+    assert sorted(entry.name for entry in chosen.entries) == ["series/report.html", "series/runs/a-r1/run.json"]
+    assert list(chosen.left_out) == ["counterfactuals/*"]
+
+
 def test_only_needed_packages_are_kept_whole() -> None:
     found = environment.requirements_of(PINNED, ["matplotlib", "numpy"])
     assert [line.split("==")[0] for line in found.splitlines() if "==" in line] == [

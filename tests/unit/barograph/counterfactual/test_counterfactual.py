@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +12,13 @@ import pytest
 
 from analysis.record.files import read_json, write_json_atomic
 from barograph.cli import main
-from barograph.cli.replay import show
+from barograph.cli.replay import _write_page, show
 from barograph.cli.terminal import stdout_console
-from barograph.counterfactual.outcomes import OUTCOMES, Comparison, EventOutcome, RunOutcome
+from barograph.counterfactual import page as pages
+from barograph.counterfactual.outcomes import OUTCOMES, Comparison, EventOutcome, RunOutcome, compare
+from barograph.counterfactual.page import SIMULATED_ITSELF
 from barograph.counterfactual.recording import Recording, as_simulated, event_times, recording_of
-from barograph.counterfactual.simulation import variants_for
+from barograph.counterfactual.simulation import Simulated, simulated, variants_for
 from barograph.errors import ExperimentError
 from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import Durations, Experiment, load, only
@@ -23,6 +26,7 @@ from barograph.plan.sweep import Point
 from barograph.run.recorded_start import REASON, RecordedStart
 from barograph.sweep.point import PointJob, PointOutcome, do
 from scheduler_plugins.simulator.work import Costs
+from tests.unit.barograph.counterfactual.test_page import rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,6 +90,7 @@ def test_each_policy_has_the_outcome_of_its_closed_form(
     )
     assert errors["workers_restarted"]["difference"] == 0
     assert then["late_s"] == {"e1": 0.0} and all(abs(run["late_s"]["e1"]) < 1 for run in (even, stela))
+    assert not (recorded.parents[1] / "counterfactuals").exists(), "a program has no use for a page"
 
 
 @pytest.mark.spark
@@ -104,6 +109,69 @@ def test_a_run_that_only_holds_is_simulated_too_and_shown(
     before, after = (float(lines["round_robin"][place]) for place in (1, 2))
     assert before == pytest.approx(2 * OF_AN_EXECUTOR, rel=0.02) and after == pytest.approx(before, rel=0.02)
     assert "stela (recorded): no decision" in said and "the simulator's error on this run: throughput before" in said
+
+    (page,) = [Path(line.removeprefix("page: ")) for line in said.splitlines() if line.startswith("page: ")]
+    assert page.parent.parent == tmp_path / "series" / "counterfactuals" and page.parent.name.endswith("-stela-r1")
+    text = page.read_text()
+    assert f"<h2>e1: {held.events[0].words()}</h2>" in text and text.count("no decision") == 3
+    assert SIMULATED_ITSELF in text and "Simulated, not measured" in text
+
+
+def files_below(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.spark
+def test_the_page_has_what_was_recorded_beside_what_is_simulated_and_overwrites_nothing(
+    spark: SparkSession, recorded: Path
+) -> None:
+    home = recorded.parents[1]
+    before = files_below(home)
+    with recording_of(str(recorded)) as recording:
+        variants, left_out = variants_for(recording, ("even_rebalance", "stela"), {})
+        with simulated(recording, variants, None, 1, lambda _: None) as found:
+            comparison = compare(recording, found, left_out)
+            first = pages.write(recording, found, comparison, 1_800_000_000.0)
+            earlier = files_below(first.parent)
+            second = pages.write(recording, found, comparison, 1_800_000_000.0)
+    assert [page.parent.name for page in (first, second)] == [
+        "20270115-080000-even_rebalance-r1", "20270115-080001-even_rebalance-r1",
+    ]  # fmt: skip
+    assert files_below(first.parent) == earlier and before.items() <= files_below(home).items()
+
+    table = rows_of(first.read_text())
+    begin, headings = next((place, row) for place, row in enumerate(table) if pages.OVER in row)
+    after, over = (headings.index(heading) for heading in ("after (tuples/s)", pages.OVER))
+    rows = {row[0]: row for row in table[begin + 1 : begin + 5]}
+    for title, executors in (("even + rebalance, recorded", 2), ("even + rebalance, simulated", 2), ("Stela", 3)):
+        assert float(rows[title][after]) == pytest.approx(executors * OF_AN_EXECUTOR, rel=0.03)
+    assert float(rows["Stela"][over]) == pytest.approx(50, abs=3) and rows["even + rebalance, recorded"][over] == ""
+    assert abs(float(rows["error of the simulator"][after].removesuffix("\u00a0%").replace("−", "-"))) < 1.5
+    decided = table[-1]
+    assert decided[0].startswith("Stela") and "centre 2 → 3" in decided[2] and "m5" in decided[4]
+    assert "the simulated throughput is the highest with Stela" in first.read_text()
+
+    drawn = list(csv.DictReader((first.parent / "figures" / "throughput.csv").open()))
+    assert {row["variant"] for row in drawn if row["mark"] == "median"} == {
+        "recorded", "even + rebalance", "Stela", "offered at spouts",
+    }  # fmt: skip
+    assert {row["event"] for row in drawn if row["mark"] == "event"} == {"scale out, +1 machine"}
+    outcomes = list(csv.DictReader((first.parent / "figures" / "outcomes.csv").open()))
+    assert [row["source"] for row in outcomes] == ["recorded", "simulated", "simulated"]
+    assert float(outcomes[2]["throughput_after"]) == comparison.runs[2].events["e1"].metrics["throughput_after"]
+
+
+def test_a_page_that_cannot_be_written_takes_nothing_from_the_answer(
+    recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (recorded.parents[1] / "counterfactuals").touch()
+    nothing = {"e1": EventOutcome((), dict.fromkeys(OUTCOMES), ())}
+    then = RunOutcome("even_rebalance", "even", {}, "recorded", nothing, 0, {"e1": 0.0})
+    comparison = Comparison("even_rebalance-r1", "stela/star", {"e1": "scale out"}, (then,), {})
+    with recording_of(str(recorded)) as recording:
+        assert _write_page(recording, Simulated(tmp_path, {}, {}, {}), comparison) is None
+    said = f"no page beside the runs of {recorded.parents[1]}: Not a directory\n"
+    assert capsys.readouterr().err == said
 
 
 def test_it_says_of_each_run_how_late_its_events_came(capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,6 +72,8 @@ def test_colours_are_those_of_the_family_and_never_shared() -> None:
     eight = ["even_rebalance", "stela", "least_link_load", "a", "b", "c", "d", "e"]
     assert len(set(style.colours(eight).values())) == 8
     assert style.colours(["stela"])["stela"] == style.colours(eight)["stela"]
+    both = style.colours(["recorded", "even_rebalance", "stela", "metis", "even"])  # of two families
+    assert len(set(both.values())) == 5 and both["stela"] == style.FAMILY_COLOURS["stela"]
 
 
 @pytest.mark.parametrize("variants", [["stela"], ["even_rebalance", "stela"], [f"v{i}" for i in range(8)]])
