@@ -30,7 +30,6 @@ ACKERS = "topology.acker.executors"
 PENDING = "topology.max.spout.pending"
 TIMEOUT = "topology.message.timeout.secs"
 TRAFFIC = "barograph.traffic"
-WINDOW = "barograph.window.s"  # how often workers post
 # Of Storm 2.8's defaults.yaml: how often WaitStrategyProgressive parks, and how long it sleeps then (ms).
 DEFAULT_WAITS = {"spout": (0, 1.0), "bolt": (1000, 1.0)}
 PARKS, SLEEP_MS = "level2.count", "level3.sleep.millis"
@@ -51,10 +50,6 @@ def _is_whole_or_null(value: object, least: int) -> bool:
     return value is None or _is_whole(value, least)
 
 
-def _is_window(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 1 <= value <= 3600
-
-
 # What a setting that is read here may be, in words, as Storm and our Java have it.
 ALLOWED: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     BUFFER: (
@@ -66,7 +61,6 @@ ALLOWED: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     TIMEOUT: ("a whole number of 1 or more", partial(_is_whole, least=1)),
     **dict.fromkeys(WAITS, ("a whole number of 0 or more", partial(_is_whole, least=0))),
     TRAFFIC: ("true or false", lambda value: isinstance(value, bool)),
-    WINDOW: ("a number from 1 to 3600", _is_window),
 }
 
 

@@ -74,7 +74,7 @@ def _by_limits(judge_at: Callable[[float], LedgerRow]) -> LedgerRow:
     said = [
         f"with a CPU limit of {limit:.0f} % it would be {words.get(verdict, verdict)}"
         for limit, verdict in others.items()
-        if verdict != row.verdict
+        if verdict not in (row.verdict, NOT_RUN)
     ]
     return with_note(row, ", ".join(said))
 

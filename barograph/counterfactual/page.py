@@ -418,6 +418,7 @@ def decision_row(line: Line, title: str, event_id: str) -> DecisionRow:
         return DecisionRow(title, policy, MISSING, "no decision", MISSING, MISSING, "", "", [], 0)
     first, *later = decisions
     tasks = sum(each.slots or 0 for each in decisions)
+    in_log = all(each.slots is not None or each.scheduler for each in decisions)
     released = tuple(dict.fromkeys(machine for each in decisions for machine in each.release))
     all_together = replace(first, release=released, acquire=sum(each.acquire for each in decisions))
     listed = later[:MOST_DECISIONS]
@@ -426,7 +427,7 @@ def decision_row(line: Line, title: str, event_id: str) -> DecisionRow:
         policy,
         number(first.decided_s, 1),
         "; ".join(executor_words(net_executors(decisions))) or _without_executors(decisions),
-        str(tasks) if tasks else MISSING,
+        (str(tasks) if tasks else MISSING) if in_log else "not in the decision log",
         machine_words(decisions),
         "; ".join(machine_count_words(all_together)),
         f"the first of {len(decisions)} decisions: {first.reason}" if later else first.reason,

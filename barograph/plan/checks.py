@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from topologies.catalogue import Topology
 
 log = logging.getLogger(__name__)
+WINDOW_SETTING = "barograph.window.s"  # of a topology: how often its workers post
+LONGEST_WINDOW_S = 3600
 MOST_WINDOW_S = 2.0  # with a course of rates: workers hear of it as they post
 MOST_AGE_WINDOW_S = FRESH_S / 2  # with a decision: one post may be late before its samples are too old
 
@@ -148,9 +150,20 @@ def _topology(experiment: Experiment) -> Sequence[str]:
 def _render_errors(chosen: TopologyChoice) -> Sequence[str]:
     from topologies import catalogue, work
 
-    if wrong := [f"topology {chosen.name}: {said}" for said in work.setting_errors(chosen.overrides.get("config"))]:
-        return wrong
+    config = chosen.overrides.get("config")
+    if wrong := [*work.setting_errors(config), *_window_errors(config)]:
+        return [f"topology {chosen.name}: {said}" for said in wrong]
     return _configuration_errors(lambda: catalogue.render(chosen.file, chosen.parameters, chosen.overrides))
+
+
+def _window_errors(config: object) -> Iterator[str]:
+    if not isinstance(config, Mapping) or WINDOW_SETTING not in config:
+        return
+    window_s = config[WINDOW_SETTING]
+    is_number = isinstance(window_s, int | float) and not isinstance(window_s, bool)
+    if not is_number or not 1 <= window_s <= LONGEST_WINDOW_S:
+        allowed = f"allowed: a number from 1 to {LONGEST_WINDOW_S}; change it, or leave it out"
+        yield f"overrides.config: {WINDOW_SETTING} is {json.dumps(window_s, default=str)}; {allowed}"
 
 
 def _policies(experiment: Experiment) -> Sequence[str]:
@@ -293,15 +306,13 @@ def _posts(experiment: Experiment) -> Sequence[str]:
 
 
 def _seldom_posts(experiment: Experiment, most_s: float, when: str, why: str) -> Sequence[str]:
-    from topologies import work
-
     said = []
     for variant in experiment.variants:
         for topology in experiment.topologies_of(variant):
-            window_s = topology.overrides.get("config", {}).get(work.WINDOW, 0)
-            if window_s > most_s:
+            window_s = topology.overrides.get("config", {}).get(WINDOW_SETTING, 0)
+            if isinstance(window_s, int | float) and window_s > most_s:
                 allowed = f"allowed {when}: at most {most_s:g}, because {why}"
-                said.append(f"variants.{variant.name}: {work.WINDOW} is {window_s:g}; {allowed}")
+                said.append(f"variants.{variant.name}: {WINDOW_SETTING} is {window_s:g}; {allowed}")
     return said
 
 

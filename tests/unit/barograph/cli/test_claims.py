@@ -14,6 +14,7 @@ from analysis.claims.pools import Pool
 from analysis.claims.statements import Kind, load_claims
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
+from analysis.report.ledger_table import LEDGER_VERSION
 from barograph import cli
 from barograph.cli import claims
 from barograph.cli.claims import claim_lines, ledger, newest_findings
@@ -233,7 +234,7 @@ def test_a_series_that_cannot_be_read_is_named_and_the_rest_go_on(
     levels = {"stela": [165.0, 165.3, 164.7], "even_rebalance": [100.0, 100.2, 99.8]}
     damaged, whole = (keep_series(results, f"2026112{number}-000000-a", levels) for number in (1, 2))
     add_times(damaged, {"sp": 150.0, "st": 150.0, "script": 30.0})
-    (damaged / "claims.json").write_text(json.dumps({"v": 2, "claims": [{**ROW, "id": "S04", "verdict": "differs"}]}))
+    (damaged / "claims.json").write_text(json.dumps({"v": LEDGER_VERSION, "claims": [{**ROW, "id": "S04", "verdict": "differs"}]}))
     if damage == "cut short":
         cut_short(damaged, table)
         said = f"stela/star/{damaged.name}/tables/{table}.parquet cannot be read: "

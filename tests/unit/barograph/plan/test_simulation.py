@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from barograph.errors import ExperimentError
-from barograph.plan.checks import check
+from barograph.plan.checks import WINDOW_SETTING, check
 from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import Code, Experiment, MachineCount, TopologyChanges, Variant, load, names
 from barograph.plan.simulation import complaints, is_simulated, simulated_topology
@@ -177,10 +177,10 @@ WRONG = [
     ("topology.bolt.wait.progressive.level2.count", "null", "a whole number of 0 or more"),
     ("topology.spout.wait.progressive.level3.sleep.millis", "10 ms", "a whole number of 0 or more"),
     (work.TRAFFIC, "'false'", "true or false"),
-    (work.WINDOW, "null", "a number from 1 to 3600"),
-    (work.WINDOW, "2 s", "a number from 1 to 3600"),
-    (work.WINDOW, "true", "a number from 1 to 3600"),
-    (work.WINDOW, "0.5", "a number from 1 to 3600"),
+    (WINDOW_SETTING, "null", "a number from 1 to 3600"),
+    (WINDOW_SETTING, "2 s", "a number from 1 to 3600"),
+    (WINDOW_SETTING, "true", "a number from 1 to 3600"),
+    (WINDOW_SETTING, "0.5", "a number from 1 to 3600"),
 ]
 
 
