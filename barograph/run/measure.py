@@ -33,7 +33,6 @@ from barograph.run.monitor import (
     planned_s,
     together,
 )
-from barograph.series.hold import HoldLost
 from barograph.series.run_record import RunRecord
 from playbooks.cluster import NO_SAMPLES
 from scheduler_plugins.samples import WINDOW_S
@@ -63,10 +62,6 @@ def measure(context: SeriesContext, plan: PlannedRun, record: RunRecord, *, last
         if cause is error:
             raise
         raise cause from error
-    except BaseException as error:  # such as the time limit of a task
-        if not isinstance(error, HoldLost):  # then the record is another's
-            record.end("incomplete")
-        raise
     if why := _why_invalid(run):
         raise _end_invalid(record, why)
     record.event("run_ended", status="complete")

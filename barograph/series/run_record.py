@@ -93,11 +93,6 @@ def is_of_execution(run: Mapping[str, Any], opened_s: float) -> bool:
     return bool(mine_s == opened_s)
 
 
-def is_cut_off(run: Mapping[str, Any]) -> bool:
-    """Whether its process died: nothing has ended its record."""
-    return bool(run.get("status") == "incomplete" and run.get("ended_s") == run.get("started_s"))
-
-
 def set_attempt_aside(folder: Path, attempts: Path) -> int:
     """Move an earlier, unfinished attempt to `attempts/`, never over another; returns this attempt's number, from 1."""
     number = 1

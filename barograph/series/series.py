@@ -37,7 +37,7 @@ from barograph.series import provenance
 from barograph.series.progress import OPENED, ProgressFile
 from barograph.series.provenance import git_state
 from barograph.series.results import complete_runs, results
-from barograph.series.run_record import is_cut_off, is_of_execution, median_overhead, read_run
+from barograph.series.run_record import is_of_execution, median_overhead, read_run
 from barograph.settings import ROOT, dag_run, results_root
 
 PATTERN = frozenset("*?[")
@@ -79,9 +79,8 @@ class Series:
         return is_complete(self.run_folder(run.run_id)) and earlier
 
     def current_attempts(self) -> frozenset[str]:
-        """Runs that this execution has begun, whatever became of them, without one that it begins once more."""
-        mine = (run.run_id for run in self.plan() if self._is_of_this_execution(run.run_id))
-        return frozenset(run_id for run_id in mine if not self._is_cut_off_once(run_id))
+        """Runs that this execution has begun, whatever became of them."""
+        return frozenset(run.run_id for run in self.plan() if self._is_of_this_execution(run.run_id))
 
     def is_sufficient(self) -> bool:
         return (self.folder / ENOUGH_FILE).is_file()
@@ -114,13 +113,6 @@ class Series:
     def _is_of_this_execution(self, run_id: str) -> bool:
         document = read_run(self.run_folder(run_id))
         return document is not None and is_of_execution(document, self.opened_s)
-
-    def _is_cut_off_once(self, run_id: str) -> bool:
-        """Whether its process has died in this execution. One that dies again would cost others their tasks."""
-        if not is_cut_off(read_run(self.run_folder(run_id)) or {}):
-            return False
-        earlier = (read_run(each) or {} for each in self.attempts.glob(f"{run_id}.attempt-*"))
-        return not any(is_cut_off(each) and is_of_execution(each, self.opened_s) for each in earlier)
 
 
 def open_series(

@@ -13,18 +13,17 @@ import pytest
 
 from analysis.record.files import read_json
 from barograph.child_processes import descendants
-from barograph.errors import Interrupted, PolicyHung, message_of
-from barograph.machines.provision import provision, release
+from barograph.errors import Interrupted, PolicyHung
 from barograph.plan.durations import step_limit
 from barograph.plan.experiment import Durations, Experiment, Variant, load
 from barograph.plan.sweep import Point
-from barograph.pool import Death, Pool
+from barograph.pool import Pool
 from barograph.run.context import Silence, simulated_context
 from barograph.series import hold
 from barograph.series.interruption import request_stop
 from barograph.series.progress import failures_since, lines_since
 from barograph.series.series import Series, open_series, read_series, set_deadline
-from barograph.series_steps import attempt_next_run, do_run, runs_of_execution
+from barograph.series_steps import attempt_next_run
 from barograph.settings import cluster_dir
 from barograph.simulated_runs import simulate_runs
 from barograph.sweep import point
@@ -128,32 +127,6 @@ def test_in_a_point_of_a_sweep_such_a_policy_costs_its_own_run_alone(hanging: Ex
     ((run_id, blame, message),) = [(each.run_id, each.blame, each.message) for each in outcome.failures]
     assert (run_id, blame) == ("hanging-r1", "system_under_test") and message.startswith(HUNG)
     assert read_json(tmp_path / "point" / "runs" / "even_rebalance-r1" / "run.json")["status"] == "complete"
-
-
-def as_task(job: tuple[Path, str]) -> str | None:
-    """Airflow's task of that run: what it has done, or why not."""
-    try:
-        return do_run(*job)
-    except PolicyHung as error:
-        return message_of(error)
-
-
-def test_the_task_that_comes_after_a_hang_says_so_whichever_it_is(
-    hanging: Experiment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In Airflow the task of another run may come before the second try of the one whose process has ended."""
-    monkeypatch.setenv("BAROGRAPH_HOLDER_PID", str(os.getpid()))
-    series = open_series(hanging, new=True)
-    hung, other = runs_of_execution(series.folder)
-    provision(series.folder)
-    with Pool(as_task, 1) as pool:
-        tasks = [(series.folder, name) for name in (hung, other, hung)]
-        died, told, done = [answer[1] for answer in pool.answers(tasks) if answer is not None]
-    release(series.folder)
-    assert hung == "hanging-r1" and died == Death(1)
-    assert str(told).startswith(HUNG) and done == other
-    assert statuses(series) == {hung: "failed", other: "complete"}
-    assert read_json(series.run_folder(hung) / "run.json")["failure"]["message"] == told
 
 
 def test_after_a_policy_has_ended_the_process_the_next_attempt_says_so_once(star: Experiment, tmp_path: Path) -> None:

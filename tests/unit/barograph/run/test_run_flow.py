@@ -388,40 +388,6 @@ def test_after_a_failure_the_execution_goes_on_with_the_next(
     assert attempt_next_run(series, bench) == series.plan()[1].run_id
 
 
-class Ended(BaseException):
-    """A process that dies, or the time limit of a task."""
-
-
-def die(series: Series, bench: SeriesContext) -> None:
-    """As the next run's process: nobody writes into its record any more."""
-    with patch("barograph.series_steps.measure", side_effect=Ended), pytest.raises(Ended):
-        attempt_next_run(series, bench)
-
-
-def test_a_run_whose_process_died_is_begun_once_more(series: Series, bench: SeriesContext) -> None:
-    died, following = (run.run_id for run in series.plan()[:2])
-    die(series, bench)
-    assert attempt_next_run(series, bench) == died and document(series, died)["attempt"] == 2
-    assert attempt_next_run(series, bench) == following
-
-
-def test_a_run_whose_process_dies_twice_costs_no_other_its_turn(series: Series, bench: SeriesContext) -> None:
-    die(series, bench)
-    die(series, bench)
-    assert document(series, first(series))["attempt"] == 2
-    assert attempt_next_run(series, bench) == series.plan()[1].run_id
-
-
-def test_a_run_that_took_all_the_time_of_its_task_is_not_begun_again(
-    series: Series, bench: SeriesContext, storm: FakeStorm
-) -> None:
-    storm.faults["scale"] = [Ended()]
-    with pytest.raises(Ended):
-        attempt_next_run(series, bench)
-    assert document(series, first(series))["status"] == "incomplete"
-    assert attempt_next_run(series, bench) == series.plan()[1].run_id
-
-
 def test_a_resumed_series_begins_with_the_failed_run_and_keeps_its_record(
     series: Series, bench: SeriesContext, storm: FakeStorm
 ) -> None:
