@@ -186,9 +186,10 @@ def _kept(folder: Path) -> _Kept | None:
     """None where nothing was analysed. Raises RecordError for a damaged table of those that the ledger reads."""
     paths = SeriesPaths(folder)
     small_tables.check(paths, NEEDED)
-    runs = rows(paths, "runs")
+    read = {name: rows(paths, name) for name in NEEDED}  # what is damaged within is found here
+    runs = read["runs"]
     complete = [run for run in runs if run["status"] == "complete"]
-    if not complete or not rows(paths, "measurements"):
+    if not complete or not read["measurements"]:
         return None
     document = read_json_or_none(paths.series_json) or {}
     spec = None if is_simulated_series(folder) else document.get("spec")
@@ -242,7 +243,7 @@ def _numbers(paths: SeriesPaths) -> dict[str, dict[tuple[Any, ...], str]]:
         run["run_id"]: {} for run in rows(paths, "runs") if run["status"] == "complete"
     }
     for row in rows(paths, "measurements"):
-        if row["run_id"] in found:
+        if row["run_id"] in found and row["value"] is not None:
             key = row["metric"], event_id_of(row), row.get("topology")
             found[row["run_id"]][key] = f"{row['value']:.9g}{' censored' if row['censored'] else ''}"
     return found

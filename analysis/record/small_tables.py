@@ -98,7 +98,7 @@ def _reading(paths: SeriesPaths, name: str) -> Iterator[None]:
 
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # Arrow reads texts without looking at them
         said = " ".join(str(error).split()).rpartition("': ")[2].rstrip(".")  # after the paths of the file
         raise _damage(paths, name, f"cannot be read: {said}") from error
 

@@ -132,11 +132,11 @@ def _simulate(options: argparse.Namespace, parameters: Mapping[str, Any]) -> int
             note("the recorded run was simulated itself: how far the simulator is from Storm is not known from it")
         with stderr_for_libraries(), simulated(recording, variants, testbed, jobs, note) as found:
             comparison = compare(recording, found, left_out)
-            page = None if options.json else _write_page(recording, found, comparison)
-    if options.json:
-        say(json.dumps(comparison.as_data(), indent=1, ensure_ascii=False))
-        return 0
-    show(comparison, stdout_console())
+            if options.json:
+                say(json.dumps(comparison.as_data(), indent=1, ensure_ascii=False))
+                return 0
+            show(comparison, stdout_console())  # before the page: what comes of it, the numbers are there
+            page = _write_page(recording, found, comparison)
     if page is not None:
         say(f"page: {page}")
         _keep(page)
@@ -155,11 +155,16 @@ def _write_page(recording: Recording, found: Simulated, comparison: Comparison) 
 
 
 def _keep(page: Path) -> None:
-    """In the bucket too, where results go to one."""
+    """In the bucket too, where results go to one. It has the page last, so that none lacks its files."""
+    from analysis.errors import StorageConfigurationError, StorageError
     from barograph.series.results import results_of
 
-    for file in sorted(path for path in page.parent.rglob("*") if path.is_file()):
-        results_of(page.parent).keep(file)
+    files = {*(path for path in page.parent.rglob("*") if path.is_file())} - {page}
+    try:
+        for file in (*sorted(files), page):
+            results_of(page.parent).keep(file)
+    except (StorageError, StorageConfigurationError) as error:
+        note(f"the page is here and not in the bucket: {error}")
 
 
 def show(comparison: Comparison, console: Console) -> None:

@@ -16,6 +16,7 @@ from analysis.record.files import RunPaths, SeriesPaths
 from analysis.record.small_tables import Row
 from barograph.counterfactual.recording import Recording, event_times
 from barograph.counterfactual.simulation import RECORDED, Simulated
+from barograph.errors import ExperimentError
 from barograph.plan.experiment import Variant
 from scheduler_plugins.model import Slot
 from scheduler_plugins.replay import read_rounds
@@ -188,6 +189,16 @@ def _decision(line: Mapping[str, Any], round: Mapping[str, Any] | None, zero_s: 
     said = (str(line.get("reason") or ""), float(line["t"]) - zero_s, bool(line.get("own")))
     if round is None:
         return DecisionTaken(*said, None, None, None, (), 0, None)
+    try:
+        return _as_taken(said, round)
+    except (AttributeError, KeyError, StopIteration, TypeError, ValueError) as error:
+        raise ExperimentError(
+            f"decisions.jsonl of the run has a decision that is none, {round.get('decision_id')} ({error!r}); give a"
+            " run whose log is whole"
+        ) from error
+
+
+def _as_taken(said: tuple[str, float, bool], round: Mapping[str, Any]) -> DecisionTaken:
     decision = round["decision"]
     seen = {topology["topology_id"]: topology for topology in round["observation"]["topologies"]}
     executors = {
@@ -203,8 +214,8 @@ def _decision(line: Mapping[str, Any], round: Mapping[str, Any] | None, zero_s: 
         if seen[topology]["placement"].get(task) != slot
     )
     return DecisionTaken(
-        *said, executors, machines.total(), dict(machines), tuple(decision["release"]), decision.get("acquire") or 0,
-        decision.get("scheduler"),
+        *said, executors, machines.total(), dict(machines), tuple(map(str, decision["release"])),
+        int(decision.get("acquire") or 0), decision.get("scheduler"),
     )  # fmt: skip
 
 

@@ -155,7 +155,7 @@ def write(recording: Recording, found: Simulated, comparison: Comparison, now_s:
     data = timeline(paths, lines)
     content = collect(comparison, lines, data, warnings(paths, recording.home), recording.home, now_s)
     files = downloads(comparison, lines, content.figure)
-    folder = _new_folder(recording.home / COUNTERFACTUALS, recording.run_id, now_s)
+    folder = _new_folder(recording.home / COUNTERFACTUALS, recording.run.name, now_s)
     try:
         for of in files.values():
             page.write_downloads(folder / FIGURES, of)
@@ -166,12 +166,14 @@ def write(recording: Recording, found: Simulated, comparison: Comparison, now_s:
         raise
 
 
-def _new_folder(above: Path, run_id: str, now_s: float) -> Path:
-    folder = above / f"{stamp(now_s)}-{run_id}"
-    try:
-        folder.mkdir(parents=True)
-    except FileExistsError:  # twice within one second
-        return _new_folder(above, run_id, now_s + 1)
+def _new_folder(above: Path, run: str, now_s: float) -> Path:
+    """Named after the run's folder: what a record of others has for its id may be any path."""
+    above.mkdir(parents=True, exist_ok=True)
+    folder = above / f"{stamp(now_s)}-{run}"
+    while folder.exists():  # twice within one second
+        now_s += 1
+        folder = above / f"{stamp(now_s)}-{run}"
+    folder.mkdir()
     return folder
 
 

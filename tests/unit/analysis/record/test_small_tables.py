@@ -4,6 +4,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from analysis.errors import RecordError
@@ -91,3 +93,15 @@ def test_of_several_files_each_is_looked_at(tmp_path: Path) -> None:
     first_file(tmp_path).with_name("part-1.parquet").write_bytes(b"PAR1")
     with pytest.raises(RecordError, match=r"downtime\.parquet cannot be read"):
         small_tables.check(SeriesPaths(tmp_path), {"downtime": ()})
+
+
+def test_a_text_that_is_none_is_damage(tmp_path: Path) -> None:
+    """Arrow reads a column of texts without looking whether they are UTF-8."""
+    root = tmp_path / "stela" / "star" / "20261121-000000-a"
+    small_tables.write(SeriesPaths(root), "downtime", ROWS)
+    file = first_file(root)
+    table = pq.read_table(file)
+    wrong = pa.array([b"r\xff"] * table.num_rows).cast(pa.string(), safe=False)
+    pq.write_table(table.set_column(table.schema.get_field_index("run_id"), "run_id", wrong), file)
+    with pytest.raises(RecordError, match=r"downtime\.parquet cannot be read"):
+        small_tables.rows(SeriesPaths(root), "downtime")

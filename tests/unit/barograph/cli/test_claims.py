@@ -89,7 +89,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def keep(results: Path, series: str, version: int = 2, testbed: str = "local", **row: object) -> None:
+def keep(results: Path, series: str, version: int = LEDGER_VERSION, testbed: str = "local", **row: object) -> None:
     folder = results / "stela" / "star" / series
     folder.mkdir(parents=True)
     (folder / "series.json").write_text(json.dumps({"v": 1, "spec": {"testbed": {"name": testbed}}}))
@@ -212,7 +212,7 @@ def test_the_ledger_as_json(results: Path, capsys: pytest.CaptureFixture[str]) -
     assert cli.main(["claims", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     rows = {row["id"]: row for row in document["claims"]}
-    assert document["v"] == 2 and rows["S03"]["run_ids"] == ROW["run_ids"]
+    assert document["v"] == LEDGER_VERSION and rows["S03"]["run_ids"] == ROW["run_ids"]
     other = rows["S04"]
     assert (other["verdict"], other["measured"], other["series"], other["run_ids"]) == ("not run", None, None, [])
     assert (rows["S14"]["verdict"], rows["S14"]["series"]) == ("reproduced", None)  # exact: needs no run
@@ -234,7 +234,9 @@ def test_a_series_that_cannot_be_read_is_named_and_the_rest_go_on(
     levels = {"stela": [165.0, 165.3, 164.7], "even_rebalance": [100.0, 100.2, 99.8]}
     damaged, whole = (keep_series(results, f"2026112{number}-000000-a", levels) for number in (1, 2))
     add_times(damaged, {"sp": 150.0, "st": 150.0, "script": 30.0})
-    (damaged / "claims.json").write_text(json.dumps({"v": LEDGER_VERSION, "claims": [{**ROW, "id": "S04", "verdict": "differs"}]}))
+    (damaged / "claims.json").write_text(
+        json.dumps({"v": LEDGER_VERSION, "claims": [{**ROW, "id": "S04", "verdict": "differs"}]})
+    )
     if damage == "cut short":
         cut_short(damaged, table)
         said = f"stela/star/{damaged.name}/tables/{table}.parquet cannot be read: "

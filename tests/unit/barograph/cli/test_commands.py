@@ -12,6 +12,7 @@ import psycopg2
 import pytest
 from sqlalchemy.exc import OperationalError
 
+from analysis.report.ledger_table import LEDGER_VERSION
 from barograph import cli
 from barograph.cli import experiments
 from barograph.cli.replay import decisions_file
@@ -261,7 +262,9 @@ def test_claims_shows_the_newest_finding_of_each(capsys: pytest.CaptureFixture[s
     for series, measured in (("20261120-000000-a", "+17 %"), ("20261121-000000-a", "+66 %")):
         folder = tmp_path / "results" / "stela" / "star" / series
         folder.mkdir(parents=True)
-        (folder / "claims.json").write_text(json.dumps({"v": 2, "claims": [{**row, "measured_text": measured}]}))
+        (folder / "claims.json").write_text(
+            json.dumps({"v": LEDGER_VERSION, "claims": [{**row, "measured_text": measured}]})
+        )
     assert cli.main(["claims"]) == 0
     shown = capsys.readouterr().out
     assert "+66 %" in shown and "+17 %" not in shown and "not run" in shown

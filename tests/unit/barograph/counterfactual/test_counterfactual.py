@@ -170,7 +170,7 @@ def test_a_page_that_cannot_be_written_takes_nothing_from_the_answer(
     comparison = Comparison("even_rebalance-r1", "stela/star", {"e1": "scale out"}, (then,), {})
     with recording_of(str(recorded)) as recording:
         assert _write_page(recording, Simulated(tmp_path, {}, {}, {}), comparison) is None
-    said = f"no page beside the runs of {recorded.parents[1]}: Not a directory\n"
+    said = f"no page beside the runs of {recorded.parents[1]}: File exists\n"
     assert capsys.readouterr().err == said
 
 

@@ -8,10 +8,13 @@ from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
+import pytest
+
 from analysis.record.files import SeriesPaths
 from analysis.report import page as pages
-from barograph.counterfactual import page
+from barograph.counterfactual import outcomes, page
 from barograph.counterfactual.outcomes import OUTCOMES, Comparison, DecisionTaken, EventOutcome, RunOutcome
+from barograph.errors import ExperimentError
 from tests.support.series_by_hand import write_series
 
 STELA = DecisionTaken("centre 2→3: ETP", 1.25, False, {"star": {"centre": (2, 3)}}, 4, {"m2": 1, "m5": 3}, (), 0, None)
@@ -206,3 +209,12 @@ def test_links_are_to_pages_that_are_there(tmp_path: Path) -> None:
         (tmp_path / "b" / place).touch()
     content, text = written(tmp_path / "b", 1)
     assert 'href="../../report.html"' in text and 'href="../../runs/even_rebalance-r1/report.html"' in text
+
+
+def test_a_damaged_decision_is_a_clear_error() -> None:
+    line = {"reason": "moves", "t": 12.0, "own": False}
+    seen = {"topology_id": "star-1", "name": "star", "placement": {"1": "m1:6700"}, "components": []}
+    decision = {"executors": {}, "placement": {"star-1": {"1": None}}, "release": []}
+    log = {"decision_id": "d2", "decision": decision, "observation": {"topologies": [seen]}}
+    with pytest.raises(ExperimentError, match=r"decisions\.jsonl of the run has a decision that is none, d2 "):
+        outcomes._decision(line, log, 10.0)
