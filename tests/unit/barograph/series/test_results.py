@@ -9,6 +9,7 @@ import pytest
 
 from analysis.errors import SeriesInUse, StorageConfigurationError
 from analysis.record.files import RunPaths, write_json_atomic
+from analysis.report.ledger_table import LEDGER_VERSION
 from analysis.storage.bucket import Bucket
 from analysis.storage.hold import read_hold
 from barograph.cli.claims import newest_findings
@@ -258,7 +259,7 @@ def test_records_are_sent_before_they_are_analysed_there(machine: Machine, faked
 def test_verdicts_of_another_machine_are_found(machine: Machine, faked: Experiment) -> None:
     series = open_series(faked, now_s=1000.0)
     row = '{"id": "S03", "experiment": "stela/star", "runs": 1, "verdict": "reproduced"}'
-    (series.folder / "claims.json").write_text(f'{{"v": 2, "claims": [{row}]}}')
+    (series.folder / "claims.json").write_text(f'{{"v": {LEDGER_VERSION}, "claims": [{row}]}}')
     finish(series.folder, pytest.fail)
     machine.be("b")
     results().refresh(digest=True)
