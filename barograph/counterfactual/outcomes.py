@@ -9,7 +9,7 @@ from math import inf
 from typing import Any
 
 from analysis.metrics.metric_directions import METRICS, DifferenceKind
-from analysis.numerals import change
+from analysis.numerals import MISSING, change
 from analysis.record import small_tables
 from analysis.record.event_timeline import WHOLE_CLUSTER, operation_id, read_timeline
 from analysis.record.files import RunPaths, SeriesPaths
@@ -22,6 +22,7 @@ from scheduler_plugins.model import Slot
 from scheduler_plugins.replay import read_rounds
 
 VERSION = 3
+MOST_MACHINES = 6  # named in a cell
 OUTCOMES = (
     "throughput_before",
     "throughput_after",
@@ -241,6 +242,34 @@ def executor_words(changed: Mapping[str, Mapping[str, tuple[int, int]]]) -> list
         for topology, components in changed.items()
         for name, (before, after) in components.items()
     ]
+
+
+def net_executors(decisions: Sequence[DecisionTaken]) -> dict[str, dict[str, tuple[int, int]]]:
+    """By topology and component: before the first decision, and after the last. Without what is as it was."""
+    found: dict[str, dict[str, tuple[int, int]]] = {}
+    for decision in decisions:
+        for topology, changed in (decision.executors or {}).items():
+            mine = found.setdefault(topology, {})
+            for name, (before, after) in changed.items():
+                mine[name] = mine.get(name, (before, after))[0], after
+    changed_by_topology = {
+        topology: {name: pair for name, pair in mine.items() if pair[0] != pair[1]} for topology, mine in found.items()
+    }
+    return {topology: mine for topology, mine in changed_by_topology.items() if mine}
+
+
+def machine_words(decisions: Sequence[DecisionTaken]) -> str:
+    """`m5 × 3, m2`: machines that tasks are given to, the most first. Storm's own schedulers do not say it."""
+    given: Counter[str] = Counter()
+    for each in decisions:
+        given.update(each.machines or {})
+    scheduler = next((each.scheduler for each in decisions if each.scheduler), None)
+    if not given:
+        return f"chosen by Storm's {scheduler}" if scheduler else MISSING
+    ordered = sorted(given.items(), key=lambda pair: (-pair[1], len(pair[0]), pair[0]))
+    shown = [name if tasks == 1 else f"{name} × {tasks}" for name, tasks in ordered[:MOST_MACHINES]]
+    more = [f"{len(ordered) - MOST_MACHINES} more"] if len(ordered) > MOST_MACHINES else []
+    return ", ".join([*shown, *more])
 
 
 def machine_count_words(decision: DecisionTaken) -> list[str]:

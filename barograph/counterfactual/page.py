@@ -38,6 +38,8 @@ from barograph.counterfactual.outcomes import (
     error_words,
     executor_words,
     machine_count_words,
+    machine_words,
+    net_executors,
 )
 from barograph.counterfactual.recording import Recording
 from barograph.counterfactual.simulation import RECORDED, Simulated
@@ -50,7 +52,6 @@ TABLES["Interruption, placement and load"]["tasks_moved"] = ("tasks moved", 0)
 OVER = "over the policy that ran (%)"
 ALIKE_PERCENT = 1.0  # throughputs that differ by no more are named together
 MOST_NAMED = 4  # of these
-MOST_MACHINES = 6  # named in a cell
 MOST_DECISIONS = 20  # of a policy that decides by itself; the files have all
 TITLE = "Throughput over time, in tuples per second: as recorded, and simulated with each policy"
 SIMULATED_ITSELF = "The recorded run was simulated itself: how far the simulator is from Storm is not known from it."
@@ -440,34 +441,6 @@ def decision_row(line: Line, title: str, event_id: str) -> DecisionRow:
 
 def _without_executors(decisions: Sequence[DecisionTaken]) -> str:
     return MISSING if any(each.executors is not None for each in decisions) else "not in the decision log"
-
-
-def net_executors(decisions: Sequence[DecisionTaken]) -> dict[str, dict[str, tuple[int, int]]]:
-    """By topology and component: before the first decision, and after the last. Without what is as it was."""
-    found: dict[str, dict[str, tuple[int, int]]] = {}
-    for decision in decisions:
-        for topology, changed in (decision.executors or {}).items():
-            mine = found.setdefault(topology, {})
-            for name, (before, after) in changed.items():
-                mine[name] = mine.get(name, (before, after))[0], after
-    changed_by_topology = {
-        topology: {name: pair for name, pair in mine.items() if pair[0] != pair[1]} for topology, mine in found.items()
-    }
-    return {topology: mine for topology, mine in changed_by_topology.items() if mine}
-
-
-def machine_words(decisions: Sequence[DecisionTaken]) -> str:
-    """`m5 × 3, m2`: machines that tasks are given to, the most first. Storm's own schedulers do not say it."""
-    given: Counter[str] = Counter()
-    for each in decisions:
-        given.update(each.machines or {})
-    scheduler = next((each.scheduler for each in decisions if each.scheduler), None)
-    if not given:
-        return f"chosen by Storm's {scheduler}" if scheduler else MISSING
-    ordered = sorted(given.items(), key=lambda pair: (-pair[1], len(pair[0]), pair[0]))
-    shown = [name if tasks == 1 else f"{name} × {tasks}" for name, tasks in ordered[:MOST_MACHINES]]
-    more = [f"{len(ordered) - MOST_MACHINES} more"] if len(ordered) > MOST_MACHINES else []
-    return ", ".join([*shown, *more])
 
 
 def downloads(comparison: Comparison, lines: Sequence[Line], figure: Figure | None) -> dict[str, tuple[Download, ...]]:

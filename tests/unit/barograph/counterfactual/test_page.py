@@ -153,8 +153,8 @@ def test_of_a_policy_that_decides_by_itself_the_row_has_the_sum_and_a_list_that_
 def test_executors_that_come_and_go_are_no_change() -> None:
     there = replace(STELA, executors={"star": {"centre": (2, 3), "sink_1": (1, 2)}})
     back = replace(STELA, executors={"star": {"centre": (3, 2)}})
-    assert page.net_executors([there, back]) == {"star": {"sink_1": (1, 2)}}
-    assert page.net_executors([back, there]) == {"star": {"sink_1": (1, 2)}}
+    assert outcomes.net_executors([there, back]) == {"star": {"sink_1": (1, 2)}}
+    assert outcomes.net_executors([back, there]) == {"star": {"sink_1": (1, 2)}}
 
 
 def test_two_runs_of_one_name_are_told_apart_by_their_parameters() -> None:
