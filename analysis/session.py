@@ -198,7 +198,6 @@ def spark(master: str = "local[*]", raw_bytes: int = 0, settings: Mapping[str, s
     """
     from pyspark.sql import SparkSession
 
-    java.require()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if is_local(master):
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -206,7 +205,7 @@ def spark(master: str = "local[*]", raw_bytes: int = 0, settings: Mapping[str, s
     options = {**options_of(master, raw_bytes), **(settings or {})}
     for key, value in options.items():
         builder = builder.config(key, value)
-    with defer_signals():
+    with java.named_to_spark(), defer_signals():
         return builder.getOrCreate()
 
 

@@ -65,9 +65,9 @@ def _again(simulated: bool) -> Iterator[str]:
     yield (
         "checks every file against `SHA256SUMS` (`sha256sum -c SHA256SUMS` does too), installs the pinned packages of"
         " `requirements-analysis.txt` (Python 3.11 or 3.12; `--python EXE` takes an interpreter that has them, and no"
-        " network), makes every table, figure and the report from the raw lines into `remade/` with Spark (Java 17 or"
-        " later), and compares them with those in `series/`, value by value; floats to 9 digits, because sums of parts"
-        " come in any order. It says `equal`, or what differs. Exit codes: 0 equal, 1 differs, 2 cannot be made again,"
+        " network), makes every table, figure and the report from the raw lines into `remade/` with Spark, and"
+        " compares them with those in `series/`, value by value; floats to 9 digits, because sums of parts come in any"
+        " order. It says `equal`, or what differs. Exit codes: 0 equal, 1 differs, 2 cannot be made again,"
         " 3 a file is damaged, missing or was added."
     )
     what = "simulate" if simulated else "measure"

@@ -2,7 +2,7 @@
 
 """Checks every file of this bundle, then makes its tables, figures and report again from the raw lines and compares.
 
-Needs Python 3.11 or 3.12, Java 17 or later for Spark, and the network once, for the Python packages pinned in
+Needs Python 3.11 or 3.12, and the network once, for the Python packages pinned in
 requirements-analysis.txt; with --python an interpreter that has them is used, and no network. Standard library only.
 
 Exit codes: 0 everything is there and equal, 1 what was made again differs, 2 it could not be made again,
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -27,12 +26,10 @@ SUMS = "SHA256SUMS"
 EQUAL, DIFFERS, CANNOT, DAMAGED = 0, 1, 2, 3
 MEANING = {0: EQUAL, 10: DIFFERS}  # of what `analysis.bundle.reproduction` ends with
 PYTHONS = ((3, 11), (3, 12))
-JAVA = 17
 ENVIRONMENT_NAMES = ("PATH", "JAVA_HOME", "HOME", "TMPDIR", "LD_LIBRARY_PATH")  # of the caller's environment
 MARK = ".made-by-remake"  # in a folder that is no part of the bundle
 CHUNK = 1 << 20
 # Seconds.
-JAVA_LIMIT_S = 60.0
 PIP_LIMIT_S = 3600.0  # 500 MB of packages
 ANALYSIS_LIMIT_S = 6 * 3600.0  # a long series on few cores
 
@@ -115,7 +112,6 @@ def interpreter(path: str | None, target: Path) -> str:
         raise CannotRemake(
             f"{target} is there already, and nothing is written over: remove it, or give --to another folder"
         )
-    require_java()
     if path is not None:
         found = shutil.which(path)
         if found is None:
@@ -127,19 +123,6 @@ def interpreter(path: str | None, target: Path) -> str:
             f"this is Python {version}; the pinned packages are for 3.11 and 3.12: start it with one of them"
         )
     return make_environment(environment_of(target))
-
-
-def require_java() -> None:
-    """The one that Spark will take."""
-    home = os.environ.get("JAVA_HOME")
-    program = shutil.which(str(Path(home, "bin", "java")) if home else "java")
-    advice = f"apt-get install openjdk-{JAVA}-jre-headless, or set JAVA_HOME"
-    if program is None:
-        raise CannotRemake(f"there is no java{f' in {home}' if home else ''}, which Spark needs: {advice}")
-    output = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=JAVA_LIMIT_S).stderr
-    number = re.search(r'version "(\d+)', output)
-    if number is not None and int(number[1]) < JAVA:
-        raise CannotRemake(f"{program} is Java {number[1]}; Spark needs {JAVA} or later: {advice}")
 
 
 def environment_of(target: Path) -> Path:

@@ -148,9 +148,10 @@ def collect(
         or 0.0
     )
     datas = {name: run_data(where, _of_topology(tables, name)) for name in measurements}
-    drawing = run_timeline.draw_topologies([(topology_words(name), data) for name, data in datas.items()])
     if "" in datas:
         drawing = run_timeline.draw(datas[""])
+    else:
+        drawing = run_timeline.draw_topologies([(topology_words(name), data) for name, data in datas.items()])
     errors = run_errors.errors_of_run(where)
     during, afterwards = split_errors(errors.groups, lines, zero_s)
     events = [event_row(event, zero_s) for event in lines]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -147,7 +148,9 @@ def _add_substitute(sources: RunSources, source: _SourceCommit, why: str) -> Non
     problem = f"commit {source.commit} of {source.repository or 'this repository'} cannot be had ({why})"
     name = "source/work_tree"
     if not source.repository and not any(entry.name.startswith(f"{name}/") for entry in sources.entries):
-        sources.entries += [Entry(f"{name}/{each}", ROOT / each) for each in _work_tree()]
+        sources.entries += [
+            Entry(f"{name}/{each}", ROOT / each, executable=os.access(ROOT / each, os.X_OK)) for each in _work_tree()
+        ]
     instead = "" if source.repository else f"; `{name}/` is the code as it stood when this was bundled"
     sources.lines.append(f"{problem}: {source.what}{instead}")
     sources.missing.append(problem + instead)
@@ -360,7 +363,7 @@ def _avro_jar(root: Path, *, without_raw: bool) -> Iterator[Entry]:
 def _analysis_code() -> Iterator[Entry]:
     """What `remake.py` runs: the code whose digest the series was analysed by."""
     for name, path in provenance.code_files().items():
-        yield Entry(f"code/{name}", path)
+        yield Entry(f"code/{name}", path, executable=os.access(path, os.X_OK))
 
 
 def _earlier_comparisons(series_dir: Path, one: Path) -> Iterator[Entry]:

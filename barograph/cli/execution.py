@@ -35,9 +35,7 @@ from barograph.settings import airflow_home, process_environment
 from barograph.software import BRIDGE, TOPOLOGIES, build_jar, fetch_libraries, storm_home
 from inventory.leases import registry
 
-SIMULATED_INSTEAD = (
-    "a model of Storm needs Python and Java 17 or 21: `make simulated`, or `barograph run NAME --testbed simulated`"
-)
+SIMULATED_INSTEAD = "a model of Storm needs only Python: `make simulated`, or `barograph run NAME --testbed simulated`"
 
 
 class UnfitBox(ErrorWithBlame):

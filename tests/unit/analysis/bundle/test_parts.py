@@ -172,27 +172,6 @@ def test_what_the_analysis_needs_of_ours() -> None:
     assert len(names) < 40
 
 
-def java_that_says(folder: Path, version: str) -> Path:
-    program = folder / "bin" / "java"
-    program.parent.mkdir(parents=True)
-    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2026-01-20' >&2\n")
-    program.chmod(0o755)
-    return folder
-
-
-def test_the_java_that_spark_will_take_is_asked_its_age(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    old, new = java_that_says(tmp_path / "old", "11.0.2"), java_that_says(tmp_path / "new", "17.0.9")
-    monkeypatch.setenv("PATH", str(new / "bin"))
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    remake.require_java()
-    monkeypatch.setenv("JAVA_HOME", str(old))
-    with pytest.raises(remake.CannotRemake, match=r"old/bin/java is Java 11; Spark needs 17 or later: apt-get install"):
-        remake.require_java()
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(remake.CannotRemake, match=f"there is no java in {tmp_path}, which Spark needs"):
-        remake.require_java()
-
-
 def test_half_an_environment_does_not_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def without_pip(folder: Path, **_: object) -> None:
         (folder / "bin").mkdir(parents=True)

@@ -255,8 +255,10 @@ def test_an_interruption_while_spark_stops_finds_the_calibration_complete(
     assert not (tmp_path / "mine" / calibrate.UNFINISHED).exists() and kept == ["found"]
 
 
-def test_a_box_without_java_is_told_before_anything_else(
+def test_a_java_home_without_java_is_said_before_anything_else(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", "/none")
-    assert "Spark needs Java 17 or 21, and there is none in /none, which JAVA_HOME" in refusal(capsys, str(series()))
+    assert "Spark needs Java 17 or 21, and JAVA_HOME names /none, where there is no Java" in refusal(
+        capsys, str(series())
+    )
