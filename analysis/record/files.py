@@ -289,6 +289,7 @@ def parsed_lines(path: Path) -> Iterator[dict[str, Any] | None]:
 
 
 STAMP = "%Y%m%d-%H%M%S"
+STAMP_CHARACTERS = 15
 
 
 def stamp(now_s: float) -> str:
@@ -299,6 +300,6 @@ def stamp(now_s: float) -> str:
 def stamp_time(name: str) -> datetime | None:
     """The time in such a name; None where there is none."""
     try:
-        return datetime.strptime(name[:15], STAMP).replace(tzinfo=UTC)
+        return datetime.strptime(name[:STAMP_CHARACTERS], STAMP).replace(tzinfo=UTC)
     except ValueError:
         return None

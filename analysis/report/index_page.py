@@ -16,7 +16,16 @@ from typing import Any
 from urllib.parse import quote
 
 from analysis.claims.ledger_rows import NOT_RUN, UNDECIDED, VERDICTS
-from analysis.record.files import COMPARISONS, NIGHTS, SeriesPaths, read_json_or_none, stamp_time, write_json_atomic
+from analysis.record.files import (
+    COMPARISONS,
+    COUNTERFACTUALS,
+    NIGHTS,
+    STAMP_CHARACTERS,
+    SeriesPaths,
+    read_json_or_none,
+    stamp_time,
+    write_json_atomic,
+)
 from analysis.record.simulated import SIMULATED, first_date_s, is_simulated, is_simulated_series
 from analysis.record.small_tables import Row, rows
 from analysis.report import page
@@ -80,6 +89,7 @@ TEMPLATE = "index.html.j2"
 FILE = "index.html"
 MOST_SUMMARIES = 20  # series of an experiment of which the summary is read; of older ones the name says when they were
 MOST_LINKS = 200  # older ones that are listed at all
+MOST_COUNTERFACTUALS = 5  # of a series, the newest
 
 
 @dataclass(frozen=True)
@@ -95,6 +105,10 @@ class SeriesEntry:
     simulated: bool = False
     sentence: str = ""  # of a comparison its own, else the headline of the report
     comparison: str | None = None  # the comparison's own page
+    counterfactuals: tuple[
+        tuple[str, str], ...
+    ] = ()  # a run, and the link of what other policies would have made of it
+    unlisted: int = 0  # older ones of these
 
 
 @dataclass(frozen=True)
@@ -197,6 +211,12 @@ def experiment_entry(root: Path, folder: Path) -> ExperimentEntry:
     )
 
 
+def counterfactual_links(root: Path, folder: Path) -> list[tuple[str, str]]:
+    """Of each counterfactual of the series, newest first: the run's folder, and the link of the page."""
+    pages = sorted(folder.glob(f"{COUNTERFACTUALS}/*/report.html"), key=lambda path: path.parent.name, reverse=True)
+    return [(path.parent.name[STAMP_CHARACTERS + 1 :], quote(path.relative_to(root).as_posix())) for path in pages]
+
+
 def series_entry(root: Path, folder: Path, document: Mapping[str, Any] | None) -> SeriesEntry:
     compared = read_json_or_none(folder / "comparison_result.json")
     summary = document or {}
@@ -204,6 +224,7 @@ def series_entry(root: Path, folder: Path, document: Mapping[str, Any] | None) -
     # Summaries of before they said so have the beginning of simulated time.
     begun_s = None if simulated and "simulated" not in summary else summary.get("begun_s")
     verdicts = summary.get("verdicts") or {}
+    counterfactuals = counterfactual_links(root, folder)
     return SeriesEntry(
         folder.name, start_text(begun_s, folder.name), _link(root, folder / "report.html", document),
         f"{summary['complete']} of {summary['runs']}" if "runs" in summary else None,
@@ -211,6 +232,7 @@ def series_entry(root: Path, folder: Path, document: Mapping[str, Any] | None) -
         tuple((verdict, verdicts[verdict]) for verdict in VERDICTS if verdicts.get(verdict)),
         simulated, str((compared or {}).get("sentence") or summary.get("headline") or ""),
         _link(root, folder / "comparison.html", compared),
+        tuple(counterfactuals[:MOST_COUNTERFACTUALS]), max(0, len(counterfactuals) - MOST_COUNTERFACTUALS),
     )  # fmt: skip
 
 

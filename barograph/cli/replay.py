@@ -122,6 +122,7 @@ def _simulate(options: argparse.Namespace, parameters: Mapping[str, Any]) -> int
     from barograph.counterfactual.recording import recording_of
     from barograph.counterfactual.simulation import simulated, variants_for
     from barograph.series.interruption import limited
+    from barograph.series.results import list_in_index
 
     jobs = jobs_of(options)
     testbed = testbed_options(options.option)
@@ -140,6 +141,7 @@ def _simulate(options: argparse.Namespace, parameters: Mapping[str, Any]) -> int
     if page is not None:
         say(f"page: {page}")
         _keep(page)
+        list_in_index(recording.home, note)
     return 0
 
 

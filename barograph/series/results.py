@@ -374,12 +374,18 @@ def one_session(series_dirs: Sequence[Path], say: Say) -> Iterator[None]:
 def finish(series_dir: Path, say: Say) -> bool:
     """The end of an execution: send everything and list it in the index of all results; whether it was sent."""
     sent = store(series_dir, say)
-    if sent and series_dir.absolute().is_relative_to(results_root()):
+    if sent:
+        list_in_index(series_dir, say)
+    return sent
+
+
+def list_in_index(series_dir: Path, say: Say) -> None:
+    """Where the series is one of our results; what keeps the index from being written is said and no more."""
+    if series_dir.absolute().is_relative_to(results_root()):
         try:
             write_index()
         except Exception as error:  # noqa: BLE001 - what was measured is there; only the page that lists it is not
             say(f"no index: {blame_of(error).replace('_', ' ')}: {message_of(error)}")
-    return sent
 
 
 def store(series_dir: Path, say: Say) -> bool:

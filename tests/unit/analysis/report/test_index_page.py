@@ -71,6 +71,18 @@ def test_a_simulated_series_says_so_and_when_it_was_made(tmp_path: Path) -> None
     assert "2026-01-02 03:04 20260102-030405-bb simulated" in text(tmp_path), "not when simulated time begins"
 
 
+def test_what_other_policies_would_have_made_of_a_run_is_listed_with_its_series(tmp_path: Path) -> None:
+    folder = write(tmp_path, "stela/star/20260102-030405-bb")
+    for second in range(7):
+        page = folder / "counterfactuals" / f"20260103-00000{second}-stela r<{second}>" / "report.html"
+        page.parent.mkdir(parents=True)
+        page.write_text("a page")
+    (folder / "counterfactuals" / "20260104-000000-unfinished").mkdir()
+    seen = text(tmp_path)
+    assert "report stela r&lt;6&gt; with other policies" in seen and "stela r&lt;2&gt; with" in seen
+    assert "stela r&lt;1&gt; with" not in seen and "and 2 older" in seen and "unfinished" not in seen
+
+
 def test_the_summary_of_a_simulated_series_has_the_date_of_its_runs(tmp_path: Path) -> None:
     root = write_series(tmp_path / "20260102-030405-bb", "stela/star", {"stela": 1.0}, repetitions=2)
     (run, *_) = rows(SeriesPaths(root), "runs")
