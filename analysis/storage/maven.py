@@ -7,16 +7,19 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from importlib.util import find_spec
+from http.client import HTTPException
 from pathlib import Path
+from urllib.request import urlopen
 
 from filelock import FileLock, Timeout
 
-from analysis import java
 from analysis.errors import StorageConfigurationError, StorageError
 
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.0"
+CENTRAL = "https://repo1.maven.org/maven2"
+# Seconds.
 LIMIT_S = 1800
+SILENCE_S = 60.0  # of a server from which a part of a jar is awaited
 
 
 def fetch(folder: Path, arguments: Sequence[str], check: Callable[[Path], None] = lambda _: None) -> None:
@@ -26,36 +29,47 @@ def fetch(folder: Path, arguments: Sequence[str], check: Callable[[Path], None] 
         raise StorageConfigurationError(
             f"mvn is not installed; {folder.name} for Spark is fetched with it. Install it with: apt-get install maven"
         )
-    _fetch_once(folder, partial(_maven, arguments), check)
+    _fetch_once(folder, partial(_with_maven, arguments), check)
 
 
 def fetch_artifact(folder: Path, artifact: str, check: Callable[[Path], None]) -> None:
-    """One jar (`group:name:version`) without what it depends on. Where there is no Maven the Ivy fetches it that
-    PySpark ships, so that Java is enough."""
+    """One jar (`group:name:version`) without what it depends on, also where there is no Maven: then from Maven Central
+    with Python's own means, which know the proxy and the certificates of the environment."""
     if shutil.which("mvn") is not None:
         fetch(folder, [f"{PLUGIN}:copy", f"-Dartifact={artifact}"], check)
     else:
-        _fetch_once(folder, partial(_ivy, artifact), check)
+        _fetch_once(folder, partial(_from_central, artifact), check)
 
 
-def _maven(arguments: Sequence[str], out: Path) -> list[str]:
-    return ["mvn", "-B", "-q", "--strict-checksums", *arguments, f"-DoutputDirectory={out}"]
+def _with_maven(arguments: Sequence[str], out: Path) -> None:
+    argv = ["mvn", "-B", "-q", "--strict-checksums", *arguments, f"-DoutputDirectory={out}"]
+    try:
+        process = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired as error:
+        raise StorageError(f"{' '.join(argv)} did not end within {LIMIT_S} s; is Maven Central reachable?") from error
+    last = " ".join((process.stdout + process.stderr).split())[-600:]
+    if process.returncode != 0:
+        raise StorageError(f"{' '.join(argv)} ended with {process.returncode}: {last}")
+    if not any(out.glob("*.jar")):
+        raise StorageError(f"{' '.join(argv)} has fetched nothing: {last}")
 
 
-def _ivy(artifact: str, out: Path) -> list[str]:
-    spec = find_spec("pyspark")
-    assert spec is not None and spec.origin is not None, "a package that this one requires"
-    jars = Path(spec.origin).parent / "jars"
-    classes = ":".join(str(path) for name in ("ivy", "commons-cli") for path in sorted(jars.glob(f"{name}-[0-9]*.jar")))
-    what = ["-dependency", *artifact.split(":"), "-notransitive", "-confs", "default", "-types", "jar"]
-    where = ["-cache", str(out.with_name("ivy")), "-retrieve", f"{out}/[artifact]-[revision].[ext]"]
-    return [java.program(), "-cp", classes, "org.apache.ivy.Main", *what, *where]
+def _from_central(artifact: str, out: Path) -> None:
+    group, name, version = artifact.split(":")
+    file = f"{name}-{version}.jar"
+    url = f"{CENTRAL}/{group.replace('.', '/')}/{name}/{version}/{file}"
+    out.mkdir()
+    try:
+        with urlopen(url, timeout=SILENCE_S) as answer, (out / file).open("wb") as jar:
+            shutil.copyfileobj(answer, jar)
+    except (OSError, HTTPException) as error:
+        raise StorageError(f"{url}: {error}; is Maven Central reachable?") from error
 
 
-def _fetch_once(folder: Path, argv_of: Callable[[Path], list[str]], check: Callable[[Path], None]) -> None:
+def _fetch_once(folder: Path, get: Callable[[Path], None], check: Callable[[Path], None]) -> None:
     with _alone(folder):
         if not folder.is_dir():
-            _fetch(folder, argv_of, check)
+            _fetch(folder, get, check)
 
 
 @contextmanager
@@ -77,22 +91,11 @@ def _alone(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def _fetch(folder: Path, argv_of: Callable[[Path], list[str]], check: Callable[[Path], None]) -> None:
+def _fetch(folder: Path, get: Callable[[Path], None], check: Callable[[Path], None]) -> None:
     for left in folder.parent.glob(".jars-*"):  # by a process that was killed
         shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=".jars-", dir=folder.parent) as scratch:
         out = Path(scratch) / "jars"
-        argv = argv_of(out)
-        try:
-            process = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL)
-        except subprocess.TimeoutExpired as error:
-            raise StorageError(
-                f"{' '.join(argv)} did not end within {LIMIT_S} s; is Maven Central reachable?"
-            ) from error
-        last = " ".join((process.stdout + process.stderr).split())[-600:]
-        if process.returncode != 0:
-            raise StorageError(f"{' '.join(argv)} ended with {process.returncode}: {last}")
-        if not any(out.glob("*.jar")):
-            raise StorageError(f"{' '.join(argv)} has fetched nothing: {last}")
+        get(out)
         check(out)
         out.rename(folder)

@@ -1,8 +1,13 @@
 """What a session is told of a cluster and of a bucket, without starting one."""
 
 import ast
+import hashlib
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
@@ -159,6 +164,44 @@ def test_a_cache_that_cannot_be_written_is_named(
     monkeypatch.setattr(Path, "mkdir", refuse)  # root may write anywhere
     with pytest.raises(StorageConfigurationError, match=r"cache cannot be written .* BAROGRAPH_CACHE"):
         maven.fetch(tmp_path / "cache" / "some", [])
+
+
+@pytest.fixture
+def central(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that is served in place of Maven Central, on a box without Maven."""
+    served = tmp_path / "central"
+    served.mkdir()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(served)))
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    monkeypatch.setattr(maven, "CENTRAL", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    yield served
+    server.shutdown()
+    server.server_close()
+    thread.join(10)
+
+
+def test_without_maven_one_jar_comes_from_central(
+    tmp_path: Path, central: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jar = central / "org/apache/spark/spark-avro_2.13/4.1.1/spark-avro_2.13-4.1.1.jar"
+    jar.parent.mkdir(parents=True)
+    jar.write_bytes(content := b"a jar" * 100_000)
+    with pytest.raises(StorageError, match=f"but {avro_jar.SHA_256} is wanted"):
+        avro_jar.jar(tmp_path / "cache", lambda _: None)
+    monkeypatch.setattr(avro_jar, "SHA_256", hashlib.sha256(content).hexdigest())
+    assert avro_jar.jar(tmp_path / "cache", lambda _: None).read_bytes() == content
+    jar.unlink()
+    avro_jar.jar(tmp_path / "cache", pytest.fail)
+
+
+def test_what_central_does_not_give_is_named_and_leaves_nothing(tmp_path: Path, central: Path) -> None:
+    with pytest.raises(
+        StorageError, match=r"spark-avro_2.13-4.1.1.jar: HTTP Error 404: .*; is Maven Central reachable\?"
+    ):
+        avro_jar.jar(tmp_path / "cache", lambda _: None)
+    assert [each.name for each in (tmp_path / "cache").iterdir()] == [".jars.lock"]
 
 
 def test_jars_that_are_there_are_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
