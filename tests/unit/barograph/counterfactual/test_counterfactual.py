@@ -24,6 +24,7 @@ from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import Durations, Experiment, load, only
 from barograph.plan.sweep import Point
 from barograph.run.recorded_start import REASON, RecordedStart
+from barograph.settings import results_root
 from barograph.sweep.point import PointJob, PointOutcome, do
 from scheduler_plugins.simulator.work import Costs
 from tests.unit.barograph.counterfactual.test_page import rows_of
@@ -94,13 +95,12 @@ def test_each_policy_has_the_outcome_of_its_closed_form(
 
 
 @pytest.mark.spark
-def test_a_run_that_only_holds_is_simulated_too_and_shown(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_only_holds_is_simulated_too_and_shown(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     experiment = star("stela")
     machines = replace(experiment.machines, after=4)
     held = replace(experiment, events=(Hold(kind="hold", at=50.0, decide_every_s=20.0),), machines=machines)
-    run = record(held, tmp_path / "series")
+    series = results_root() / "small" / "held" / "20260101-000000-aa"
+    run = record(held, series)
     assert main(["replay", str(run), "--simulate", "--policy", "round_robin"]) == 0
     said = capsys.readouterr().out
     assert f"e1: {held.events[0].words()}" in said
@@ -111,7 +111,9 @@ def test_a_run_that_only_holds_is_simulated_too_and_shown(
     assert "stela (recorded): no decision" in said and "the simulator's error on this run: throughput before" in said
 
     (page,) = [Path(line.removeprefix("page: ")) for line in said.splitlines() if line.startswith("page: ")]
-    assert page.parent.parent == tmp_path / "series" / "counterfactuals" and page.parent.name.endswith("-stela-r1")
+    assert page.parent.parent == series / "counterfactuals" and page.parent.name.endswith("-stela-r1")
+    listed = (results_root() / "index.html").read_text()
+    assert f'<a href="{page.relative_to(results_root())}">stela-r1 with other policies</a>' in listed
     text = page.read_text()
     assert f"<h2>e1: {held.events[0].words()}</h2>" in text and text.count("no decision") == 3
     assert SIMULATED_ITSELF in text and "Simulated, not measured" in text
