@@ -7,7 +7,7 @@ AnalysisError            blame: harness
 ├── ForeignLogError      blame: configuration   somebody else's log that is not what it was said to be
 ├── GraphFileError       blame: configuration   a file that is not as METIS has it
 ├── StorageConfigurationError  blame: configuration   the bucket, the credentials or Spark's master as they were given
-├── JavaMissing          blame: configuration   there is no Java for Spark
+├── JavaMissing          blame: configuration   there is no Java that will do for Spark
 ├── QueryError           blame: configuration   a query that cannot be answered, as it was given
 ├── BundleError          blame: configuration   a series that cannot be bundled as it is
 ├── NightFormError       blame: harness         a night that does not follow its form (on record: counted and reported)
@@ -72,7 +72,7 @@ class SparkEnded(AnalysisError):
 
 
 class JavaMissing(AnalysisError):
-    """There is no Java for Spark."""
+    """There is no Java that will do for Spark."""
 
     blame = "configuration"
 

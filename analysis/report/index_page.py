@@ -105,10 +105,9 @@ class SeriesEntry:
     simulated: bool = False
     sentence: str = ""  # of a comparison its own, else the headline of the report
     comparison: str | None = None  # the comparison's own page
-    counterfactuals: tuple[
-        tuple[str, str], ...
-    ] = ()  # a run, and the link of what other policies would have made of it
-    unlisted: int = 0  # older ones of these
+    # A run, when it was simulated with other policies, and the link of that page; how many older ones there are.
+    counterfactuals: tuple[tuple[str, str, str], ...] = ()
+    unlisted: int = 0
 
 
 @dataclass(frozen=True)
@@ -211,10 +210,13 @@ def experiment_entry(root: Path, folder: Path) -> ExperimentEntry:
     )
 
 
-def counterfactual_links(root: Path, folder: Path) -> list[tuple[str, str]]:
-    """Of each counterfactual of the series, newest first: the run's folder, and the link of the page."""
+def counterfactual_links(root: Path, folder: Path) -> list[tuple[str, str, str]]:
+    """Of each counterfactual of the series, newest first: the run's folder, the time, and the link of the page."""
     pages = sorted(folder.glob(f"{COUNTERFACTUALS}/*/report.html"), key=lambda path: path.parent.name, reverse=True)
-    return [(path.parent.name[STAMP_CHARACTERS + 1 :], quote(path.relative_to(root).as_posix())) for path in pages]
+    return [
+        (name[STAMP_CHARACTERS + 1 :], start_text(None, name), quote(path.relative_to(root).as_posix()))
+        for path, name in ((path, path.parent.name) for path in pages)
+    ]
 
 
 def series_entry(root: Path, folder: Path, document: Mapping[str, Any] | None) -> SeriesEntry:

@@ -115,6 +115,6 @@ def _spool_path(key: str, last: Mapping[str, str], generation: str | None, diges
         mirrored = parts[2] == RUN_JSON or (digest and parts[2] in (*LINE_FILES, "report.html"))
         folder = last.get(f"{parts[0]}/{parts[1]}", f"{parts[0]}/{parts[1]}")
         return f"{folder}/{parts[2]}" if mirrored and len(parts) == 3 else None
-    if key in ALWAYS or parts[0] == TRACES:
-        return key
+    if key in ALWAYS or parts[0] == TRACES or (parts[0] == COUNTERFACTUALS and parts[-1] == "report.html"):
+        return key  # the index lists these
     return key if digest and (key in REPORTS or parts[0] in ("figures", COUNTERFACTUALS)) else None

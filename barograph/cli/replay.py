@@ -140,8 +140,8 @@ def _simulate(options: argparse.Namespace, parameters: Mapping[str, Any]) -> int
             page = _write_page(recording, found, comparison)
     if page is not None:
         say(f"page: {page}")
-        _keep(page)
-        list_in_index(recording.home, note)
+        if _keep(page):
+            list_in_index(recording.home, note)
     return 0
 
 
@@ -156,8 +156,9 @@ def _write_page(recording: Recording, found: Simulated, comparison: Comparison) 
         return None
 
 
-def _keep(page: Path) -> None:
-    """In the bucket too, where results go to one. It has the page last, so that none lacks its files."""
+def _keep(page: Path) -> bool:
+    """In the bucket too, where results go to one; whether it is where results go. The bucket has the page last, so that
+    none lacks its files."""
     from analysis.errors import StorageConfigurationError, StorageError
     from barograph.series.results import results_of
 
@@ -167,6 +168,8 @@ def _keep(page: Path) -> None:
             results_of(page.parent).keep(file)
     except (StorageError, StorageConfigurationError) as error:
         note(f"the page is here and not in the bucket: {error}")
+        return False
+    return True
 
 
 def show(comparison: Comparison, console: Console) -> None:

@@ -176,6 +176,7 @@ def central(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     thread.start()
     monkeypatch.setattr(maven, "CENTRAL", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
     yield served
     server.shutdown()
     server.server_close()

@@ -1,6 +1,7 @@
 """`barograph bundle` without Spark: what is in it, that it is the same bytes again, that it is re-made elsewhere."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -86,6 +87,12 @@ def test_the_readme_says_what_it_is_and_what_is_not_in_it(folder: Path) -> None:
         assert words in text, words
     environment = json.loads((folder / "environment.json").read_text())
     assert environment["runs"]["stela-r1"]["versions"] == {"storm": "2.8.3"}
+
+
+def test_it_brings_the_java_that_another_box_may_lack(folder: Path) -> None:
+    assert "\njdk4py==" in (folder / "requirements-analysis.txt").read_text()
+    for name in ("code", "source/work_tree"):
+        assert os.access(folder / name / "analysis/spark_java/bin/java", os.X_OK), name
 
 
 def test_the_java_of_the_machines_is_told_by_their_logs(results: Path) -> None:

@@ -79,7 +79,7 @@ def test_what_other_policies_would_have_made_of_a_run_is_listed_with_its_series(
         page.write_text("a page")
     (folder / "counterfactuals" / "20260104-000000-unfinished").mkdir()
     seen = text(tmp_path)
-    assert "report stela r&lt;6&gt; with other policies" in seen and "stela r&lt;2&gt; with" in seen
+    assert "report stela r&lt;6&gt; with other policies (2026-01-03 00:00)" in seen and "stela r&lt;2&gt; with" in seen
     assert "stela r&lt;1&gt; with" not in seen and "and 2 older" in seen and "unfinished" not in seen
 
 

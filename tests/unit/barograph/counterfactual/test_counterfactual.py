@@ -95,7 +95,9 @@ def test_each_policy_has_the_outcome_of_its_closed_form(
 
 
 @pytest.mark.spark
-def test_a_run_that_only_holds_is_simulated_too_and_shown(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_only_holds_is_simulated_too_and_shown(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
     experiment = star("stela")
     machines = replace(experiment.machines, after=4)
     held = replace(experiment, events=(Hold(kind="hold", at=50.0, decide_every_s=20.0),), machines=machines)

@@ -56,6 +56,8 @@ class LocalClusterTest {
     /** So much that waking late hardly changes the ratios. */
     private static final double CHAIN_MS_PER_CHARACTER = 0.75;
     private static final double MEAN_CHARACTERS = 40.25;
+    /** Share of it that the mean of a few hundred lines has at least. */
+    private static final double SHORTEST = 0.85;
     /** Seconds' worth of tuples that may be on their way when a window begins or ends, on a machine that does other things too. */
     private static final double SLACK_S = 0.75;
     /** How much later than asked such a machine wakes a thread, on average, at most. */
@@ -176,7 +178,7 @@ class LocalClusterTest {
         assertEquals(sum(steady, "sinks", "n", null), inBuckets);
 
         double executeMs = sum(steady, "tasks", "execute_ms", "bolt") / sum(steady, "tasks", "executed", "bolt");
-        assertSlept(MEAN_CHARACTERS * MS_PER_CHARACTER, executeMs);
+        assertTrue(executeMs > SHORTEST * MEAN_CHARACTERS * MS_PER_CHARACTER, "slept " + executeMs + " ms; how long is seen in the chain below");
         double processMs = sum(steady, "tasks", "process_ms", "bolt") / sum(steady, "tasks", "executed", "bolt");
         assertEquals(executeMs, processMs, 1.0);
         double latencyMs = sum(steady, "sinks", "sum_ms", null) / sum(steady, "sinks", "n", null);
@@ -299,9 +301,9 @@ class LocalClusterTest {
         assertEquals(joined, sum(steady, "sinks", "n", null), RATE * SLACK_S);
     }
 
-    /** Nobody is woken before the time; the lengths of a few hundred lines are about their mean. */
+    /** Nobody is woken before the time. */
     private static void assertSlept(double askedMs, double sleptMs) {
-        assertTrue(sleptMs > 0.85 * askedMs && sleptMs < askedMs + WAKING_MS, "slept " + sleptMs + " ms on average, where " + askedMs + " were asked for");
+        assertTrue(sleptMs > SHORTEST * askedMs && sleptMs < askedMs + WAKING_MS, "slept " + sleptMs + " ms on average, where " + askedMs + " were asked for");
     }
 
     private static double executeMs(List<JsonNode> lines, String component) {
