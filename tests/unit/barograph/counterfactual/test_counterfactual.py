@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from analysis.errors import StorageError
 from analysis.record.files import read_json, write_json_atomic
 from barograph.cli import main
-from barograph.cli.replay import _write_page, show
+from barograph.cli.replay import _keep, _write_page, show
 from barograph.cli.terminal import stdout_console
 from barograph.counterfactual import page as pages
 from barograph.counterfactual.outcomes import OUTCOMES, Comparison, EventOutcome, RunOutcome, compare
@@ -176,6 +177,20 @@ def test_a_page_that_cannot_be_written_takes_nothing_from_the_answer(
         assert _write_page(recording, Simulated(tmp_path, {}, {}, {}), comparison) is None
     said = f"no page beside the runs of {recorded.parents[1]}: File exists\n"
     assert capsys.readouterr().err == said
+
+
+class FullBucket:
+    def keep(self, file: Path) -> None:
+        raise StorageError(f"no room for {file.name}")
+
+
+def test_a_page_that_the_bucket_does_not_take_is_said_and_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (page := tmp_path / "report.html").write_text("a page")
+    monkeypatch.setattr("barograph.series.results.results_of", lambda _: FullBucket())
+    assert not _keep(page)
+    assert "the page is here and not in the bucket: no room for report.html" in capsys.readouterr().err
 
 
 def test_it_says_of_each_run_how_late_its_events_came(capsys: pytest.CaptureFixture[str]) -> None:
