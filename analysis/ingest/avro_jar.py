@@ -28,5 +28,5 @@ def _check(folder: Path) -> None:
     if digest != SHA_256:
         raise StorageError(
             f"{ARTIFACT} came with the SHA-256 {digest}, but {SHA_256} is wanted, and it is"
-            " not used; if it is in Maven's folder (~/.m2/repository/org/apache/spark), remove it there, then try again"
+            " not used; if Maven fetched it, remove it from ~/.m2/repository/org/apache/spark, then try again"
         )

@@ -36,10 +36,16 @@ def fetch(folder: Path, arguments: Sequence[str], check: Callable[[Path], None] 
 def fetch_artifact(folder: Path, artifact: str, check: Callable[[Path], None]) -> None:
     """One jar (`group:name:version`) without what it depends on, also where there is no Maven, or no Java for it: then from Maven Central
     with Python's own means, which know the proxy and the certificates of the environment."""
-    if shutil.which("mvn") is not None and (shutil.which("java") or os.environ.get("JAVA_HOME")):
+    if shutil.which("mvn") is not None and _has_java():
         fetch(folder, [f"{PLUGIN}:copy", f"-Dartifact={artifact}"], check)
     else:
         _fetch_once(folder, partial(_from_central, artifact), check)
+
+
+def _has_java() -> bool:
+    """Of Maven's own choice."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which(str(Path(home, "bin", "java")) if home else "java") is not None
 
 
 def _with_maven(arguments: Sequence[str], out: Path) -> None:

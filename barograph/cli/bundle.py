@@ -345,7 +345,8 @@ def _own_files(
     yield Entry("remake.py", Path(remake.__file__), executable=True)
     yield Entry("environment.json", _as_json(facts.environment(chosen.left_out)))
     yield Entry("requirements.txt", pinned.encode())
-    yield Entry("requirements-analysis.txt", environment.requirements_of(pinned, (*provenance.DISTRIBUTIONS, JAVA)).encode())
+    needed = environment.requirements_of(pinned, (*provenance.DISTRIBUTIONS, JAVA))
+    yield Entry("requirements-analysis.txt", needed.encode())
     yield Entry("tables.md", dictionary.markdown().encode())
     yield Entry("specs/experiment.json", _as_json(facts.series.get("spec") or {}))
     for run in SeriesPaths(root).all_runs():

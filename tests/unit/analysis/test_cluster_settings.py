@@ -136,6 +136,8 @@ def maven_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         f'echo > "$folder/{avro_jar.NAME}.jar"\n'
     )
     mvn.chmod(0o755)
+    (programs / "java").symlink_to(mvn)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
     return tmp_path / "calls"
 
