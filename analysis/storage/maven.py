@@ -34,8 +34,8 @@ def fetch(folder: Path, arguments: Sequence[str], check: Callable[[Path], None] 
 
 
 def fetch_artifact(folder: Path, artifact: str, check: Callable[[Path], None]) -> None:
-    """One jar (`group:name:version`) without what it depends on, also where there is no Maven, or no Java for it: then from Maven Central
-    with Python's own means, which know the proxy and the certificates of the environment."""
+    """One jar (`group:name:version`) without what it depends on. Where there is no Maven, or no Java for it, it comes
+    from Maven Central with Python's own means, which know the proxy and the certificates of the environment."""
     if shutil.which("mvn") is not None and _has_java():
         fetch(folder, [f"{PLUGIN}:copy", f"-Dartifact={artifact}"], check)
     else:

