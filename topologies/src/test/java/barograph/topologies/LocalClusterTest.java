@@ -332,12 +332,20 @@ class LocalClusterTest {
             expected += RATE / 4 * last.at("/spouts/task").size() * (last.get("t").asDouble() - diedS);
             emitted += sum(worker, "spouts", "emitted", null);
             left += sum(List.of(last), "spouts", "behind", null);
-            worker.stream().filter(line -> line.at("/spouts/due/0").isNull()).forEach(line -> assertEquals("[0,0]", line.at("/spouts/emitted").toString()));
+            worker.forEach(LocalClusterTest::assertSilentUntilDue);
             assertTrue(sum(worker, "spouts", "late", null) > 0);
             assertEquals(0, sum(worker, "spouts", "missed", null));
         }
         assertEquals(expected, due, 4);
         assertEquals(due + 4 * 5, emitted + left, 8);
+    }
+
+    /** A task whose schedule is not known yet emits nothing; a worker's first lines may lack tasks that it has not prepared. */
+    private static void assertSilentUntilDue(JsonNode line) {
+        JsonNode emitted = line.at("/spouts/emitted");
+        for (int i = 0; i < emitted.size(); i++) {
+            assertTrue(!line.at("/spouts/due/" + i).isNull() || emitted.get(i).asInt() == 0, line.toString());
+        }
     }
 
     /** Refuses so many requests; then every task is on record until it died, 5 tuples behind. */
