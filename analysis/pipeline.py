@@ -196,7 +196,7 @@ def _rows_of_new_runs(
 
 def _write_runs(series: SeriesPaths, target: SeriesPaths) -> None:
     """Also of runs that failed: which ones there are is a part of the answer."""
-    from analysis.ingest.tables import load_run, run_row
+    from analysis.ingest.run_tables import load_run, run_row
 
     small_tables.write(target, "runs", [run_row(run.run_id, load_run(run)) for run in series.all_runs()])
 

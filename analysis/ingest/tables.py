@@ -3,20 +3,17 @@
 Workers' lines stay as they are, one row a line: the tables of samples are views of them (`sample_views`).
 """
 
-import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from analysis import session
-from analysis.errors import RecordError
-from analysis.ingest import avro_lines
+from analysis.ingest import avro_lines, run_tables
 from analysis.ingest.lines import (
     DAMAGED_COLUMN,
     LATER,
@@ -27,10 +24,8 @@ from analysis.ingest.lines import (
     schema_of,
 )
 from analysis.record import sample_views, small_tables, worker_files
-from analysis.record.event_timeline import WHOLE_CLUSTER
-from analysis.record.files import STATUSES, RunPaths, SeriesPaths, first_bytes, folders_of, read_json
+from analysis.record.files import SeriesPaths, first_bytes, folders_of
 from analysis.record.schemas import LARGE_TABLES, STORED, TABLES, WORKER_LINES
-from analysis.record.small_tables import SEPARATOR
 from scheduler_plugins.samples import LONGEST_LINE_S
 
 EXCERPT_CHARACTERS = 200
@@ -52,7 +47,7 @@ def build_tables(spark: SparkSession, series: SeriesPaths | Path | str) -> None:
     paths = series if isinstance(series, SeriesPaths) else SeriesPaths(Path(series))
     for view in TABLES.keys() - set(STORED):  # an older version stored them; in a bucket each analysis has a folder
         shutil.rmtree(paths.table(view), ignore_errors=True)
-    write_run_tables(paths, paths.all_runs())
+    run_tables.write(paths, paths.all_runs())
     session.side_by_side(spark, [
         partial(_write_worker_lines, spark, paths),
         partial(_write_decisions, spark, paths),
@@ -376,141 +371,3 @@ def _not_intact() -> Column:
     is_avro = f.endswith("file", f.lit(worker_files.SUFFIX))
     last = f.max(f.when(f.col(DAMAGED_COLUMN).isNull() & is_avro, f.col("seq")))
     return last + 1 - intact
-
-
-# --- run.json --------------------------------------------------------------------------------------------------------
-
-
-def write_run_tables(paths: SeriesPaths, runs: Sequence[RunPaths]) -> None:
-    """The tables that come from run.json. A run without a readable one is kept, as incomplete, with the reason."""
-    records = [(run.run_id, load_run(run)) for run in runs]
-    small_tables.write(paths, "runs", [run_row(run_id, record) for run_id, record in records])
-    small_tables.write(paths, "topologies", [row for r, record in records for row in topology_rows(r, record)])
-    small_tables.write(paths, "components", [row for r, record in records for row in component_rows(r, record)])
-    small_tables.write(paths, "edges", [
-        {"run_id": r, "topology": _name(topology), **edge}
-        for r, record in records for topology in topologies_of(record) for edge in topology.get("edges") or ()
-    ])  # fmt: skip
-    small_tables.write(paths, "phases", [row for r, record in records for row in phase_rows(r, record)])
-    small_tables.write(paths, "machines", [row for r, record in records for row in machine_rows(r, record)])
-
-
-def load_run(run: RunPaths) -> dict[str, Any]:
-    """run.json, or a stand-in that says why there is none."""
-    try:
-        if not run.run_json.exists():
-            raise RecordError("no run.json: the run was cut short before its record was written")
-        record = read_json(run.run_json)
-        if record.get("status") not in STATUSES:
-            raise RecordError(f"{run.run_json}: status is {record.get('status')!r}, allowed are {', '.join(STATUSES)}")
-        _check_topologies(record, run.run_json)
-        return record
-    except RecordError as error:
-        failure = {"blame": "harness", "message": str(error), "where": "run.json"}
-        return {"status": "incomplete", "failure": failure}
-
-
-def _check_topologies(record: Mapping[str, Any], path: Path) -> None:
-    """RecordError where metrics of several topologies could not be told apart."""
-    several = record.get("topologies")
-    if several is None:
-        return
-    names = [each.get("name") if isinstance(each, Mapping) else None for each in several or ()]
-    for number, name in enumerate(names, start=1):
-        if not isinstance(name, str) or not name or name == WHOLE_CLUSTER or SEPARATOR in name or names.count(name) > 1:
-            raise RecordError(
-                f"{path}: topologies[{number - 1}].name is {name!r}; allowed: a name of its own, without "
-                f"{SEPARATOR!r}, that is not {WHOLE_CLUSTER!r}, which is the cluster"
-            )
-
-
-def topologies_of(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """In the order of the plan; none where no record was collected."""
-    several: list[Mapping[str, Any]] = record.get("topologies") or []
-    return several or [topology for topology in [record.get("topology")] if topology]
-
-
-def _name(topology: Mapping[str, Any]) -> str:
-    return topology.get("name") or ""
-
-
-def topology_rows(run_id: str, record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row a topology, with what is asked of it."""
-    rows = []
-    for position, topology in enumerate(topologies_of(record), start=1):
-        level = topology.get("service_level") or {}
-        levels = {name: _number(level.get(name)) for name in ("latency_ms", "juice", "max_utility")}
-        rows.append({
-            "run_id": run_id, "topology": _name(topology), "topology_id": topology.get("id"), "position": position,
-            "workers": topology.get("workers"), **levels,
-        })  # fmt: skip
-    return rows
-
-
-def run_row(run_id: str, record: Mapping[str, Any]) -> dict[str, Any]:
-    variant, topology = record.get("variant") or {}, record.get("topology") or {}
-    failure = record.get("failure") or {}
-    row = {name: record.get(name) for name in (
-        "series_id", "experiment", "block", "repetition", "order", "seed", "status", "git_commit", "git_dirty",
-        "measurement",
-    )}  # fmt: skip
-    row |= {name: _number(record.get(name)) for name in ("started_s", "ended_s", "date_s")}
-    row |= {f"failure_{name}": failure.get(name) for name in ("blame", "message", "where")}
-    row |= {name: json.dumps(record.get(name) or {}, sort_keys=True) for name in ("versions", "harness_facts", "spec")}
-    return row | {
-        "run_id": run_id,
-        "variant": variant.get("name"),
-        "policy": variant.get("policy"),
-        "parameters": json.dumps(variant.get("parameters") or {}, sort_keys=True),
-        "topology_changes": json.dumps(variant.get("topology") or {}, sort_keys=True),
-        "topology": topology.get("name"),
-        "topology_id": topology.get("id"),
-        "workers": topology.get("workers"),
-    }
-
-
-def component_rows(run_id: str, record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row a task, so that tasks are joined to components without exploding again."""
-    return [
-        {
-            "run_id": run_id,
-            "topology": _name(topology),
-            "component": component["name"],
-            "kind": component["kind"],
-            "sink": bool(component.get("sink", False)),
-            "executors": component["executors"],
-            "task": task,
-        }
-        for topology in topologies_of(record)
-        for component in topology.get("components") or ()
-        for task in component["tasks"]
-    ]
-
-
-def phase_rows(run_id: str, record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [
-        {"run_id": run_id, "phase": phase.get("name")}
-        | {name: _number(phase.get(name)) for name in ("start_s", "end_s", "planned_s")}
-        for phase in record.get("phases") or []
-    ]
-
-
-def machine_rows(run_id: str, record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    offsets, end_offsets = (record.get(name) or {} for name in ("clock_offset_ms", "clock_end_offset_ms"))
-    return [
-        {
-            "run_id": run_id,
-            "machine": name,
-            "type": facts.get("type"),
-            "slots": facts.get("slots"),
-            "joins_at_scale": bool(facts.get("joins_at_scale", False)),
-            "clock_offset_ms": _number(offsets.get(name)),
-            "clock_end_offset_ms": _number(end_offsets.get(name)),
-        }
-        | {field: _number(facts.get(field)) for field in ("cores", "memory_mb", "bandwidth_mbit")}
-        for name, facts in (record.get("machines") or {}).items()
-    ]
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)

@@ -11,7 +11,7 @@ import pytest
 from analysis.compare.blocks import runs_of
 from analysis.compare.evaluation import series_blocks
 from analysis.compare.question import Pair
-from analysis.ingest import tables
+from analysis.ingest import run_tables
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from analysis.record.schemas import STORED, TABLES
@@ -203,7 +203,7 @@ def test_a_record_with_a_wrong_name_says_so(tmp_path: Path, name: Any) -> None:
     shown = [several.facts_of("star"), several.facts_of("diamond") | {"name": name}]
     several.write_run(tmp_path, "stela", 1, 0, topologies=shown)
     paths = SeriesPaths(tmp_path)
-    tables.write_run_tables(paths, paths.all_runs())
+    run_tables.write(paths, paths.all_runs())
     (row,) = small_tables.rows(paths, "runs")
     assert row["status"] == "incomplete"
     assert f"is {name!r}; allowed: a name of its own" in row["failure_message"], row

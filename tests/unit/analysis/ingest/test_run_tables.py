@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from analysis.ingest import tables
+from analysis.ingest import run_tables
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import rows
 from tests.support.series_by_hand import TOPOLOGY
@@ -13,7 +13,7 @@ def written(root: Path, **changes: object) -> SeriesPaths:
     paths = SeriesPaths(root)
     run = paths.run("stela-r1").create()
     run.run_json.write_text(json.dumps({"v": 1, "run_id": "stela-r1", "topology": TOPOLOGY} | changes))
-    tables.write_run_tables(paths, paths.all_runs())
+    run_tables.write(paths, paths.all_runs())
     return paths
 
 

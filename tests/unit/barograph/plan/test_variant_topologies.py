@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from analysis.ingest.tables import run_row
+from analysis.ingest.run_tables import run_row
 from barograph.compare.comparison import Question, derive
 from barograph.compare.sides import Side
 from barograph.errors import ExperimentError
