@@ -37,6 +37,7 @@ from barograph.series.results import results_of
 from barograph.series.series import Series, read_series, series_document
 from barograph.settings import spark_master
 from barograph.simulated_series import as_simulated, simulate
+from inventory.simulated import SimulatedTestbed
 from scheduler_plugins.simulator.work import SimulationError, TopologyWork
 from topologies.errors import TopologyError
 
@@ -204,6 +205,7 @@ def calibrate(
 
 def _validity(real: Path, judgement: Judgement) -> Validity:
     """Of the variants that could be simulated: nothing is known of the others."""
-    spec = as_simulated(read_series(real).experiment, {}).as_data()
+    experiment = as_simulated(read_series(real).experiment, {})
+    spec, options = experiment.as_data(), SimulatedTestbed(experiment.testbed.options[SimulatedTestbed.name]).options
     variants = [each for each in spec["variants"] if each["name"] in judgement.judged_variants]
-    return validity_of({**spec, "variants": variants}) if variants else Validity()
+    return validity_of({**spec, "variants": variants}, options.model_dump()) if variants else Validity()

@@ -10,9 +10,9 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from hashlib import sha256
-from math import isclose, isfinite
+from math import inf, isclose, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,12 @@ from scheduler_plugins.simulator import model_sha256
 from topologies import catalogue, work
 from topologies.errors import TopologyError
 
-VERSION, KNOWN_VERSIONS = 2, (1, 2)  # 1 had errors by variant, and no model
+VERSION, KNOWN_VERSIONS = 3, (1, 2, 3)  # 1: errors by variant, no model; 2: of a validity the first ten fields
 COSTS_FILE, ERRORS_FILE = "costs.yaml", "errors.json"
 SHIPPED = Path(__file__).with_name("shipped")
 FOLDER = "calibration"  # of a folder of results, with a folder a calibration
-# The errors that every report of simulated runs repeats.
-SAID = ("throughput_after", "gain_percent", "convergence_sp_s", "downtime_s", "latency_all_p95_ms_after")
+PAIR = " + "  # between the two of Validity.pairs
+NOT_ON_RECORD = "nothing on record"
 PAIRS = ("clear_pairs", "same_pairs")  # of a ranking
 PAGE = "docs/simulator.md"
 ROOT = Path(__file__).parents[2]  # of the repository: paths of traces begin there
@@ -55,40 +55,62 @@ class Validity:
     events: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()  # paced, unthrottled
     acking: tuple[str, ...] = ()  # none, acked, limited (by topology.max.spout.pending)
+    policies: tuple[str, ...] = ()
+    workers: Range | None = None  # of a topology
+    queues: tuple[str, ...] = ()  # tuples in an executor's receive queue
+    waits: tuple[str, ...] = ()  # of executors that have no tuple
+    bandwidths: Range | None = None  # of a machine, in Mbit/s
+    joining: tuple[str, ...] = ()  # ready, booted
+    watches_s: Range | None = None  # how long a run goes on after its last event
+    periods: tuple[str, ...] = ()  # of the simulator: how long its steps are, how often lines, looks and rounds come
+    pairs: tuple[str, ...] = ()  # a topology with an event, and on a machine type
 
     def __add__(self, other: Validity) -> Validity:
-        def words(name: str) -> tuple[str, ...]:
-            return tuple(sorted({*getattr(self, name), *getattr(other, name)}))
-
-        def ends(name: str) -> Range | None:
-            known = [each for each in (getattr(self, name), getattr(other, name)) if each is not None]
+        def together(name: str) -> Any:
+            mine, others = getattr(self, name), getattr(other, name)
+            if name in WORDS or name == "pairs":
+                return tuple(sorted({*mine, *others}))
+            known = [each for each in (mine, others) if each is not None]
             return (min(low for low, _ in known), max(high for _, high in known)) if known else None
 
-        return Validity(
-            words("topologies"), words("machine_types"), ends("scales"), words("cost_models"), ends("rates_per_s"),
-            ends("machines"), ends("tasks"), words("events"), words("sources"), words("acking"),
-        )  # fmt: skip
+        return Validity(**{each.name: together(each.name) for each in fields(self)})
 
 
 WORDS = {
-    "topologies": "topology", "machine_types": "machine type", "scales": "scale", "cost_models": "cost model",
-    "rates_per_s": "tuples/s of a source", "machines": "machines", "tasks": "tasks", "events": "event",
-    "sources": "sources", "acking": "acking",
+    "topologies": "topology", "machine_types": "machine type", "cost_models": "cost model", "events": "event",
+    "sources": "sources", "acking": "acking", "policies": "policy", "queues": "queues of", "waits": "waits:",
+    "joining": "machines that join", "periods": "periods",
 }  # fmt: skip
+UNITS = {
+    "scales": "of a machine type's size",
+    "rates_per_s": "tuples/s of a source",
+    "machines": "machines",
+    "tasks": "tasks",
+    "workers": "workers of a topology",
+    "bandwidths": "Mbit/s of a machine",
+    "watches_s": "s after the last event",
+}
+PERIODS = ("step_s", "sample_s", "look_s", "round_s")  # of the facts that a simulated run has on record
 
 
-def validity_of(spec: Mapping[str, Any]) -> Validity:
-    """Of an experiment as a run or series has it on record."""
+def validity_of(spec: Mapping[str, Any], periods: Mapping[str, float]) -> Validity:
+    """Of an experiment as a run or series has it on record. `periods`: of its simulation, by PERIODS."""
+    testbed, durations = spec["testbed"], spec["durations"]
     found = Validity(
-        machine_types=(spec["testbed"]["machine_type"],),
-        scales=_one(spec["testbed"]["scale"]),
+        machine_types=(testbed["machine_type"],),
+        scales=_one(testbed["scale"]),
         machines=(_least_machines(spec), _most_machines(spec)),
         events=tuple(sorted({_event_word(event) for event in spec["events"]})),
+        policies=tuple(sorted({variant["policy"] for variant in spec["variants"]})),
+        bandwidths=_one(testbed["bandwidth_mbit"]) if "bandwidth_mbit" in testbed else None,  # records of before
+        joining=(testbed["joining"],) if "joining" in testbed else (),
+        watches_s=_one(max(durations["horizon_s"], durations["after_floor_s"])),
+        periods=tuple(f"{name} {periods[name]:g}" for name in PERIODS if name in periods),
     )
     for variant in spec["variants"]:
         tasks = 0
         for topology in spec.get("topologies") or [spec["topology"]]:
-            known, of_topology = _of_topology(topology, variant.get("topology") or {}, spec["events"])
+            known, of_topology = _of_topology(topology, variant.get("topology") or {}, spec)
             tasks += of_topology
             found += known
         found += Validity(tasks=_one(tasks))
@@ -110,12 +132,14 @@ def _most_machines(spec: Mapping[str, Any]) -> float:
 
 
 def _of_topology(
-    topology: Mapping[str, Any], changes: Mapping[str, Any], events: Sequence[Mapping[str, Any]]
+    topology: Mapping[str, Any], changes: Mapping[str, Any], spec: Mapping[str, Any]
 ) -> tuple[Validity, int]:
-    """And its tasks. A topology that cannot be read any more has a name only."""
+    """And its tasks. A topology that cannot be read any more has a name and pairs only."""
     mine = changes if changes.get("name") in (None, topology["name"]) else {}
     file = topology.get("flux") or topology["name"]
-    named = Validity(topologies=(file,))
+    events = [event for event in spec["events"] if event.get("topology") in (None, topology["name"])]
+    others = {spec["testbed"]["machine_type"], *map(_event_word, events)}
+    named = Validity(topologies=(file,), pairs=tuple(sorted(f"{file}{PAIR}{other}" for other in others)))
     parameters = {**topology["parameters"], **mine.get("parameters", {})}
     overrides = {**topology["overrides"], **mine.get("overrides", {})}
     try:
@@ -126,7 +150,7 @@ def _of_topology(
         each.rate_per_s * factor
         for each in known.components
         if each.rate_per_s is not None
-        for factor in _factors(events, topology["name"], each.name)
+        for factor in _factors(events, each.name)
     ]
     costly = tuple(sorted({each.cost_model for each in known.components if each.cost_model != "none"}))
     offered = (min(rates), max(rates)) if rates else None
@@ -135,9 +159,15 @@ def _of_topology(
     }
     acking = "none" if not known.ackers else "acked" if known.pending is None else "limited"
     found = named + Validity(
-        cost_models=costly or ("none",), rates_per_s=offered, sources=tuple(sorted(sources)), acking=(acking,)
-    )
+        cost_models=costly or ("none",), rates_per_s=offered, sources=tuple(sorted(sources)), acking=(acking,),
+        workers=_one(known.workers), queues=("any length" if known.buffer == inf else f"{known.buffer:g}",),
+        waits=tuple(sorted({_wait_words("spouts", known.spout_wait), _wait_words("bolts", known.bolt_wait)})),
+    )  # fmt: skip
     return found, sum(component.tasks for component in known.components)
+
+
+def _wait_words(components: str, wait: work.IdleWait) -> str:
+    return f"{components} look for {1000 * wait.spin_s:g} ms, then sleep {1000 * wait.sleep_s:g} ms at a time"
 
 
 UNKNOWN_TRACE = "trace of unknown rates"
@@ -147,12 +177,12 @@ def _event_word(event: Mapping[str, Any]) -> str:
     return UNKNOWN_TRACE if event["kind"] == "trace" and _trace_factors(event) is None else str(event["kind"])
 
 
-def _factors(events: Iterable[Mapping[str, Any]], topology: str, source: str) -> Iterator[float]:
-    """What the rate of a source is at some time of a run, as a multiple of the submitted one: 1, and what events say of
-    it; of courses, the least and the most."""
+def _factors(events: Iterable[Mapping[str, Any]], source: str) -> Iterator[float]:
+    """What the rate of a source is at some time of a run, as a multiple of the submitted one: 1, and what events of its
+    topology say of it; of courses, the least and the most."""
     yield 1.0
     for event in events:
-        if event.get("topology") in (None, topology) and event.get("source") in (None, source):
+        if event.get("source") in (None, source):
             match event["kind"]:
                 case "rate":
                     yield event["factor"]
@@ -187,22 +217,35 @@ def _is_number(text: str) -> bool:
 def outside(asked: Validity, validated: Validity) -> list[str]:
     """What of an experiment lies outside of what was validated: `topology star`, `80 machines (validated: 4 to 9)`."""
     found = []
-    for name in ("topologies", "machine_types", "cost_models", "events", "sources", "acking"):
-        known_words = set(getattr(validated, name)) - {UNKNOWN_TRACE}
-        strange = [each for each in getattr(asked, name) if each not in known_words]
+    for name, words in WORDS.items():
+        strange = [each for each in getattr(asked, name) if each not in _known_words(validated, name)]
         if strange:
-            known = ", ".join(getattr(validated, name)) or "none"
-            found.append(f"{WORDS[name]} {', '.join(strange)} (validated: {known})")
-    for name in ("scales", "rates_per_s", "machines", "tasks"):
+            known = ", ".join(getattr(validated, name)) or NOT_ON_RECORD
+            found.append(f"{words} {', '.join(strange)} (validated: {known})")
+    for name, unit in UNITS.items():
         ends, known_ends = getattr(asked, name), getattr(validated, name)
         if ends is not None and (known_ends is None or ends[0] < known_ends[0] or ends[1] > known_ends[1]):
-            found.append(f"{_range(ends)} {WORDS[name]} (validated: {_range(known_ends)})")
-    return found
+            found.append(f"{_range(ends)} {unit} (validated: {_range(known_ends)})")
+    return [*found, *_strange_pairs(asked, validated)]
+
+
+def _known_words(validated: Validity, name: str) -> set[str]:
+    return set(getattr(validated, name)) - {UNKNOWN_TRACE}
+
+
+def _strange_pairs(asked: Validity, validated: Validity) -> Iterator[str]:
+    """Of a topology and an event or machine type that were validated, and not together."""
+    others = _known_words(validated, "events") | set(validated.machine_types)
+    for pair in asked.pairs:
+        topology, _, other = pair.partition(PAIR)
+        if topology in validated.topologies and other in others and pair not in validated.pairs:
+            known = [each.removeprefix(topology + PAIR) for each in validated.pairs if each.startswith(topology + PAIR)]
+            yield f"{topology} with {other} (validated with: {', '.join(known) or NOT_ON_RECORD})"
 
 
 def _range(ends: Range | None) -> str:
     if ends is None:
-        return "none"
+        return NOT_ON_RECORD
     low, high = (number(end) for end in ends)
     return low if low == high else f"{low} to {high}"
 
@@ -353,7 +396,7 @@ def sentences(runs: Sequence[Row], folders: Iterable[Path] = ()) -> list[str]:
             continue
         validations = find_validations(facts.get("costs", {}), folders)
         spec = json.loads(run.get("spec") or "null")
-        asked = validity_of(spec) if spec else Validity()
+        asked = validity_of(spec, facts) if spec else Validity()
         found |= dict.fromkeys(of_validations(validations, asked, facts.get("model", ""), others))
     return list(found)
 
@@ -393,17 +436,23 @@ def _judged_text(validation: Validation, model: str) -> str:
 
 
 def _error_texts(validation: Validation) -> Iterator[str]:
-    by_metric = {each.metric: each for each in validation.errors}
-    for each in (by_metric[name] for name in SAID if name in by_metric):
-        bounds = f" ({each.bounds} of {each.cells + each.bounds} without a time on a side)" if each.bounds else ""
-        if each.median is not None and each.worst is not None:
-            middle, worst = (f"{number(size, 1)} {each.unit}" for size in (each.median, each.worst))
-            yield f"{each.words} off by {middle} (median), {worst} at worst{bounds}"
-        elif each.bounds:
-            yield f"{each.words} not comparable{bounds}"
+    """Every error: which of them a reader needs depends on what he reads."""
+    if sizes := [_error_text(each) for each in validation.errors if each.median is not None or each.bounds]:
+        yield f"errors in the median (at worst): {', '.join(sizes)}"
     taus = [ranking["tau"] for ranking in validation.rankings if ranking["tau"] is not None]
     if taus:
-        same = sum(tau == 1 for tau in taus)
+        others = ", ".join(f"{tau:.2g}" for tau in sorted(taus) if tau != 1)
         clear, kept = (sum(ranking.get(name, 0) for ranking in validation.rankings) for name in PAIRS)
         pairs = f", that of pairs which differ by more than {100 * CLEARLY:.0f} % in {kept} of {clear}" if clear else ""
-        yield f"the ranking of the variants the same at {same} of {len(taus)} events{pairs}"
+        yield (
+            f"the ranking of the variants the same at {taus.count(1)} of {len(taus)} events"
+            f"{f' (Kendall’s tau {others} at the others)' if others else ''}{pairs}"
+        )
+
+
+def _error_text(each: ErrorSummary) -> str:
+    bounds = f"{each.bounds} of {each.cells + each.bounds} without a time on a side" if each.bounds else ""
+    if each.median is None or each.worst is None:
+        return f"{each.words} not comparable ({bounds})"
+    median, worst = (number(size, 1 if size < 100 else 0) for size in (each.median, each.worst))
+    return f"{each.words} {median} {each.unit} ({'; '.join(filter(None, (worst, bounds)))})"
