@@ -22,7 +22,7 @@ DAG, OTHER = "stela.star", "stela.linear"
 PACE = 0.05  # real seconds for one of the fake testbed
 LONG = {
     "repetitions": 1, "variants": ["stela"], "series": "new",
-    "warm_up_floor_s": 3000, "warm_up_ceiling_s": 4000, "after_floor_s": 50, "horizon_s": 90,
+    "warm_up_floor_s": 12_000, "warm_up_ceiling_s": 16_000, "after_floor_s": 50, "horizon_s": 90,
 }  # fmt: skip
 SHORT = {**LONG, "repetitions": 2, "warm_up_floor_s": 30, "warm_up_ceiling_s": 60}
 REAP = """

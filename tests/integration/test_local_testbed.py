@@ -133,11 +133,16 @@ def _fastest_mbit(lease: Lease, sender: str, receiver: str, address: str) -> flo
 def _rate_mbit(lease: Lease, sender: str, receiver: str, address: str, seconds: int = 2) -> float:
     """Iperf3 between the machines' namespaces, outside their CPU limits."""
     inside = [["ip", "netns", "exec", f"baro-{lease.lease_id}-{name}", "iperf3"] for name in (receiver, sender)]
-    with subprocess.Popen([*inside[0], "-s", "-1"], stdout=subprocess.DEVNULL) as server:
-        time.sleep(0.5)
-        client = [*inside[1], "-c", address, "-t", str(seconds), "-f", "m"]
-        report = subprocess.run(client, capture_output=True, text=True, check=True).stdout
-        server.wait(timeout=10)
+    serving = [*inside[0], "-s", "-1", "--forceflush"]
+    with subprocess.Popen(serving, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            next(line for line in server.stdout if "listening" in line)
+            client = [*inside[1], "-c", address, "-t", str(seconds), "-f", "m"]
+            report = subprocess.run(client, capture_output=True, text=True, check=True).stdout
+        except BaseException:
+            server.kill()  # it waits for one client
+            raise
     line = next(line for line in report.splitlines() if line.endswith("receiver"))
     return float(line.split()[line.split().index("Mbits/sec") - 1])
 
@@ -233,14 +238,17 @@ def test_a_load_uses_what_it_was_asked_to_and_leaves_nothing(lease: Lease) -> No
     before = _cores_used(first)
     testbed.disturb(first, load)
     testbed.disturb(first, load)
-    assert 0.1 < _cores_used(first) - before < 0.2, "of a quarter, and once"
+    used = _cores_used(first)
+    while used - before < 0.1:  # a busy box slows it: pytest's timeout ends a wait in vain
+        used = _cores_used(first)
+    assert used - before < 0.2, "of a quarter, and once"
     testbed.end_disturbance(first, load)
     assert _cores_used(first) - before < 0.05
     assert "cpu-load" not in _output(first, "ps", "-eo", "args")
 
 
 def _cores_used(machine: Machine, seconds: float = 4.0) -> float:
-    begun, used = time.monotonic(), _cpu_s(machine)
+    used, begun = _cpu_s(machine), time.monotonic()
     time.sleep(seconds)
     return (_cpu_s(machine) - used) / (time.monotonic() - begun)
 
@@ -319,7 +327,7 @@ def _remains(lease_id: str) -> list[str]:
     """Whatever on the box still bears the lease's name, or is a guard route. A moment for what is being killed."""
     if not lease_id:
         return _guard_routes()
-    deadline = time.monotonic() + 2.0
+    deadline = time.monotonic() + 30.0
     while (found := _named(lease_id)) and time.monotonic() < deadline:
         time.sleep(0.1)
     return found + _guard_routes()

@@ -228,10 +228,17 @@ def test_as_many_tuples_fell_due_as_the_plan_says_whatever_restarted(run: Path, 
     beyond = {key: due[key] - tuples for key, tuples in planned.items()}
     print("tuples due beyond the plan:", beyond)
     unsure_s = sum(abs(t % 1 - 0.5) < 0.05 for t in zeros(run).values())  # a line begins and ends some ms late
-    most = {key: TUPLES + FACTOR * RATES[key[0]] * unsure_s for key in planned}
+    late_s = sum(how_late_s(run, at[event]) for event in at)
+    most = {key: TUPLES + FACTOR * RATES[key[0]] * (unsure_s + late_s) for key in planned}
     of_two_workers = beyond.pop(("star", "e3"))  # one of them left a machine that has no other of star
     assert -most["star", "e3"] <= of_two_workers <= most["star", "e3"] + SUPERVISOR_LOOK_S * RATES["star"] / 2
     assert {key: tuples for key, tuples in beyond.items() if abs(tuples) > most[key]} == {}
+
+
+def how_late_s(run: Path, t: float) -> float:
+    """Of the lines around this time the one that is furthest from a second's length: its tuples are all on one side."""
+    around = [line for line in worker_lines.of_run(run) if abs(line["t"] - t) < 2 and line["seq"] > 0]
+    return max((abs(line["dt_s"] - 1) for line in around), default=0.0)
 
 
 def test_the_planned_rates_are_offered_and_stay(series: Path) -> None:

@@ -25,6 +25,7 @@ shell = subprocess.run(
 )
 Path(sys.argv[1]).write_text(shell.stdout)
 """
+SUPERVISOR = " -m barograph.supervisor "
 STAYS = "import time; time.sleep(600)"
 AWAITS = """
 import sys, time
@@ -48,7 +49,7 @@ def supervised(folder: Path, *programs: str) -> Iterator[tuple[subprocess.Popen[
     orphan = folder / "orphan"
     parent = subprocess.Popen([sys.executable, "-c", PARENT, str(orphan), ORPHAN + STAYS, *programs])
     try:
-        while not (orphan.exists() and orphan.read_text().strip()):
+        while not (orphan.exists() and orphan.read_text().strip() and are_begun(parent.pid, 1 + len(programs))):
             assert parent.poll() is None
             time.sleep(0.05)
         yield parent, sorted({*descendants(parent.pid), int(orphan.read_text())})
@@ -58,6 +59,17 @@ def supervised(folder: Path, *programs: str) -> Iterator[tuple[subprocess.Popen[
                 os.kill(pid, signal.SIGKILL)
         parent.kill()
         parent.wait()
+
+
+def are_begun(parent: int, programs: int) -> bool:
+    """The supervisor, and so many programs below it: between a fork and its exec one looks like the supervisor."""
+    commands = []
+    for pid in descendants(parent):
+        with suppress(OSError):  # it has ended meanwhile
+            commands.append(command_of(pid))
+    return (
+        sum(SUPERVISOR in each for each in commands) == 1 and sum("time.sleep" in each for each in commands) > programs
+    )
 
 
 def await_ends(pids: list[int]) -> None:
@@ -71,7 +83,7 @@ def command_of(pid: int) -> str:
 
 
 def the_supervisor(pids: list[int]) -> int:
-    (found,) = [pid for pid in pids if " -m barograph.supervisor " in command_of(pid)]
+    (found,) = [pid for pid in pids if SUPERVISOR in command_of(pid)]
     return found
 
 

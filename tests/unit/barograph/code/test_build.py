@@ -135,8 +135,8 @@ def test_a_build_that_hangs_ends_with_all_it_started(foreign: Make, builds: list
 
 
 def test_what_a_build_leaves_running_ends_with_it(foreign: Make, tmp_path: Path) -> None:
-    build_code(foreign("sleep 600.25 & until ps -o args | grep -q 'sleep [6]00.25'; do sleep 0.1; done"), print)
-    assert running("sleep 600.25") == []
+    build_code(foreign("sleep 600.75 & until ps -o args | grep -q 'sleep [6]00.75'; do sleep 0.1; done"), print)
+    assert running("sleep 600.75") == []
 
 
 def test_a_build_sees_no_secrets(foreign: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ from inventory.ec2.options import Timing
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, InventoryError
 from inventory.leases import registry
 from inventory.machines import Machine
-from tests.support.cloud.hypervisor import EVERY_S
 from tests.support.cloud.trouble import Refusal, Trouble
 from tests.unit.inventory.ec2.conftest import M1, M2, MASTER, Site
 
@@ -114,8 +113,7 @@ def test_what_is_never_listed_is_an_error_and_is_ended_all_the_same(site: Site) 
 
 
 def test_an_instance_that_is_born_dead_is_named_with_its_reason(site: Site) -> None:
-    # Pending until the cloud has surely ended it: it looks at its instances each EVERY_S.
-    site.cloud.expect(Trouble(pending_s=4 * EVERY_S, stillborn=("m1",)))
+    site.cloud.expect(Trouble(pending_s=60.0, stillborn=("m1",)))  # until the cloud has surely ended it
     testbed = site.testbed()
     lease = site.take(testbed)
     with pytest.raises(InventoryError, match=r"m1 \(i-\w+\) .*console ends with"):

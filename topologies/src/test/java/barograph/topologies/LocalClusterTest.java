@@ -33,6 +33,7 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.ToDoubleFunction;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -59,15 +60,19 @@ class LocalClusterTest {
     /** Share of it that the mean of a few hundred lines has at least. */
     private static final double SHORTEST = 0.85;
     /** Seconds' worth of tuples that may be on their way when a window begins or ends, on a machine that does other things too. */
-    private static final double SLACK_S = 0.75;
-    /** How much later than asked such a machine wakes a thread, on average, at most. */
+    private static final double SLACK_S = 1.5;
+    /** How much later than asked such a machine wakes a thread, on average over the middle one of the seconds, at most. */
     private static final double WAKING_MS = 8;
+    /** Tuples that may be counted while a task's counters are read one after the other: those read last have them in the line before. */
+    private static final double WHILE_READ = 20;
 
     private static final Map<String, Object> TIMED_WAIT = Map.of(Config.TOPOLOGY_BACKPRESSURE_WAIT_STRATEGY, BackPressureWait.class.getName());
 
     @TempDir
     Path directory;
     private final AtomicReference<String> submitted = new AtomicReference<>();
+    /** Epoch seconds: from then on the cluster is being taken down. */
+    private double endS = Double.POSITIVE_INFINITY;
 
     private static TopologyBuilder topology() {
         TopologyBuilder builder = new TopologyBuilder();
@@ -112,6 +117,7 @@ class LocalClusterTest {
             while (dueSeconds(rate) < seconds) {
                 Thread.sleep(500);
             }
+            endS = EpochClock.nowNanos() / 1e9;
         }
     }
 
@@ -119,10 +125,11 @@ class LocalClusterTest {
         return AvroLines.inFolder(directory);
     }
 
-    /** Seconds in which every worker was up, without the first two and the last two. */
-    private static List<JsonNode> steady(Map<String, List<JsonNode>> lines) {
+    /** Seconds in which every worker was up, without the first two and the last two, and none in which the cluster ends. */
+    private List<JsonNode> steady(Map<String, List<JsonNode>> lines) {
         double from = lines.values().stream().mapToDouble(worker -> worker.get(0).get("t").asDouble()).max().orElseThrow() + 2;
-        double to = lines.values().stream().mapToDouble(worker -> worker.get(worker.size() - 1).get("t").asDouble()).min().orElseThrow() - 2;
+        double last = lines.values().stream().mapToDouble(worker -> worker.get(worker.size() - 1).get("t").asDouble()).min().orElseThrow();
+        double to = Math.min(last - 2, endS - 1);
         return lines.values().stream().flatMap(List::stream)
             .filter(line -> line.get("t").asDouble() > from && line.get("t").asDouble() < to)
             .toList();
@@ -150,7 +157,7 @@ class LocalClusterTest {
 
     @Test
     void aRealStormWritesWhatHappened() throws Exception {
-        run(topology(), RATE, 4, TIMED_WAIT);
+        run(topology(), RATE, 6, TIMED_WAIT);
         Map<String, List<JsonNode>> lines = lines();
         assertEquals(2, lines.size());
         List<JsonNode> steady = steady(lines);
@@ -159,8 +166,8 @@ class LocalClusterTest {
         assertEquals(RATE * seconds, emitted, RATE * SLACK_S);
         assertEquals(emitted, sum(steady, "tasks", "executed", "bolt"), RATE * SLACK_S);
         assertEquals(emitted, sum(steady, "tasks", "executed", "sink"), RATE * SLACK_S);
-        assertEquals(sum(steady, "tasks", "executed", "sink"), sum(steady, "sinks", "n", null), 2);
-        assertEquals(sum(steady, "tasks", "transferred", null), sum(steady, "traffic", "n", null));
+        assertEquals(sum(steady, "tasks", "executed", "sink"), sum(steady, "sinks", "n", null), WHILE_READ);
+        assertEquals(sum(steady, "tasks", "transferred", null), sum(steady, "traffic", "n", null), WHILE_READ);
         assertEquals(sum(steady, "tasks", "emitted", null), sum(steady, "streams", "emitted", null));
         double acked = sum(steady, "tasks", "executed", "__acker");
         assertEquals(sum(steady, "tasks", "executed", null) - acked, sum(steady, "sources", "executed", null));
@@ -207,7 +214,7 @@ class LocalClusterTest {
         conf.put(Config.STORM_LOCAL_MODE_ZMQ, true); // Storm's own in-process messages know no back-pressure
         run(builder, RATE, 6, conf);
         List<JsonNode> steady = steady(lines());
-        double waited = backpressureMs(steady, "spout");
+        double waited = medianOfSeconds(steady, second -> backpressureMs(second, "spout"));
         assertTrue(waited > 800 && waited < 1100, "the spout waited " + waited + " ms in each second");
         assertTrue(backpressureMs(steady, "bolt") < 100 && backpressureMs(steady, "sink") < 100, "nobody is behind them");
     }
@@ -244,13 +251,13 @@ class LocalClusterTest {
         assertEquals(0.8, sum(steady, "tasks", "emitted", "filter") / filtered, 4 * Math.sqrt(0.8 * 0.2 / filtered));
         assertEquals(0.8 * filtered, sum(steady, "sinks", "n", null), CHAIN_RATE * SLACK_S);
 
-        double transformMs = executeMs(steady, "transform");
-        double filterMs = executeMs(steady, "filter");
-        double aggregateMs = executeMs(steady, "aggregate");
-        assertSlept(MEAN_CHARACTERS * CHAIN_MS_PER_CHARACTER, transformMs);
-        assertEquals(0.8, filterMs / transformMs, 0.08);
-        assertEquals(1, aggregateMs / filterMs, 0.1);
-        assertEquals((MEAN_CHARACTERS * 0.8 + 8) / (MEAN_CHARACTERS * 0.8), executeMs(steady, "sink") / aggregateMs, 0.12);
+        double askedMs = MEAN_CHARACTERS * CHAIN_MS_PER_CHARACTER;
+        assertTrue(executeMs(steady, "transform") > SHORTEST * askedMs, "nobody is woken before the time");
+        double sleptMs = medianOfSeconds(steady, second -> executeMs(second, "transform"));
+        assertTrue(sleptMs < askedMs + WAKING_MS, "slept " + sleptMs + " ms, where " + askedMs + " were asked for");
+        assertEquals(0.8, ratio(steady, "filter", "transform"), 0.08);
+        assertEquals(1, ratio(steady, "aggregate", "filter"), 0.1);
+        assertEquals((MEAN_CHARACTERS * 0.8 + 8) / (MEAN_CHARACTERS * 0.8), ratio(steady, "sink", "aggregate"), 0.12);
     }
 
     /** Anchored and acked along a chain: each task sends to one task, and what a source emits reaches the end. */
@@ -261,7 +268,7 @@ class LocalClusterTest {
         builder.setSpout("spout", new KeySpout(RATE, 1, false, "catch_up", 3072, 31), 3);
         builder.setBolt("bolt_1", new RelayBolt(3072), 3).fieldsGrouping("spout", key);
         builder.setBolt("bolt_2", new RelayBolt(3072), 3).fieldsGrouping("bolt_1", key);
-        run(builder, RATE, 4, TIMED_WAIT);
+        run(builder, RATE, 6, TIMED_WAIT);
         List<JsonNode> steady = steady(lines());
         double emitted = sum(steady, "tasks", "emitted", "spout");
         assertEquals(emitted, sum(steady, "sinks", "n", null), RATE * SLACK_S);
@@ -301,9 +308,16 @@ class LocalClusterTest {
         assertEquals(joined, sum(steady, "sinks", "n", null), RATE * SLACK_S);
     }
 
-    /** Nobody is woken before the time. */
-    private static void assertSlept(double askedMs, double sleptMs) {
-        assertTrue(sleptMs > SHORTEST * askedMs && sleptMs < askedMs + WAKING_MS, "slept " + sleptMs + " ms on average, where " + askedMs + " were asked for");
+    /** Of the times of a tuple, each second by itself. */
+    private static double ratio(List<JsonNode> lines, String component, String other) {
+        return medianOfSeconds(lines, second -> executeMs(second, component) / executeMs(second, other));
+    }
+
+    /** A second in which a thread, or everything, stood still does not count for more than another. */
+    private static double medianOfSeconds(List<JsonNode> lines, ToDoubleFunction<List<JsonNode>> of) {
+        double[] found = lines.stream().collect(Collectors.groupingBy(line -> Math.floor(line.get("t").asDouble()))).values().stream()
+            .mapToDouble(of).filter(Double::isFinite).sorted().toArray();
+        return found[found.length / 2];
     }
 
     private static double executeMs(List<JsonNode> lines, String component) {

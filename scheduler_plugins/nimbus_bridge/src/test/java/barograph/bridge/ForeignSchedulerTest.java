@@ -100,7 +100,7 @@ class ForeignSchedulerTest {
         jar("Hangs", "", "while (true) { try { Thread.sleep(60000); } catch (InterruptedException e) { } }");
         answer("theirs.Hangs", "{}", false);
         assertEquals(Map.of(), world.round(RequestCluster.of(fresh)).placement(STAR));
-        assertTrue(event(0).get("reason").asText().startsWith("theirs.Hangs did not answer within 2.0 s; it was at "));
+        assertTrue(event(0).get("reason").asText().startsWith("theirs.Hangs did not answer within 10.0 s; it was at "));
         assertTrue(event(0).get("frames").toString().contains("theirs.Hangs.schedule"), event(0).toString());
         answer("even", "{}", false);
         assertEquals(20, world.round(RequestCluster.of(fresh)).placement(STAR).size(), "Nimbus goes on");

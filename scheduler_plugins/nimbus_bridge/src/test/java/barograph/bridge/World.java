@@ -19,7 +19,7 @@ final class World implements Rounds.Service {
     static final String NOTHING =
         "{\"v\": 1, \"decision_id\": null, \"policy\": \"test\", \"reason\": \"\", \"topologies\": {}}";
 
-    static final int FOREIGN_LIMIT_MS = 2000;
+    static final int FOREIGN_LIMIT_MS = 10_000;
     static final double START_S = 1763712345.0;
 
     final Map<String, Map<String, Integer>> rebalances = new TreeMap<>();

@@ -354,11 +354,13 @@ class WorkerSamplerTest {
             WorkerSampler sampler = new WorkerSampler(settings(service), task -> 0);
             sampler.add(bolt(3, false));
             sampler.start();
-            Thread.sleep(4200);
+            for (int i = 0; i < 600 && lines().size() < 9; i++) {
+                Thread.sleep(50);
+            }
             sampler.close();
         }
         List<JsonNode> lines = lines();
-        assertTrue(lines.size() >= 4, "only " + lines.size() + " lines");
+        assertTrue(lines.size() >= 9, "only " + lines.size() + " lines in half a minute");
         List<Double> lengths = new ArrayList<>();
         List<Double> late = new ArrayList<>();
         for (int i = 1; i < lines.size() - 1; i++) {
