@@ -21,6 +21,10 @@ from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, Mac
 from scheduler_plugins.simulator.world import Assignment, Sample, World
 from tests.calibration.comparisons import markdown_table
 
+ERROR_COLUMNS = [
+    "metric", "pairs", "not steady", "median", "worst", "mean, with its sign", "no error", "not reached", "inside",
+    "expected",
+]  # fmt: skip
 DEPTH = 8
 GROUPING = "shuffle"
 
@@ -28,7 +32,7 @@ GROUPING = "shuffle"
 @dataclass(frozen=True)
 class Size:
     """`topologies` of `tasks` each, an executor a task, in `DEPTH` components; samples are as long as steps. All is
-    simulated `rounds` times. `aim`: of one of them."""
+    simulated `rounds` times. `aim`: of one of them. `cores` of a machine: as a rule more than all ask for."""
 
     name: str
     machines: int
@@ -38,10 +42,12 @@ class Size:
     step_s: float
     rounds: int = 1
     aim: str = ""
+    cores: float = 1000.0
 
 
 SIZES = (
     Size("80 machines, 640 tasks, 300 s", 80, 1, 640, 300.0, 1.0, 5, "2 s"),
+    Size("the same, CPU for 65 % of the tuples", 80, 1, 640, 300.0, 1.0, 5, cores=0.03),
     Size("80 machines, 6,400 tasks, 300 s", 80, 1, 6_400, 300.0, 1.0, 3),
     Size("80 machines, 64,000 tasks, 300 s", 80, 1, 64_000, 300.0, 1.0),
     Size("80 machines, 1,000,000 tasks, 300 s", 80, 1, 1_000_000, 300.0, 1.0, 1, "120 s, 8 GB"),
@@ -64,7 +70,7 @@ def chain(name: str, tasks: int) -> TopologyWork:
 
 
 def world_of(size: Size) -> World:
-    machines = [MachineSize(f"m{n}", cores=1000.0, bandwidth_mbit=1e6) for n in range(1, size.machines + 1)]
+    machines = [MachineSize(f"m{n}", cores=size.cores, bandwidth_mbit=1e6) for n in range(1, size.machines + 1)]
     world = World(machines, Costs(), 0.0, step_s=size.step_s, sample_s=size.step_s)
     for number in range(1, size.topologies + 1):
         work = chain(f"t{number}", size.tasks)
@@ -118,6 +124,21 @@ def main() -> None:
         rows.append([size.name, f"{spent.executed:,.0f}", cpu, size.aim, f"{each_ns:.0f}", f"{spent.peak_mb:,.0f}"])
     headings = ["", "tuples executed", "CPU, s", "aim", "ns a task and simulated second", "peak of the process, MB"]
     print(markdown_table("The simulator's world", headings, rows))
+    print(errors_of_the_default_costs())
+
+
+def errors_of_the_default_costs() -> str:
+    """Not measured here, for that takes real runs: what the last calibration on them has left (docs/simulator.md)."""
+    from analysis.calibration.validation import known_validations  # here: sizes are measured in processes without them
+    from analysis.report.calibration_page import error_line
+    from scheduler_plugins.simulator import model_sha256
+
+    (shipped,) = known_validations([])
+    rows = [[*error_line(each)] for each in shipped.errors]
+    taus = ", ".join(f"{ranking['experiment']} {ranking['tau']:.2g}" for ranking in shipped.rankings)
+    same = "this model" if shipped.model == model_sha256() else "another version of the model"
+    title = f"The model beside real runs, judged on {shipped.made} with {same}; Kendall's tau of variants: {taus}"
+    return markdown_table(title, ERROR_COLUMNS, rows)
 
 
 if __name__ == "__main__":
