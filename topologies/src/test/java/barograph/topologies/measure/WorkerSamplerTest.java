@@ -354,7 +354,7 @@ class WorkerSamplerTest {
             WorkerSampler sampler = new WorkerSampler(settings(service), task -> 0);
             sampler.add(bolt(3, false));
             sampler.start();
-            for (int i = 0; i < 600 && lines().size() < 9; i++) {
+            for (int i = 0; i < 600 && AvroLines.inFolder(directory).values().stream().mapToInt(List::size).sum() < 9; i++) {
                 Thread.sleep(50);
             }
             sampler.close();
