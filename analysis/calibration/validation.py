@@ -63,7 +63,7 @@ class Validity:
     joining: tuple[str, ...] = ()  # ready, booted
     watches_s: Range | None = None  # how long a run goes on after its last event
     periods: tuple[str, ...] = ()  # of the simulator: how long its steps are, how often lines, looks and rounds come
-    pairs: tuple[str, ...] = ()  # a topology with an event, and on a machine type
+    pairs: tuple[str, ...] = ()  # a topology with an event, a machine type and a cost model
 
     def __add__(self, other: Validity) -> Validity:
         def together(name: str) -> Any:
@@ -138,8 +138,9 @@ def _of_topology(
     mine = changes if changes.get("name") in (None, topology["name"]) else {}
     file = topology.get("flux") or topology["name"]
     events = [event for event in spec["events"] if event.get("topology") in (None, topology["name"])]
-    others = {spec["testbed"]["machine_type"], *map(_event_word, events)}
-    named = Validity(topologies=(file,), pairs=tuple(sorted(f"{file}{PAIR}{other}" for other in others)))
+    named = Validity(
+        topologies=(file,), pairs=_pairs(file, {spec["testbed"]["machine_type"], *map(_event_word, events)})
+    )
     parameters = {**topology["parameters"], **mine.get("parameters", {})}
     overrides = {**topology["overrides"], **mine.get("overrides", {})}
     try:
@@ -159,11 +160,16 @@ def _of_topology(
     }
     acking = "none" if not known.ackers else "acked" if known.pending is None else "limited"
     found = named + Validity(
-        cost_models=costly or ("none",), rates_per_s=offered, sources=tuple(sorted(sources)), acking=(acking,),
+        cost_models=costly or ("none",), pairs=_pairs(file, costly or ("none",)), rates_per_s=offered,
+        sources=tuple(sorted(sources)), acking=(acking,),
         workers=_one(known.workers), queues=("any length" if known.buffer == inf else f"{known.buffer:g}",),
         waits=tuple(sorted({_wait_words("spouts", known.spout_wait), _wait_words("bolts", known.bolt_wait)})),
     )  # fmt: skip
     return found, sum(component.tasks for component in known.components)
+
+
+def _pairs(topology: str, others: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(f"{topology}{PAIR}{other}" for other in others))
 
 
 def _wait_words(components: str, wait: work.IdleWait) -> str:
@@ -234,8 +240,8 @@ def _known_words(validated: Validity, name: str) -> set[str]:
 
 
 def _strange_pairs(asked: Validity, validated: Validity) -> Iterator[str]:
-    """Of a topology and an event or machine type that were validated, and not together."""
-    others = _known_words(validated, "events") | set(validated.machine_types)
+    """Of a topology and an event, machine type or cost model that were validated, and not together."""
+    others = _known_words(validated, "events") | {*validated.machine_types, *validated.cost_models}
     for pair in asked.pairs:
         topology, _, other = pair.partition(PAIR)
         if topology in validated.topologies and other in others and pair not in validated.pairs:
@@ -410,13 +416,20 @@ UNJUDGED = (
 def of_validations(
     validations: Sequence[Validation], asked: Validity, model: str, others: Sequence[Validity] = ()
 ) -> list[str]:
-    """`model`: the one that has simulated what is asked about. `others`: what any costs were judged on. What lies
-    outside of all that is said of costs too that nobody has judged."""
-    said = [_judged_text(each, model) for each in validations] or [UNJUDGED]
-    judged = [each.validity for each in validations if each.judged_on]
-    if strange := outside(asked, sum(judged or others, Validity())) if judged or others else []:
+    """Of the calibrations those with a cost model of what is asked about, where there are any: components that wait and
+    components that burn CPU have other errors. `model`: the one that has simulated it. `others`: what any costs were
+    judged on. What lies outside of all that is said of costs too that nobody has judged."""
+    near = [each for each in validations if _share_a_cost_model(each.validity, asked)] or validations
+    said = [_judged_text(each, model) for each in near] or [UNJUDGED]
+    judged = [each.validity for each in near if each.judged_on]
+    known = judged or [each for each in others if _share_a_cost_model(each, asked)] or others
+    if strange := outside(asked, sum(known, Validity())) if known else []:
         said.append(f"Outside of what was validated{'' if judged else ' with any costs'}: {'; '.join(strange)}.")
     return said
+
+
+def _share_a_cost_model(one: Validity, other: Validity) -> bool:
+    return bool({*one.cost_models} & {*other.cost_models})
 
 
 def _judged_text(validation: Validation, model: str) -> str:

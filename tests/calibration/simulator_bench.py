@@ -124,21 +124,20 @@ def main() -> None:
         rows.append([size.name, f"{spent.executed:,.0f}", cpu, size.aim, f"{each_ns:.0f}", f"{spent.peak_mb:,.0f}"])
     headings = ["", "tuples executed", "CPU, s", "aim", "ns a task and simulated second", "peak of the process, MB"]
     print(markdown_table("The simulator's world", headings, rows))
-    print(errors_of_the_default_costs())
+    print_errors_of_the_default_costs()
 
 
-def errors_of_the_default_costs() -> str:
-    """Not measured here, for that takes real runs: what the last calibration on them has left (docs/simulator.md)."""
+def print_errors_of_the_default_costs() -> None:
+    """Not measured here, for that takes real runs: what calibrations on them have left (docs/simulator.md)."""
     from analysis.calibration.validation import known_validations  # here: sizes are measured in processes without them
     from analysis.report.calibration_page import error_line
     from scheduler_plugins.simulator import model_sha256
 
-    (shipped,) = known_validations([])
-    rows = [[*error_line(each)] for each in shipped.errors]
-    taus = ", ".join(f"{ranking['experiment']} {ranking['tau']:.2g}" for ranking in shipped.rankings)
-    same = "this model" if shipped.model == model_sha256() else "another version of the model"
-    title = f"The model beside real runs, judged on {shipped.made} with {same}; Kendall's tau of variants: {taus}"
-    return markdown_table(title, ERROR_COLUMNS, rows)
+    for shipped in known_validations([]):
+        taus = ", ".join(f"{ranking['experiment']} {ranking['tau']:.2g}" for ranking in shipped.rankings)
+        same = "this model" if shipped.model == model_sha256() else "another version of the model"
+        title = f"The model beside real runs, judged on {shipped.made} with {same}; Kendall's tau of variants: {taus}"
+        print(markdown_table(title, ERROR_COLUMNS, [error_line(each) for each in shipped.errors]))
 
 
 if __name__ == "__main__":

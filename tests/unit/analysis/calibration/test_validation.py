@@ -52,7 +52,8 @@ FOUND = Validation(
     validity=Validity(
         ("linear",), ("type_1",), (0.2, 0.3), ("sleep",), (100.0, 720.0), (4.0, 7.0), (20.0, 48.0), ("scale_out",),
         ("paced",), ("none",), ("stela",), (12.0, 24.0), ("65536",), WAITS, (100.0, 100.0), ("ready",), (170.0, 370.0),
-        ("look_s 1", "round_s 2", "sample_s 1", "step_s 1"), ("linear + scale_out", "linear + type_1"),
+        ("look_s 1", "round_s 2", "sample_s 1", "step_s 1"),
+        ("linear + scale_out", "linear + sleep", "linear + type_1"),
     ),
     estimates=tuple(asdict(each) for each in ESTIMATES),
     model="0123abcd",
@@ -173,9 +174,14 @@ def test_every_field_of_a_validity_is_looked_at() -> None:
 def test_what_was_validated_apart_and_not_together_is_outside() -> None:
     known = validity_in(spec()) + validity_in(spec(**of_star("type_2"), events=[{"kind": "scale_in"}]))
     assert outside(validity_in(spec(**of_star("type_1"))), known) == [
-        "star with scale_out (validated with: scale_in, type_2)",
-        "star with type_1 (validated with: scale_in, type_2)",
+        "star with scale_out (validated with: scale_in, sleep, type_2)",
+        "star with type_1 (validated with: scale_in, sleep, type_2)",
     ]
+    busy = {"name": "star", "parameters": {"cost_model": "busy"}, "overrides": {}}
+    known += validity_in(spec(topology={**busy, "name": "linear"}))
+    assert outside(
+        validity_in(spec(**{**of_star("type_2"), "topology": busy}, events=[{"kind": "scale_in"}])), known
+    ) == ["star with busy (validated with: scale_in, sleep, type_2)"]
     assert outside(validity_in(spec(**of_star("type_2"), events=[{"kind": "scale_in"}])), known) == []
     elsewhere = spec(events=[{"kind": "scale_out"}, {"kind": "scale_in", "topology": "star"}])
     assert outside(validity_in(elsewhere), known) == [], "the event is another topology's"
@@ -258,13 +264,30 @@ def test_errors_of_another_model_are_no_errors_of_this_one(tmp_path: Path, judge
 def test_every_calibration_of_these_costs_is_named(tmp_path: Path) -> None:
     """Not the kindest, nor the one whose folder comes first."""
     worse = replace(FOUND.errors[0], median=40.0, worst=60.0)
-    star = replace(FOUND.validity, topologies=("star",), pairs=("star + scale_out", "star + type_1"))
+    star = replace(FOUND.validity, topologies=("star",), pairs=("star + scale_out", "star + sleep", "star + type_1"))
     later = replace(FOUND, made="2026-11-25", judged_on=(STAR,), errors=(worse,), rankings=(), validity=star)
     write(tmp_path / "one", later)
     write(tmp_path / "two", FOUND)
     of_star = {"name": "star", "parameters": {}, "overrides": {}}
     said = sentences([run(COSTS, topology=of_star)], [tmp_path])
     assert ["throughput after 40.0 % (" in said[0], "throughput after 4.0 % (" in said[1], len(said)] == [True, True, 2]
+
+
+def test_components_that_burn_cpu_have_errors_of_their_own(tmp_path: Path) -> None:
+    """Neither the others' errors nor the range of what the others were judged on."""
+    worse = replace(FOUND.errors[0], median=40.0, worst=60.0)
+    of_busy = replace(FOUND.validity, cost_models=("busy",), machines=(4.0, 9.0), pairs=("linear + busy",))
+    write(tmp_path / "one", FOUND)
+    write(tmp_path / "two", replace(FOUND, errors=(worse,), rankings=(), validity=of_busy))
+    (sleeping, outside_of_it) = sentences([run(COSTS, machines={"before": 4, "after": 9})], [tmp_path])
+    assert "throughput after 4.0 % (9.0)" in sleeping and "4 to 9 machines (validated: 4 to 7)" in outside_of_it
+    busy = {"name": "linear", "parameters": {"cost_model": "busy"}, "overrides": {}}
+    said = sentences([run(COSTS, topology=busy, machines={"before": 4, "after": 9})], [tmp_path])
+    assert "throughput after 40.0 % (60.0)" in said[0] and "machines" not in said[1]
+    free = {"name": "linear", "parameters": {"cost_model": "none"}, "overrides": {}}
+    assert len(sentences([run(COSTS, topology=free)], [tmp_path])) == 3, (
+        "what nobody has judged: all, and that it is so"
+    )
 
 
 def test_times_that_one_side_never_reached_are_named_beside_the_worst(tmp_path: Path) -> None:
@@ -302,12 +325,12 @@ def test_costs_that_nobody_has_judged_say_so(tmp_path: Path) -> None:
 
 def test_the_default_costs_have_been_judged() -> None:
     """By what ships: where a default changes, `barograph calibrate --costs default --on …` judges them anew."""
-    (shipped,) = known_validations([])
-    assert shipped.costs == asdict(Costs()) and not shipped.fitted_on
-    assert sum(each.runs for each in shipped.judged_on) >= 8
-    assert {"stela/star", "stela/linear", "stela/diamond"} <= {each.experiment for each in shipped.judged_on}
-    (said, *_) = validation.of_validations([shipped], Validity(), shipped.model)
-    assert said.startswith("The costs were fitted to no run, and judged on real runs of stela/")
+    for shipped, family in zip(known_validations([]), ("stela/", "cost_models/"), strict=True):
+        assert shipped.costs == asdict(Costs()) and not shipped.fitted_on
+        assert sum(each.runs for each in shipped.judged_on) >= 8
+        assert all(each.experiment.startswith(family) for each in shipped.judged_on)
+        (said, *_) = validation.of_validations([shipped], Validity(), shipped.model)
+        assert said.startswith(f"The costs were fitted to no run, and judged on real runs of {family}")
 
 
 @pytest.mark.usefixtures("nothing_shipped")
@@ -322,10 +345,10 @@ def test_what_lies_outside_for_all_costs_is_named_also_where_nobody_has_judged_t
     assert fitted.endswith("judged on nothing else.") and said == outside
 
 
-def test_the_documents_say_how_far_the_default_costs_were_off() -> None:
-    (shipped,) = known_validations([])
+def paragraph_on(components: str, shipped: Validation) -> str:
+    """Of the document; it has the errors as they ship."""
     text = (validation.ROOT / validation.PAGE).read_text(encoding="utf-8")
-    paragraph = text[text.index("**With the default costs**") :].partition("\n\n")[0]
+    paragraph = text[text.index(f"**With the default costs, components that {components}**") :].partition("\n\n")[0]
     by_metric = {each.metric: each for each in shipped.errors}
     for words, metric, digits in (
         ("throughput before {} % ({})", "throughput_before", 1),
@@ -333,12 +356,27 @@ def test_the_documents_say_how_far_the_default_costs_were_off() -> None:
         ("gain {} points ({})", "gain_percent", 1),
         ("convergence time SP {} % ({})", "convergence_sp_s", 0),
         ("ST {} % ({})", "convergence_st_s", 0),
+        ("downtime {} s ({})", "downtime_s", 1),
     ):
         error = by_metric[metric]
         assert error.median is not None and error.worst is not None
         assert words.format(f"{error.median:.{digits}f}", f"{error.worst:.{digits}f}") in paragraph
     assert f"judged on {sum(each.runs for each in shipped.judged_on)} real runs" in paragraph
+    return paragraph
+
+
+def test_the_documents_say_how_far_the_default_costs_were_off() -> None:
+    shipped, busy = known_validations([])
+    paragraph = paragraph_on("wait", shipped)
     taus = {each["experiment"].removeprefix("stela/"): round(each["tau"], 2) for each in shipped.rankings}
     alike = [name for name, tau in taus.items() if tau == 1]
     assert f"tau is 1 on {', '.join(alike[:-1])} and {alike[-1]}, 0.33 on page_load and processing, 0 in" in paragraph
     assert taus == dict.fromkeys(alike, 1) | {"page_load_scale_in": 0, "page_load": 0.33, "processing": 0.33}
+    paragraph = paragraph_on("burn CPU", busy)
+    clear, same = (sum(ranking[name] for ranking in busy.rankings) for name in validation.PAIRS)
+    assert f"all {clear} pairs of variants that differ by more than 5 %" in paragraph and same == clear
+    taus = {each["experiment"].removeprefix("cost_models/"): round(each["tau"], 2) for each in busy.rankings}
+    assert taus == {
+        "linear_strategies_busy": 0.84, "page_load_busy": 1, "page_load_scale_in_busy": 0.82, "processing_busy": 1,
+    }  # fmt: skip
+    assert "tau is 1 on page_load and processing, 0.84 on linear's eight strategies, 0.82 in the scale-in" in paragraph
