@@ -433,11 +433,11 @@ def _share_a_cost_model(one: Validity, other: Validity) -> bool:
 
 
 def _judged_text(validation: Validation, model: str) -> str:
-    fitted = ", ".join(str(each) for each in validation.fitted_on)
+    fitted = _series_words(validation.fitted_on)
     if not validation.judged_on:
         origin = f"fitted to {fitted}" if fitted else "given"
         return f"The costs were {origin} on {validation.made} and judged on nothing{' else' if fitted else ''}."
-    judged = ", ".join(str(each) for each in validation.judged_on)
+    judged = _series_words(validation.judged_on)
     other = "" if model == validation.model != "" else ", by another version of the model than these runs'"
     origin = (
         f"fitted to real runs of {fitted}, and judged on" if fitted else "fitted to no run, and judged on real runs of"
@@ -446,6 +446,13 @@ def _judged_text(validation: Validation, model: str) -> str:
         f"The costs were {origin} {judged} on {validation.made}{other}:"
         f" {'; '.join(_error_texts(validation)) or 'no number was on both sides'}."
     )
+
+
+def _series_words(series: Sequence[SeriesName]) -> str:
+    """`stela/star, stela/linear (4 runs)`."""
+    runs = sum(each.runs for each in series)
+    named = ", ".join(dict.fromkeys(each.experiment for each in series))
+    return f"{named} ({runs} run{'s' if runs != 1 else ''})" if series else ""
 
 
 def _error_texts(validation: Validation) -> Iterator[str]:

@@ -48,6 +48,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     environment.globals["as_number"] = number
+    environment.globals["folded"] = environment.get_template("folded.html.j2").module.folded  # type: ignore[attr-defined]
     return environment
 
 

@@ -1,4 +1,6 @@
-"""What a report says at its top of runs that were simulated: how, and how far such numbers can be trusted."""
+"""What a report says at its top of runs that were simulated: how, and how far such numbers can be trusted.
+
+Two lines; a page folds the second one (`folded.html.j2`)."""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ def sentence(runs: Sequence[Row], *series_dirs: Path) -> str:
     trust = " ".join(validation.sentences(runs, folders))
     return (
         f"Simulated, not measured{all_or_some}: no machine and no Storm ran. {trust} What lies outside of what was"
-        f" validated is a model's answer ({PAGE}). What Storm is taken to cost: {costs}. Settings: {settings}."
+        f" validated is a model's answer ({PAGE}).\nWhat Storm is taken to cost: {costs}. Settings: {settings}."
     )
 
 
@@ -47,7 +49,8 @@ def sentence_of_series(series_dirs: Iterable[Path]) -> str:
         except RecordError as error:
             damages.append(f"Nothing is said of a series: {error}.")
     said = sentence([run for run in runs if simulated_facts(run) is not None], *folders)
-    return " ".join(filter(None, (said, *damages)))
+    first, line_end, second = said.partition("\n")
+    return " ".join(filter(None, (first, *damages))) + line_end + second
 
 
 def _words(facts: Sequence[object]) -> str:

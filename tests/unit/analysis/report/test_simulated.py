@@ -6,6 +6,7 @@ from typing import Any
 
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
+from analysis.report import page
 from analysis.report.simulated import sentence, sentence_of_series
 from tests.support.series_by_hand import cut_short
 
@@ -67,4 +68,14 @@ def test_a_series_that_cannot_be_read_is_named_beside_what_is_said_of_the_others
     whole = sentence_of_series(folders[:1])
     cut_short(folders[1], "runs")
     said = sentence_of_series(folders)
-    assert said.startswith(f"{whole} Nothing is said of a series: stela/star/two/tables/runs.parquet cannot be read: ")
+    first, costs = whole.split("\n")
+    assert said.startswith(f"{first} Nothing is said of a series: stela/star/two/tables/runs.parquet cannot be read: ")
+    assert said.endswith(f"\n{costs}")
+
+
+def test_a_page_folds_what_storm_is_taken_to_cost() -> None:
+    folded = page._environment().globals["folded"]
+    seen, _, behind = str(folded(sentence([simulated(receive_ms=0.02)]))).partition("<details><summary>")
+    assert "Simulated, not measured" in seen and "No calibration has judged these costs" in seen
+    assert "receive_ms" not in seen and "receive_ms 0.02" in behind and "sample_s 1" in behind
+    assert str(folded("one line < two")).strip() == "one line &lt; two"

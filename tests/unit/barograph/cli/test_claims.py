@@ -161,7 +161,7 @@ def test_the_ledger_repeats_the_errors_of_the_costs_of_what_is_in_it(
     judged_and_simulated(results, "stela/star/20261120-000000-a")
     small_tables.write(SeriesPaths(results / "stela/star/other"), "runs", [simulated_run({**COSTS, "noise": 0.9})])
     assert cli.main(["claims", "--testbed", "simulated"]) == 0
-    said = capsys.readouterr().out.splitlines()[-1]
+    said = capsys.readouterr().out.splitlines()[-2]
     assert said.startswith("Simulated, not measured: ") and said.count(errors) == 1 and "No calibration" not in said
     assert errors in claims._trust(
         [{"series": None, "series_blocks": {"20260101-000000-a": 3, "20261120-000000-a": 3}}]
