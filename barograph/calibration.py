@@ -23,7 +23,7 @@ from analysis.calibration.validation import (
     Validation,
     Validity,
     validation_of,
-    validity_of,
+    validity_of_run,
     write,
     write_costs,
 )
@@ -36,8 +36,7 @@ from barograph.run.storm_cluster import render_topology
 from barograph.series.results import results_of
 from barograph.series.series import Series, read_series, series_document
 from barograph.settings import spark_master
-from barograph.simulated_series import as_simulated, simulate
-from inventory.simulated import SimulatedTestbed
+from barograph.simulated_series import simulate
 from scheduler_plugins.simulator.work import SimulationError, TopologyWork
 from topologies.errors import TopologyError
 
@@ -182,6 +181,14 @@ def judge_on(
     return judge(real, paths, simulated.missing, simulated.failed_seeds, seeds)
 
 
+def _validity(simulated: SeriesPaths) -> Validity:
+    """Of the runs that were simulated, each as it was watched: nothing is known of others."""
+    if not any(simulated.runs.glob("*/run.json")):
+        return Validity()
+    runs = [run for run in small_tables.rows(simulated, "runs") if run["status"] == "complete"]
+    return sum(map(validity_of_run, runs), Validity())
+
+
 def calibrate(
     spark: SparkSession, estimates: Sequence[Estimate], fitted: Sequence[Path], judged: Sequence[Path], folder: Path,
     today: date, say: Say, seeds: int = 1,
@@ -190,22 +197,14 @@ def calibrate(
     from analysis.report import calibration_page
 
     costs = as_costs(estimates)
-    names, judgements = [name_of(each) for each in fitted], list[Judgement]()
+    names, judgements, validity = [name_of(each) for each in fitted], list[Judgement](), Validity()
     write_costs(folder, validation_of(today.isoformat(), estimates, names, judgements, Validity()))
     for real in judged:
         say(f"{folder}: has the costs; judging them on {real.name}")
         into = folder / SIMULATED / read_series(real).experiment.name / real.name
         judgements.append(judge_on(spark, real, costs, into, say, seeds))
-    validity = sum((_validity(*each) for each in zip(judged, judgements, strict=True)), Validity())
+        validity += _validity(SeriesPaths(into))
     validation = validation_of(today.isoformat(), estimates, names, judgements, validity)
     write(folder, validation)
     calibration_page.write(folder / calibration_page.PAGE, validation, judgements)
     return Calibration(validation, tuple(judgements), folder)
-
-
-def _validity(real: Path, judgement: Judgement) -> Validity:
-    """Of the variants that could be simulated: nothing is known of the others."""
-    experiment = as_simulated(read_series(real).experiment, {})
-    spec, options = experiment.as_data(), SimulatedTestbed(experiment.testbed.options[SimulatedTestbed.name]).options
-    variants = [each for each in spec["variants"] if each["name"] in judgement.judged_variants]
-    return validity_of({**spec, "variants": variants}, options.model_dump()) if variants else Validity()

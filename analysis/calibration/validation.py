@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from hashlib import sha256
 from math import inf, isclose, isfinite
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 from analysis.calibration.fit import as_costs
 from analysis.calibration.judgement import CLEARLY, ErrorSummary, Judgement, summaries
 from analysis.calibration.linear import Estimate
+from analysis.claims.specs import changed_topology
 from analysis.errors import RecordError
 from analysis.numerals import number
 from analysis.record.files import read_json, write_json_atomic, write_text_atomic
@@ -61,8 +62,10 @@ class Validity:
     waits: tuple[str, ...] = ()  # of executors that have no tuple
     bandwidths: Range | None = None  # of a machine, in Mbit/s
     joining: tuple[str, ...] = ()  # ready, booted
-    watches_s: Range | None = None  # how long a run goes on after its last event
+    watches_s: Range | None = None  # from an event on, where it is watched until steady the least and the most
     periods: tuple[str, ...] = ()  # of the simulator: how long its steps are, how often lines, looks and rounds come
+    side_by_side: Range | None = None  # topologies of a run
+    changes: Range | None = None  # events of a run
     pairs: tuple[str, ...] = ()  # a topology with an event, a machine type and a cost model
 
     def __add__(self, other: Validity) -> Validity:
@@ -87,24 +90,39 @@ UNITS = {
     "machines": "machines",
     "tasks": "tasks",
     "workers": "workers of a topology",
+    "side_by_side": "topologies side by side",
+    "changes": "events in a run",
     "bandwidths": "Mbit/s of a machine",
     "watches_s": "s after the last event",
 }
+COST_MODELS = {"sleep": "wait", "busy": "burn CPU", "none": "do neither"}
 PERIODS = ("step_s", "sample_s", "look_s", "round_s")  # of the facts that a simulated run has on record
 
 
+def validity_of_run(run: Row) -> Validity:
+    """Of a simulated run, a row of the table `runs`: its own variant, and how it was simulated."""
+    spec = json.loads(run.get("spec") or "null")
+    if not spec:
+        return Validity()
+    own = [variant for variant in spec["variants"] if variant["name"] == run.get("variant")]
+    return validity_of({**spec, "variants": own or spec["variants"]}, simulated_facts(run) or {})
+
+
 def validity_of(spec: Mapping[str, Any], periods: Mapping[str, float]) -> Validity:
-    """Of an experiment as a run or series has it on record. `periods`: of its simulation, by PERIODS."""
+    """Of an experiment as a run has it on record, with the templates of topologies as they are today. `periods`: of its
+    simulation, by PERIODS."""
     testbed, durations = spec["testbed"], spec["durations"]
     found = Validity(
         machine_types=(testbed["machine_type"],),
         scales=_one(testbed["scale"]),
-        machines=(_least_machines(spec), _most_machines(spec)),
+        machines=_machines(spec),
         events=tuple(sorted({_event_word(event) for event in spec["events"]})),
-        policies=tuple(sorted({variant["policy"] for variant in spec["variants"]})),
+        policies=tuple(sorted({_policy_words(variant) for variant in spec["variants"]})),
         bandwidths=_one(testbed["bandwidth_mbit"]) if "bandwidth_mbit" in testbed else None,  # records of before
         joining=(testbed["joining"],) if "joining" in testbed else (),
-        watches_s=_one(max(durations["horizon_s"], durations["after_floor_s"])),
+        watches_s=(float(durations["after_floor_s"]), float(max(durations["after_floor_s"], durations["horizon_s"]))),
+        side_by_side=_one(len(spec.get("topologies") or [None])),
+        changes=_one(len(spec["events"])),
         periods=tuple(f"{name} {periods[name]:g}" for name in PERIODS if name in periods),
     )
     for variant in spec["variants"]:
@@ -113,7 +131,7 @@ def validity_of(spec: Mapping[str, Any], periods: Mapping[str, float]) -> Validi
             known, of_topology = _of_topology(topology, variant.get("topology") or {}, spec)
             tasks += of_topology
             found += known
-        found += Validity(tasks=_one(tasks))
+        found += Validity(tasks=_one(tasks) if tasks else None)
     return found
 
 
@@ -121,32 +139,38 @@ def _one(value: float) -> Range:
     return float(value), float(value)
 
 
-def _least_machines(spec: Mapping[str, Any]) -> float:
-    machines = spec["machines"]
-    return float(min(machines["before"], machines["after"], machines.get("min") or machines["before"]))
+def _machines(spec: Mapping[str, Any]) -> Range:
+    """The fewest and the most there may be at a time, whatever joins and leaves in between."""
+    planned = spec["machines"]
+    at = planned["before"]
+    found = [at, planned["after"], planned.get("min") or at, planned.get("max") or at]
+    for event in spec["events"]:
+        at += {"scale_out": 1, "scale_in": -1}.get(event["kind"], 0) * (event.get("machines") or 0)
+        found.append(at)
+    return float(min(found)), float(max(found))
 
 
-def _most_machines(spec: Mapping[str, Any]) -> float:
-    machines = spec["machines"]
-    return float(max(machines["before"], machines["after"], machines.get("max") or machines["before"]))
+def _policy_words(variant: Mapping[str, Any]) -> str:
+    """With its parameters, and that it is a commit's: another policy than the one of that name that was validated."""
+    given = [f"{name}={value}" for name, value in sorted((variant.get("parameters") or {}).items())]
+    return " ".join([variant["policy"], *given, *(["of a commit"] if variant.get("code") else [])])
 
 
 def _of_topology(
     topology: Mapping[str, Any], changes: Mapping[str, Any], spec: Mapping[str, Any]
 ) -> tuple[Validity, int]:
-    """And its tasks. A topology that cannot be read any more has a name and pairs only."""
+    """And its tasks. Of a topology that cannot be read any more that is said; nothing else is known of it."""
     mine = changes if changes.get("name") in (None, topology["name"]) else {}
     file = topology.get("flux") or topology["name"]
     events = [event for event in spec["events"] if event.get("topology") in (None, topology["name"])]
     named = Validity(
         topologies=(file,), pairs=_pairs(file, {spec["testbed"]["machine_type"], *map(_event_word, events)})
     )
-    parameters = {**topology["parameters"], **mine.get("parameters", {})}
-    overrides = {**topology["overrides"], **mine.get("overrides", {})}
+    asked = changed_topology(topology, mine)
     try:
-        known = work.topology_work(catalogue.render(file, parameters, overrides, topology["name"]))
+        known = work.topology_work(catalogue.render(file, asked["parameters"], asked["overrides"], topology["name"]))
     except TopologyError:
-        return named, 0
+        return replace(named, topologies=(f"{file} (which cannot be read)",)), 0
     rates = [
         each.rate_per_s * factor
         for each in known.components
@@ -162,7 +186,7 @@ def _of_topology(
     found = named + Validity(
         cost_models=costly or ("none",), pairs=_pairs(file, costly or ("none",)), rates_per_s=offered,
         sources=tuple(sorted(sources)), acking=(acking,),
-        workers=_one(known.workers), queues=("any length" if known.buffer == inf else f"{known.buffer:g}",),
+        workers=_one(known.workers), queues=("any length" if known.buffer == inf else f"{known.buffer:.0f}",),
         waits=tuple(sorted({_wait_words("spouts", known.spout_wait), _wait_words("bolts", known.bolt_wait)})),
     )  # fmt: skip
     return found, sum(component.tasks for component in known.components)
@@ -242,7 +266,7 @@ def _known_words(validated: Validity, name: str) -> set[str]:
 def _strange_pairs(asked: Validity, validated: Validity) -> Iterator[str]:
     """Of a topology and an event, machine type or cost model that were validated, and not together."""
     others = _known_words(validated, "events") | {*validated.machine_types, *validated.cost_models}
-    for pair in asked.pairs:
+    for pair in asked.pairs if validated.pairs else ():  # else this is older than pairs are
         topology, _, other = pair.partition(PAIR)
         if topology in validated.topologies and other in others and pair not in validated.pairs:
             known = [each.removeprefix(topology + PAIR) for each in validated.pairs if each.startswith(topology + PAIR)]
@@ -401,9 +425,7 @@ def sentences(runs: Sequence[Row], folders: Iterable[Path] = ()) -> list[str]:
         if facts is None:
             continue
         validations = find_validations(facts.get("costs", {}), folders)
-        spec = json.loads(run.get("spec") or "null")
-        asked = validity_of(spec, facts) if spec else Validity()
-        found |= dict.fromkeys(of_validations(validations, asked, facts.get("model", ""), others))
+        found |= dict.fromkeys(of_validations(validations, validity_of_run(run), facts.get("model", ""), others))
     return list(found)
 
 
@@ -416,14 +438,16 @@ UNJUDGED = (
 def of_validations(
     validations: Sequence[Validation], asked: Validity, model: str, others: Sequence[Validity] = ()
 ) -> list[str]:
-    """Of the calibrations those with a cost model of what is asked about, where there are any: components that wait and
-    components that burn CPU have other errors. `model`: the one that has simulated it. `others`: what any costs were
-    judged on. What lies outside of all that is said of costs too that nobody has judged."""
+    """Of all calibrations of the costs; where those with a cost model of what is asked about have judged all that it is
+    about, of these: components that wait and components that burn CPU have other errors. `model`: the one that has
+    simulated it. `others`: what any costs were judged on. What lies outside of that is said of costs too that nobody
+    has judged."""
     near = [each for each in validations if _share_a_cost_model(each.validity, asked)] or validations
-    said = [_judged_text(each, model) for each in near] or [UNJUDGED]
     judged = [each.validity for each in near if each.judged_on]
     known = judged or [each for each in others if _share_a_cost_model(each, asked)] or others
-    if strange := outside(asked, sum(known, Validity())) if known else []:
+    strange = outside(asked, sum(known, Validity())) if known else []
+    said = [_judged_text(each, model) for each in (validations if strange else near)] or [UNJUDGED]
+    if strange:
         said.append(f"Outside of what was validated{'' if judged else ' with any costs'}: {'; '.join(strange)}.")
     return said
 
@@ -442,8 +466,9 @@ def _judged_text(validation: Validation, model: str) -> str:
     origin = (
         f"fitted to real runs of {fitted}, and judged on" if fitted else "fitted to no run, and judged on real runs of"
     )
+    kinds = " and ".join(COST_MODELS.get(each, each) for each in validation.validity.cost_models)
     return (
-        f"The costs were {origin} {judged} on {validation.made}{other}:"
+        f"The costs were {origin} {judged}{kinds and f', components that {kinds},'} on {validation.made}{other}:"
         f" {'; '.join(_error_texts(validation)) or 'no number was on both sides'}."
     )
 
@@ -458,7 +483,7 @@ def _series_words(series: Sequence[SeriesName]) -> str:
 def _error_texts(validation: Validation) -> Iterator[str]:
     """Every error: which of them a reader needs depends on what he reads."""
     if sizes := [_error_text(each) for each in validation.errors if each.median is not None or each.bounds]:
-        yield f"errors in the median (at worst): {', '.join(sizes)}"
+        yield f"errors in the median (at worst; their mean): {', '.join(sizes)}"
     taus = [ranking["tau"] for ranking in validation.rankings if ranking["tau"] is not None]
     if taus:
         others = ", ".join(f"{tau:.2g}" for tau in sorted(taus) if tau != 1)
@@ -474,5 +499,10 @@ def _error_text(each: ErrorSummary) -> str:
     bounds = f"{each.bounds} of {each.cells + each.bounds} without a time on a side" if each.bounds else ""
     if each.median is None or each.worst is None:
         return f"{each.words} not comparable ({bounds})"
-    median, worst = (number(size, 1 if size < 100 else 0) for size in (each.median, each.worst))
-    return f"{each.words} {median} {each.unit} ({'; '.join(filter(None, (worst, bounds)))})"
+    digits = 1 if each.worst < 1000 else 0
+    median, worst, mean = (
+        number(each.median, digits),
+        number(each.worst, digits),
+        number(each.bias, digits, signed=True),
+    )
+    return f"{each.words} {median} {each.unit} ({'; '.join(filter(None, (worst, mean, bounds)))})"

@@ -82,7 +82,11 @@ def read(spec: Spec) -> ExperimentSpec | None:
 
 def topology_of(spec: Spec, variant: Mapping[str, Any]) -> dict[str, Any]:
     """The topology of a variant, as the experiment's `topology`: what the variant says of it lies over that."""
-    chosen, own = spec.get("topology") or {}, variant.get("topology") or {}
+    return changed_topology(spec.get("topology") or {}, variant.get("topology") or {})
+
+
+def changed_topology(chosen: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """What a variant says of a topology, its `own`, over what the experiment says."""
     overrides = dict(chosen.get("overrides") or {})
     for key, value in (own.get("overrides") or {}).items():
         both = isinstance(value, Mapping) and isinstance(overrides.get(key), Mapping)

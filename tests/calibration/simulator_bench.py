@@ -134,7 +134,8 @@ def print_errors_of_the_default_costs() -> None:
     from scheduler_plugins.simulator import model_sha256
 
     for shipped in known_validations([]):
-        taus = ", ".join(f"{ranking['experiment']} {ranking['tau']:.2g}" for ranking in shipped.rankings)
+        known = [each for each in shipped.rankings if each["tau"] is not None]
+        taus = ", ".join(f"{each['experiment']} {each['tau']:.2g}" for each in known)
         same = "this model" if shipped.model == model_sha256() else "another version of the model"
         title = f"The model beside real runs, judged on {shipped.made} with {same}; Kendall's tau of variants: {taus}"
         print(markdown_table(title, ERROR_COLUMNS, [error_line(each) for each in shipped.errors]))

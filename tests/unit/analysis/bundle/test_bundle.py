@@ -221,7 +221,7 @@ def test_the_readme_of_simulated_runs_repeats_the_errors_of_their_costs(
         archive = bundled(tmp_path / f"{of[-2:]}.tar.gz", "--without", "raw", of=of)
         text = (packed.unpacked(archive, tmp_path / archive.name[:-7]) / "README.md").read_text()
         assert "\nSimulated, not measured: no machine and no Storm ran. The costs were fitted to real runs of " in text
-        assert "throughput after 4.0 % (9.0)" in text
+        assert "throughput after 4.0 % (9.0; −1.0)" in text
 
 
 def test_a_series_that_other_code_analysed_is_refused(

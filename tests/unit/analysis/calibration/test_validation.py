@@ -23,6 +23,7 @@ from analysis.calibration.validation import (
     outside,
     sentences,
     validity_of,
+    validity_of_run,
     write,
 )
 from analysis.errors import RecordError
@@ -38,6 +39,8 @@ ESTIMATES = [
 COSTS = asdict(replace(Costs(), receive_ms=0.0312345678))
 STAR = SeriesName("stela/star", "20261124-1", 2)
 WAITS = ("bolts look for 0.06 ms, then sleep 10 ms at a time", "spouts look for 0.06 ms, then sleep 10 ms at a time")
+FIRST_TASKS = 12  # of a component of linear
+ACKED = {"topology.acker.executors": 2}
 PERIODS = {"step_s": 1.0, "sample_s": 1, "look_s": 1.0, "round_s": 2.0}
 FOUND = Validation(
     made="2026-11-24",
@@ -52,7 +55,7 @@ FOUND = Validation(
     validity=Validity(
         ("linear",), ("type_1",), (0.2, 0.3), ("sleep",), (100.0, 720.0), (4.0, 7.0), (20.0, 48.0), ("scale_out",),
         ("paced",), ("none",), ("stela",), (12.0, 24.0), ("65536",), WAITS, (100.0, 100.0), ("ready",), (170.0, 370.0),
-        ("look_s 1", "round_s 2", "sample_s 1", "step_s 1"),
+        ("look_s 1", "round_s 2", "sample_s 1", "step_s 1"), (1.0, 1.0), (1.0, 1.0),
         ("linear + scale_out", "linear + sleep", "linear + type_1"),
     ),
     estimates=tuple(asdict(each) for each in ESTIMATES),
@@ -142,7 +145,8 @@ def test_what_lies_outside_is_named_with_what_was_validated() -> None:
         FOUND.validity, topologies=("star",), cost_models=("busy",), machines=(4.0, 80.0), events=("crash",),
         sources=("paced", "unthrottled"), acking=("limited",), policies=("etp", "stela"), queues=("any length",),
         waits=("bolts look for 5 ms, then sleep 1 ms at a time",), joining=("booted",), watches_s=(172800.0, 172800.0),
-        periods=("sample_s 10",), bandwidths=(1.0, 1.0), workers=(5.0, 5.0), pairs=("star + crash", "star + type_1"),
+        periods=("sample_s 10",), bandwidths=(1.0, 1.0), workers=(5.0, 5.0), side_by_side=(2.0, 2.0),
+        changes=(5.0, 5.0), pairs=("star + crash", "star + type_1"),
     )  # fmt: skip
     assert outside(asked, FOUND.validity) == [
         "topology star (validated: linear)",
@@ -157,6 +161,8 @@ def test_what_lies_outside_is_named_with_what_was_validated() -> None:
         "periods sample_s 10 (validated: look_s 1, round_s 2, sample_s 1, step_s 1)",
         "4 to 80 machines (validated: 4 to 7)",
         "5 workers of a topology (validated: 12 to 24)",
+        "2 topologies side by side (validated: 1)",
+        "5 events in a run (validated: 1)",
         "1 Mbit/s of a machine (validated: 100)",
         "172\u2009800 s after the last event (validated: 170 to 370)",
     ]
@@ -184,7 +190,7 @@ def test_what_was_validated_apart_and_not_together_is_outside() -> None:
     ) == ["star with busy (validated with: scale_in, sleep, type_2)"]
     assert outside(validity_in(spec(**of_star("type_2"), events=[{"kind": "scale_in"}])), known) == []
     elsewhere = spec(events=[{"kind": "scale_out"}, {"kind": "scale_in", "topology": "star"}])
-    assert outside(validity_in(elsewhere), known) == [], "the event is another topology's"
+    assert outside(validity_in(elsewhere), known) == ["2 events in a run (validated: 1)"], "it is another topology's"
 
 
 def of_star(machine_type: str) -> dict[str, Any]:
@@ -243,9 +249,9 @@ def test_a_report_repeats_the_errors_of_its_costs_and_what_lies_outside(tmp_path
     write(tmp_path / "one", FOUND)
     within, star = sentences([run(COSTS)], [tmp_path]), {"name": "star", "parameters": {}, "overrides": {}}
     assert within == [
-        "The costs were fitted to real runs of stela/star (2 runs), and judged on stela/linear (3 runs) on 2026-11-24:"
-        " errors in the median (at worst): throughput after 4.0 % (9.0); the ranking of the variants the same at 1 of"
-        " 2 events (Kendall’s tau 0.33 at the others)."
+        "The costs were fitted to real runs of stela/star (2 runs), and judged on stela/linear (3 runs), components"
+        " that wait, on 2026-11-24: errors in the median (at worst; their mean): throughput after 4.0 % (9.0; −1.0);"
+        " the ranking of the variants the same at 1 of 2 events (Kendall’s tau 0.33 at the others)."
     ]
     beyond = sentences([run(COSTS, topology=star, machines={"before": 40, "after": 80})], [tmp_path])
     assert beyond == [
@@ -276,18 +282,21 @@ def test_every_calibration_of_these_costs_is_named(tmp_path: Path) -> None:
 def test_components_that_burn_cpu_have_errors_of_their_own(tmp_path: Path) -> None:
     """Neither the others' errors nor the range of what the others were judged on."""
     worse = replace(FOUND.errors[0], median=40.0, worst=60.0)
-    of_busy = replace(FOUND.validity, cost_models=("busy",), machines=(4.0, 9.0), pairs=("linear + busy",))
+    of_linear = ("linear + busy", "linear + scale_out", "linear + type_1")
+    of_busy = replace(FOUND.validity, cost_models=("busy",), machines=(4.0, 9.0), pairs=of_linear)
     write(tmp_path / "one", FOUND)
     write(tmp_path / "two", replace(FOUND, errors=(worse,), rankings=(), validity=of_busy))
-    (sleeping, outside_of_it) = sentences([run(COSTS, machines={"before": 4, "after": 9})], [tmp_path])
-    assert "throughput after 4.0 % (9.0)" in sleeping and "4 to 9 machines (validated: 4 to 7)" in outside_of_it
     busy = {"name": "linear", "parameters": {"cost_model": "busy"}, "overrides": {}}
-    said = sentences([run(COSTS, topology=busy, machines={"before": 4, "after": 9})], [tmp_path])
-    assert "throughput after 40.0 % (60.0)" in said[0] and "machines" not in said[1]
+    grown = {"before": 4, "after": 9}
+    (waiting,) = sentences([run(COSTS)], [tmp_path])
+    (burning,) = sentences([run(COSTS, topology=busy, machines=grown)], [tmp_path])
+    assert "components that wait, on" in waiting and "throughput after 4.0 % (9.0; −1.0)" in waiting
+    assert "components that burn CPU, on" in burning and "throughput after 40.0 % (60.0; −1.0)" in burning
+    *both, beyond = sentences([run(COSTS, machines=grown)], [tmp_path])
+    assert sorted(both) == sorted([waiting, burning]) and "4 to 9 machines (validated: 4 to 7)" in beyond
     free = {"name": "linear", "parameters": {"cost_model": "none"}, "overrides": {}}
-    assert len(sentences([run(COSTS, topology=free)], [tmp_path])) == 3, (
-        "what nobody has judged: all, and that it is so"
-    )
+    *both, beyond = sentences([run(COSTS, topology=free)], [tmp_path])
+    assert sorted(both) == sorted([waiting, burning]) and "cost model none" in beyond
 
 
 def test_times_that_one_side_never_reached_are_named_beside_the_worst(tmp_path: Path) -> None:
@@ -296,7 +305,7 @@ def test_times_that_one_side_never_reached_are_named_beside_the_worst(tmp_path: 
     ranked = ({"tau": 1.0, "clear_pairs": 3, "same_pairs": 2}, {"tau": 0.0, "clear_pairs": 1, "same_pairs": 0})
     write(tmp_path / "one", replace(FOUND, errors=(time, never), rankings=ranked))
     (said,) = sentences([run(COSTS)], [tmp_path])
-    assert "convergence time (SP) 6.5 % (8.0; 6 of 8 without a time on a side)" in said
+    assert "convergence time (SP) 6.5 % (8.0; +1.0; 6 of 8 without a time on a side)" in said
     assert "downtime not comparable (3 of 3 without a time on a side)" in said
     assert "the same at 1 of 2 events (Kendall’s tau 0 at the others), that of pairs" in said
     assert "which differ by more than 5 % in 2 of 4" in said
@@ -373,6 +382,21 @@ def test_the_documents_say_how_far_the_default_costs_were_off() -> None:
     assert f"tau is 1 on {', '.join(alike[:-1])} and {alike[-1]}, 0.33 on page_load and processing, 0 in" in paragraph
     assert taus == dict.fromkeys(alike, 1) | {"page_load_scale_in": 0, "page_load": 0.33, "processing": 0.33}
     paragraph = paragraph_on("burn CPU", busy)
+    by_metric = {each.metric: each for each in busy.errors}
+    for words, metric, digits in (
+        ("CPU of quota before {} points ({})", "cpu_percent_before", 1),
+        ("after {} ({}). Where both", "cpu_percent_after", 1),
+        ("mean latency before {} % ({})", "latency_mean_ms_before", 1),
+        ("95 % latency before {} % ({})", "latency_all_p95_ms_before", 1),
+        ("after {} % ({});\n- order", "latency_all_p95_ms_after", 1),
+        ("tuples lost {} ({})", "lost_after", 0),
+        ("running {} s ({})", "request_to_running_s", 1),
+        ("loaded {} % ({})", "submit_to_loaded_s", 1),
+    ):
+        error = by_metric[metric]
+        assert words.format(f"{error.median:,.{digits}f}", f"{error.worst:,.{digits}f}") in paragraph, words
+    assert (by_metric["convergence_sp_s"].bounds, by_metric["convergence_st_s"].bounds) == (1, 4)
+    assert busy.validity.watches_s is not None and round(busy.validity.watches_s[0]) == 150
     clear, same = (sum(ranking[name] for ranking in busy.rankings) for name in validation.PAIRS)
     assert f"all {clear} pairs of variants that differ by more than 5 %" in paragraph and same == clear
     taus = {each["experiment"].removeprefix("cost_models/"): round(each["tau"], 2) for each in busy.rankings}
@@ -380,3 +404,37 @@ def test_the_documents_say_how_far_the_default_costs_were_off() -> None:
         "linear_strategies_busy": 0.84, "page_load_busy": 1, "page_load_scale_in_busy": 0.82, "processing_busy": 1,
     }  # fmt: skip
     assert "tau is 1 on page_load and processing, 0.84 on linear's eight strategies, 0.82 in the scale-in" in paragraph
+
+
+def test_a_run_is_about_its_own_variant_as_it_was_simulated() -> None:
+    changes = {
+        "overrides": {"workers": 3, "tasks": {"sink": 40}, "config": {"topology.executor.receive.buffer.size": 16}}
+    }
+    whole = spec(
+        topology={"name": "linear", "parameters": {}, "overrides": {"tasks": {"spout": 40}, "config": ACKED}},
+        variants=[
+            {"name": "plain", "policy": "even", "parameters": {"rebalance": True}},
+            {"name": "changed", "policy": "stela", "code": {"ref": "main"}, "topology": changes},
+        ],
+        events=[{"kind": "scale_out", "machines": 3}, {"kind": "scale_in", "machines": 4}],
+        durations={"horizon_s": 370.0, "after_floor_s": 60.0},
+    )
+    facts = json.dumps({"simulated": {**PERIODS, "sample_s": 10}})
+    row = {"spec": json.dumps(whole), "harness_facts": facts}
+    plain, changed = (validity_of_run({**row, "variant": name}) for name in ("plain", "changed"))
+    assert plain.policies == ("even rebalance=True",) and changed.policies == ("stela of a commit",)
+    assert (plain.queues, changed.queues) == (("65536",), ("16",))
+    assert changed.workers == (3.0, 3.0) != plain.workers and plain.acking == changed.acking == ("acked",)
+    assert plain.tasks is not None and changed.tasks is not None
+    spouts, sinks = 40 - FIRST_TASKS, 40 - FIRST_TASKS
+    assert (plain.tasks[0], changed.tasks[0]) == (48 + spouts, 48 + spouts + sinks), "both of what is said of tasks"
+    assert plain.watches_s == (60.0, 370.0) and plain.changes == (2.0, 2.0) and plain.side_by_side == (1.0, 1.0)
+    assert plain.machines == (3.0, 7.0), "as the events make them: 4, 7, 3"
+    assert "sample_s 10" in plain.periods
+    assert validity_of_run({**row, "variant": "gone"}).policies == ("even rebalance=True", "stela of a commit")
+
+
+def test_a_topology_that_cannot_be_read_is_said_to_be_so() -> None:
+    gone = validity_in(spec(topology={"name": "gone", "parameters": {}, "overrides": {}}))
+    assert gone.tasks is None and gone.cost_models == ()
+    assert "topology gone (which cannot be read) (validated: linear)" in outside(gone, FOUND.validity)

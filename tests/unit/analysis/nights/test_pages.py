@@ -287,7 +287,7 @@ def test_a_simulated_night_repeats_the_errors_of_its_costs(tmp_path: Path) -> No
         append_night(suite, night(i, "quick", [measured], testbed=testbed))
     index = pages.write(suite, review(suite, Settings("Quick"))).read_text()
     nights = [path.read_text() for path in sorted((suite / "nights").glob("*.html"))]
-    errors = "throughput after 4.0 % (9.0)"
+    errors = "throughput after 4.0 % (9.0; −1.0)"
     assert [errors in text for text in nights] == [True, False, False, True]
     assert errors in index
 
@@ -302,5 +302,5 @@ def test_a_series_that_cannot_be_read_ends_no_page_of_a_simulated_night(tmp_path
     index = pages.write(suite, review(suite, Settings("Quick")))
     for page in (index, *(suite / "nights").glob("*.html")):
         text = page.read_text()
-        assert "throughput after 4.0 % (9.0)" in text
+        assert "throughput after 4.0 % (9.0; −1.0)" in text
         assert "Nothing is said of a series: stela/star/s1/tables/runs.parquet cannot be read: " in text

@@ -181,4 +181,4 @@ def test_a_simulated_run_repeats_the_errors_of_its_costs(tmp_path: Path) -> None
     write(tmp_path / FOLDER / "one", FOUND)
     run = {"run_id": RUN, "order": 1, "started_s": None, **NULLS, **run_with(COSTS)}
     facts = dict(run_page.facts(run, {}, [], [], tmp_path / "stela" / "linear" / "20261124-3"))
-    assert "throughput after 4.0 % (9.0)" in facts["simulated"]
+    assert "throughput after 4.0 % (9.0; −1.0)" in facts["simulated"]

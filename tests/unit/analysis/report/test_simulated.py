@@ -38,7 +38,7 @@ def test_the_errors_of_a_calibration_beside_the_series_are_repeated(tmp_path: Pa
 
     write(tmp_path / FOLDER / "one", FOUND)
     said = sentence([run(COSTS)], tmp_path / "stela" / "linear" / "20261124-3")
-    assert "throughput after 4.0 % (9.0)" in said
+    assert "throughput after 4.0 % (9.0; −1.0)" in said
     assert "Outside of what was validated" not in said
     assert "No calibration has judged these costs" in sentence([run(COSTS)])
 
@@ -49,7 +49,7 @@ def test_a_calibration_is_found_from_a_point_of_a_sweep_too(tmp_path: Path) -> N
 
     write(tmp_path / FOLDER / "one", FOUND)
     point = tmp_path / "stela" / "linear" / "sweep-20261124-3" / "points" / "00001-3"
-    assert "throughput after 4.0 % (9.0)" in sentence([run(COSTS)], point)
+    assert "throughput after 4.0 % (9.0; −1.0)" in sentence([run(COSTS)], point)
 
 
 def test_of_several_series_their_simulated_runs_count(tmp_path: Path) -> None:

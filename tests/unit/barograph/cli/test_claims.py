@@ -155,7 +155,7 @@ def test_the_ledger_repeats_the_errors_of_the_costs_of_what_is_in_it(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Once, and not of simulated series that say nothing in it."""
-    errors = "throughput after 4.0 % (9.0)"
+    errors = "throughput after 4.0 % (9.0; −1.0)"
     keep(results, "20261120-000000-a", 3, "simulated", id="S03", model_text="the model gives +50 %")
     keep(results, "20261121-000000-a", id="S03")
     judged_and_simulated(results, "stela/star/20261120-000000-a")

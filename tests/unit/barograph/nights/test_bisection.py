@@ -294,7 +294,7 @@ def test_a_simulated_search_asks_no_commit_twice_and_says_what_its_ranges_are(
     assert len(ruler.asked) == len(set(ruler.asked)) <= 1 + 3
     page = (bisection.bisection_folder(search.id) / "index.html").read_text()
     assert "with the range over seeds" in page and "95&nbsp;%" not in page
-    assert "throughput after 4.0 % (9.0)" in page
+    assert "throughput after 4.0 % (9.0; −1.0)" in page
 
 
 def test_a_simulated_comparison_of_a_search_has_its_blocks_and_no_goal_to_reach(
