@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from hashlib import sha256
-from math import inf, isclose, isfinite
+from math import ceil, floor, inf, isclose, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +120,7 @@ def validity_of(spec: Mapping[str, Any], periods: Mapping[str, float]) -> Validi
         policies=tuple(sorted({_policy_words(variant) for variant in spec["variants"]})),
         bandwidths=_one(testbed["bandwidth_mbit"]) if "bandwidth_mbit" in testbed else None,  # records of before
         joining=(testbed["joining"],) if "joining" in testbed else (),
-        watches_s=(float(durations["after_floor_s"]), float(max(durations["after_floor_s"], durations["horizon_s"]))),
+        watches_s=_whole_seconds(durations["after_floor_s"], max(durations["after_floor_s"], durations["horizon_s"])),
         side_by_side=_one(len(spec.get("topologies") or [None])),
         changes=_one(len(spec["events"])),
         periods=tuple(f"{name} {periods[name]:g}" for name in PERIODS if name in periods),
@@ -137,6 +137,11 @@ def validity_of(spec: Mapping[str, Any], periods: Mapping[str, float]) -> Validi
 
 def _one(value: float) -> Range:
     return float(value), float(value)
+
+
+def _whole_seconds(least: float, most: float) -> Range:
+    """A run that is watched for 150 s by its file ends some milliseconds later."""
+    return float(floor(least)), float(ceil(most))
 
 
 def _machines(spec: Mapping[str, Any]) -> Range:
