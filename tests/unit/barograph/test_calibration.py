@@ -12,17 +12,19 @@ import pytest
 
 from analysis.calibration.collection import RunSums, collect
 from analysis.calibration.fit import fit_costs
-from analysis.calibration.judgement import Cell, Judgement, Value
+from analysis.calibration.judgement import Judgement
 from analysis.calibration.linear import Estimate
-from analysis.calibration.validation import COSTS_FILE, ERRORS_FILE
+from analysis.calibration.validation import COSTS_FILE, ERRORS_FILE, Validation
 from analysis.ingest import tables
 from analysis.metrics import build
 from analysis.record import small_tables
-from analysis.record.files import SeriesPaths, write_json_atomic
+from analysis.record.event_timeline import FIRST_EVENT
+from analysis.record.files import SeriesPaths, json_lines, read_json, write_json_atomic
 from barograph import calibration
+from barograph.counterfactual.recording import event_times
 from barograph.plan.experiment import Durations, Experiment, TopologyChoice, load
 from barograph.series.series import read_series
-from barograph.simulated_series import simulate
+from barograph.simulated_series import as_simulated, simulate
 from scheduler_plugins.simulator.work import Costs
 
 if TYPE_CHECKING:
@@ -132,6 +134,14 @@ def test_a_series_simulated_with_its_own_costs_is_the_same(world: World) -> None
     assert len(errors) > 15 and all(error == pytest.approx(0.0, abs=1e-6) for error in errors.values()), errors
     assert [ranking.tau for ranking in judgement.rankings] == [1.0]
     assert all((folder / name).is_file() for name in (COSTS_FILE, ERRORS_FILE, "report.html"))
+    validity = Validation.of_document(read_json(folder / ERRORS_FILE), folder).validity
+    assert validity.topologies == ("star",) and validity.machines == (4.0, 5.0) and "step_s 1" in validity.periods
+    real = SeriesPaths(world.measured["saturated"]).run("stela-r1")
+    (end_s,) = (
+        line["t"] for line in json_lines(real.events) if (line["kind"], line.get("phase")) == ("steady", "after")
+    )
+    watched_s = end_s - event_times(real.root)[FIRST_EVENT]
+    assert validity.watches_s is not None and validity.watches_s[0] <= watched_s <= validity.watches_s[1]
 
 
 def test_other_costs_are_seen_beside_the_real_ones(world: World) -> None:
@@ -148,9 +158,6 @@ def test_other_costs_are_seen_beside_the_real_ones(world: World) -> None:
     assert "Simulated beside real" in page and "request to last executor running" in page
 
 
-def test_costs_of_whole_machines_are_valid_for_these(tmp_path: Path) -> None:
-    cell = Cell("stela/star", "star", "stela", "stela-r1", "e1", "throughput_after", Value(1.0, 1), Value(1.0, 1))
-    judgement = Judgement("stela/star", "x", (cell,), (), (), 1, {})
+def test_whole_machines_are_simulated_as_whole_ones() -> None:
     for testbed, scale in (("ec2", 1.0), ("local", 0.3)):
-        real = real_series(tmp_path / testbed, replace(STAR, testbed=replace(STAR.testbed, name=testbed)))
-        assert calibration._validity(real, judgement).scales == (scale, scale)
+        assert as_simulated(replace(STAR, testbed=replace(STAR.testbed, name=testbed)), {}).testbed.scale == scale
