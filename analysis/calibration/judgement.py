@@ -153,13 +153,6 @@ class Judgement:
     def judged_runs(self) -> int:
         return self.runs - len(self.missing)
 
-    @property
-    def judged_variants(self) -> frozenset[str]:
-        """Of which both sides have a number."""
-        return frozenset(
-            cell.variant for cell in self.cells if cell.real.value is not None and cell.simulated.value is not None
-        )
-
 
 Reader = Callable[[str], list[Row]]
 StandsFor = Mapping[str, str]  # run -> the real run that it stands for; a real one stands for itself

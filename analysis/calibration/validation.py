@@ -34,7 +34,6 @@ COSTS_FILE, ERRORS_FILE = "costs.yaml", "errors.json"
 SHIPPED = Path(__file__).with_name("shipped")
 FOLDER = "calibration"  # of a folder of results, with a folder a calibration
 PAIR = " + "  # between the two of Validity.pairs
-NOT_ON_RECORD = "nothing on record"
 PAIRS = ("clear_pairs", "same_pairs")  # of a ranking
 PAGE = "docs/simulator.md"
 ROOT = Path(__file__).parents[2]  # of the repository: paths of traces begin there
@@ -93,7 +92,7 @@ UNITS = {
     "side_by_side": "topologies side by side",
     "changes": "events in a run",
     "bandwidths": "Mbit/s of a machine",
-    "watches_s": "s after the last event",
+    "watches_s": "s of watch after an event",
 }
 COST_MODELS = {"sleep": "wait", "busy": "burn CPU", "none": "do neither"}
 PERIODS = ("step_s", "sample_s", "look_s", "round_s")  # of the facts that a simulated run has on record
@@ -150,13 +149,15 @@ def _machines(spec: Mapping[str, Any]) -> Range:
     at = planned["before"]
     found = [at, planned["after"], planned.get("min") or at, planned.get("max") or at]
     for event in spec["events"]:
-        at += {"scale_out": 1, "scale_in": -1}.get(event["kind"], 0) * (event.get("machines") or 0)
-        found.append(at)
+        if event["kind"] in ("scale_out", "scale_in"):  # others name their machines
+            count = event.get("machines") or 0
+            at += count if event["kind"] == "scale_out" else -count
+            found.append(at)
     return float(min(found)), float(max(found))
 
 
 def _policy_words(variant: Mapping[str, Any]) -> str:
-    """With its parameters, and that it is a commit's: another policy than the one of that name that was validated."""
+    """With its parameters as they are written, and that it is a commit's: another policy than the one of that name."""
     given = [f"{name}={value}" for name, value in sorted((variant.get("parameters") or {}).items())]
     return " ".join([variant["policy"], *given, *(["of a commit"] if variant.get("code") else [])])
 
@@ -251,17 +252,21 @@ def _is_number(text: str) -> bool:
 
 def outside(asked: Validity, validated: Validity) -> list[str]:
     """What of an experiment lies outside of what was validated: `topology star`, `80 machines (validated: 4 to 9)`."""
-    found = []
+    found, unknown = [], []
     for name, words in WORDS.items():
         strange = [each for each in getattr(asked, name) if each not in _known_words(validated, name)]
-        if strange:
-            known = ", ".join(getattr(validated, name)) or NOT_ON_RECORD
-            found.append(f"{words} {', '.join(strange)} (validated: {known})")
+        if strange and not getattr(validated, name):
+            unknown.append(words.strip(":"))
+        elif strange:
+            found.append(f"{words} {', '.join(strange)} (validated: {', '.join(getattr(validated, name))})")
     for name, unit in UNITS.items():
         ends, known_ends = getattr(asked, name), getattr(validated, name)
-        if ends is not None and (known_ends is None or ends[0] < known_ends[0] or ends[1] > known_ends[1]):
+        if ends is not None and known_ends is None:
+            unknown.append(unit)
+        elif ends is not None and (ends[0] < known_ends[0] or ends[1] > known_ends[1]):
             found.append(f"{_range(ends)} {unit} (validated: {_range(known_ends)})")
-    return [*found, *_strange_pairs(asked, validated)]
+    said = [*found, *_strange_pairs(asked, validated)]
+    return [*said, f"of these nothing is on record: {', '.join(unknown)}"] if unknown else said
 
 
 def _known_words(validated: Validity, name: str) -> set[str]:
@@ -275,12 +280,10 @@ def _strange_pairs(asked: Validity, validated: Validity) -> Iterator[str]:
         topology, _, other = pair.partition(PAIR)
         if topology in validated.topologies and other in others and pair not in validated.pairs:
             known = [each.removeprefix(topology + PAIR) for each in validated.pairs if each.startswith(topology + PAIR)]
-            yield f"{topology} with {other} (validated with: {', '.join(known) or NOT_ON_RECORD})"
+            yield f"{topology} with {other} (validated with: {', '.join(known)})"
 
 
-def _range(ends: Range | None) -> str:
-    if ends is None:
-        return NOT_ON_RECORD
+def _range(ends: Range) -> str:
     low, high = (number(end) for end in ends)
     return low if low == high else f"{low} to {high}"
 
@@ -424,13 +427,15 @@ def sentences(runs: Sequence[Row], folders: Iterable[Path] = ()) -> list[str]:
     outside of what was validated. `folders`: of calibrations. None for runs that were measured."""
     folders = tuple(folders)
     others = [each.validity for each in known_validations(folders) if each.judged_on]
-    found: dict[str, None] = {}
+    asked: dict[tuple[str, str, tuple[str, ...]], Validity] = {}
     for run in runs:
-        facts = simulated_facts(run)
-        if facts is None:
-            continue
-        validations = find_validations(facts.get("costs", {}), folders)
-        found |= dict.fromkeys(of_validations(validations, validity_of_run(run), facts.get("model", ""), others))
+        if (facts := simulated_facts(run)) is not None:
+            one = validity_of_run(run)
+            key = json.dumps(facts.get("costs", {}), sort_keys=True), facts.get("model", ""), one.cost_models
+            asked[key] = asked.get(key, Validity()) + one
+    found: dict[str, None] = {}
+    for (costs, model, _), together in asked.items():
+        found |= dict.fromkeys(of_validations(find_validations(json.loads(costs), folders), together, model, others))
     return list(found)
 
 
@@ -453,8 +458,13 @@ def of_validations(
     strange = outside(asked, sum(known, Validity())) if known else []
     said = [_judged_text(each, model) for each in (validations if strange else near)] or [UNJUDGED]
     if strange:
-        said.append(f"Outside of what was validated{'' if judged else ' with any costs'}: {'; '.join(strange)}.")
+        kind = "" if len(near) == len(validations) else f" on components that {_kinds(sum(known, Validity()))}"
+        said.append(f"Outside of what was validated{kind}{'' if judged else ' with any costs'}: {'; '.join(strange)}.")
     return said
+
+
+def _kinds(validity: Validity) -> str:
+    return " and ".join(COST_MODELS.get(each, each) for each in validity.cost_models)
 
 
 def _share_a_cost_model(one: Validity, other: Validity) -> bool:
@@ -471,7 +481,7 @@ def _judged_text(validation: Validation, model: str) -> str:
     origin = (
         f"fitted to real runs of {fitted}, and judged on" if fitted else "fitted to no run, and judged on real runs of"
     )
-    kinds = " and ".join(COST_MODELS.get(each, each) for each in validation.validity.cost_models)
+    kinds = _kinds(validation.validity)
     return (
         f"The costs were {origin} {judged}{kinds and f', components that {kinds},'} on {validation.made}{other}:"
         f" {'; '.join(_error_texts(validation)) or 'no number was on both sides'}."
@@ -488,7 +498,7 @@ def _series_words(series: Sequence[SeriesName]) -> str:
 def _error_texts(validation: Validation) -> Iterator[str]:
     """Every error: which of them a reader needs depends on what he reads."""
     if sizes := [_error_text(each) for each in validation.errors if each.median is not None or each.bounds]:
-        yield f"errors in the median (at worst; their mean): {', '.join(sizes)}"
+        yield f"median error (worst; mean, negative where the model is too low): {', '.join(sizes)}"
     taus = [ranking["tau"] for ranking in validation.rankings if ranking["tau"] is not None]
     if taus:
         others = ", ".join(f"{tau:.2g}" for tau in sorted(taus) if tau != 1)

@@ -164,7 +164,7 @@ def test_what_lies_outside_is_named_with_what_was_validated() -> None:
         "2 topologies side by side (validated: 1)",
         "5 events in a run (validated: 1)",
         "1 Mbit/s of a machine (validated: 100)",
-        "172\u2009800 s after the last event (validated: 170 to 370)",
+        "172\u2009800 s of watch after an event (validated: 170 to 370)",
     ]
     assert outside(FOUND.validity, FOUND.validity) == []
 
@@ -202,8 +202,10 @@ def test_of_a_calibration_before_these_fields_nothing_is_on_record(tmp_path: Pat
     document = {**FOUND.as_document(), "v": 2}
     document["validity"] = {name: document["validity"][name] for name in [each.name for each in fields(Validity)][:10]}
     older = Validation.of_document(document, tmp_path / "errors.json")
-    assert "policy stela (validated: nothing on record)" in outside(validity_in(spec()), older.validity)
-    assert "24 workers of a topology (validated: nothing on record)" in outside(validity_in(spec()), older.validity)
+    (said,) = outside(validity_in(spec()), older.validity)
+    assert said.startswith(
+        "of these nothing is on record: policy, queues of, waits, machines that join, periods, workers"
+    )
 
 
 def test_a_document_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -250,8 +252,8 @@ def test_a_report_repeats_the_errors_of_its_costs_and_what_lies_outside(tmp_path
     within, star = sentences([run(COSTS)], [tmp_path]), {"name": "star", "parameters": {}, "overrides": {}}
     assert within == [
         "The costs were fitted to real runs of stela/star (2 runs), and judged on stela/linear (3 runs), components"
-        " that wait, on 2026-11-24: errors in the median (at worst; their mean): throughput after 4.0 % (9.0; −1.0);"
-        " the ranking of the variants the same at 1 of 2 events (Kendall’s tau 0.33 at the others)."
+        " that wait, on 2026-11-24: median error (worst; mean, negative where the model is too low): throughput after"
+        " 4.0 % (9.0; −1.0); the ranking of the variants the same at 1 of 2 events (Kendall’s tau 0.33 at the others)."
     ]
     beyond = sentences([run(COSTS, topology=star, machines={"before": 40, "after": 80})], [tmp_path])
     assert beyond == [
@@ -264,7 +266,7 @@ def test_a_report_repeats_the_errors_of_its_costs_and_what_lies_outside(tmp_path
 def test_errors_of_another_model_are_no_errors_of_this_one(tmp_path: Path, judged: str, simulated: str) -> None:
     write(tmp_path / "one", replace(FOUND, model=judged))
     (said,) = sentences([run(COSTS, simulated)], [tmp_path])
-    assert "on 2026-11-24, by another version of the model than these runs': errors" in said
+    assert "on 2026-11-24, by another version of the model than these runs': median error" in said
 
 
 def test_every_calibration_of_these_costs_is_named(tmp_path: Path) -> None:
@@ -293,7 +295,8 @@ def test_components_that_burn_cpu_have_errors_of_their_own(tmp_path: Path) -> No
     assert "components that wait, on" in waiting and "throughput after 4.0 % (9.0; −1.0)" in waiting
     assert "components that burn CPU, on" in burning and "throughput after 40.0 % (60.0; −1.0)" in burning
     *both, beyond = sentences([run(COSTS, machines=grown)], [tmp_path])
-    assert sorted(both) == sorted([waiting, burning]) and "4 to 9 machines (validated: 4 to 7)" in beyond
+    assert sorted(both) == sorted([waiting, burning])
+    assert beyond == "Outside of what was validated on components that wait: 4 to 9 machines (validated: 4 to 7)."
     free = {"name": "linear", "parameters": {"cost_model": "none"}, "overrides": {}}
     *both, beyond = sentences([run(COSTS, topology=free)], [tmp_path])
     assert sorted(both) == sorted([waiting, burning]) and "cost model none" in beyond
@@ -438,3 +441,17 @@ def test_a_topology_that_cannot_be_read_is_said_to_be_so() -> None:
     gone = validity_in(spec(topology={"name": "gone", "parameters": {}, "overrides": {}}))
     assert gone.tasks is None and gone.cost_models == ()
     assert "topology gone (which cannot be read) (validated: linear)" in outside(gone, FOUND.validity)
+
+
+def test_variants_of_an_experiment_are_spoken_of_together(tmp_path: Path) -> None:
+    write(tmp_path / "one", FOUND)
+    variants = [{"name": name, "policy": name, "topology": None} for name in ("etp", "metis", "stela")]
+    runs = [{**run(COSTS, variants=variants), "variant": each["name"]} for each in variants]
+    _, beyond = sentences(runs, [tmp_path])
+    assert beyond == "Outside of what was validated: policy etp, metis (validated: stela)."
+
+
+def test_machines_that_an_event_names_are_no_more_machines() -> None:
+    load = {"kind": "cpu_load", "machines": ["m1", "m2"], "cores": 0.2}
+    found = validity_in(spec(events=[{"kind": "scale_out", "machines": 1}, load, {"kind": "crash", "machine": "m1"}]))
+    assert found.machines == (4.0, 5.0) and "cpu_load" in found.events
