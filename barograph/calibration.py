@@ -21,12 +21,11 @@ from analysis.calibration.linear import Estimate
 from analysis.calibration.validation import (
     SeriesName,
     Validation,
-    Validity,
     validation_of,
-    validity_of_run,
     write,
     write_costs,
 )
+from analysis.calibration.validity import Validity, validity_of_run
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from barograph.errors import ExperimentError, Say

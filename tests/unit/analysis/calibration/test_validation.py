@@ -17,15 +17,12 @@ from analysis.calibration.linear import Estimate
 from analysis.calibration.validation import (
     SeriesName,
     Validation,
-    Validity,
     find_validations,
     known_validations,
-    outside,
     sentences,
-    validity_of,
-    validity_of_run,
     write,
 )
+from analysis.calibration.validity import ROOT, Validity, outside, validity_of, validity_of_run
 from analysis.errors import RecordError
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths, read_json
@@ -359,7 +356,7 @@ def test_what_lies_outside_for_all_costs_is_named_also_where_nobody_has_judged_t
 
 def paragraph_on(components: str, shipped: Validation) -> str:
     """Of the document; it has the errors as they ship."""
-    text = (validation.ROOT / validation.PAGE).read_text(encoding="utf-8")
+    text = (ROOT / validation.PAGE).read_text(encoding="utf-8")
     paragraph = text[text.index(f"**With the default costs, components that {components}**") :].partition("\n\n")[0]
     by_metric = {each.metric: each for each in shipped.errors}
     for words, metric, digits in (
