@@ -10,7 +10,7 @@ What the paper leaves open is decided here:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -141,3 +141,14 @@ def cpu_loads(graph: ExecutorGraph) -> tuple[Numbers, tuple[str, ...]]:
     }
     names = (c.name for c in graph.topology.components if unknown and not unknown.isdisjoint(c.tasks))
     return np.array([load or 0.0 for load in loads]), tuple(names)
+
+
+def machine_loads(topologies: Iterable[Topology]) -> dict[str, float]:
+    """Cores in use on each machine by these topologies' executors, once what is planned is carried out."""
+    loads: dict[str, float] = {}
+    for topology in topologies:
+        for executor in (each for component in topology.components for each in component.executors):
+            slot = topology.planned.get(executor.first_task) or topology.placement.get(executor.first_task)
+            if slot is not None:
+                loads[slot.machine] = loads.get(slot.machine, 0.0) + (executor.cpu_load or 0.0)
+    return loads

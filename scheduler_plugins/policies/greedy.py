@@ -10,9 +10,14 @@ thread. The paper's three parameters, with its values:
 - `gamma` (1.1): how much load a worker may have, as a multiple of the mean
 
 A new placement is carried out where it lowers the tuples between machines by `threshold_percent` (1: always fire if
-there are traffic benefits), or where a machine that is overloaded, by more CPU in use than `overload_percent` of its
-cores, would have less to do. MP says of neither which load is too much; 90 is ours. In a hold it acts every `rest_s`
-seconds (MP: `reschedule.timeout`, 60).
+there are traffic benefits), or where a machine that is overloaded would have less to do. Overloaded is one on which the
+threads of all topologies' executors use more CPU than `overload_percent` of its cores (`overload` `executors`; 100 is
+the `capacity` of MP's own configuration). Threads cannot use more than there is, so this hardly ever fires. With
+`overload` `machine` it is everything that uses CPU there. In a hold it acts every `rest_s` seconds (MP:
+`reschedule.timeout`, 60).
+
+A machine takes workers up to its cores, less what the executors of other topologies use of them, where these are or
+will be after what was decided before in the same round.
 
 With these values executors that are a little heavier than others soon find no worker that takes them. The published
 program throws then, and everything stays (MP V-A: it often did not reschedule from 20 machines on); so does ours with
@@ -23,6 +28,7 @@ MP's greedy deals executors that nobody registered evenly; ours those without tr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, inf
@@ -33,8 +39,8 @@ import numpy as np
 from scheduler_plugins.model import LONGEST_ROUND_S, Decision, Memory, Observation
 from scheduler_plugins.policies import initial_placement, scaling
 from scheduler_plugins.policies.communication import CommunicationGraph, Integers, Numbers, Pairs, graph_of_pairs
-from scheduler_plugins.policies.executor_graph import ExecutorGraph, cpu_loads
-from scheduler_plugins.policies.pairwise import Names, NoRoom, pairwise_bins
+from scheduler_plugins.policies.executor_graph import ExecutorGraph, cpu_loads, machine_loads
+from scheduler_plugins.policies.pairwise import ROUNDING, Names, NoRoom, pairwise_bins
 from scheduler_plugins.policies.parameters import check_parameters, check_whole_number
 from scheduler_plugins.policies.relocation import Labels, Relocation, relocation
 from scheduler_plugins.policies.traffic_placement import Proposal, decide_by_traffic
@@ -58,7 +64,8 @@ class Parameters:
     beta: float = 0.5
     gamma: float = 1.1
     threshold_percent: float = 1.0
-    overload_percent: float = 90.0
+    overload: Literal["executors", "machine"] = "executors"  # whose CPU time
+    overload_percent: float = 100.0
     no_room: Literal["decline", "least_loaded"] = "decline"
     labels: Labels = "matched"
     rest_s: float = 60.0
@@ -80,17 +87,25 @@ def _propose(graph: ExecutorGraph, observation: Observation, parameters: Paramet
     if unknown:
         return Proposal(f"refused: no CPU time is on record of executors of {', '.join(unknown)}")
     count = min(graph.topology.workers, sum(map(len, graph.slots)), len(graph.executors))
-    cores = {machine.name: machine.cores for machine in observation.machines}
-    capacity = np.array([cores.get(name) or inf for name in graph.machines[: len(graph.slots)]])
-    busy = graph.busy()
+    busy, workers = graph.busy(), np.full(len(graph.executors), -1)
+    cores = {machine.name: machine.cores or inf for machine in observation.machines}
+    others = machine_loads(each for each in observation.topologies if each is not graph.topology)
+    names = graph.machines[: len(graph.slots)]
+    capacity, in_use = np.array([cores[name] for name in names]), np.array([others.get(name, 0.0) for name in names])
     try:
-        parts = greedy_parts(graph.subgraph(busy, loads[busy]), count, len(graph.executors), parameters)
-        nodes = _machines_of_workers(graph, busy, parts, count, loads, capacity, parameters)
+        workers[busy] = greedy_parts(graph.subgraph(busy, loads[busy]), count, len(graph.executors), parameters)
+        worker_loads = np.bincount(workers[busy], loads[busy], count).astype(np.float64)
+        nodes = _machines_of_workers(graph, workers, worker_loads, capacity, in_use, parameters)
     except NoRoom as error:
         return Proposal(f"declined: greedy finds no place: {error}")
-    workers = np.full(len(graph.executors), -1)
-    workers[busy] = parts
-    return _proposal(graph, relocation(graph, workers, nodes, parameters.labels), loads, observation, parameters)
+    change = relocation(graph, workers, nodes, parameters.labels, worker_loads, capacity - in_use)
+    relieved = _relieved_machines(graph, change, loads, observation, parameters)
+    least = change.before * (1 - parameters.threshold_percent / 100)
+    if relieved or (change.after <= least and change.after < change.before):
+        why = f"{', '.join(relieved)} relieved; " if relieved else ""
+        return Proposal(f"greedy: {why}{change.words()}", change.placement)
+    fewer = f"{parameters.threshold_percent:g} % fewer tuples"
+    return Proposal(f"kept: not {fewer}, and no overloaded machine would have less to do: {change.words()}")
 
 
 def greedy_parts(
@@ -110,25 +125,21 @@ def greedy_parts(
 
 
 def _machines_of_workers(
-    graph: ExecutorGraph,
-    busy: Integers,
-    parts: Integers,
-    count: int,
-    loads: Numbers,
-    capacity: Numbers,
-    parameters: Parameters,
+    graph: ExecutorGraph, workers: Integers, loads: Numbers, capacity: Numbers, in_use: Numbers, parameters: Parameters
 ) -> Integers:
-    """The number of each worker's machine; `capacity`: their cores."""
-    slots = np.array(list(map(len, graph.slots)))
-    worker_of = np.full(len(graph.executors), -1)
-    worker_of[busy] = parts
-    pairs = Pairs(worker_of[graph.pairs.sources], worker_of[graph.pairs.targets], graph.pairs.rates)
-    worker_graph = graph_of_pairs(pairs, np.bincount(parts, loads[busy], count).astype(np.float64))
-    used = machines_to_use(count, slots, parameters.beta)
-    most_items = np.minimum(slots, _workers_a_machine(count, used, slots))
+    """The number of each worker's machine. `loads`: of workers; `capacity`: cores of machines, of which others have
+    `in_use`."""
+    slots, count = np.array(list(map(len, graph.slots))), len(loads)
+    pairs = Pairs(workers[graph.pairs.sources], workers[graph.pairs.targets], graph.pairs.rates)
+    least_used = machines_to_use(count, slots, parameters.beta)
+    share = ceil(count / least_used)
+    while np.minimum(slots, share).sum() < count:  # some have fewer slots than an even share
+        share += 1
+    most, names = (np.minimum(slots, share), capacity), Names("worker", "workers", "machine")
     strict = parameters.no_room == "decline"
-    names = Names("worker", "workers", "machine")
-    return pairwise_bins(worker_graph, most_items, capacity, names, strict=strict, least_used=used)
+    return pairwise_bins(
+        graph_of_pairs(pairs, loads), *most, names, strict=strict, least_used=least_used, in_use=in_use
+    )
 
 
 def machines_to_use(workers: int, slots: Integers, beta: float) -> int:
@@ -137,36 +148,16 @@ def machines_to_use(workers: int, slots: Integers, beta: float) -> int:
     return fewest + ceil(beta * (min(len(slots), workers) - fewest))
 
 
-def _workers_a_machine(workers: int, used: int, slots: Integers) -> int:
-    """An even share of those machines; more where some have fewer slots than that."""
-    share = ceil(workers / used)
-    while np.minimum(slots, share).sum() < workers:
-        share += 1
-    return share
-
-
-def _proposal(
-    graph: ExecutorGraph, found: Relocation, loads: Numbers, observation: Observation, parameters: Parameters
-) -> Proposal:
-    relieved = _relieved_machines(graph, found, loads, observation, parameters)
-    is_less = found.after <= found.before * (1 - parameters.threshold_percent / 100) and found.after < found.before
-    if is_less or relieved:
-        why = f"{', '.join(relieved)} relieved; " if relieved else ""
-        return Proposal(f"greedy: {why}{found.words()}", found.placement)
-    least = f"{parameters.threshold_percent:g} % fewer tuples"
-    return Proposal(f"kept: not {least}, and no overloaded machine would have less to do: {found.words()}")
-
-
 def _relieved_machines(
-    graph: ExecutorGraph, found: Relocation, loads: Numbers, observation: Observation, parameters: Parameters
+    graph: ExecutorGraph, change: Relocation, loads: Numbers, observation: Observation, parameters: Parameters
 ) -> list[str]:
     """Machines that are overloaded, and whose executors of this topology would use less."""
-    share = parameters.overload_percent / 100
-    overloaded = {
-        machine.name
-        for machine in observation.machines
-        if machine.cores and machine.cpu_load is not None and machine.cpu_load > share * machine.cores
-    }
-    now, then = (np.bincount(where, loads, len(graph.machines)) for where in (graph.here, found.there))
-    lighter = np.flatnonzero(then < now * (1 - 1e-9))
-    return [name for number in lighter.tolist() if (name := graph.machines[number]) in overloaded]
+    in_use: Mapping[str, float | None] = machine_loads(observation.topologies)
+    if parameters.overload == "machine":
+        in_use = {machine.name: machine.cpu_load for machine in observation.machines}
+    most = {m.name: (m.cores or inf) * parameters.overload_percent / 100 * (1 + ROUNDING) for m in observation.machines}
+    now, then = (np.bincount(where, loads, len(graph.machines)) for where in (graph.here, change.there))
+    lighter = np.flatnonzero(then < now * (1 - ROUNDING))
+    return [
+        name for number in lighter.tolist() if (in_use.get(name := graph.machines[number]) or 0.0) > most.get(name, inf)
+    ]

@@ -37,15 +37,18 @@ class Names(NamedTuple):
 
 
 def pairwise_bins(
-    graph: CommunicationGraph, most_items: Integers, most_load: Numbers, names: Names, *, strict: bool, least_used: int
-) -> Integers:
+    graph: CommunicationGraph, most_items: Integers, most_load: Numbers, names: Names, *, strict: bool, least_used: int,
+    in_use: Numbers | None = None,
+) -> Integers:  # fmt: skip
     """The bin of each item; at least `least_used` bins get one, as far as that is possible.
 
     `graph`: traffic between items; its vertex weights are their loads, in cores. `most_items`, `most_load`: of each
-    bin; there is room for all items, if not for their loads. With `strict` NoRoom is raised where the load of an item
-    is too much for each bin that has room; else the least loaded of these takes it all the same.
+    bin; there is room for all items, if not for their loads. `in_use`: load of each bin that others have. With `strict`
+    NoRoom is raised where the load of an item is too much for each bin that has room; else the least loaded of these
+    takes it all the same.
     """
-    placement = _PairwisePlacement(graph, most_items, most_load, names, strict=strict)
+    in_use = np.zeros(len(most_load)) if in_use is None else in_use
+    placement = _PairwisePlacement(graph, most_items, most_load, names, in_use, strict=strict)
     placement.put_pairs()
     placement.put_rest()
     placement.use_at_least(least_used)
@@ -54,14 +57,15 @@ def pairwise_bins(
 
 class _PairwisePlacement:
     def __init__(
-        self, graph: CommunicationGraph, most_items: Integers, most_load: Numbers, names: Names, *, strict: bool
-    ) -> None:
+        self, graph: CommunicationGraph, most_items: Integers, most_load: Numbers, names: Names, in_use: Numbers, *,
+        strict: bool,
+    ) -> None:  # fmt: skip
         self._names = names
         self._graph, self._loads, self._strict = graph, graph.vertex_weights.tolist(), strict
         self._starts = graph.starts.tolist()
         self._most_items, self._most_load = most_items, most_load * (1 + ROUNDING)
         self.bins = [OUT] * len(self._loads)  # of each item
-        self._items, self._load = np.zeros(len(most_items), np.int64), np.zeros(len(most_items))
+        self._items, self._load, self._room = np.zeros(len(most_items), np.int64), in_use.copy(), most_load - in_use
 
     def put_pairs(self) -> None:
         rows = self._graph.rows()
@@ -170,7 +174,7 @@ class _PairwisePlacement:
 
     def _no_room(self, item: int) -> str:
         names, digits = self._names, 0 if self._names.whole else 3
-        items, load = self._most_items.max(), self._most_load.max() / (1 + ROUNDING)
+        items, load = self._most_items.max(), self._room.max()
         most = floor(load + ROUNDING) if names.whole else load
         allowed = f"{items} {names.item if items == 1 else names.items} and a {names.load} of {most:.{digits}f}"
         one = f"{names.item} with a {names.load} of {self._loads[item]:.{digits}f}"

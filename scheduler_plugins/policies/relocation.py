@@ -20,6 +20,7 @@ import numpy as np
 from scheduler_plugins.model import Slot
 from scheduler_plugins.policies.communication import Flags, Integers, Numbers
 from scheduler_plugins.policies.executor_graph import NOWHERE, PORTS, ExecutorGraph
+from scheduler_plugins.policies.pairwise import ROUNDING
 
 Labels = Literal["matched", "in_order"]
 
@@ -47,13 +48,19 @@ class Relocation:
         return f"{rates}, a saving of {self.saving_percent():.1f} %; {moved}"
 
 
-def relocation(graph: ExecutorGraph, workers: Integers, nodes: Integers, labels: Labels) -> Relocation:
+def relocation(
+    graph: ExecutorGraph, workers: Integers, nodes: Integers, labels: Labels,
+    loads: Numbers | None = None, room: Numbers | None = None,
+) -> Relocation:  # fmt: skip
     """Executors put into workers, and these on machines.
 
     `workers`: the number of each executor's worker; -1 for one that is to be dealt evenly. `nodes`: the number of each
-    worker's machine, with at least as many slots as workers; with `labels` `matched` machines may be exchanged.
+    worker's machine, with at least as many slots as workers; with `labels` `matched` machines may be exchanged, but for
+    those that have less `room` than the `loads` of the workers take.
     """
-    slots = _worker_slots(graph, workers, nodes, labels)
+    loads = np.zeros(len(nodes)) if loads is None else loads
+    room = np.full(len(graph.slots), np.inf) if room is None else room
+    slots = _worker_slots(graph, workers, nodes, labels, loads, room)
     codes = np.array([graph.code(slot) for slot in slots])
     dealt = np.flatnonzero(workers < 0)
     chosen = workers.copy()
@@ -76,13 +83,17 @@ def _index_in(values: Integers, wanted: Integers) -> Integers:
     return np.where(values[order][at] == wanted, order[at], -1)
 
 
-def _worker_slots(graph: ExecutorGraph, workers: Integers, nodes: Integers, labels: Labels) -> list[Slot]:
+def _worker_slots(
+    graph: ExecutorGraph, workers: Integers, nodes: Integers, labels: Labels, loads: Numbers, room: Numbers
+) -> list[Slot]:
     """Of each worker."""
     used, node_of = np.unique(nodes, return_inverse=True)
     sizes = np.bincount(node_of)
     placeable = workers >= 0
     tasks = _tasks_by_node_and_slot(graph, placeable, node_of[workers[placeable]], len(used))
-    machines = used if labels == "in_order" else best_places(_kept_tasks(graph, tasks, sizes))
+    needs = np.minimum(np.bincount(node_of, loads), room[used]) * (1 - ROUNDING)  # more than there is fits nowhere
+    fits = room[None, :] >= needs[:, None]
+    machines = used if labels == "in_order" else best_places(_kept_tasks(graph, tasks, sizes, fits))
     slots: list[Slot] = [NOWHERE] * len(nodes)
     for node, machine in enumerate(machines.tolist()):
         mine = np.flatnonzero(node_of == node)
@@ -104,12 +115,12 @@ def _tasks_by_node_and_slot(graph: ExecutorGraph, placeable: Flags, nodes: Integ
     return counts.astype(np.float64).reshape(count, len(graph.slots), most)
 
 
-def _kept_tasks(graph: ExecutorGraph, tasks: Numbers, sizes: Integers) -> Numbers:
-    """[node, machine]: tasks that could stay; less than any sum where the machine has too few slots."""
+def _kept_tasks(graph: ExecutorGraph, tasks: Numbers, sizes: Integers, fits: Flags) -> Numbers:
+    """[node, machine]: tasks that could stay; less than any sum where the machine is no fit or has too few slots."""
     upto = np.cumsum(tasks, axis=2)
     slots = np.array(list(map(len, graph.slots)))
     kept = np.stack([upto[node, :, min(size, upto.shape[2]) - 1] for node, size in enumerate(sizes.tolist())])
-    return np.where(slots[None, :] >= sizes[:, None], kept, -1.0 - tasks.sum())
+    return np.where(fits & (slots[None, :] >= sizes[:, None]), kept, -1.0 - tasks.sum())
 
 
 def _slots_in_machine(

@@ -6,7 +6,7 @@ Each topology is placed by itself, in slots of its own, and so balanced by itsel
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from scheduler_plugins.model import Decision, Memory, Observation, Slot, Topology
@@ -49,13 +49,15 @@ def decide_by_traffic(
     if stale := scaling.rates_problem(observation, parameters.max_samples_age_s):
         return Decision(memory=memory, reason=f"held: {stale}")
     placement: dict[str, Mapping[int, Slot]] = {}
-    said = []
-    for topology in observation.topologies:
-        proposal = _proposal_for(topology, observation, placement, propose)
-        placement[topology.topology_id] = proposal.placement
+    said, topologies = [], list(observation.topologies)
+    for number, topology in enumerate(observation.topologies):
+        proposal = _proposal_for(topology, replace(observation, topologies=tuple(topologies)), propose)
+        if proposal.placement:
+            placement[topology.topology_id] = proposal.placement
+            topologies[number] = replace(topology, planned=proposal.placement)
         said.append(f"{topology.name}: {proposal.reason}")
     return Decision(
-        placement={topology_id: mine for topology_id, mine in placement.items() if mine},
+        placement=placement,
         memory=memory,
         reason="; ".join(said) + scaling.window_remark(observation, parameters.window_s),
         settled=is_asked,
@@ -64,15 +66,12 @@ def decide_by_traffic(
 
 
 def _proposal_for(
-    topology: Topology,
-    observation: Observation,
-    given: Mapping[str, Mapping[int, Slot]],
-    propose: Callable[[ExecutorGraph, Observation], Proposal],
+    topology: Topology, observation: Observation, propose: Callable[[ExecutorGraph, Observation], Proposal]
 ) -> Proposal:
+    """`observation`: what was decided on before in this round is planned there."""
     if topology.rebalancing:
         return Proposal("kept: an earlier change is under way")
-    others = initial_placement.taken_slots(each for each in observation.topologies if each is not topology)
-    taken = others.union(*(mine.values() for mine in given.values()))
+    taken = initial_placement.taken_slots(each for each in observation.topologies if each is not topology)
     graph = executor_graph(topology, observation.machines, taken)
     problem = graph.problem()
     return Proposal(f"refused: {problem}") if problem else propose(graph, observation)

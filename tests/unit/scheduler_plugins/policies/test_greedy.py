@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from scheduler_plugins.model import Machine, Slot, Topology
+from scheduler_plugins.model import Decision, Machine, Slot, Topology
 from scheduler_plugins.policies import PolicyError, bind
 from scheduler_plugins.policies.greedy import machines_to_use
 from tests.support.topologies_by_hand import machines
@@ -112,17 +112,92 @@ def test_a_part_of_the_traffic_that_is_saved_is_compared_with_the_threshold() ->
     assert not decide(observation, no_room="least_loaded", threshold_percent=saved + 1).changes()
 
 
-def test_a_machine_that_is_overloaded_is_relieved_even_for_more_traffic() -> None:
-    """All pairs are together on two of the four machines; dealing them over four saves nothing."""
+def crowded(hosts: tuple[Machine, ...]) -> Topology:
+    """All pairs are together on two of the four machines, 0.8 cores on each; dealing them over four saves nothing."""
+    topology = pairs_of_two(hosts)
+    where = {t: Slot("m1" if (t - 1 - (t > 8)) % 8 < 4 else "m2", 6700) for t in range(1, 17)}
+    return replace(topology, placement=where)
+
+
+def with_cores(hosts: tuple[Machine, ...], cores: float, cpu_load: float) -> tuple[Machine, ...]:
+    """The first machine has `cores` and uses `cpu_load` of them; the others have two and use little of them."""
+    sizes = {"m1": (cores, cpu_load)}
+    return tuple(replace(h, cores=c, cpu_load=load) for h in hosts for c, load in [sizes.get(h.name, (2.0, 0.1))])
+
+
+@pytest.mark.parametrize(
+    ("cores", "cpu_load", "parameters", "is_relieved"),
+    [
+        (1.0, 1.0, {}, False),  # threads use 0.8 of it
+        (0.79, 0.79, {}, True),
+        (1.0, 0.1, {"overload_percent": 79}, True),
+        (1.0, 0.95, {"overload": "machine", "overload_percent": 90}, True),
+        (1.0, 0.95, {"overload": "machine", "overload_percent": 96}, False),
+    ],
+)
+def test_a_machine_that_is_overloaded_is_relieved_even_for_more_traffic(
+    cores: float, cpu_load: float, parameters: dict[str, object], is_relieved: bool
+) -> None:
+    """By the threads of executors, as published; or by everything that uses CPU there."""
     hosts = machines(4, ports=1)
-    crowded = {t: Slot("m1" if (t - 1 - (t > 8)) % 8 < 4 else "m2", 6700) for t in range(1, 17)}
-    topology = replace(pairs_of_two(hosts), placement=crowded)
+    topology = crowded(hosts)
     assert crossing(topology, {}) == 0
-    assert not decide(rescheduling(topology, hosts=hosts)).changes()
-    busy = tuple(replace(h, cores=1.0, cpu_load={"m1": 0.95, "m2": 0.5}.get(h.name, 0.1)) for h in hosts)
-    decision = decide(rescheduling(topology, hosts=busy))
-    assert decision.changes() and "greedy: m1 relieved; " in decision.reason
-    assert not decide(rescheduling(topology, hosts=busy), overload_percent=96).changes()
+    decision = decide(rescheduling(topology, hosts=with_cores(hosts, cores, cpu_load)), **parameters)
+    assert decision.changes() == is_relieved and ("greedy: m1 relieved; " in decision.reason) == is_relieved
+
+
+def beside(topology: Topology, placement: dict[int, Slot], **changes: object) -> Topology:
+    return replace(topology, topology_id="t-2", name="other", placement=placement, **changes)  # type: ignore[arg-type]
+
+
+def test_executors_of_all_topologies_make_a_machine_overloaded() -> None:
+    hosts = machines(4, ports=2)
+    topology = crowded(hosts)
+    pair = with_cpu_loads(chains(1, 2, workers=1), {1: 0.15, 2: 0.15})
+    both = (topology, beside(pair, dict.fromkeys((1, 2), Slot("m1", 6701))))
+    decision = decide(rescheduling(*both, hosts=with_cores(hosts, 1.0, 0.1)))
+    assert "t: greedy: m1 relieved; " in decision.reason
+    lighter = (topology, replace(both[1], placement=dict.fromkeys((1, 2), Slot("m3", 6701))))
+    assert not decide(rescheduling(*lighter, hosts=with_cores(hosts, 1.0, 0.1))).changes()
+
+
+def two_by_two(slots: list[Slot]) -> tuple[Topology, Topology]:
+    """Two topologies of two executors that use 0.45 cores each and exchange something, in these slots."""
+    pair = with_cpu_loads(chains(1, 2, workers=2), {1: 0.45, 2: 0.45})
+    one, two = (dict(enumerate(slots[at : at + 2], 1)) for at in (0, 2))
+    return replace(pair, placement=one), beside(pair, two)
+
+
+def asked(topologies: tuple[Topology, ...], decision: Decision) -> Counter[str]:
+    """Hundredths of a core by machine, once it is carried out."""
+    loads = Counter[str]()
+    for topology in topologies:
+        after = {**topology.placement, **decision.placement.get(topology.topology_id, {})}
+        for executor in (each for component in topology.components for each in component.executors):
+            loads[after[executor.first_task].machine] += round(100 * (executor.cpu_load or 0.0))
+    return loads
+
+
+@pytest.mark.parametrize("labels", ["in_order", "matched"])
+def test_no_machine_is_asked_for_more_than_other_topologies_leave_of_it(labels: str) -> None:
+    hosts = tuple(replace(host, cores=1.0) for host in machines(4))
+    apart = two_by_two([Slot(f"m{n}", 6700) for n in range(1, 5)])
+    decision = decide(rescheduling(*apart, hosts=hosts), beta=0, labels=labels)
+    assert len(decision.placement) == 2 and sorted(asked(apart, decision).values()) == [90, 90]
+    shared = two_by_two([Slot(f"m{n}", port) for port in (6700, 6701) for n in (1, 2)])
+    kept = decide(rescheduling(*shared, hosts=hosts[:2]), beta=0, labels=labels, no_room="least_loaded")
+    assert asked(shared, kept) == {"m1": 90, "m2": 90}
+
+
+def test_a_part_is_matched_to_no_machine_that_is_too_small_for_it() -> None:
+    """Both have most of their tasks on m1, where there is room for one executor."""
+    hosts = tuple(replace(host, cores=cores) for host, cores in zip(machines(3, ports=2), (0.5, 1.0, 1.0), strict=True))
+    topology = with_cpu_loads(chains(1, 3, workers=3), dict.fromkeys((1, 2, 3), 0.45))
+    slots = [Slot("m1", 6700), Slot("m1", 6701), Slot("m2", 6700)]
+    observation = rescheduling(replace(topology, placement=dict(enumerate(slots, 1))), hosts=hosts)
+    decision = decide(observation, beta=0)
+    assert decision.changes() and max(asked(observation.topologies, decision).values()) <= 90
+    assert asked(observation.topologies, decision)["m1"] <= 50
 
 
 def test_workers_that_exchange_most_go_to_one_machine_as_far_as_beta_lets_them() -> None:
