@@ -176,6 +176,13 @@ def _policies(experiment: Experiment) -> Sequence[str]:
         wrong = list(_configuration_errors(lambda variant=variant: bind(variant.policy, variant.configured())))  # type: ignore[misc]
         if not wrong and (why := unanswered_events(experiment, variant.policy, POLICIES[variant.policy].events)):
             wrong = [why]
+        if variant.policy == "ds2":
+            wrong += [
+                f"the sources of {each.name} are unthrottled, so what they emit is all that is due, and ds2 never finds"
+                " that more is needed; leave that out, or choose another policy"
+                for each in experiment.topologies_of(variant)
+                if each.parameters.get("unthrottled")
+            ]
         errors += [f"variants.{variant.name}: {each}" for each in wrong]
     return errors
 

@@ -5,13 +5,19 @@ they keep up with what is due at the sources, and it needs as many executors as 
 of a component that waits, or is held back, tell as much as those of one that keeps up: what counts is the time that a
 tuple takes (`execute_ms`), and how many tuples come of one. It acts by itself, in a hold, and answers a reschedule.
 
+The paper's warm-up after an action is here what rates need: half a minute since the last worker began. Its target rate
+ratio, by which it scales once more where less is achieved than was aimed for, is not here; `utilisation` leaves room.
+An unthrottled source is due what it emits, and so never behind: plans with one are refused.
+
 What the paper leaves open, or Storm does otherwise, is decided here:
 
 - an executor has whole tasks, and a shuffle goes by tasks: an executor must keep up with the most tasks that one has
 - it is not to be busy for more than `utilisation` of its time (1 is the paper's), so that a backlog goes away
 - more executors come at once, fewer when `activation` decisions in a row want no more (the paper's activation time)
-- sources stay as they are, and so does what has executed nothing, or is on a cycle
-- an executor stays where its first task was; one that is new goes to the worker with the fewest of its topology
+- sources stay as they are, and so does what has executed nothing, or is on a cycle, and what is behind it or behind a
+  source that has emitted nothing of what was due: how many tuples come of one is not known then
+- an executor stays where its first task was; one that is new goes to the worker with the fewest of its topology, of
+  several to the machine with the fewest executors of all topologies
 """
 
 from __future__ import annotations
@@ -102,20 +108,24 @@ def _problem(topology: Topology, offered: Collection[Slot], max_samples_age_s: f
 
 
 def needed_executors(topology: Topology, utilisation: float) -> dict[str, int]:
-    """Of each bolt of which something is known."""
+    """Of each bolt of which it is known what it is to take in, and how long a tuple takes."""
     needs: dict[str, int] = {}
-    inputs = dict.fromkeys((component.name for component in topology.components), 0.0)
+    inputs: dict[str, float | None] = dict.fromkeys((component.name for component in topology.components), 0.0)
     for component in _components_from_sources(topology):
         if component.kind == "spout":
-            offered = component.due_per_s if component.due_per_s is not None else component.emitted_per_s
-            target, measured = offered or 0.0, component.emitted_per_s
+            target = component.emitted_per_s if component.due_per_s is None else component.due_per_s
+            measured = component.emitted_per_s
         else:
             target, measured = inputs[component.name], component.executed_per_s
-            if component.kind == "bolt" and component.execute_ms is not None:
+            if component.kind == "bolt" and component.execute_ms is not None and target is not None:
                 needs[component.name] = _executors(component, target * component.execute_ms / 1000, utilisation)
         for edge in topology.edges:
-            if edge.source == component.name and measured:
-                inputs[edge.target] += target * (edge.tuples_per_s or 0.0) / measured
+            if edge.source == component.name and target != 0:
+                before = inputs[edge.target]
+                if before is not None and target is not None and measured:
+                    inputs[edge.target] = before + target * (edge.tuples_per_s or 0.0) / measured
+                else:
+                    inputs[edge.target] = None
     return needs
 
 
@@ -159,18 +169,21 @@ def _placements(observation: Observation, executors: Mapping[str, Needs]) -> dic
     free = initial_placement.sort_slots(
         initial_placement.free_slots(observation.machines, initial_placement.taken_slots(observation.topologies))
     )
+    busy = Counter(
+        slot.machine for each in observation.topologies for _, slot in initial_placement.executor_slots(each)
+    )
     placement: dict[str, Mapping[int, Slot]] = {}
     for topology in observation.topologies:
         if changes := executors.get(topology.topology_id):
             mine = sorted(set(topology.placement.values()))
             opened = [free.pop(0) for _ in range(min(len(free), max(0, topology.workers - len(mine))))]
-            found = _placed(topology, changes, [*mine, *opened])
+            found = _placed(topology, changes, [*mine, *opened], busy)
             placement[topology.topology_id] = initial_placement.changed_slots(topology, found)
     return placement
 
 
-def _placed(topology: Topology, changes: Needs, slots: Sequence[Slot]) -> dict[int, Slot]:
-    """Task → slot of the components that change."""
+def _placed(topology: Topology, changes: Needs, slots: Sequence[Slot], busy: Counter[str]) -> dict[int, Slot]:
+    """Task → slot of the components that change; `busy`: executors by machine, which change with them."""
     numbers = Counter(
         topology.placement[executor.first_task]
         for component in topology.components
@@ -180,28 +193,32 @@ def _placed(topology: Topology, changes: Needs, slots: Sequence[Slot]) -> dict[i
     found: dict[int, Slot] = {}
     for component in topology.components:
         if component.name in changes:
+            busy.subtract(topology.placement[each.first_task].machine for each in component.executors)
             ranges = executor_ranges(component.tasks, changes[component.name])
-            for (first, last), slot in zip(ranges, _slots(component, ranges, topology, slots, numbers), strict=True):
+            chosen = _slots(component, ranges, topology, slots, numbers, busy)
+            for (first, last), slot in zip(ranges, chosen, strict=True):
                 found.update(dict.fromkeys(range(first, last + 1), slot))
     return found
 
 
 def _slots(
     component: Component, ranges: Sequence[tuple[int, int]], topology: Topology, slots: Sequence[Slot],
-    numbers: Counter[Slot],
+    numbers: Counter[Slot], busy: Counter[str],
 ) -> list[Slot]:  # fmt: skip
-    """Of each executor after the change; `numbers` of executors by slot grow with them."""
+    """Of each executor after the change; `numbers` of executors by slot, and `busy` by machine, grow with them."""
     heirs: dict[int, int] = {}  # first task of an executor of now → the first range that begins in it
     for place, (first, _) in enumerate(ranges):
         parent = next(e for e in component.executors if e.first_task <= first <= e.last_task)
         heirs.setdefault(parent.first_task, place)
     stays = {place: topology.placement[ranges[place][0]] for place in heirs.values()}
     numbers.update(stays.values())
+    busy.update(slot.machine for slot in stays.values())
     found = []
     for place in range(len(ranges)):
         slot = stays.get(place)
         if slot is None:
-            slot = min(slots, key=lambda each: numbers[each])
+            slot = min(slots, key=lambda each: (numbers[each], busy[each.machine]))
             numbers[slot] += 1
+            busy[slot.machine] += 1
         found.append(slot)
     return found

@@ -18,6 +18,7 @@ import numpy as np
 
 from scheduler_plugins.model import Executor, Machine, Slot, Topology
 from scheduler_plugins.policies.communication import CommunicationGraph, Integers, Numbers, Pairs, graph_of_pairs
+from scheduler_plugins.policies.initial_placement import executor_slots
 
 PORTS = 2**16
 NOWHERE = Slot("", 0)
@@ -146,9 +147,6 @@ def cpu_loads(graph: ExecutorGraph) -> tuple[Numbers, tuple[str, ...]]:
 def machine_loads(topologies: Iterable[Topology]) -> dict[str, float]:
     """Cores in use on each machine by these topologies' executors, once what is planned is carried out."""
     loads: dict[str, float] = {}
-    for topology in topologies:
-        for executor in (each for component in topology.components for each in component.executors):
-            slot = topology.planned.get(executor.first_task) or topology.placement.get(executor.first_task)
-            if slot is not None:
-                loads[slot.machine] = loads.get(slot.machine, 0.0) + (executor.cpu_load or 0.0)
+    for executor, slot in chain.from_iterable(map(executor_slots, topologies)):
+        loads[slot.machine] = loads.get(slot.machine, 0.0) + (executor.cpu_load or 0.0)
     return loads

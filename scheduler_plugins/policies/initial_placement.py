@@ -19,6 +19,7 @@ from typing import Literal
 from scheduler_plugins.model import (
     Component,
     Decision,
+    Executor,
     Machine,
     Memory,
     Observation,
@@ -93,6 +94,13 @@ def free_slots(machines: Iterable[Machine], taken: Iterable[Slot]) -> dict[str, 
 def taken_slots(topologies: Iterable[Topology]) -> set[Slot]:
     """Slots that a topology is in, or will be once the change that is under way for it is carried out."""
     return {slot for each in topologies for slot in (*each.placement.values(), *each.planned.values())}
+
+
+def executor_slots(topology: Topology) -> Iterator[tuple[Executor, Slot]]:
+    """Executors that have a slot or are to get one, with the one that they will be in."""
+    slots = {**topology.placement, **topology.planned}
+    executors = (executor for component in topology.components for executor in component.executors)
+    yield from ((executor, slots[executor.first_task]) for executor in executors if executor.first_task in slots)
 
 
 def sort_slots(slots: Mapping[str, Sequence[Slot]]) -> list[Slot]:

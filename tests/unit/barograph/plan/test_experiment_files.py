@@ -374,6 +374,17 @@ NOT_HERE: list[tuple[Callable[[dict[str, Any]], None], str]] = [
 ]
 
 
+def test_ds2_needs_sources_with_a_rate() -> None:
+    """An unthrottled source is due what it emits: nothing would ever be found to need more."""
+    data = star() | {"claims": [], "variants": [{"name": "ds2", "policy": "ds2"}]}
+    data["events"], data["machines"]["after"] = [{"kind": "reschedule", "at": "steady"}], 4
+    data["topology"]["parameters"] = {"unthrottled": True}
+    with pytest.raises(ExperimentError, match=r"variants.ds2: the sources of star are unthrottled, .*; leave that out"):
+        check(with_changes(parse("ds2/star", data, source="star.yaml"), {"testbed": "fake"}))
+    data["topology"]["parameters"] = {"unthrottled": False}
+    check(with_changes(parse("ds2/star", data, source="star.yaml"), {"testbed": "fake"}))
+
+
 def test_isolation_needs_an_executor_for_each_worker() -> None:
     """It throws otherwise: isolationThrowsWhereThereAreMoreWorkersThanExecutors of the bridge's tests."""
     isolation = {"scheduler": "isolation", "conf": {"isolation.scheduler.machines": {"star": 4}}}

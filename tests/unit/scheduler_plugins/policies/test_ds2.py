@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -76,9 +77,28 @@ def test_a_source_without_a_schedule_offers_what_it_emits_and_nothing_is_made_up
     greedy = replace(topology, components=(replace(source, due_per_s=None), filter_, sink))
     assert needed_executors(greedy, 0.5) == {"filter": 1, "sink": 1}
     untimed = replace(topology, components=(source, replace(filter_, execute_ms=None, executed_per_s=None), sink))
-    assert needed_executors(untimed, 0.8) == {"sink": 1}, "behind what executed nothing, nothing comes"
+    assert needed_executors(untimed, 0.8) == {}, "what comes out of what executed nothing is not known"
     cycle = replace(topology, edges=(*topology.edges, Edge("sink", "back", "filter", "shuffle", tuples_per_s=1.0)))
     assert needed_executors(cycle, 0.8) == {}
+
+
+def test_behind_a_source_that_is_held_back_for_the_whole_window_nothing_is_known() -> None:
+    """1000/s are due and none was emitted: how many tuples come of one is not known, and nothing shrinks."""
+    source, filter_, sink = chain(1000.0, executors=4).components
+    held = replace(chain(1000.0, executors=4), components=(replace(source, emitted_per_s=0.0), filter_, sink))
+    assert needed_executors(held, 0.8) == {}
+    answered = bind("ds2", {})(Observation(0.0, MACHINES, (held,), event=ScaleEvent("e1", "reschedule")), {})
+    assert answered.settled and not answered.changes()
+    idle = replace(held, components=(replace(source, emitted_per_s=0.0, due_per_s=0.0), filter_, sink))
+    assert needed_executors(idle, 0.8) == {"filter": 1, "sink": 1}, "of nothing due nothing comes"
+
+
+def test_behind_two_sources_of_which_one_is_held_back_nothing_is_known() -> None:
+    source, filter_, sink = chain(100.0).components
+    second = replace(component("second", "spout", range(15, 17), 1, emitted_per_s=0.0, due_per_s=10.0))
+    edge = Edge("second", "default", "filter", "shuffle", tuples_per_s=0.0)
+    both = replace(chain(), components=(source, second, filter_, sink), edges=(*chain().edges, edge))
+    assert needed_executors(both, 0.8) == {}
 
 
 def test_more_come_at_once_and_stay_where_their_first_tasks_were() -> None:
@@ -93,6 +113,31 @@ def test_more_come_at_once_and_stay_where_their_first_tasks_were() -> None:
     everywhere = [after[e.first_task] for c in topology.components[:1] for e in c.executors]
     everywhere += [after[first] for first, _ in (*ranges, *executor_ranges(tuple(range(11, 15)), 2))]
     assert sorted(everywhere.count(slot) for slot in SLOTS) == [2, 2, 3]
+
+
+def test_what_is_new_of_many_topologies_is_dealt_over_all_machines() -> None:
+    """Ten jobs have an executor on each of four machines and want two more; one has a second executor on m1."""
+    hosts = tuple(Machine(f"m{n}", f"id-{n}", tuple(range(6700, 6711))) for n in range(1, 5))
+    jobs = []
+    for number in range(10):
+        job = chain(400.0, workers=4, topology_id=f"t-{number}", name=f"job {number}")
+        source, filter_, sink = job.components
+        slots = dict(zip(range(1, 15), (1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4), strict=True))
+        placement = {task: Slot(f"m{machine}", 6700 + number) for task, machine in slots.items()}
+        jobs.append(replace(job, components=(source, filter_, replace(sink, execute_ms=1.0)), placement=placement))
+    pinned = component("pinned", "bolt", range(15, 16), 1)
+    placement = {**jobs[9].placement, 15: Slot("m1", 6709)}
+    jobs[9] = replace(jobs[9], components=(*jobs[9].components, pinned), placement=placement)
+    decision = bind("ds2", {})(Observation(0.0, hosts, tuple(jobs), may_act=True), {})
+    assert [*decision.executors.values()] == [{"filter": 4}] * 10
+    counts = Counter[str]()
+    for job in jobs:
+        after = {**job.placement, **decision.placement[job.topology_id]}
+        own = [after[first] for first, _ in executor_ranges(job.component("filter").tasks, 4)]
+        own += [after[e.first_task] for c in job.components if c.name != "filter" for e in c.executors]
+        assert max(Counter(own).values()) == 2
+        counts.update(slot.machine for slot in own)
+    assert sorted(counts.values()) == [15, 15, 15, 16]
 
 
 def test_fewer_come_once_so_many_decisions_want_no_more() -> None:
