@@ -5,7 +5,6 @@ Numbers of a run as a whole have the event `e0`. Plain Python over small tables:
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from math import floor
 from statistics import fmean
 from typing import Any
 
@@ -262,14 +261,14 @@ def communication(read: Reader) -> Iterator[Row]:
 
 
 def executor_moves(read: Reader) -> Iterator[Row]:
-    """Moves, and how far the joined machines' instances are from SP II-B's instances / machines."""
+    """Moves, and how far the joined machines' instances are from SP II-B's, new machines x instances / machines rounded
+    up (algorithm 2 runs `while slot < Ninstances`)."""
     names = ("executors_before", "executors_after", "executors_moved", "tasks_moved", "tasks_moved_to_old_machines",
              "instances_on_joined")  # fmt: skip
     for row in read("moves"):
-        share = _share(row["executors_before"], row["old_machines"])
-        over = None
-        if share is not None and row["joined_machines"]:
-            over = row["instances_on_joined"] - floor(share) * row["joined_machines"]
+        instances, joined, old = row["executors_before"], row["joined_machines"], row["old_machines"]
+        expected = -(-instances * joined // old) if instances is not None and joined and old else None
+        over = None if expected is None else row["instances_on_joined"] - expected
         yield from _metric_rows(row, {name: row[name] for name in names} | {"instances_on_joined_over_expected": over})
 
 

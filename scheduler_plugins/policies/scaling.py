@@ -1,10 +1,11 @@
 """What policies share at scale events: whether a reschedule is asked for and rates are fresh enough, which machines
-joined or may leave, the executors due to new machines and their free slots per topology.
+joined or may leave, the executors due to new machines and their slots per topology.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from scheduler_plugins.model import Decision, Machine, Memory, Observation, Slot, Topology
@@ -80,7 +81,9 @@ def refuse_scale_in(memory: Memory, why: str) -> Decision:
     return Decision(memory=memory, reason=f"refused: {why}", settled=True)
 
 
-SlotsRule = Literal["per_machine", "with_new"]  # executors / machines (SP II-B), or / (machines + new) as in the code
+# Executors / machines for each new machine, rounded up for all together (SP II-B) or down for each; or executors /
+# (machines + new), rounded down for each, as in the authors' code.
+SlotsRule = Literal["per_machine", "per_machine_floor", "with_new"]
 
 
 def joined_machines(observation: Observation) -> tuple[tuple[Machine, ...], int]:
@@ -95,20 +98,35 @@ def joined_machines(observation: Observation) -> tuple[tuple[Machine, ...], int]
 
 
 def executors_for_new_machines(topology: Topology, machines_before: int, machines_new: int, rule: SlotsRule) -> int:
-    """Executors for all new machines together: the average number a machine had, each (SP II-B, ST 5.2.1)."""
-    total = sum(len(component.executors) for component in topology.components)
-    divisor = machines_before + machines_new if rule == "with_new" else machines_before
-    return total // divisor * machines_new
+    """Return how many executors all new machines get together: each as many as a machine had (SP II-B, ST 5.2.1).
+
+    Algorithm 2 runs `while slot < Ninstances`: a fraction is one executor more. Storm's own are no operator's (II-A).
+    """
+    total = sum(len(component.executors) for component in topology.components if component.kind != "system")
+    if rule == "per_machine":
+        return -(-total * machines_new // machines_before)
+    return total // (machines_before + (machines_new if rule == "with_new" else 0)) * machines_new
 
 
 def slots_by_topology(
-    machines: Sequence[Machine], topologies: Sequence[Topology]
-) -> dict[str, dict[str, tuple[Slot, ...]]]:
-    """Topology id → machine → free slots that it may use there: dealt in turn, because a slot has one topology."""
+    machines: Sequence[Machine], topologies: Sequence[Topology], wanted: Mapping[str, int]
+) -> dict[str, list[Slot]]:
+    """Return topology id → a slot on `machines` for each executor `wanted` there, or none where all are taken.
+
+    Topologies take turns, executor by executor, for a slot has one topology. Each goes round the machines (SP II-E) and
+    takes a free slot before one of its own.
+    """
     taken = initial_placement.taken_slots(topologies)
     free = {m.name: initial_placement.free_slots([m], taken)[m.supervisor_id] for m in machines}
-    count = len(topologies)
-    return {
-        topology.topology_id: {name: tuple(slots[index::count]) for name, slots in free.items()}
-        for index, topology in enumerate(topologies)
-    }
+    dealt: dict[str, list[Slot]] = {topology.topology_id: [] for topology in topologies}
+    load = Counter[str]()
+    for turn in range(max(wanted.values(), default=0)):
+        for name, slots in dealt.items():
+            share = Counter(slot.machine for slot in slots)
+            candidates = [machine for machine in free if free[machine] or share[machine]]
+            if turn < wanted[name] and candidates:
+                machine = min(candidates, key=lambda each: (share[each], load[each]))
+                workers = dict.fromkeys(slot for slot in slots if slot.machine == machine)
+                slots.append(free[machine].pop(0) if free[machine] else min(workers, key=slots.count))
+                load[machine] += 1
+    return dealt

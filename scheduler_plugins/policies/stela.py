@@ -34,7 +34,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from itertools import cycle
 from math import fsum, inf
 from typing import Any, Literal
 
@@ -67,16 +66,20 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
 
 def assign_executors(topology: Topology, slots: int, rules: EtpRules) -> dict[str, int]:
     """Component → executors, for those that grow when `slots` executors are given out one by one."""
+    more = Counter(choose_targets(topology, slots, rules))
+    return {c.name: len(c.executors) + more[c.name] for c in topology.components if more[c.name]}
+
+
+def choose_targets(topology: Topology, slots: int, rules: EtpRules) -> list[str]:
+    """Return the component of each executor that is given out, in the order of SP's iterations."""
     flow = topology_flow(topology, rules)
     spouts = [c.name for c in topology.components if c.kind == "spout"]
     room = {c.name: len(c.tasks) - len(c.executors) for c in topology.components if c.kind != "system"}
-    giving = ExecutorAssignment(flow, room, spouts, rules)
-    for _ in range(slots):
-        target = giving.choose()
-        if target is None:
-            break
+    giving, names, targets = ExecutorAssignment(flow, room, spouts, rules), list(flow.numbers), list[str]()
+    while len(targets) < slots and (target := giving.choose()) is not None:
         giving.grow(target)
-    return {name: giving.executors[n] for name, n in flow.numbers.items() if giving.executors[n] > flow.executors[name]}
+        targets.append(names[target])
+    return targets
 
 
 class ExecutorAssignment:
@@ -319,29 +322,34 @@ def _scale_out(observation: Observation, memory: Memory, parameters: Parameters)
     joined, before = scaling.joined_machines(observation)
     if not joined or before < 1:
         return Decision(memory=memory, reason="held: the machines that joined are not known to Nimbus yet")
-    slots = scaling.slots_by_topology(joined, observation.topologies)
+    counts = {t.topology_id: scaling.executors_for_new_machines(t, before, len(joined), parameters.slots)
+              for t in observation.topologies}  # fmt: skip
+    targets = {t.topology_id: choose_targets(t, counts[t.topology_id], parameters) for t in observation.topologies}
+    slots = scaling.slots_by_topology(joined, observation.topologies, {name: len(targets[name]) for name in targets})
     executors: dict[str, Mapping[str, int]] = {}
     placement: dict[str, Mapping[int, Slot]] = {}
     said = []
     for topology in observation.topologies:
-        mine = initial_placement.sort_slots(slots[topology.topology_id])
-        count = scaling.executors_for_new_machines(topology, before, len(joined), parameters.slots) if mine else 0
-        grown = assign_executors(topology, count, parameters)
-        executors[topology.topology_id] = grown
-        placement[topology.topology_id] = place_new_executors(topology, grown, cycle(mine))
-        said.append(_scale_out_reason(topology, count, grown))
+        name = topology.topology_id
+        new: dict[str, list[Slot]] = {}
+        for target, slot in zip(targets[name], slots[name], strict=False):  # none where no slot is free
+            new.setdefault(target, []).append(slot)
+        executors[name] = {c.name: len(c.executors) + len(new[c.name]) for c in topology.components if c.name in new}
+        placement[name] = place_new_executors(topology, new)
+        said.append(_scale_out_reason(topology, counts[name] if new or not targets[name] else 0, executors[name]))
     reason = "; ".join(said) + scaling.window_remark(observation, parameters.window_s)
     return Decision(executors=executors, placement=placement, memory=memory, settled=True, reason=reason)
 
 
-def place_new_executors(topology: Topology, grown: Mapping[str, int], new_slots: Iterator[Slot]) -> dict[int, Slot]:
-    """Slots that change: the executors that are new go to `new_slots`, all others stay where their tasks were."""
+def place_new_executors(topology: Topology, new_slots: Mapping[str, Sequence[Slot]]) -> dict[int, Slot]:
+    """Slots that change: a component's new executors go to its `new_slots`, all others stay where their tasks were."""
     placement: dict[int, Slot] = {}
     for component in topology.components:
-        if component.name in grown:
-            ranges = executor_ranges(component.tasks, grown[component.name])
+        if component.name in new_slots:
+            fresh = new_slots[component.name]
+            ranges = executor_ranges(component.tasks, len(component.executors) + len(fresh))
             for (first, last), slot in zip(
-                ranges, _executor_slots(component.executors, ranges, topology, new_slots), strict=True
+                ranges, _executor_slots(component.executors, ranges, topology, iter(fresh)), strict=True
             ):
                 placement.update(dict.fromkeys(range(first, last + 1), slot))
     return initial_placement.changed_slots(topology, placement)

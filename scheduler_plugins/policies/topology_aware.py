@@ -18,9 +18,8 @@ leave open is decided here:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle
 from typing import Literal
 
 from scheduler_plugins.model import Component, Decision, Executor, Memory, Observation, Slot, Topology
@@ -62,14 +61,23 @@ def decide(
     if stale or not joined or before < 1:
         why = stale or "the machines that joined are not known to Nimbus yet"
         return Decision(memory=memory, reason=f"held: {why}")
-    slots = scaling.slots_by_topology(joined, observation.topologies)
+    names = {machine.name for machine in joined}
+    waiting = {t.topology_id: {c.name: _movable_executors(c, t, names) for c in _operators(t)}
+               for t in observation.topologies}  # fmt: skip
+    wanted = {
+        t.topology_id: min(
+            scaling.executors_for_new_machines(t, before, len(joined), parameters.slots),
+            sum(map(len, waiting[t.topology_id].values())),
+        )
+        for t in observation.topologies
+    }
+    slots = scaling.slots_by_topology(joined, observation.topologies, wanted)
     placement: dict[str, Mapping[int, Slot]] = {}
     said = []
     for topology in observation.topologies:
-        count = scaling.executors_for_new_machines(topology, before, len(joined), parameters.slots) // len(joined)
-        moved = migrate(topology, strategy, parameters, count, slots[topology.topology_id])
-        placement[topology.topology_id] = moved
-        said.append(_migration_reason(topology, moved))
+        name = topology.topology_id
+        placement[name] = migrate(topology, strategy, parameters, waiting[name], slots[name])
+        said.append(_migration_reason(topology, placement[name]))
     remark = scaling.window_remark(observation, parameters.window_s) if strategy.by_load else ""
     return Decision(placement=placement, memory=memory, settled=True, reason="; ".join(said) + remark)
 
@@ -78,19 +86,17 @@ def migrate(
     topology: Topology,
     strategy: Strategy,
     parameters: Parameters,
-    count: int,
-    slots: Mapping[str, tuple[Slot, ...]],
+    waiting: Mapping[str, list[Executor]],
+    slots: Sequence[Slot],
 ) -> dict[int, Slot]:
-    """Task → new slot for `count` executors per machine of `slots`; a machine without a free slot gets none."""
+    """Return task → new slot for an executor of `waiting` for each of `slots`, one machine after the other."""
     ranks = strategy.ranks(topology, parameters)
     links = _links(topology) if strategy.by_load else {}
-    waiting = {c.name: _movable_executors(c, topology, slots) for c in _operators(topology)}
     placement: dict[int, Slot] = {}
-    for mine in slots.values():
-        chosen = pick_executors(waiting, ranks, links, count if mine else 0)
-        for executor, slot in zip(chosen, cycle(mine or [None]), strict=False):
-            if slot is not None:
-                placement.update(dict.fromkeys(range(executor.first_task, executor.last_task + 1), slot))
+    for machine in dict.fromkeys(slot.machine for slot in slots):
+        here = [slot for slot in slots if slot.machine == machine]
+        for executor, slot in zip(pick_executors(waiting, ranks, links, len(here)), here, strict=True):
+            placement.update(dict.fromkeys(range(executor.first_task, executor.last_task + 1), slot))
     return placement
 
 
@@ -105,11 +111,10 @@ def pick_executors(waiting: Mapping[str, list[Executor]], ranks: Ranks, links: L
     return taken
 
 
-def _movable_executors(component: Component, topology: Topology, machines: Iterable[str]) -> list[Executor]:
-    """Executors that have a slot, and not on one of `machines` already."""
-    here = set(machines)
+def _movable_executors(component: Component, topology: Topology, machines: Collection[str]) -> list[Executor]:
+    """Return the executors that have a slot, and not on one of `machines` already."""
     placed = [(e, topology.placement[e.first_task]) for e in component.executors if e.first_task in topology.placement]
-    return [executor for executor, slot in placed if slot.machine not in here]
+    return [executor for executor, slot in placed if slot.machine not in machines]
 
 
 def _operators(topology: Topology) -> list[Component]:

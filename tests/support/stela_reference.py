@@ -8,10 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from math import fsum
 
 from scheduler_plugins.model import Topology
 from scheduler_plugins.policies.etp import EtpRules, Flow, topology_flow
+
+
+def iterations(instances: int, machines: int, new: int) -> int:
+    """Return how often the loop of algorithm 2 runs: new machines x average number of instances per machine (II-B)."""
+    slot, slots = 0, Fraction(instances, machines) * new
+    while slot < slots:
+        slot += 1
+    return slot
 
 
 def children(flow: Flow, name: str) -> list[str]:

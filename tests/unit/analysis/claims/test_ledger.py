@@ -645,7 +645,7 @@ def test_what_can_only_differ_says_so_of_the_blocks_that_there_are() -> None:
     row = of_experiment("S03", star, [[150.0, 150.3, 149.7], [100.0, 100.2, 99.8]])
     assert row.verdict_text == "differs (indication)"
     assert row.notes == (
-        "by the closed form Stela's own rule gives +50.0 % here, and the claim needs +58.5 to +71.5 %",
+        "by the closed form Stela's own rule gives +100.0 % here, and the claim needs +58.5 to +71.5 %",
     )
     linear = load("stela/linear").as_data()
     times = of_experiment("S09/linear SP", linear, [[100.0, 130.0, 160.0, 110.0], [110.0, 120.0, 150.0, 100.0]])

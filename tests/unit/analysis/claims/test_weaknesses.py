@@ -97,7 +97,7 @@ def test_what_cannot_fail_either() -> None:
 
 def test_what_stelas_rule_gives_beside_what_is_claimed() -> None:
     assert weaknesses_of("S03", STAR) == (
-        "by the closed form Stela's own rule gives +50.0 % here, and the claim needs +58.5 to +71.5 %"
+        "by the closed form Stela's own rule gives +100.0 % here, and the claim needs +58.5 to +71.5 %"
     )
     assert "Stela's own rule gives +50.0 % here" in weaknesses_of("S04", spec("linear", 6))
     assert "rule" not in weaknesses_of("S09/linear SP", spec("linear", 6, floor_s=150.0))

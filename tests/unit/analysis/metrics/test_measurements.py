@@ -188,12 +188,21 @@ def test_a_machine_that_has_not_joined_yet_does_not_count_before() -> None:
     assert ("e1", "cpu_steal_percent_after") not in found  # an older record, which does not say
 
 
-def test_a_new_machine_gets_the_whole_part_of_instances_over_machines() -> None:
+@pytest.mark.parametrize(
+    ("before", "old", "joined", "printed"),
+    [(10, 4, 1, 3), (10, 4, 2, 5), (10, 4, 4, 10), (24, 6, 1, 4), (14, 4, 1, 4), (49, 7, 3, 21)],
+)
+def test_new_machines_are_to_get_as_many_instances_as_the_printed_loop_runs(
+    before: int, old: int, joined: int, printed: int
+) -> None:
+    """SP II-B, algorithm 2: star's 10 on 4 machines are 2.5 a new one, so three; five for two of them, ten for four."""
     moved = {**KEY,
-        "executors_before": 14, "executors_after": 17, "executors_moved": 3, "tasks_moved": 3,
-        "tasks_moved_to_old_machines": 0, "instances_on_joined": 4, "joined_machines": 1, "old_machines": 4,
+        "executors_before": before, "executors_after": before + printed, "executors_moved": printed,
+        "tasks_moved": printed, "tasks_moved_to_old_machines": 0, "instances_on_joined": printed,
+        "joined_machines": joined, "old_machines": old,
     }  # fmt: skip
     over = "instances_on_joined_over_expected"
-    assert measured(moves=[moved])["e1", over] == 1
+    assert measured(moves=[moved])["e1", over] == 0
+    assert measured(moves=[moved | {"instances_on_joined": printed - 1}])["e1", over] == -1
     assert ("e1", over) not in measured(moves=[moved | {"joined_machines": 0}])
     assert ("e1", over) not in measured(moves=[moved | {"old_machines": 0}])

@@ -61,8 +61,8 @@ def test_the_rows_are_what_stela_answers(tmp_path: Path) -> None:
     assert {name: after for name, (_, after) in row["executors"]["t-1"].items()} == decision.executors["t-1"]
     assert {before for before, _ in row["executors"]["t-1"].values()} == {4}
     assert row["reason"] == decision.reason and row["settled"] and row["t"] == 100.0
-    # 20 executors on 3 machines: 6 for the new one.
-    assert row["per_machine"]["t-1"]["m4"] == 6 and sum(row["per_machine"]["t-1"].values()) == 26
+    # 20 executors on 3 machines: 7 for the new one.
+    assert row["per_machine"]["t-1"]["m4"] == 7 and sum(row["per_machine"]["t-1"].values()) == 27
 
 
 def test_it_tells_which_difference_matters(tmp_path: Path) -> None:

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_plugins.model import Observation, ScaleEvent, Slot, executor_ranges
+from scheduler_plugins.model import Component, Executor, Observation, ScaleEvent, Slot, executor_ranges
 from scheduler_plugins.policies import PolicyError, bind, initial_placement, scaling, stela
+from tests.support import stela_reference as reference
 from tests.support.topologies_by_hand import DIAMOND, LINEAR, STAR, machines, topology
 
 
@@ -32,23 +34,45 @@ def star(**changes) -> Observation:  # type: ignore[no-untyped-def]
     return observe(STAR, **{**given, **changes})
 
 
-def test_star_grows_the_congested_centre_and_then_a_sink_that_its_projection_congests() -> None:
-    # Children keep their processing rates in the projection (SP II-E): a sink is then sent 360/s and "processes" 240.
+def test_star_grows_the_centre_a_sink_that_its_projection_congests_and_the_centre_again() -> None:
+    """Children keep their processing rates in the projection (SP II-E). With three executors the centre sends 360/s,
+    of which each sink "processes" 240: the path to both is blocked, and sink_1 is the first of two equals. Then the
+    centre, sent 480 and doing 360, reaches sink_1 (360 of 600) again, and sink_2 only itself (240 of 600)."""
     decision = stela.decide(star(), {})
-    assert decision.executors == {"t-1": {"centre": 3, "sink_1": 3}}
+    assert decision.executors == {"t-1": {"centre": 4, "sink_1": 3}}
     assert decision.settled
     moved = decision.placement["t-1"]
     assert {slot.machine for slot in moved.values()} == {"m5"}
-    assert len(set(moved.values())) == 2
-    assert decision.reason == "t: 2 slots, centre 2→3, sink_1 2→3"
+    assert len(set(moved.values())) == 3
+    assert decision.reason == "t: 3 slots, centre 2→4, sink_1 2→3"
+
+
+@pytest.mark.parametrize("rule", ["per_machine_floor", "with_new"])
+def test_two_slots_of_star_leave_the_centre_congested(rule: str) -> None:
+    assert bind("stela", {"slots": rule})(star(), {}).executors == {"t-1": {"centre": 3, "sink_1": 3}}
+
+
+def test_new_machines_get_the_executors_in_turn_as_they_are_given_out() -> None:
+    """SP II-E. Two machines: five times. The two that follow star's three are sink_1 (sent 480, doing 360 of 600) and
+    sink_2; so m5 has the first, third and fifth."""
+    observation = star(joined=2)
+    assert stela.choose_targets(observation.topologies[0], 5, stela.Parameters()) == [
+        "centre", "sink_1", "centre", "sink_1", "sink_2",
+    ]  # fmt: skip
+    decision = stela.decide(observation, {})
+    assert decision.executors["t-1"] == {"centre": 4, "sink_1": 4, "sink_2": 3}
+    tasks = {task: c.name for c in observation.topologies[0].components for task in c.tasks}
+    assert Counter((tasks[task], slot.machine) for task, slot in decision.placement["t-1"].items()) == {
+        ("centre", "m5"): 2, ("sink_2", "m5"): 1, ("sink_1", "m6"): 2,
+    }  # fmt: skip
 
 
 def test_only_tasks_of_new_executors_change_their_slot() -> None:
     observation = star()
     decision = stela.decide(observation, {})
-    # Ranges [1,2] [3,4] become [1,2] [3] [4]: the first task of an old executor keeps its slot.
+    # Ranges [1,2] [3,4] become [1] [2] [3] [4] and [1,2] [3] [4]: the first task of an old executor keeps its slot.
     centre, sink = (observation.topologies[0].component(name).tasks for name in ("centre", "sink_1"))
-    assert set(decision.placement["t-1"]) == {centre[3], sink[3]}
+    assert set(decision.placement["t-1"]) == {centre[1], centre[3], sink[3]}
 
 
 CHAIN = [("spout", "transform"), ("transform", "filter"), ("filter", "sink")]
@@ -75,7 +99,7 @@ def test_rates_over_less_time_than_asked_for_are_said_to_be() -> None:
     for window_s, said in ((47.0, "; rates over 47 s, as no more was measured of the 200 s asked for"), (200.0, "")):
         measured = replace(observation, topologies=(replace(observation.topologies[0], window_s=window_s),))
         decision = bind("stela", {"window_s": 200})(measured, {})
-        assert decision.reason == "t: 2 slots, centre 2→3, sink_1 2→3" + said
+        assert decision.reason == "t: 3 slots, centre 2→4, sink_1 2→3" + said
 
 
 @pytest.mark.parametrize("window_s", [9, 601, 60.5, True, "60"])
@@ -84,12 +108,35 @@ def test_a_window_that_cannot_be(window_s: object) -> None:
         bind("stela", {"window_s": window_s})
 
 
-def test_slots_are_executors_per_machine_for_every_new_machine() -> None:
+@pytest.mark.parametrize(
+    ("before", "new", "per_machine", "floored", "with_new"),
+    [(4, 1, 3, 2, 2), (4, 2, 5, 4, 2), (4, 4, 10, 8, 4), (5, 1, 2, 2, 1), (2, 1, 5, 5, 3)],
+)
+def test_slots_of_star_are_as_many_as_the_printed_loop_runs(
+    before: int, new: int, per_machine: int, floored: int, with_new: int
+) -> None:
+    """SP II-B: 10 executors / 4 machines = 2.5 a new machine, and `while slot < Ninstances` runs three times."""
     shape = star().topologies[0]
-    assert scaling.executors_for_new_machines(shape, 4, 1, "per_machine") == 2  # 10 / 4
-    assert scaling.executors_for_new_machines(shape, 4, 2, "per_machine") == 4
-    assert scaling.executors_for_new_machines(shape, 4, 1, "with_new") == 2  # 10 / 5
-    assert scaling.executors_for_new_machines(shape, 5, 1, "with_new") == 1  # 10 / 6
+    rules: tuple[scaling.SlotsRule, ...] = ("per_machine", "per_machine_floor", "with_new")
+    counts = [scaling.executors_for_new_machines(shape, before, new, rule) for rule in rules]
+    assert counts == [per_machine, floored, with_new]
+
+
+@given(executors=st.integers(1, 300), before=st.integers(1, 90), new=st.integers(1, 90))
+def test_slots_are_the_printed_loops_whatever_the_fraction(executors: int, before: int, new: int) -> None:
+    shape = topology([("a", "b")], tasks=300, executors=1, workers=1)
+    shape = replace(shape, components=(replace(shape.components[0], executors=(Executor(1, 1),) * executors),))
+    assert scaling.executors_for_new_machines(shape, before, new, "per_machine") == reference.iterations(
+        executors, before, new
+    )
+
+
+def test_storms_own_executors_are_no_instances_of_an_operator() -> None:
+    """SP II-A: an operator is a user-defined unit. Four ackers would make 14 / 4 of star, which is four."""
+    shape = star().topologies[0]
+    ackers = Component("__acker", "system", (96, 97, 98, 99), tuple(Executor(task, task) for task in (96, 97, 98, 99)))
+    acked = replace(shape, components=(*shape.components, ackers))
+    assert scaling.executors_for_new_machines(acked, 4, 1, "per_machine") == 3
 
 
 def test_linear_grows_the_congested_bolt_and_once_what_it_feeds() -> None:
@@ -169,7 +216,7 @@ def test_a_long_queue_is_congestion_where_queues_are_bounded() -> None:
     ("parameters", "said"),
     [
         ({"congestion_rate": 0}, "congestion_rate is 0; allowed is a number above 0"),
-        ({"slots": "half"}, "slots is 'half'; allowed are per_machine, with_new"),
+        ({"slots": "half"}, "slots is 'half'; allowed are per_machine, per_machine_floor, with_new"),
         ({"alpha": 1.2}, "no parameter 'alpha'; known are congestion"),
     ],
 )
@@ -189,8 +236,8 @@ def test_growing_moves_exactly_the_new_executors(tasks: int, old: int, more: int
         for t in range(e.first_task, e.last_task + 1)
     }
     shape = replace(shape, placement={**here, **dict.fromkeys(shape.components[0].tasks, Slot("m1", 1))})
-    fresh = iter(Slot("m2", port) for port in range(1000))
-    placement = {**here, **stela.place_new_executors(shape, {"b": new}, fresh)}
+    fresh = [Slot("m2", port) for port in range(new - old)]
+    placement = {**here, **stela.place_new_executors(shape, {"b": fresh})}
     ranges = executor_ranges(shape.components[1].tasks, new)
     on_new = [first for first, _ in ranges if placement[first].machine == "m2"]
     assert len(on_new) == new - old

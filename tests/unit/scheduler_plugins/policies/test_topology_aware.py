@@ -52,13 +52,15 @@ STAR_LOADS = {"spout_1": 100.0, "spout_2": 200.0, "centre": 300.0}  # sinks: 300
 
 
 def test_least_link_load_begins_at_the_lightest_links_and_goes_on_beside_them() -> None:
-    # Ten executors on four machines: two move. spout_1 (100/s) first, then its neighbour rather than spout_2 (200/s).
-    assert ask("least_link_load", observe(STAR, STAR_LOADS)) == {"spout_1": 1, "centre": 1}
+    # Ten executors on four machines: three move (2.5). spout_1 (100/s), then its neighbour rather than spout_2 (200/s);
+    # of the neighbours of these spout_1 again.
+    assert ask("least_link_load", observe(STAR, STAR_LOADS)) == {"spout_1": 2, "centre": 1}
+    assert ask("least_link_load", observe(STAR, STAR_LOADS), slots="per_machine_floor") == {"spout_1": 1, "centre": 1}
 
 
 def test_most_link_load_begins_at_the_heaviest_links() -> None:
-    # centre (900/s), then of its neighbours a sink (300/s), declared before the other one.
-    assert ask("most_link_load", observe(STAR, STAR_LOADS)) == {"centre": 1, "sink_1": 1}
+    # centre (900/s), then of its neighbours a sink (300/s), declared before the other one; then centre beside that.
+    assert ask("most_link_load", observe(STAR, STAR_LOADS)) == {"centre": 2, "sink_1": 1}
 
 
 def test_least_link_load_gathers_the_end_of_a_line_where_little_arrives() -> None:
@@ -112,16 +114,16 @@ def test_a_parameter_that_cannot_be(parameters: dict[str, object], said: str) ->
 
 def test_an_edge_that_was_silent_counts_as_no_load() -> None:
     shape = observe(STAR, {"spout_1": 100.0, "centre": 300.0})
-    assert ask("least_link_load", shape) == {"spout_2": 1, "centre": 1}
+    assert ask("least_link_load", shape) == {"spout_2": 2, "centre": 1}
 
 
 @pytest.mark.parametrize(
     ("strategy", "expected"),
     [
-        ("sink_closeness", {"sink_1": 2}),
-        ("source_closeness", {"spout_1": 2}),
-        ("descendants", {"spout_1": 2}),
-        ("centrality", {"centre": 2}),
+        ("sink_closeness", {"sink_1": 2, "sink_2": 1}),
+        ("source_closeness", {"spout_1": 2, "spout_2": 1}),
+        ("descendants", {"spout_1": 2, "spout_2": 1}),
+        ("centrality", {"spout_1": 1, "centre": 2}),
     ],
 )
 def test_the_others_follow_the_graph_alone(strategy: str, expected: dict[str, int]) -> None:
@@ -156,10 +158,11 @@ def test_a_cycle_ends() -> None:
 def test_every_new_machine_gets_its_share_and_the_first_one_the_first_ranked() -> None:
     observation = observe(STAR, STAR_LOADS, new=2)
     decision = bind("centrality", {})(observation, {})
-    assert moved(observation, decision) == {"centre": 2, "spout_1": 2}
-    centre = observation.topologies[0].component("centre").tasks
-    assert {decision.placement["t-1"][task].machine for task in centre} == {"m5"}
-    assert {slot.machine for slot in decision.placement["t-1"].values()} == {"m5", "m6"}
+    # Five move (2 x 2.5): m5 gets one more than m6.
+    assert moved(observation, decision) == {"centre": 2, "spout_1": 2, "spout_2": 1}
+    names = {task: c.name for c in observation.topologies[0].components for task in (e.first_task for e in c.executors)}
+    where = {(names[task], slot.machine) for task, slot in decision.placement["t-1"].items() if task in names}
+    assert where == {("centre", "m5"), ("spout_1", "m5"), ("spout_1", "m6"), ("spout_2", "m6")}
 
 
 def test_two_topologies_share_a_new_machine_without_sharing_a_slot() -> None:
