@@ -17,6 +17,10 @@ FEWEST_WINDOWS = 4
 DRIFT_SPAN_S = 60.0
 DRIFT_LIMIT = 0.10  # of the mean, in DRIFT_SPAN_S: the whole confidence interval of the slope lies within it
 END_LIMITS = 0.05, 0.10  # of the mean: by what the first or the last window may always depart from the others, or never
+OUTSIDE = 3.5, 30.0  # a + b / n standard deviations: of 30 windows of a level with noise 3 % of series have one beyond
+SPANS = 1, 3  # windows that are looked at together: a shallow dip shows in the mean of three
+MOVED = 0.0025  # of the level: by what windows outside may move the mean; a run of days has some by chance
+DEVIATIONS = 1.4826  # standard deviations of normal noise in a median of absolute deviations
 # Student's t, one-sided 95 %, for 2, 3, … degrees of freedom; beyond: the last one, which is larger than need be.
 STUDENT = (
     2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753, 1.746, 1.740,
@@ -38,11 +42,12 @@ def is_steady(rates: Sequence[float], step_s: float = 1.0) -> Steadiness:
     """Test whether the end of a series is level, and since when.
 
     `rates`: tuples per second, oldest first, one every `step_s` seconds (1 s samples are averaged into 10 s windows,
-    10 s windows are taken as they are). The end begins after the ramp: it is the longest one, of 40 s or more, in which
-    no window is at zero and the first departs from the mean of the others by at most 5 %, or twice what they scatter,
-    and never more than 10 %. It is level if the same is true of its last window, and if a fitted line rises or falls by
-    less than 10 % of the mean in 60 s as far as its windows can tell (95 %): what scatters too much to say so is not
-    steady. A floor and a ceiling on the waiting time are the caller's.
+    10 s windows are taken as they are). The end begins after the ramp and each dip: it is the longest one, of 40 s or
+    more, in which no window is at zero, those before the last are of one level (`_dip`), and the first departs from the
+    mean of the others by at most 5 %, or twice what they scatter, and never more than 10 %. It is level if the same is
+    true of its last window, and if a fitted line rises or falls by less than 10 % of the mean in 60 s as far as its
+    windows can tell (95 %): what scatters too much to say so is not steady. A floor and a ceiling on the waiting time
+    are the caller's.
     """
     per_window = max(1, round(WINDOW_S / step_s))
     windows = _windows(rates, per_window)
@@ -69,7 +74,33 @@ def _windows(rates: Sequence[float], per_window: int) -> Series:
 
 def _ramp(end: Series) -> str | None:
     """Why the series is not level yet where this end begins, or None."""
-    return "a window is at zero" if float(end.min()) <= 0.0 else _departure("first", end[0], end[1:])
+    if float(end.min()) <= 0.0:
+        return "a window is at zero"
+    return _departure("first", end[0], end[1:]) or _dip(end)
+
+
+def _dip(end: Series) -> str | None:
+    """Why not all of its windows but the last are of the level that it ends at, or None.
+
+    That level is the median of its second half. Outside are windows that are off it, alone or in the mean of three, by
+    more than 5 % and by more than `OUTSIDE` of what windows scatter around the median of their own half. Medians, so
+    that a dip does not widen the limits for itself, and of each half, so that a step does not.
+    """
+    half = len(end) // 2 if len(end) >= 2 * FEWEST_WINDOWS else 0
+    level = _median(end[half:])
+    apart = [end[half:] - level, end[:half] - _median(end[:half])] if half else [end - level]
+    limit = (OUTSIDE[0] + OUTSIDE[1] / len(end)) * DEVIATIONS * _median(np.abs(np.concatenate(apart)))
+    outside = np.zeros(len(end) - 1, dtype=bool)
+    for span in SPANS:
+        off = np.abs(np.convolve(end[:-1], np.full(span, 1 / span), "valid") - level)
+        outside |= np.convolve(off > max(END_LIMITS[0] * level, limit / span**0.5), np.ones(span)) > 0
+    moved = float(np.abs(end[:-1][outside] - level).sum()) / len(end) / level
+    return f"{outside.sum()} of {len(end)} windows are outside: {moved:.1%} of the mean" if moved > MOVED else None
+
+
+def _median(values: Series) -> float:
+    """The upper of two in the middle: their mean lies at none of two levels."""
+    return float(np.partition(values, len(values) // 2)[len(values) // 2])
 
 
 def _fall(end: Series) -> str | None:

@@ -3,79 +3,42 @@
   python -m tests.calibration.steadiness [once|watched]... [--series 2000] [--seed N]
 
 Series are 10 s windows of a known shape with independent noise. Where the shape has no level, each verdict `steady` is
-wrong; where it has a ramp, one whose steady part has so much of it that its true mean is more than 2 % off the level.
-`once`: one look at so many
-windows, as the analysis has them. `watched`: a look at each window from 40 s on until the ceiling, as the run step has
-them. Decision 0029 has what this printed.
+wrong; where it has a ramp or a dip, one whose steady part has so much of it that its true mean is more than 2 % off the
+level. `once`: one look at so many windows, as the analysis has them. `watched`: a look at each window from 40 s on
+until the ceiling, as the run step has them. Decision 0029 has what this printed.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from math import exp
-from statistics import fmean
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from analysis.metrics.steadiness import FEWEST_WINDOWS, WINDOW_S, is_steady
 from tests.calibration.comparisons import markdown_table
-
-NOISE = (0.02, 0.05, 0.10)  # standard deviation of a window, as a share of its mean
-WINDOWS = (4, 6, 9, 12)
-CEILINGS_S = (100, 150, 200)
-LEVEL, WRONG_BY = 1000.0, 0.02
-Rates = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Shape:
-    """`rates`: of so many windows, as shares of the level. `has_level`: whether there is one."""
-
-    name: str
-    rates: Callable[[int], Sequence[float]]
-    has_level: bool = True
-
-
-def _ramp(*shares: float) -> Callable[[int], Sequence[float]]:
-    return lambda number: [*shares, *[1.0] * number][:number]
-
-
-def _trend(percent_a_minute: float) -> Callable[[int], Sequence[float]]:
-    return lambda number: [1 + percent_a_minute / 600 * i for i in range(number)]
-
-
-def _slow_climb(number: int) -> Sequence[float]:
-    return [1 - 0.2 * exp(-i / 3) for i in range(number)]
-
-
-SHAPES = (
-    Shape("level", _ramp()),
-    Shape("a ramp: 20 % low", _ramp(0.8)),
-    Shape("a ramp: 26, 5, 1 % low", _ramp(0.74, 0.949, 0.99)),
-    Shape("a ramp: 40, 25, 12, 6 % low", _ramp(0.6, 0.75, 0.88, 0.94)),
-    Shape("a climb: 20 % low, time constant 30 s", _slow_climb),
-    Shape("a trend of 3 % a minute", _trend(3)),
-    Shape("a trend of 10 % a minute", _trend(10), has_level=False),
-    Shape("a trend of 20 % a minute", _trend(20), has_level=False),
+from tests.support.series_with_answers import (
+    CLIMB,
+    GENTLE,
+    HALVED,
+    LEVEL_FROM_THE_START,
+    RAMPS,
+    TRENDS,
+    Rates,
+    Shape,
+    series,
 )
 
-
-def series(shape: Shape, noise: float, windows: int, rng: np.random.Generator) -> Rates:
-    made: Rates = LEVEL * np.asarray(shape.rates(windows)) * (1 + noise * rng.standard_normal(windows))
-    return made
+NOISE = (0.02, 0.05, 0.10)  # standard deviation of a window, as a share of its mean
+WINDOWS = (4, 6, 9, 12, 30)
+CEILINGS_S = (100, 150, 200)
+SHAPES = (LEVEL_FROM_THE_START, *RAMPS, CLIMB, *TRENDS, GENTLE, HALVED)
 
 
 def since(rates: Rates) -> int | None:
     """The first window of the steady part; None: not steady."""
     found = is_steady(rates.tolist(), WINDOW_S)
     return round(found.since_s / WINDOW_S) if found.steady and found.since_s is not None else None
-
-
-def is_wrong(shape: Shape, begin: int, seen: int) -> bool:
-    return not shape.has_level or 1 - fmean(shape.rates(seen)[begin:]) > WRONG_BY
 
 
 def once(number: int, rng: np.random.Generator) -> str:
@@ -119,7 +82,7 @@ def _first_steady(rates: Rates) -> tuple[int, int] | None:
 
 def _shares(steady: Sequence[tuple[int, int]], shape: Shape, number: int) -> str:
     """`steady`: windows seen, and the first of the steady part."""
-    wrong = sum(is_wrong(shape, begin, seen) for seen, begin in steady)
+    wrong = sum(shape.is_wrong(begin, seen) for seen, begin in steady)
     return f"{100 * len(steady) / number:.0f} ({100 * wrong / number:.0f})"
 
 
@@ -128,11 +91,11 @@ PARTS = {"once": once, "watched": watched}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[])
     parser.add_argument("--series", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    for name in options.parts:
+    for name in options.parts or PARTS:
         print(PARTS[name](options.series, np.random.default_rng(options.seed)), end="\n\n")
 
 

@@ -83,7 +83,7 @@ def test_a_time_lies_within_the_horizon(rates: list[float], mean: float) -> None
 
 def test_after_an_event_begins_when_what_it_had_begun_is_over() -> None:
     """Six windows of a slow machine and eleven without it would pass for steady, at a mean of neither."""
-    rates = [100.0] * 6 + [90.0] * 6 + [100.0] * 11
+    rates = [100.0] * 6 + [96.0] * 6 + [100.0] * 11
     rows = [
         {"run_id": "r", "event_id": "e1", "window_s": 10.0 * (n - 6), "scope": "total", "rate": rate, "complete": True}
         for n, rate in enumerate(rates)

@@ -1,0 +1,98 @@
+"""Series of 10 s windows whose right answer is known: a shape that ends at a level, and noise on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import exp, pi, sin
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+LEVEL = 1000.0
+Rates = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`rates`: of so many windows, as shares of the level at which they end. `has_level`: whether they end at one.
+    `wrong_by`: by what share of it the true mean of a part may not depart."""
+
+    name: str
+    rates: Callable[[int], Sequence[float]]
+    has_level: bool = True
+    wrong_by: float = 0.02
+
+    def is_wrong(self, begin: int, seen: int) -> bool:
+        """Whether a part of so many windows that begins there is not the level, noise or none."""
+        return not self.has_level or abs(1 - fmean(self.rates(seen)[begin:])) > self.wrong_by
+
+
+def then_level(*shares: float) -> Callable[[int], Sequence[float]]:
+    return lambda number: [*shares, *[1.0] * number][:number]
+
+
+def trend(percent_a_minute: float) -> Callable[[int], Sequence[float]]:
+    return lambda number: [1 + percent_a_minute / 600 * i for i in range(number)]
+
+
+def swing(share: float, period_s: float) -> Callable[[int], Sequence[float]]:
+    return lambda number: [1 + share * sin(2 * pi * 10 * i / period_s) for i in range(number)]
+
+
+def slow_climb(number: int) -> Sequence[float]:
+    return [1 - 0.2 * exp(-i / 3) for i in range(number)]
+
+
+LEVEL_FROM_THE_START = Shape("level", then_level())
+GENTLE = Shape("a dip to 60 % without a zero", then_level(1.0, *[0.6] * 5))
+HARSH = Shape("a dip with a zero", then_level(1.0, 0.0, *[0.6] * 4))
+HALVED = Shape("two windows at 50 %", then_level(1.0, 0.5, 0.5))
+DIPS = (
+    GENTLE,
+    HARSH,
+    HALVED,
+    Shape("one window at 50 %", then_level(1.0, 0.5)),
+    Shape("a dip and what waited meanwhile", then_level(1.0, 0.3, 0.3, 1.4, 1.4, 1.4)),
+    Shape("a dip in the middle", then_level(*[1.0] * 12, *[0.6] * 5)),
+    Shape("a late dip", then_level(*[1.0] * 16, *[0.6] * 5)),
+)
+RAMPS = (
+    Shape("a ramp: 20 % low", then_level(0.8)),
+    Shape("a ramp: 26, 5, 1 % low", then_level(0.74, 0.949, 0.99)),
+    Shape("a ramp: 40, 25, 12, 6 % low", then_level(0.6, 0.75, 0.88, 0.94)),
+)
+CLIMB = Shape("a climb: 20 % low, time constant 30 s", slow_climb)
+STEPS = (
+    Shape("a level that falls for good", then_level(1.5, 1.5, 1.2)),
+    Shape("a step up after a third", then_level(*[1 / 1.3] * 10)),
+    Shape("a step up half-way", then_level(*[1 / 1.3] * 15)),
+    Shape("a step down half-way", then_level(*[1.3] * 15)),
+    Shape("a late step", then_level(*[1 / 1.3] * 21)),
+)
+SWINGS = (
+    Shape("a swing of 5 % in 60 s", swing(0.05, 60)),
+    Shape("a slow swing of 5 % in 120 s", swing(0.05, 120)),
+    Shape("a slow swing of 10 % in 120 s", swing(0.10, 120)),
+)
+TRENDS = (
+    Shape("a trend of 3 % a minute", trend(3), wrong_by=1.0),  # a level, by our definition
+    Shape("a trend of 10 % a minute", trend(10), has_level=False),
+    Shape("a trend of 20 % a minute", trend(20), has_level=False),
+)
+
+
+def series(shape: Shape, noise: float, windows: int, rng: np.random.Generator, heavy_tails: bool = False) -> Rates:
+    """`noise`: standard deviation of a window, as a share of its mean; `heavy_tails`: Student's with 3 degrees."""
+    scatter = rng.standard_t(3, windows) / 3**0.5 if heavy_tails else rng.standard_normal(windows)
+    return np.maximum(0.0, LEVEL * np.asarray(shape.rates(windows)) * (1 + noise * scatter))
+
+
+def windows_after(rates: Rates | Sequence[float], key: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows of the table `event_throughput`, from the event on."""
+    return [
+        {**key, "window_s": 10.0 * i, "scope": "total", "component": "", "rate": float(rate), "complete": True}
+        for i, rate in enumerate(rates)
+    ]
