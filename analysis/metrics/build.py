@@ -273,17 +273,27 @@ def build_juice(at: TableAccess, components: DataFrame, spans: DataFrame) -> Non
     executed in steady parts."""
     asked = {row["run_id"] for row in at.rows("topologies") if row["juice"] is not None}
     counts: list[Row] = []
+
+    def of_runs(read: Reader) -> tuple[list[Row], list[Row], list[Row], frozenset[str]]:
+        parts = [part for part in read("intervals") if part["run_id"] in asked]
+        if not parts:
+            return [], [], [], frozenset()
+        return parts, read("activity"), read("event_throughput"), juice.unthrottled_units(read("runs"))
+
     if asked:
-        within = partial(machine_load.in_intervals, at.read("intervals"))
+        stretches = [
+            stretch for runs in chunked_iter(sorted({run_of(unit) for unit in asked}), RUNS_AT_ONCE)
+            for stretch in juice.served_stretches(*of_runs(partial(at.rows, runs=runs)))
+        ]  # fmt: skip
+        frame = small_tables.frame_of_rows(at.spark, [tuple(row.values()) for row in stretches], juice.STRETCHES)
         counts = collect_rows(losses.counts_on_edges(
-            at.read("stream_samples"), at.read("source_samples"), components, at.read("edges"), spans, within
+            at.read("stream_samples"), at.read("source_samples"), components, at.read("edges"), spans,
+            partial(machine_load.in_intervals, frame),
         ))  # fmt: skip
 
     def rows_of_juice(read: Reader) -> dict[str, list[Row]]:
-        parts = [part for part in read("intervals") if part["run_id"] in asked]
-        activity = read("activity") if parts else []
-        unthrottled = juice.unthrottled_units(read("runs")) if parts else frozenset()
-        return {"juice": juice.juice_rows(counts, parts, read("edges"), activity, unthrottled)}
+        parts, activity, windows, unthrottled = of_runs(read)
+        return {"juice": juice.juice_rows(counts, parts, read("edges"), activity, windows, unthrottled)}
 
     at.write_by_runs(["juice"], rows_of_juice)
 

@@ -13,9 +13,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.small_tables import Row, topology_of
 
 Key = tuple[str, str, str]  # run, event, side
+STRETCHES = "run_id string, event_id string, phase string, start_s double, end_s double"
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,6 @@ class SourceInput:
     def is_idle(self) -> bool:
         """Whether it is known that nothing was to be emitted."""
         return self.due == 0 and not self.is_unknown and not self.is_unthrottled
-
-    @property
-    def is_due(self) -> bool:
-        """Whether something was to be emitted."""
-        known = self.due or self.emitted or self.is_unknown or self.is_unthrottled
-        return bool(known) and not self.is_idle
 
     @property
     def share(self) -> float | None:
@@ -79,40 +75,80 @@ def inputs_of_sources(windows: Iterable[Row], is_unthrottled: bool = False) -> d
     return found
 
 
-def is_starved(interval: Row, inputs: Mapping[str, SourceInput], is_unthrottled: bool = False) -> bool:
-    """Whether no tuple reached a sink in the part that counts, though some were due."""
-    return bool(interval["mean"] == 0) and (is_unthrottled or any(each.is_due for each in inputs.values()))
-
-
 def windows_of_part(interval: Row, windows: Iterable[Row]) -> list[Row]:
     """Those of an event's windows that are in the part of a side that counts."""
     return [row for row in windows if interval["start_s"] <= row["window_s"] < interval["end_s"]]
 
 
+def served_windows(
+    interval: Row, activity: Iterable[Row], throughput: Iterable[Row], is_unthrottled: bool = False
+) -> dict[float, bool]:
+    """Return whether a tuple reached a sink, by start of each window of the part in which one was due or did.
+
+    Nothing was due where all sources say so; those of which nobody says anything, as of a topology that never got a
+    worker, have something to emit. Windows that nobody reported are none.
+    """
+    sources: dict[float, list[Row]] = defaultdict(list)
+    for row in windows_of_part(interval, activity):
+        sources[row["window_s"]].append(row)
+    served = {}
+    for row in windows_of_part(interval, throughput):
+        inputs = inputs_of_sources(sources[row["window_s"]], is_unthrottled).values()
+        is_due = is_unthrottled or not inputs or not all(each.is_idle for each in inputs)
+        if row["scope"] == "total" and row["rate"] is not None and (row["rate"] or is_due):
+            served[row["window_s"]] = bool(row["rate"])
+    return served
+
+
+def served_stretches(
+    intervals: Iterable[Row], activity: Iterable[Row], throughput: Iterable[Row], unthrottled: Collection[str] = ()
+) -> list[Row]:
+    """Return the stretches of each interval without windows in which something was due and nothing reached a sink."""
+    of_sources, of_sinks = _by_event(activity), _by_event(throughput)
+    rows: list[Row] = []
+    for part in intervals:
+        key = part["run_id"], part["event_id"]
+        served = served_windows(part, of_sources[key], of_sinks[key], part["run_id"] in unthrottled)
+        silent = sorted(start for start, is_served in served.items() if not is_served)
+        begins, ends = [part["start_s"], *(start + WINDOW_S for start in silent)], [*silent, part["end_s"]]
+        rows += [{"run_id": key[0], "event_id": key[1], "phase": part["phase"], "start_s": begin, "end_s": end}
+                 for begin, end in zip(begins, ends, strict=True) if begin < end]  # fmt: skip
+    return rows
+
+
 def juice_rows(
     counts: Iterable[Row], intervals: Iterable[Row], edges: Iterable[Row], activity: Iterable[Row],
-    unthrottled: Collection[str] = (),
+    throughput: Iterable[Row], unthrottled: Collection[str] = (),
 ) -> list[Row]:  # fmt: skip
-    """Rows of the table `juice`, for each of `intervals`. `counts`: tuples sent and executed on every edge that had any
-    there (`losses`); `edges`: all that the topologies have; `unthrottled`: runs whose sources are."""
-    known: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    """Rows of the table `juice`, for each of `intervals`: that of their served windows, and 0 in the others, in the
+    mean over time. `counts`: tuples sent and executed in `served_stretches` on every edge that had any there
+    (`losses`); `edges`: all that the topologies have; `unthrottled`: runs whose sources are."""
+    of_runs: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for edge in edges:
-        known[edge["run_id"]].append((edge["source"], edge["target"]))
+        of_runs[edge["run_id"]].append((edge["source"], edge["target"]))
     sides: dict[Key, list[Row]] = defaultdict(list)
     for row in counts:
         sides[row["run_id"], row["event_id"], row["phase"]].append(row)
-    windows: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in activity:
-        windows[row["run_id"], row["event_id"]].append(row)
-    found = []
+    of_sources, of_sinks = _by_event(activity), _by_event(throughput)
+    rows = []
     for part in intervals:
-        key = part["run_id"], part["event_id"], part["phase"]
-        is_unthrottled = part["run_id"] in unthrottled
-        inputs = inputs_of_sources(windows_of_part(part, windows[key[:2]]), is_unthrottled)
-        is_zero = is_starved(part, inputs, is_unthrottled)
-        value = 0.0 if is_zero else juice(known[part["run_id"]], sides[key], inputs, is_unthrottled)
-        found.append({"run_id": key[0], "event_id": key[1], "phase": key[2], "juice": value})
-    return found
+        key, is_unthrottled = (part["run_id"], part["event_id"], part["phase"]), part["run_id"] in unthrottled
+        served = served_windows(part, of_sources[key[:2]], of_sinks[key[:2]], is_unthrottled)
+        emitted = [row for row in windows_of_part(part, of_sources[key[:2]]) if served.get(row["window_s"], True)]
+        value: float | None = 0.0
+        if not served or any(served.values()):
+            value = juice(of_runs[key[0]], sides[key], inputs_of_sources(emitted, is_unthrottled), is_unthrottled)
+        share = sum(served.values()) / len(served) if served else 1.0
+        row = {"run_id": key[0], "event_id": key[1], "phase": key[2]}
+        rows.append(row | {"juice": None if value is None else value * share})
+    return rows
+
+
+def _by_event(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row["run_id"], row["event_id"]].append(row)
+    return groups
 
 
 def juice(

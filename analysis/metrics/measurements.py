@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from analysis.metrics import communication_costs, untimed
-from analysis.metrics.juice import inputs_of_sources, is_starved, unthrottled_units, windows_of_part
+from analysis.metrics.juice import served_windows, unthrottled_units, windows_of_part
 from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.record.event_timeline import REST, WHOLE_CLUSTER, WHOLE_RUN, absent_machines, crashed_machines
 from analysis.record.small_tables import Row, run_of, unit_of
@@ -322,30 +322,35 @@ def loading_times(read: Reader) -> Iterator[Row]:
 
 
 def utilities(read: Reader) -> Iterator[Row]:
-    """Of a topology with a service level (HP 4.1, equations 1 and 2): its most utility where the level is met, and the
-    share that it comes to otherwise. With two levels their mean (HP 7). No latency is longer than that of tuples that
-    were due and did not arrive."""
+    """Utility of a topology with a service level (HP 4.1, equations 1 and 2): its most where the level is met, and the
+    share that it comes to otherwise, in the mean over the windows of the part in which something was due or came
+    (HP's figures 16 and 17). 0 in those in which something was due and nothing came. With two levels their mean (HP 7).
+    """
     levels = {row["run_id"]: row for row in read("topologies") if row["max_utility"] is not None}
     if not levels:
         return
-    windows, activity = _by_event(read("latency")), _by_event(read("activity"))
+    windows, activity, throughput = (_by_event(read(name)) for name in ("latency", "activity", "event_throughput"))
     unthrottled = unthrottled_units(read("runs"))
     juices = {(row["run_id"], row["event_id"], row["phase"]): row["juice"] for row in read("juice")}
     for span in (span for span in read("intervals") if span["run_id"] in levels):
         level, key = levels[span["run_id"]], (span["run_id"], span["event_id"])
+        served = served_windows(span, activity.get(key, ()), throughput.get(key, ()), span["run_id"] in unthrottled)
         parts = []
         if level["latency_ms"] is not None:
-            inputs = inputs_of_sources(windows_of_part(span, activity.get(key, ())))
-            starved = is_starved(span, inputs, span["run_id"] in unthrottled)
-            latency_ms = _mean_latency(windows_of_part(span, windows.get(key, ())))
-            parts.append(0.0 if starved else _share(level["latency_ms"], latency_ms))
+            mean_ms = {row["window_s"]: row["mean_ms"] for row in windows.get(key, ())}
+            parts.append(_latency_share(level["latency_ms"], served, mean_ms))
         if level["juice"] is not None:
-            parts.append(_share(juices.get((*key, span["phase"])), level["juice"]))
-        known = [min(1.0, part) for part in parts if part is not None]
+            juice = juices.get((*key, span["phase"]))
+            most = fmean(served.values()) if served else 1.0  # a juice above the threshold is worth no more
+            parts.append(None if juice is None else min(most, juice / level["juice"]))
+        known = [part for part in parts if part is not None]
         if known and len(known) == len(parts):
             yield from _metric_rows(key, {f"utility_{span['phase']}": level["max_utility"] * fmean(known)})
 
 
-def _mean_latency(windows: Sequence[Row]) -> float | None:
-    """Of all their tuples, ms."""
-    return _share(sum(row["n"] * row["mean_ms"] for row in windows), sum(row["n"] for row in windows))
+def _latency_share(limit_ms: float, served: Mapping[float, bool], mean_ms: Mapping[float, float]) -> float | None:
+    """Mean of equation 2 over windows. None where tuples came and none of them was timed, or there is no window."""
+    timed = [limit_ms / max(limit_ms, mean_ms[start]) for start, came in served.items() if came and start in mean_ms]
+    if any(served.values()) and not timed:
+        return None
+    return _mean([*timed, *(0.0 for came in served.values() if not came)])

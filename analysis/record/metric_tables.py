@@ -158,7 +158,7 @@ METRIC_TABLES = (
           "event that counts",
           ("run_id", "topology", "event_id", "phase"), (
         RUN_ID, TOPOLOGY_NAME, EVENT_ID, PHASE,
-        Column("juice", "double", "1", "Henge's juice (docs/metrics.md); 0 where no tuple reached a sink",
+        Column("juice", "double", "1", "Henge's juice, its mean over time; 0 while no tuple reached a sink",
                "nothing was due, or it is not known what was, or what all components sent"),
     )),
     Table("emissions",

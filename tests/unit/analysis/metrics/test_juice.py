@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from analysis.metrics import measurements
-from analysis.metrics.juice import SourceInput, inputs_of_sources, juice, juice_rows, unthrottled_units
+from analysis.metrics.juice import (
+    SourceInput,
+    inputs_of_sources,
+    juice,
+    juice_rows,
+    served_stretches,
+    unthrottled_units,
+)
 
 KEY: Mapping[str, Any] = {"run_id": "r", "event_id": "e1"}
 Edges = dict[tuple[str, str], tuple[int, int]]  # (source, target) -> sent, and executed of it
@@ -101,28 +108,49 @@ def test_inputs_are_of_sources_alone() -> None:
     assert inputs_of_sources([older]) == {"s1": SourceInput(40, 30)}
 
 
-def part(phase: str, mean: float) -> dict[str, Any]:
-    start = 0.0 if phase == "after" else -20.0
-    return {**KEY, "phase": phase, "mean": mean, "steady": True, "start_s": start, "end_s": start + 20.0}
+def part(phase: str, end_s: float = 20.0) -> dict[str, Any]:
+    start = 0.0 if phase == "after" else -end_s
+    return {**KEY, "phase": phase, "steady": True, "start_s": start, "end_s": start + end_s, "mean": 1.0}
+
+
+def throughput(*rates: float | None, start: float = 0.0) -> list[dict[str, Any]]:
+    return [{**KEY, "window_s": start + 10.0 * i, "scope": "total", "component": "", "rate": rate, "complete": True}
+            for i, rate in enumerate(rates)]  # fmt: skip
 
 
 EDGES = [{"run_id": "r", "source": source, "target": target} for source, target in TWO]
 
 
 @pytest.mark.parametrize(
-    ("mean", "due", "expected"),
-    [(0.0, {"due": 5}, 0.0), (0.0, {"due_unknown": True}, 0.0), (0.0, {"emitted": 5}, 0.0), (0.0, {"due": 0}, None),
-     (0.0, {}, None), (9.0, {"due": 100, "emitted": 0}, 0.5)],
+    ("rate", "s2", "expected"),
+    [(0.0, {"due": 5}, 0.0), (0.0, {"due_unknown": True}, 0.0), (0.0, {"emitted": 5}, 0.0), (0.0, {}, 0.0),
+     (0.0, {"due": 0}, None), (9.0, {"due": 100, "emitted": 0}, 0.5)],
 )  # fmt: skip
-def test_a_topology_that_is_starved_has_a_juice_of_0(mean: float, due: dict[str, Any], expected: float | None) -> None:
-    """Though one of its bolts worked, and before the event all went well."""
+def test_a_topology_that_is_starved_has_a_juice_of_0(rate: float, s2: dict[str, Any], expected: float | None) -> None:
+    """Though one of its bolts worked, and before the event all went well. What nobody says of a source is due."""
     busy = [window(start, s, due=100, emitted=100) for start in (-20.0, -10.0) for s in ("s1", "s2")]
-    after = [window(0.0, "s2", **due)] + ([window(0.0, "s1", due=100, emitted=100)] if mean else [])
+    after = [window(start, "s2", **s2) for start in (0.0, 10.0)]
+    after += [window(start, "s1", due=100, emitted=100) for start in (0.0, 10.0) if rate]
     of_before = [row | {"phase": "before"} for row in counts(TWO)]
-    of_after = counts(ONE_SILENT) if mean else []
-    rows = juice_rows([*of_before, *of_after], [part("before", 10.0), part("after", mean)], EDGES, [*busy, *after])
+    of_after = counts(ONE_SILENT) if rate else []
+    rates = [*throughput(10.0, 10.0, start=-20.0), *throughput(rate, rate)]
+    rows = juice_rows([*of_before, *of_after], [part("before"), part("after")], EDGES, [*busy, *after], rates)
     assert {row["phase"]: row["juice"] for row in rows} == {"before": 1.0, "after": expected}
     assert all(row["run_id"] == "r" and row["event_id"] == "e1" for row in rows)
+
+
+def test_juice_is_a_mean_over_time_of_which_windows_without_a_tuple_are_part() -> None:
+    """In three of four windows nothing came though it was due; then all that had waited, which is not twice as good."""
+    sources = [window(10.0 * i, s, due=100, emitted=400 if i == 3 else 0) for i in range(4) for s in ("s1", "s2")]
+    rates = throughput(0.0, 0.0, 0.0, 80.0)
+    caught_up = counts({("s1", "a"): (400, 400), ("s2", "a"): (400, 400), ("a", "sink"): (800, 800)})
+    (row,) = juice_rows(caught_up, [part("after", 40.0)], EDGES, sources, rates)
+    assert row["juice"] == 0.25
+    found = utilities({"juice": 0.5}, [part("after", 40.0)], juice=[row], activity=sources, event_throughput=rates)
+    assert found == {"utility_after": 2.5}, "a quarter of the time it is met"
+    assert served_stretches([part("after", 40.0)], sources, rates) == [
+        {**KEY, "phase": "after", "start_s": 30.0, "end_s": 40.0}
+    ]
 
 
 def utilities(level: Mapping[str, Any], intervals: Sequence[Any], **tables: Sequence[Any]) -> dict[str, float]:
@@ -132,31 +160,58 @@ def utilities(level: Mapping[str, Any], intervals: Sequence[Any], **tables: Sequ
     return {row["metric"]: row["value"] for row in rows if row["metric"].startswith("utility_")}
 
 
-ARRIVED = [{**KEY, "window_s": start, "n": 10.0, "mean_ms": 40.0} for start in (-20.0, -10.0)]
+def timed(start: float, *latencies_ms: float) -> list[dict[str, Any]]:
+    return [{**KEY, "window_s": start + 10.0 * i, "n": 10.0, "mean_ms": each} for i, each in enumerate(latencies_ms)]
 
 
 @pytest.mark.parametrize(
-    ("after", "due", "expected"),
-    [(0.0, {"due": 5, "emitted": 5}, 0.0), (0.0, {"due_unknown": True}, 0.0), (0.0, {"due": 0}, None),
-     (0.0, {}, None), (7.0, {"due": 5}, None)],
+    ("rate", "due", "expected"),
+    [(0.0, {"due": 5, "emitted": 5}, 0.0), (0.0, {"due_unknown": True}, 0.0), (0.0, {}, 0.0), (0.0, {"due": 0}, None),
+     (7.0, {"due": 5}, None), (None, {"due": 5}, None)],
 )  # fmt: skip
 def test_a_latency_that_no_tuple_has_though_some_were_due_is_worth_nothing(
-    after: float, due: dict[str, Any], expected: float | None
+    rate: float | None, due: dict[str, Any], expected: float | None
 ) -> None:
+    """Nor has it a worth where nothing was due, tuples came and were not timed, or nobody reported."""
     found = utilities(
-        {"latency_ms": 20.0}, [part("before", 1.0), part("after", after)], latency=ARRIVED,
-        activity=[window(-10.0, "s", due=9, emitted=9), window(0.0, "s", **due)],
+        {"latency_ms": 20.0}, [part("before"), part("after")], latency=timed(-20.0, 40.0, 40.0),
+        activity=[window(start, "s", **(due if start >= 0 else {"due": 9, "emitted": 9}))
+                  for start in (-20.0, -10.0, 0.0, 10.0)],
+        event_throughput=[*throughput(1.0, 1.0, start=-20.0), *throughput(rate, rate)],
     )  # fmt: skip
     assert found.pop("utility_before") == 5.0
     assert found == ({} if expected is None else {"utility_after": expected})
 
 
+def test_the_utility_of_a_job_that_is_dead_most_of_the_time_is_that_of_the_rest() -> None:
+    """It delivers in time for 320 s of 600; of the last half, which counts, it is dead in 28 of 30 windows."""
+    after = part("after") | {"start_s": 300.0, "end_s": 600.0}
+    due = [window(10.0 * i, "s", due=1000, emitted=1000 if i < 32 else 0) for i in range(60)]
+    rates = throughput(*[100.0] * 32, *[0.0] * 28)
+    level = {"latency_ms": 60.0, "max_utility": 35.0}
+    found = utilities(level, [after], latency=timed(0.0, *[40.0] * 32), activity=due, event_throughput=rates)
+    assert found == {"utility_after": pytest.approx(35.0 * 2 / 30)}
+    idle = [row | {"due": 0} if row["window_s"] >= 320 else row for row in due]
+    found = utilities(level, [after], latency=timed(0.0, *[40.0] * 32), activity=idle, event_throughput=rates)
+    assert found == {"utility_after": 35.0}, "nothing was due in the other windows, which is no failure"
+
+
+def test_utility_is_the_mean_over_time_of_a_knee() -> None:
+    """Full up to the limit, hyperbolic above it (HP 4.1, equation 2), whatever the tuples of a window."""
+    tables = {"event_throughput": throughput(1.0, 900.0, 5.0, None), "latency": timed(0.0, 10.0, 40.0, 80.0)}
+    due = [window(10.0 * i, "s", due=9, emitted=9) for i in range(4)]
+    found = utilities({"latency_ms": 20.0}, [part("after", 40.0)], activity=due, **tables)
+    assert found == {"utility_after": pytest.approx(10 * (1 + 0.5 + 0.25) / 3)}
+
+
 def test_a_juice_of_0_is_worth_nothing_and_one_that_is_not_known_has_no_utility() -> None:
     values = [{**KEY, "phase": phase, "juice": value} for phase, value in (("before", None), ("after", 0.0))]
-    found = utilities({"juice": 0.8}, [part("before", 1.0), part("after", 0.0)], juice=values)
-    assert found == {"utility_after": 0.0}
-    half = utilities({"juice": 0.8}, [part("after", 1.0)], juice=[{**KEY, "phase": "after", "juice": 0.4}])
-    assert half == {"utility_after": 5.0}
+    due = [window(10.0 * i, "s", due=9, emitted=9) for i in range(-2, 2)]
+    tables = {"activity": due, "event_throughput": [*throughput(1.0, 1.0, start=-20.0), *throughput(0.0, 0.0)]}
+    assert utilities({"juice": 0.8}, [part("before"), part("after")], juice=values, **tables) == {"utility_after": 0.0}
+    half = [{**KEY, "phase": "after", "juice": 0.4}]
+    tables["event_throughput"] = throughput(1.0, 1.0)
+    assert utilities({"juice": 0.8}, [part("after")], juice=half, **tables) == {"utility_after": 5.0}
 
 
 UNTHROTTLED = SourceInput(0, 0, is_unthrottled=True)
@@ -188,18 +243,15 @@ def test_whose_sources_are_unthrottled_is_said_by_the_experiment() -> None:
     assert unthrottled_units([{"run_id": "r/", "spec": None}]) == set(), "other people's logs"
 
 
-@pytest.mark.parametrize(("unthrottled", "expected"), [({"r"}, 0.0), (set(), None)])
-def test_an_unthrottled_topology_that_is_starved_has_a_juice_of_0(
-    unthrottled: set[str], expected: float | None
-) -> None:
-    idle = [window(0.0, s, due=0, emitted=0) for s in ("s1", "s2")]
-    for activity in (idle, []):
-        (row,) = juice_rows([], [part("after", 0.0)], EDGES, activity, unthrottled)
-        assert row["juice"] == expected
-
-
-def test_the_latency_of_an_unthrottled_topology_that_is_starved_is_worth_nothing() -> None:
-    level, after = {"latency_ms": 20.0}, [part("after", 0.0)]
+def test_an_unthrottled_topology_that_is_starved_is_worth_nothing() -> None:
+    """Though its sources say that nothing was due: they emit as fast as they can, and could not."""
+    idle, rates = [window(10.0 * i, s, due=0, emitted=0) for i in (0, 1) for s in ("s1", "s2")], throughput(0.0, 0.0)
     runs = [{"run_id": "r", "spec": json.dumps({"topology": {"name": "star", "parameters": {"unthrottled": True}}})}]
-    assert utilities(level, after, latency=[], activity=[], runs=runs) == {"utility_after": 0.0}
-    assert utilities(level, after, latency=[], activity=[]) == {}
+    for unthrottled, expected in (({"r"}, 0.0), (set[str](), None)):
+        (row,) = juice_rows([], [part("after")], EDGES, idle, rates, unthrottled)
+        assert row["juice"] == expected
+    tables = {"activity": idle, "event_throughput": rates}
+    assert utilities({"latency_ms": 20.0}, [part("after")], runs=runs, **tables) == {"utility_after": 0.0}
+    assert utilities({"latency_ms": 20.0}, [part("after")], **tables) == {}
+    half = {"activity": idle, "event_throughput": throughput(0.0, 9.0), "latency": timed(10.0, 5.0)}
+    assert utilities({"latency_ms": 20.0}, [part("after")], runs=runs, **half) == {"utility_after": 5.0}
