@@ -132,6 +132,7 @@ class ServiceState:
     machine_requests: tuple[PolicyRequest, ...] = ()  # oldest first
     sample_s: int = 1  # how often workers write; an older service does not say
     policy_hang: Mapping[str, str] | None = None  # `run_id` and `why`, of the service process before this one
+    machines_since: Mapping[str, float] = field(default_factory=dict)  # of `machines`, the first round that had each
 
     def open_request(self) -> PolicyRequest | None:
         """The machine request that is under way, whether or not it is ready."""
@@ -180,6 +181,7 @@ def read_state(data: Mapping[str, Any]) -> ServiceState:
         machine_requests=tuple(policy_request(each) for each in data.get("machine_requests", ())),
         sample_s=sample_s,
         policy_hang=data.get("policy_hang"),
+        machines_since=data.get("machines_since", {}),
     )
 
 

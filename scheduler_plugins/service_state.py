@@ -83,6 +83,7 @@ class ServiceState:
     policy_hang: Mapping[str, str] | None = None  # `run_id` and `why`, where a policy ended the process before this one
     damaged_lines: int = 0
     _machines: tuple[str, ...] = ()
+    _machines_since: dict[str, float] = field(default_factory=dict)  # the first round that had each, of these
     _released: frozenset[str] = frozenset()  # released, and still known to Nimbus
     _window_s: float = WINDOW_S
     _final_error: str | None = None  # of a policy, or of the scheduler that places for it, which is not asked again
@@ -118,6 +119,7 @@ class ServiceState:
         self.event, self.held, self.decisions = None, None, DecisionTracker()
         self.policy_error, self.policy_hang, self.damaged_lines, self._final_error = None, None, 0, None
         self._machines, self._released, self._events_seen = (), frozenset(), set()
+        self._machines_since = {}
         self._round_t, self._configured = None, self._configured + 1
         self._decide_every_s, self._failures, self._service_levels = None, (), levels
         self._limits, self.requests = None, MachineRequests()
@@ -288,6 +290,7 @@ class ServiceState:
         self._machines = tuple(m["name"] for m in request["machines"] if m.get("alive", True))
         self._released &= set(self._machines)  # one that has left may come back as a new one
         now, shown = self.clock(), {topology["id"]: topology for topology in request["topologies"]}
+        self._machines_since = {name: self._machines_since.get(name, now) for name in self._machines}
         for topology_id, topology in shown.items():
             if topology_id not in self.topologies:
                 first = TopologyState.first(topology, self._window_s, self._machines, self.sample_s)
@@ -449,6 +452,7 @@ class ServiceState:
             "sample_s": self.sample_s,
             "policy": self.policy_name,
             "machines": list(self._machines),
+            "machines_since": dict(self._machines_since),
             "topologies": [topology.json(now) for topology in self.topologies.values()],
             "pending_event": self.event.event_id if self.event else None,
             "decisions": [each.json() for each in self.decisions.statuses if not each.was_over(now - SHOWN_S)],

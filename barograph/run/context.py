@@ -28,6 +28,7 @@ from barograph.series.run_record import Clock, Listener, MonotonicClock, RunReco
 from barograph.series.series import Series
 from barograph.settings import cluster_dir, fake_pace
 from inventory.testbed import Disturbance
+from scheduler_plugins.policies import POLICIES, Entry
 
 if TYPE_CHECKING:
     from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
@@ -156,6 +157,10 @@ class RunContext:
     def topologies(self) -> tuple[TopologyChoice, ...]:
         """All that this run submits, in the file's order."""
         return self.context.experiment.topologies_of(self.plan.variant)
+
+    def policy_entry(self) -> Entry:
+        """The run's policy; one that only the variant's own commit has is taken for one that reads rates."""
+        return POLICIES.get(self.plan.variant.policy, POLICIES["stela"])
 
     def now(self) -> float:
         return self.context.clock.now()
@@ -291,15 +296,15 @@ class RunContext:
         for decision in state.decisions:
             name, about = decision.decision_id, {"decision_id": decision.decision_id, "event_id": decision.event_id}
             own = {"own": True} if decision.own else {}
-            if not decision.arrived or (decision.event_id is None and self._on_our_clock(decision.t) < since_s):
+            if not decision.arrived or (decision.event_id is None and self.on_our_clock(decision.t) < since_s):
                 continue
             if name not in self._decided:
                 self._decided.add(name)
-                t = self._on_our_clock(decision.t)
+                t = self.on_our_clock(decision.t)
                 self.record.event("decision", t=t, **about, **own, reason=decision.reason)
             if name not in self._applied and decision.applied_t is not None:
                 self._applied.add(name)
-                t = self._on_our_clock(decision.applied_t)
+                t = self.on_our_clock(decision.applied_t)
                 self.record.event("applied", t=t, **about, **own, ok=decision.applied)
 
     def _note_requests(self, state: ServiceState) -> None:
@@ -312,15 +317,15 @@ class RunContext:
                 facts = {"request": each.kind, "number": each.number, "reason": each.reason}
                 if each.kind == "release":
                     facts["machines"] = list(each.machines)
-                t = self._on_our_clock(each.t)
+                t = self.on_our_clock(each.t)
                 self.record.event("machine_request", t=t, **about, decision_id=each.decision_id, **facts)
             if each.request_id not in self._answered and each.ended_t is not None:
                 self._answered.add(each.request_id)
                 if each.outcome != "done":
-                    t = self._on_our_clock(each.ended_t)
+                    t = self.on_our_clock(each.ended_t)
                     self.record.event(f"request_{each.outcome}", t=t, **about, reason=each.why)
 
-    def _on_our_clock(self, master_s: float) -> float:
+    def on_our_clock(self, master_s: float) -> float:
         """A time of the master's clock on the run's, which follows the median of the machines' clocks."""
         document = self.record.document
         ahead_ms: float = document.get("clock_offset_ms", {}).get("master") or 0.0

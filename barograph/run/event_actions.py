@@ -104,12 +104,16 @@ class EventActions:
             machine_changes.join(run, machines)
 
     def scale(self, kind: str, joined: Sequence[str] = (), leave: int = 0) -> tuple[EventTimes, tuple[str, ...]]:
-        """An answer that was lost with its machines is aborted and asked for again."""
+        """An answer that was lost with its machines is aborted and asked for again.
+
+        A scheduler that places in the policy's stead is asked by the join itself, unless it waits for a rebalance:
+        then that is the zero.
+        """
         run = self.run
         with run.record.phase("scale", expected_s=20), _without_hold(run):
             for attempt in range(1, SCALE_ATTEMPTS + 1):
                 name = self.event_id if attempt == 1 else f"{self.event_id}.{attempt}"
-                _wait_for_fresh_samples(run, again=attempt > 1)
+                _wait_until_decidable(run, again=attempt > 1)
                 zero_s = _request(run, name, kind, joined, leave)
                 outcome = _wait_until_applied(run, name)
                 if outcome.failed is None:
@@ -268,7 +272,10 @@ def _wait_until_carried_out(run: RunContext) -> None:
 
 
 def _request(run: RunContext, name: str, kind: str, joined: Sequence[str], leave: int) -> float:
-    zero_s = run.mark_zero()
+    since_s = run.monitor.state.machines_since if run.monitor.state else {}
+    known_s = [run.on_our_clock(since_s[machine]) for machine in joined if machine in since_s]
+    by_itself = run.policy_entry().is_host and not run.plan.variant.parameters.get("rebalance")
+    zero_s = run.mark_zero(min(known_s) if by_itself and known_s else None)
     run.context.service.scale(name, kind, joined, leave)
     run.record.event("scale_requested", t=zero_s, event_id=name, event=kind, joined=list(joined), leave=leave)
     return zero_s
@@ -321,13 +328,18 @@ def _require_release(run: RunContext, outcome: ScaleOutcome, leave: int) -> None
     raise RunBroken(f"policy {run.plan.variant.policy} was asked to let {leave} machines leave and {what}: {reason}")
 
 
-def _wait_for_fresh_samples(run: RunContext, *, again: bool) -> None:
-    """After an abort Storm may have to place a dead machine's tasks first."""
+def _wait_until_decidable(run: RunContext, *, again: bool) -> None:
+    """Wait for fresh rates where the policy reads them. After an abort Storm may have to place a dead machine's tasks
+    first."""
+    reads_rates = run.policy_entry().reads_rates
+    if not (reads_rates or again):
+        return
     reason = ""
 
     def fresh(state: ServiceState) -> bool | None:
         nonlocal reason
-        reason = stale_samples(state) or ""
+        placed = f"{state.tasks_placed} of {state.tasks_total} tasks are placed"
+        reason = (stale_samples(state) or "") if reads_rates else "" if state.all_placed() else placed
         return None if reason else True
 
     def late() -> NoFreshSamples:

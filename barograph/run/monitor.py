@@ -127,10 +127,7 @@ def find_trouble(
 
 
 def stale_samples(state: ServiceState) -> str | None:
-    """Why a scale request must not be sent now; None: it may.
-
-    Rates are asked for whatever the policy: else the time to a decision would have the wait for them in some variants.
-    """
+    """Return why a policy that reads rates could not decide now; None: it could."""
     if state.samples_age_s is None:
         return "no worker has sent a sample yet"
     allowed_s = limit_for(state.sample_s, FRESH_S)

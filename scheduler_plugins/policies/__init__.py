@@ -23,27 +23,34 @@ class PolicyError(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """A policy: its function, its frozen dataclass of parameters, the scale events that it answers."""
+    """A policy: its function, its frozen dataclass of parameters, the scale events that it answers.
+
+    `reads_rates`: it decides nothing on an event without fresh rates. `is_host`: a scheduler in Nimbus places in its
+    stead, in any round and whether or not it is asked.
+    """
 
     decide: Callable[..., Decision]
     parameters: type
     events: frozenset[str]
+    reads_rates: bool = False
+    is_host: bool = False
 
 
 POLICIES: Mapping[str, Entry] = {
-    "ds2": Entry(ds2.decide, ds2.Parameters, frozenset({"reschedule"})),
+    "ds2": Entry(ds2.decide, ds2.Parameters, frozenset({"reschedule"}), reads_rates=True),
     "even": Entry(even.decide, even.Parameters, frozenset({"scale_out", "reschedule"})),
-    "foreign": Entry(foreign.decide, foreign.Parameters, frozenset({"scale_out", "reschedule"})),
-    "greedy": Entry(greedy.decide, greedy.Parameters, frozenset({"reschedule"})),
-    "metis": Entry(metis.decide, metis.Parameters, frozenset({"reschedule"})),
+    "foreign": Entry(foreign.decide, foreign.Parameters, frozenset({"scale_out", "reschedule"}), is_host=True),
+    "greedy": Entry(greedy.decide, greedy.Parameters, frozenset({"reschedule"}), reads_rates=True),
+    "metis": Entry(metis.decide, metis.Parameters, frozenset({"reschedule"}), reads_rates=True),
     "round_robin": Entry(round_robin.decide, round_robin.Parameters, frozenset({"scale_out", "scale_in"})),
-    "stela": Entry(stela.decide, stela.Parameters, frozenset({"scale_out", "scale_in"})),
-    "storm": Entry(storm.decide, storm.Parameters, frozenset({"scale_out", "reschedule"})),
+    "stela": Entry(stela.decide, stela.Parameters, frozenset({"scale_out", "scale_in"}), reads_rates=True),
+    "storm": Entry(storm.decide, storm.Parameters, frozenset({"scale_out", "reschedule"}), is_host=True),
     **{
         name: Entry(
             functools.partial(topology_aware.decide, strategy=strategy),
             topology_aware.Parameters,
             frozenset({"scale_out"}),
+            reads_rates=strategy.by_load,
         )
         for name, strategy in topology_aware.STRATEGIES.items()
     },

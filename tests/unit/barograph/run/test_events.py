@@ -1,12 +1,14 @@
 """Every kind of event over a fake cluster: what happens, what is written down, and what goes wrong."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
 
-from barograph.errors import ExperimentError, Interrupted, MachineLost, RunBroken
+from barograph.errors import ExperimentError, Interrupted, MachineLost, NoFreshSamples, RunBroken
 from barograph.plan.events import Crash, PlannedEvent, RateChange, ScaleIn, ScaleOut
+from barograph.plan.experiment import Variant
 from barograph.policy_service import (
     LostTasks,
     ServiceDecision,
@@ -418,3 +420,72 @@ def test_a_crash_excuses_the_restart_of_any_worker(stage: SetUp) -> None:
     here = stage(CRASH)
     here.storm.faults["restarts"] = [(60, "m1:6700", (1,))]
     assert named(here.go(), "worker_restarted")[0]["asked"]
+
+
+def stage_of(stage: SetUp, policy: str, **parameters: Any) -> Stage:
+    """One run, of this policy."""
+    one = stage(OUT, repetitions=1)
+    variant = Variant(policy, policy, parameters)
+    return Stage(replace(one.series.experiment, variants=(variant,)), one.context.listener)
+
+
+@pytest.mark.parametrize(
+    ("policy", "parameters"),
+    [("storm", {}), ("storm", {"rebalance": True}), ("even", {"rebalance": True}), ("centrality", {})],
+)
+def test_a_policy_without_rates_is_asked_though_workers_are_young(
+    policy: str, parameters: dict[str, Any], stage: SetUp
+) -> None:
+    """As those of a scheduler are that deals executors out again when a machine joins."""
+    here = stage_of(stage, policy, **parameters)
+    here.storm.faults["no_window_until_s"] = 10_000
+    (asked,) = named(here.go(), "scale_requested")
+    assert asked["event_id"] == "e1"
+
+
+@pytest.mark.parametrize("policy", ["stela", "least_link_load"])
+@pytest.mark.parametrize(
+    ("faults", "why"),
+    [({"silent_after_s": 34}, "newest sample is"), ({"no_window_until_s": 300}, "m1:6700 has not reported yet")],
+)
+def test_a_policy_that_reads_rates_is_not_asked_without_them(
+    policy: str, faults: dict[str, Any], why: str, stage: SetUp
+) -> None:
+    here = stage_of(stage, policy)
+    here.storm.faults.update(faults)
+    with pytest.raises(NoFreshSamples, match=f"the scale request was not sent: .*{why}"):
+        attempt_next_run(here.series, here.context)
+    failure = here.document()["failure"]
+    assert (failure["blame"], failure["where"]) == ("infrastructure", "scale")
+
+
+@pytest.mark.parametrize(("parameters", "at_join"), [({}, True), ({"rebalance": True}, False)])
+def test_a_scheduler_that_acts_by_itself_has_its_zero_at_the_join_of_the_first_machine(
+    parameters: dict[str, Any], at_join: bool, stage: SetUp
+) -> None:
+    """Nimbus knows m6 only when m5 has long been there."""
+    one = stage(replace(OUT, machines=2), repetitions=1)
+    variant = Variant("storm", "storm", parameters)
+    here = Stage(replace(one.series.experiment, variants=(variant,)), one.context.listener)
+    here.storm.faults["missed"] = ("m6", 0.0, 60.0)
+    told = here.go()
+    (asked,), (joined,), (submitted,) = (
+        named(told, kind) for kind in ("scale_requested", "machines_joined", "topology_submitted")
+    )
+    assert joined["t"] - submitted["t"] >= 60
+    assert (asked["t"] <= joined["t"] - 10) == at_join and (asked["t"] == joined["t"]) != at_join
+
+
+@pytest.mark.parametrize(("policy", "status"), [("storm", "complete"), ("stela", "failed")])
+def test_workers_restart_at_the_join_for_a_scheduler_that_acts_by_itself(
+    policy: str, status: str, stage: SetUp
+) -> None:
+    """For one that waits for the event nobody asked for that."""
+    before = stage_of(stage, policy)
+    told = before.go()
+    (joined,), (submitted,) = named(told, "machines_joined"), named(told, "topology_submitted")
+    here = stage_of(stage, policy)
+    here.storm.faults["restarts"] = [(joined["t"] + 2 - submitted["t"], "m1:6700", (1,))]
+    with nullcontext() if status == "complete" else pytest.raises(RunBroken, match="nobody asked for that"):
+        attempt_next_run(here.series, here.context)
+    assert here.document()["status"] == status

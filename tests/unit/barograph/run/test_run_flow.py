@@ -11,7 +11,6 @@ from barograph.errors import (
     BarographError,
     Interrupted,
     MachineLost,
-    NoFreshSamples,
     OutcomeUnknown,
     PolicyHung,
     RunBroken,
@@ -216,17 +215,6 @@ def test_a_spout_that_a_decision_moves_is_a_part_of_the_result(
     assert [event["asked"] for event in restarts] == [asked]
 
 
-def test_every_policy_is_asked_when_there_are_rates(series: Series, bench: SeriesContext, storm: FakeStorm) -> None:
-    """Even needs none, but would be asked earlier than the others."""
-    storm.faults["no_window_until_s"] = 60
-    run_id = attempt_next_run(series, bench) or ""
-    begun, requested = (
-        next(event["t"] for event in events(series, run_id) if event["kind"] == kind)
-        for kind in ("topology_submitted", "scale_requested")
-    )
-    assert document(series, run_id)["variant"]["policy"] == "even" and requested - begun >= 59
-
-
 def test_a_policy_service_that_begins_anew_in_a_run_ends_it(
     series: Series, bench: SeriesContext, storm: FakeStorm
 ) -> None:
@@ -312,8 +300,6 @@ FAILURES: list[tuple[dict[str, Any], type[Exception], str, str, str]] = [
     ({"dead": ("m2",), "dies_after_s": 900}, MachineLost, INFRASTRUCTURE, "after", "m2 stopped answering"),
     ({"never_registers": True}, MachineLost, INFRASTRUCTURE, "join", "m5 did not register"),
     ({"unreachable_after_s": 20}, ServiceUnreachable, INFRASTRUCTURE, "warm_up", "does not answer"),
-    ({"silent_after_s": 34}, NoFreshSamples, INFRASTRUCTURE, "scale", "the scale request was not sent"),
-    ({"no_window_until_s": 300}, NoFreshSamples, INFRASTRUCTURE, "scale", "not sent: m1:6700 has not reported yet"),
     ({"submit": [RuntimeError("bug")]}, RuntimeError, HARNESS, "submit", "RuntimeError: bug"),
     ({"configure": [ServiceRefused("answered 400")]}, ServiceRefused, HARNESS, "configure", "answered 400"),
 ]
