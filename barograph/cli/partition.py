@@ -8,10 +8,8 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -20,16 +18,17 @@ from rich.table import Table
 
 from analysis.metis_files import GraphFile, read_graph, read_partition, write_partition
 from barograph.cli.arguments import given_file, require_writable_into
-from barograph.cli.terminal import line_printer, note, say, silent_libraries, stdout_console
+from barograph.cli.terminal import line_printer, note, say, stdout_console
 from barograph.errors import ExperimentError
 from scheduler_plugins.policies import greedy
 from scheduler_plugins.policies.communication import CommunicationGraph, Integers, graph_of_pairs, load_imbalance
+from scheduler_plugins.policies.metis_process import NoAnswer, PymetisMissing
 from scheduler_plugins.policies.pairwise import Names, NoRoom
 from scheduler_plugins.policies.partition import (
+    LARGEST_SEED,
     OBJECTIVES,
     MetisOptions,
     MetisPartition,
-    PymetisMissing,
     least_imbalance,
     metis_parts,
 )
@@ -38,7 +37,6 @@ VERSION = 1
 IMBALANCES = (1.001, 100.0)
 WIDEST = 1000  # of the table
 SHOWN_IMBALANCE = 0.0005  # less is not in the table's digits
-MOST_SEED = 2**31 - 1
 WITHOUT_METIS = ("greedy", "round_robin")
 NAMES = Names("vertex", "vertices", "part", "weight", whole=True)
 METHODS = (*OBJECTIVES, *WITHOUT_METIS)  # as --method names them
@@ -93,7 +91,9 @@ def add_arguments(partition: argparse.ArgumentParser) -> None:
         help=f"METIS' aim for the heaviest part over the mean, missed with few vertices a part; {IMBALANCES[0]} to"
         f" {IMBALANCES[1]:g}",
     )  # fmt: skip
-    partition.add_argument("--seed", type=int, default=0, metavar="N", help=f"of METIS; 0 to {MOST_SEED}")
+    partition.add_argument(
+        "--seed", type=int, default=0, metavar="N", help=f"of METIS, for cut the first of several; 0 to {LARGEST_SEED}"
+    )
     partition.add_argument("--json", action="store_true", help="print JSON, for other programs")
 
 
@@ -108,8 +108,8 @@ def execute(options: argparse.Namespace) -> int:
         raise ExperimentError(f"--parts is {options.parts} of {options.graph}; {allowed}")
     if not IMBALANCES[0] <= options.imbalance <= IMBALANCES[1]:
         raise ExperimentError(f"--imbalance is {options.imbalance:g}; allowed are {IMBALANCES[0]} to {IMBALANCES[1]:g}")
-    if not 0 <= options.seed <= MOST_SEED:
-        raise ExperimentError(f"--seed is {options.seed}; allowed are 0 to {MOST_SEED}")
+    if not 0 <= options.seed <= LARGEST_SEED:
+        raise ExperimentError(f"--seed is {options.seed}; allowed are 0 to {LARGEST_SEED}")
     given = read_partition(options.partition, file.vertices, options.parts) if options.partition else None
     if file.vertex_weights.shape[1] > 1:
         note(f"note: parts share the first of {file.vertex_weights.shape[1]} vertex weights evenly")
@@ -152,7 +152,7 @@ def _check_into(options: argparse.Namespace, methods: Sequence[str]) -> None:
 def _write(partitions: Sequence[Partition], method: str, into: Path) -> None:
     chosen = next((partition for partition in partitions if partition.name == method), None)
     if chosen is None:
-        raise ExperimentError(f"--into {into}: nothing is written, for there is no METIS {method} without pymetis")
+        raise ExperimentError(f"--into {into}: nothing is written, for METIS {method} gave no parts")
     write_partition(chosen.parts, into)
     note(f"{into}: the parts of {chosen.line.method}")
 
@@ -160,8 +160,6 @@ def _write(partitions: Sequence[Partition], method: str, into: Path) -> None:
 def compare(file: GraphFile, count: int, metis: list[MetisOptions], given: Integers | None) -> Iterator[Partition]:
     """By each method that can be had; a note for each that cannot."""
     graph = graph_of_pairs(file.pairs, file.vertex_weights[:, 0].astype(np.float64), file.vertex_sizes)
-    with suppress(ImportError):  # said below; how long it takes to load is not the first method's time
-        import_module("pymetis")
 
     def cut(name: str, method: str, parts_of: Callable[[], Integers]) -> Partition:
         begun = time.perf_counter()
@@ -170,14 +168,13 @@ def compare(file: GraphFile, count: int, metis: list[MetisOptions], given: Integ
 
     def cut_by_metis(options: MetisOptions) -> Partition:
         begun = time.perf_counter()
-        with silent_libraries():  # METIS prints where vertices are few; the notes say what came of it
-            found = metis_parts(graph, count, options)
+        partition = metis_parts(graph, count, options)
         seconds = time.perf_counter() - begun
-        method = f"METIS {options.objective}" + (", recursive" if found.by_bisection else "")
-        line = line_of(method, file, graph, count, found.parts, seconds)
-        if words := _metis_note(found, line, graph, count, options):
+        method = f"METIS {options.objective}" + (", recursive" if partition.by_bisection else "")
+        line = line_of(method, file, graph, count, partition.parts, seconds)
+        if words := _metis_note(partition, line, graph, count, options):
             note(f"note: METIS {options.objective}: {words}")
-        return Partition(options.objective, line, found.parts)
+        return Partition(options.objective, line, partition.parts)
 
     def greedy_parts(parameters: greedy.Parameters) -> Integers:
         return greedy.greedy_parts(graph, count, len(graph.vertex_weights), parameters, NAMES)
@@ -187,6 +184,8 @@ def compare(file: GraphFile, count: int, metis: list[MetisOptions], given: Integ
             yield cut_by_metis(options)
         except PymetisMissing as error:
             note(f"note: without METIS {options.objective}: {error}; install pymetis")
+        except NoAnswer as error:
+            note(f"note: without METIS {options.objective}: {error}")
     try:  # as the paper has it, a vertex's weight being its load
         yield cut("greedy", "greedy", partial(greedy_parts, greedy.Parameters()))
     except NoRoom as error:
@@ -198,17 +197,18 @@ def compare(file: GraphFile, count: int, metis: list[MetisOptions], given: Integ
         yield Partition("", line_of("given", file, graph, count, given, None), given)
 
 
-def _metis_note(found: MetisPartition, line: Line, graph: CommunicationGraph, count: int, options: MetisOptions) -> str:
-    """What METIS has missed; empty for nothing."""
-    if not found.is_sound:
-        return f"{found.fault}; these are k-way's parts, which the policy metis would not carry out"
-    if found.by_bisection:
-        return f"{found.fault}; so these are the parts of METIS' recursive bisection (imbalance {line.imbalance:.3f})"
+def _metis_note(
+    partition: MetisPartition, line: Line, graph: CommunicationGraph, count: int, options: MetisOptions
+) -> str:
+    """Where the parts come from, and what they miss; empty for the plain call's."""
+    if not partition.is_sound:
+        return f"{partition.words}; these are k-way's parts, which the policy metis would not carry out"
+    words = [partition.words] if partition.words else []
     if len(graph.neighbours) and line.imbalance > options.imbalance + SHOWN_IMBALANCE:
         least = least_imbalance(graph.vertex_weights, count)
         aim = f"more than the {options.imbalance:g} that it aims for"
-        return f"imbalance {line.imbalance:.3f}, {aim}; whole vertices allow {least:.3f}"
-    return ""
+        words.append(f"imbalance {line.imbalance:.3f}, {aim}; whole vertices allow {least:.3f}")
+    return "; ".join(words)
 
 
 def line_of(

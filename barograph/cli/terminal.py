@@ -49,27 +49,10 @@ def stderr_for_libraries() -> Iterator[None]:
 
     For a single thread: in the block nothing else may print on stdout.
     """
-    with _stdout_into(2):
-        yield
-
-
-@contextmanager
-def silent_libraries() -> Iterator[None]:
-    """What C libraries print on stdout is dropped. For a single thread, as above."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        with _stdout_into(nowhere):
-            yield
-    finally:
-        os.close(nowhere)
-
-
-@contextmanager
-def _stdout_into(descriptor: int) -> Iterator[None]:
     sys.stdout.flush()
     C_LIBRARY.fflush(None)
     kept = os.dup(1)
-    os.dup2(descriptor, 1)
+    os.dup2(2, 1)
     try:
         yield
     finally:

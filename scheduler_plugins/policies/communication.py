@@ -59,6 +59,10 @@ class CommunicationGraph:
         """The vertex in whose row each neighbour stands."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
+    def crossing(self, parts: Integers) -> float:
+        """The weight of the edges between parts, each in both its rows."""
+        return float(self.edge_weights[parts[self.neighbours] != parts[self.rows()]].sum())
+
     def volume(self, parts: Integers, count: int) -> int:
         """METIS' total communication volume: of each vertex, its size for each other part that has a neighbour."""
         rows = self.rows()
@@ -70,7 +74,7 @@ class CommunicationGraph:
         return int(self.vertex_sizes[needing].sum(dtype=object))  # Python's whole numbers: METIS' may be of 64 bits
 
 
-def load_imbalance(weights: Numbers, parts: Integers, count: int) -> float:
+def load_imbalance(weights: Rows | Numbers, parts: Integers, count: int) -> float:
     """The heaviest part's weight over the mean of all `count` parts (MP III-C: loadImba); 1.0 where nothing weighs."""
     of_parts = np.bincount(parts, weights, count)
     return float(of_parts.max() / of_parts.mean()) if of_parts.sum() > 0 else 1.0

@@ -10,8 +10,9 @@ asked for, the others end: MP has one worker a machine.
 count. `cut` minimises MP's own cost function, the tuples between parts. `imbalance` is METIS' aim (1.03), `seed` its
 seed. `labels`: relocation.py.
 
-Where METIS' k-way leaves parts empty or far too heavy the parts are those of its recursive bisection, and where that
-does no better the topology stays where it is (partition.py); the reason says either.
+For `vol` METIS' k-way is asked once, as the paper did, and its recursive bisection where k-way leaves parts empty or
+far too heavy. For `cut` both are asked, with several seeds, and the best balanced answer is taken (partition.py).
+Where none will do, or METIS ends without an answer, the topology stays where it is; the reason says each.
 
 A partition is carried out whatever it saves, as MP did, unless `least_saving_percent` says how much of the tuples
 between machines it has to save: less is declined, and the reason says what it would have been. In a hold the policy
@@ -30,13 +31,13 @@ from scheduler_plugins.model import LONGEST_ROUND_S, Decision, Memory, Observati
 from scheduler_plugins.policies import initial_placement, scaling
 from scheduler_plugins.policies.communication import Numbers, load_imbalance
 from scheduler_plugins.policies.executor_graph import ExecutorGraph, cpu_loads
+from scheduler_plugins.policies.metis_process import NoAnswer, PymetisMissing
 from scheduler_plugins.policies.parameters import check_parameters, check_whole_number
-from scheduler_plugins.policies.partition import MetisOptions, Objective, PymetisMissing, metis_parts
+from scheduler_plugins.policies.partition import LARGEST_SEED, MetisOptions, Objective, metis_parts
 from scheduler_plugins.policies.relocation import Labels, relocation
 from scheduler_plugins.policies.traffic_placement import Proposal, decide_by_traffic
 
 BOUNDS = {"imbalance": (1.001, 100.0), "least_saving_percent": (0.0, 100.0), "rest_s": (1.0, LONGEST_ROUND_S)}
-SEEDS = (0, 2**31 - 1)  # METIS has 32 bits
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Parameters:
 
     def __post_init__(self) -> None:
         check_parameters(self, BOUNDS)
-        check_whole_number("seed", self.seed, *SEEDS)
+        check_whole_number("seed", self.seed, 0, LARGEST_SEED)
         check_whole_number("window_s", self.window_s, *scaling.WINDOW_BOUNDS_S)
 
 
@@ -68,25 +69,26 @@ def _propose(graph: ExecutorGraph, _observation: Observation, parameters: Parame
         return Proposal(f"refused: {weights}")
     busy = graph.busy()
     count = min(len(graph.slots), graph.topology.workers, len(busy))
+    what = f"{len(busy)} executors in {count} parts"
     options = MetisOptions(parameters.objective, parameters.imbalance, parameters.seed)
     try:
         partition = metis_parts(graph.subgraph(busy, weights[busy]), count, options)
     except PymetisMissing as error:
         return Proposal(f"refused: {error}; install it on the master, or choose another policy")
-    what = f"{len(busy)} executors in {count} parts"
+    except NoAnswer as error:
+        return Proposal(f"declined, no partition for {what}: {error}")
     if not partition.is_sound:
-        return Proposal(f"declined, METIS {parameters.objective} finds no balance for {what}: {partition.fault}")
-    parts = partition.parts
+        return Proposal(f"declined, METIS {parameters.objective} finds no balance for {what}: {partition.words}")
     workers = np.full(len(graph.executors), -1)
-    workers[busy] = parts
-    found = relocation(graph, workers, np.arange(count), parameters.labels)
-    balance = load_imbalance(weights[busy], parts, count)
-    why = f", by recursive bisection: {partition.fault}" if partition.by_bisection else ""
-    said = f"{what} (METIS {parameters.objective}, imbalance {balance:.2f}{why}); {found.words()}"
+    workers[busy] = partition.parts
+    change = relocation(graph, workers, np.arange(count), parameters.labels)
+    balance = load_imbalance(weights[busy], partition.parts, count)
+    why = f", {partition.words}" if partition.words else ""
+    words = f"{what} (METIS {parameters.objective}, imbalance {balance:.2f}{why}); {change.words()}"
     least = parameters.least_saving_percent
-    if least is not None and found.saving_percent() < least:
-        return Proposal(f"declined, less than {least:g} % are saved: {said}")
-    return Proposal(said, found.placement)
+    if least is not None and change.saving_percent() < least:
+        return Proposal(f"declined, less than {least:g} % are saved: {words}")
+    return Proposal(words, change.placement)
 
 
 def _vertex_weights(graph: ExecutorGraph, parameters: Parameters) -> Numbers | str:

@@ -1,41 +1,46 @@
 """A graph cut into parts by METIS.
 
-METIS 5 by pymetis, k-way as MP IV-B ran it (`gpmetis`). Its objective `vol` looks at the number of neighbours in other
-parts and ignores edge weights; `cut` adds up edge weights. pymetis cannot hand over sizes of vertices (METIS' `vsize`).
-Weights of METIS are whole numbers of 32 bits: ours are scaled to a sum of 2²⁸, unless they are small whole numbers, and
-are 1 at least.
+METIS 5 by pymetis (metis_process.py). Its objective `vol` looks at the number of neighbours in other parts and ignores
+edge weights; `cut` adds up edge weights. pymetis cannot hand over sizes of vertices (METIS' `vsize`). Our weights are
+whole numbers that METIS of 32 bits can add up: scaled to a sum of 2²⁸, unless they are small whole numbers, and 1 at
+least.
 
-With few vertices a part k-way keeps neither its imbalance nor all its parts: three stages of 20 vertices of equal
-weight, each with all of the next, it puts into one of 20 parts for `cut`, with every seed tried. Where that is so
-METIS' recursive bisection is asked. It knows only `cut`: for `vol` it is given edges without weights.
+`vol` is k-way as MP IV-B ran it (`gpmetis`), once. With few vertices a part k-way keeps neither its imbalance nor all
+its parts, and lets much more cross than need be: three stages of 20 vertices of equal weight, each with all of the
+next, it puts into one of 20 parts for `cut`, with every seed tried. For `vol` METIS' recursive bisection, which knows
+only `cut` and is given edges without weights, is asked where k-way's answer is at fault. For `cut` both are asked, with
+as many seeds as the size of the graph allows, and of the answers without fault that are balanced the one is taken that
+lets least cross. Balanced is one whose imbalance is at most what is aimed for, or what whole vertices allow, or, where
+no answer has that, the least of all answers. From LARGE on bisection is no better, and `cut` is asked as `vol` is.
 
-A master may be without pymetis: it is imported where it is used. Errors: PymetisMissing.
+Errors: PymetisMissing, NoAnswer (metis_process.py).
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from scheduler_plugins.policies.communication import CommunicationGraph, Integers, Numbers, Rows
+from scheduler_plugins.policies.communication import CommunicationGraph, Integers, Numbers, Rows, load_imbalance
+from scheduler_plugins.policies.metis_process import metis_answer
 
 Objective = Literal["vol", "cut"]
 OBJECTIVES: Mapping[Objective, int] = {"vol": 1, "cut": 0}  # METIS' numbers of them
-LARGEST_SUM = 2**28  # of weights: METIS takes three times the sum in 32 bits
+LARGEST_SUM = 2**28  # of weights: METIS takes three times the sum
 UFACTOR = 1000  # METIS' imbalance is in thousandths above 1
 ROUNDING = 1e-6  # of weights that were scaled to whole numbers
 WELL_OVER = 2  # times what is aimed for: with two or three vertices a part METIS' parts often have one or two more
-
-
-class PymetisMissing(Exception):
-    """The Python that decides has no pymetis."""
-
-    blame = "configuration"
+# Sizes are vertices and ends of edges; a call takes 0.3 to 3 µs of each.
+SEEDS, SEEDS_SIZE = 8, 50_000  # the most seeds of one graph, and its size with all of them
+LARGE = 500_000
+LEAST_LIMIT_S, LIMIT_S_OF_EACH = 10.0, 2e-4  # some hundred times what calls take
+LARGEST_SEED = 2**31 - 1
+WAYS = {False: "k-way", True: "recursive bisection"}
 
 
 @dataclass(frozen=True)
@@ -47,54 +52,73 @@ class MetisOptions:
 
 @dataclass(frozen=True, eq=False)
 class MetisPartition:
-    """`parts`: of each vertex, 0 to count - 1; one may stay empty. `fault`: what is wrong with k-way's, in words; then
-    they are those of recursive bisection, or, where these are at fault too, k-way's, and not sound."""
+    """`parts`: of each vertex, 0 to count - 1; one may stay empty. `words`: which call they are from and why, empty for
+    the plain one; or, where all answers are at fault, how k-way's and bisection's are: then the parts are k-way's, and
+    not sound."""
 
     parts: Integers
-    fault: str = ""
+    words: str = ""
+    by_bisection: bool = False
     is_sound: bool = True
 
-    @property
-    def by_bisection(self) -> bool:
-        return bool(self.fault) and self.is_sound
+
+class _Call(NamedTuple):
+    recursive: bool
+    seed: int
 
 
 def metis_parts(graph: CommunicationGraph, count: int, options: MetisOptions) -> MetisPartition:
-    """In `count` parts. Where there are no edges METIS is not asked. Raises PymetisMissing."""
+    """In `count` parts. Where there are no edges METIS is not asked. Raises PymetisMissing, NoAnswer."""
     if count == 1 or not len(graph.neighbours):  # nothing to cut, and METIS is not made for either
         return MetisPartition(_parts_by_weight(graph.vertex_weights, count))
     weights = whole_weights(graph.vertex_weights)
-    by_k_way = _ask_metis(graph, weights, count, options, recursive=False)
-    fault = _fault(weights, by_k_way, count, options.imbalance)
-    if not fault:
-        return MetisPartition(by_k_way)
-    by_bisection = _ask_metis(graph, weights, count, options, recursive=True)
-    second = _fault(weights, by_bisection, count, options.imbalance)
-    if not second:
-        return MetisPartition(by_bisection, f"k-way {fault}")
-    return MetisPartition(by_k_way, f"k-way {fault}; recursive bisection {second}", is_sound=False)
+    calls = _calls(len(weights) + len(graph.neighbours), options)
+    answers = dict(zip(calls, _ask_metis(graph, weights, count, options, calls), strict=True))
+    faults = {call: _fault(weights, parts, count, options.imbalance) for call, parts in answers.items()}
+    if len(calls) == 1 and faults[calls[0]]:
+        bisection = _Call(recursive=True, seed=options.seed)
+        (answers[bisection],) = _ask_metis(graph, weights, count, options, [bisection])
+        faults[bisection] = _fault(weights, answers[bisection], count, options.imbalance)
+    balances = {call: load_imbalance(weights, answers[call], count) for call, fault in faults.items() if not fault}
+    if not balances:
+        words = "; ".join(f"{WAYS[call.recursive]} {fault}" for call, fault in list(faults.items())[:2])
+        return MetisPartition(answers[calls[0]], words, is_sound=False)
+    most = max(options.imbalance, least_imbalance(weights, count), min(balances.values())) * (1 + ROUNDING)
+    balanced = [call for call, balance in balances.items() if balance <= most]
+    best = min(balanced, key=lambda call: graph.crossing(answers[call]))
+    words = f"by recursive bisection: k-way {faults[calls[0]]}" if best.recursive else ""
+    if len(calls) > 1:
+        words = f"the best of {len(calls)} calls, by {WAYS[best.recursive]} with seed {best.seed}"
+    return MetisPartition(answers[best], words, best.recursive)
+
+
+def _calls(size: int, options: MetisOptions) -> Sequence[_Call]:
+    """The first is k-way with the seed that is asked for."""
+    if options.objective == "vol" or size > LARGE:
+        return [_Call(recursive=False, seed=options.seed)]
+    seeds = max(1, min(SEEDS, SEEDS_SIZE // size))
+    numbers = [(options.seed + step) % (LARGEST_SEED + 1) for step in range(seeds)]
+    return [_Call(recursive, seed) for seed in numbers for recursive in WAYS]
 
 
 def _ask_metis(
-    graph: CommunicationGraph, weights: Rows, count: int, options: MetisOptions, *, recursive: bool
+    graph: CommunicationGraph, weights: Rows, count: int, options: MetisOptions, calls: Sequence[_Call]
 ) -> Integers:
-    try:
-        import pymetis
-    except ImportError as error:
-        raise PymetisMissing(f"the Python that decides has no pymetis ({error})") from error
-    _, parts = pymetis.part_graph(
-        count,
-        pymetis.CSRAdjacency(graph.starts, graph.neighbours),
-        vweights=weights,
-        eweights=whole_weights(graph.edge_weights) if options.objective == "cut" else None,
-        recursive=recursive,
-        options=pymetis.Options(
-            objtype=OBJECTIVES["cut" if recursive else options.objective],
-            ufactor=round(UFACTOR * (options.imbalance - 1)),
-            seed=options.seed,
-        ),
-    )
-    return np.asarray(parts, dtype=np.int64)
+    """[call, vertex]: its part."""
+    edge_weights = whole_weights(graph.edge_weights) if options.objective == "cut" else weights[:0]
+    columns = [column.astype(np.int64).data for column in (graph.starts, graph.neighbours, weights, edge_weights)]
+    requests = [
+        {
+            "recursive": call.recursive,
+            "objtype": OBJECTIVES["cut" if call.recursive else options.objective],
+            "ufactor": round(UFACTOR * (options.imbalance - 1)),
+            "seed": call.seed,
+        }
+        for call in calls
+    ]
+    limit_s = LEAST_LIMIT_S + LIMIT_S_OF_EACH * (len(weights) + len(graph.neighbours))
+    answer = metis_answer(columns, count, requests, limit_s)
+    return np.frombuffer(answer, dtype=np.int64).reshape(len(calls), -1)
 
 
 def _fault(weights: Rows, parts: Integers, count: int, imbalance: float) -> str:

@@ -18,6 +18,7 @@ from barograph import cli
 from barograph.plan.experiment import load, with_changes
 from barograph.series.series import open_series
 from barograph.settings import ROOT
+from tests.support.fake_metis import put_fake_metis
 from tests.support.graphs_by_hand import stages
 
 # Communication graphs of the paper's authors, which are no part of this repository.
@@ -117,6 +118,28 @@ def all_to_all(path: Path, width: int, depth: int) -> Path:
     return path
 
 
+def test_where_metis_ends_its_process_the_others_have_their_lines(
+    graph: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_fake_metis(graph.parent, "os.abort()")
+    monkeypatch.syspath_prepend(graph.parent)
+    assert cli.main(["partition", str(graph), "--parts", "2"]) == 0
+    shown = capsys.readouterr()
+    assert "METIS" not in shown.out and "round robin" in shown.out
+    for objective in ("vol", "cut"):
+        assert f"note: without METIS {objective}: METIS' process was ended by signal 6 (Aborted)" in shown.err
+
+
+def test_where_k_way_leaves_parts_empty_the_line_of_vol_is_that_of_bisection(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = all_to_all(tmp_path / "stages.graph", 20, 3)
+    assert cli.main(["partition", str(graph), "--parts", "20", "--json", "--objective", "vol"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["methods"][0]["method"] == "METIS vol, recursive"
+    assert "note: METIS vol: by recursive bisection: k-way leaves 11 of 20 parts empty, imbalance 2.33" in shown.err
+
+
 def test_where_k_way_puts_all_into_one_part_the_line_is_that_of_bisection(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -125,8 +148,8 @@ def test_where_k_way_puts_all_into_one_part_the_line_is_that_of_bisection(
     shown = capsys.readouterr()
     line = json.loads(shown.out)["methods"][0]
     assert line["method"] == "METIS cut, recursive" and line["imbalance"] < 2 and line["crossing_percent"] > 90
-    assert "note: METIS cut: k-way leaves 19 of 20 parts empty, imbalance 20.00, where whole vertices" in shown.err
-    assert "so these are the parts of METIS' recursive bisection (imbalance 1.667)" in shown.err
+    words = "note: METIS cut: the best of 16 calls, by recursive bisection with seed 4; imbalance 1.333, more than the"
+    assert words in shown.err
 
 
 def test_where_no_way_of_metis_finds_a_balance_a_note_says_so(
@@ -142,10 +165,10 @@ def test_a_note_says_where_metis_misses_its_imbalance(graph: Path, capsys: pytes
     """Eight vertices in three parts: one has three of them or more."""
     words = ["partition", str(graph), "--parts", "3", "--objective", "cut", "--imbalance"]
     assert cli.main([*words, "1.03"]) == 0
-    missed = "METIS cut: imbalance 1.125, more than the 1.03 that it aims for; whole vertices allow 1.125"
+    missed = "with seed 2; imbalance 1.125, more than the 1.03 that it aims for; whole vertices allow 1.125"
     assert missed in capsys.readouterr().err
     assert cli.main([*words, "1.2"]) == 0
-    assert "METIS cut: imbalance" not in capsys.readouterr().err
+    assert "; imbalance" not in capsys.readouterr().err
 
 
 def test_a_graph_without_edges_is_shared_by_weight_and_a_note_says_that_metis_was_not_called(
@@ -219,7 +242,7 @@ def test_of_a_method_that_cannot_be_had_nothing_is_written(
     monkeypatch.setitem(sys.modules, "pymetis", None)
     into = graph.parent / "rings.part"
     assert cli.main(["partition", str(graph), "--parts", "2", "--into", str(into), "--method", "cut"]) == 2
-    assert "nothing is written, for there is no METIS cut without pymetis" in capsys.readouterr().err
+    assert "nothing is written, for METIS cut gave no parts" in capsys.readouterr().err
     assert not into.exists()
 
 

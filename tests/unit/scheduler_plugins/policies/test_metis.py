@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from scheduler_plugins.model import Component, Executor, Machine, ScaleEvent, Slot, Topology
 from scheduler_plugins.policies import PolicyError, bind
+from tests.support.fake_metis import put_fake_metis
 from tests.support.graphs_by_hand import stages
 from tests.support.topologies_by_hand import machines
 from tests.support.traffic_by_hand import (
@@ -128,10 +131,27 @@ def test_not_all_executors_are_put_on_one_machine_to_save_all_traffic() -> None:
     topology, hosts = all_to_all(20, 2)
     decision = decide(rescheduling(topology, hosts=hosts), objective="cut", vertex_weight="one")
     assert len(set(slots_after(topology, decision).values())) == 20
-    assert (
-        "imbalance 2.00, by recursive bisection: k-way leaves 19 of 20 parts empty, imbalance 20.00, where whole"
-        " vertices allow 1.00); " in decision.reason
-    )
+    words = "(METIS cut, imbalance 2.00, the best of 16 calls, by recursive bisection with seed 0); "
+    assert words in decision.reason
+
+
+@pytest.mark.parametrize("objective", ["vol", "cut"])
+def test_where_metis_ends_its_process_nothing_moves(
+    objective: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_fake_metis(tmp_path, "os.abort()")
+    monkeypatch.syspath_prepend(tmp_path)
+    topology, hosts = ten_chains()
+    decision = decide(rescheduling(topology, hosts=hosts), objective=objective)
+    assert decision.settled and not decision.changes()
+    words = "t: declined, no partition for 80 executors in 10 parts: METIS' process was ended by signal 6 (Aborted)"
+    assert words in decision.reason
+
+
+def test_without_pymetis_it_refuses_and_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+    words = "t: refused: the Python that decides has no pymetis; install it on the master, or choose another policy"
+    assert words in refused(*ten_chains())
 
 
 def test_where_no_way_of_metis_finds_a_balance_nothing_moves() -> None:

@@ -9,7 +9,8 @@ import pytest
 import scheduler_plugins
 
 PACKAGE = Path(scheduler_plugins.__file__).parent
-FILES = sorted([*(PACKAGE / "policies").glob("*.py"), PACKAGE / "model.py"])
+PROCESS = "metis_process.py"  # begins one, whose answer depends on what it is given; METIS may end where it computes
+FILES = sorted([*(path for path in (PACKAGE / "policies").glob("*.py") if path.name != PROCESS), PACKAGE / "model.py"])
 # What the master has besides the standard library's pure parts: numpy, pymetis.
 PURE = {"__future__", "abc", "array", "bisect", "collections", "collections.abc", "copy", "dataclasses", "enum",
         "fractions", "functools", "heapq", "itertools", "json", "math", "numbers", "operator", "re", "statistics",
