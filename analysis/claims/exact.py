@@ -9,6 +9,7 @@ from analysis.claims.metis_call import NotComputed, crossing_beyond_bare_percent
 from analysis.claims.statements import Claim
 from scheduler_plugins.model import Component, Edge, Executor, Topology
 from scheduler_plugins.policies import etp
+from scheduler_plugins.policies.scaling import executors_for_new_machines
 from scheduler_plugins.policies.stela import Parameters, assign_executors
 
 # SP figure 2, ST figure 2: ten operators, the rates of its sinks, and which are congested. What it does not print (the
@@ -57,6 +58,15 @@ def order_mismatches() -> float:
     return float(sum(one != other for one, other in zip(served, ETP_ORDER, strict=True)))
 
 
+def slots_of_star(new: int) -> float:
+    """Return how many executors Stela gives out where `new` machines join star's four (SP II-B, table I)."""
+    components = tuple(
+        Component(str(task), "bolt", (task, task + 1), (Executor(task, task), Executor(task + 1, task + 1)))
+        for task in range(1, 10, 2)
+    )
+    return float(executors_for_new_machines(Topology("star-1", "star", 12, components, ()), 4, new, RULES.slots))
+
+
 def chance_of_both_best_percent() -> float:
     """Of all ways to draw 4 of 8 machines, those that hold both best ones."""
     return 100.0 * comb(MACHINE_COUNT - BEST_COUNT, DRAWS - BEST_COUNT) / comb(MACHINE_COUNT, DRAWS)
@@ -68,6 +78,9 @@ COMPUTATIONS: dict[str, Callable[[], float]] = {
     "etp_of_operator_4": lambda: etp_percent("4"),
     "etp_of_operator_6": lambda: etp_percent("6"),
     "etp_order_misplaced": order_mismatches,
+    "slots_of_star_for_1": lambda: slots_of_star(1),
+    "slots_of_star_for_2": lambda: slots_of_star(2),
+    "slots_of_star_for_4": lambda: slots_of_star(4),
     "chance_of_both_best": chance_of_both_best_percent,
     "crossing_beyond_bare_metis": crossing_beyond_bare_percent,
 }

@@ -227,8 +227,8 @@ def test_by_the_authors_link_load_least_link_load_moves_the_same_executors(name:
 
 
 def test_most_link_load_moves_others_by_it_on_three_topologies() -> None:
-    """On linear the experiment whose costs make it matter has both. On star (250, 250, twice 248/s) the three are centre,
-    spout_1 and centre by the sum, spout_1, centre and spout_1 by the mean."""
+    """On linear the experiment whose costs make it matter has both. On star (250, 250, twice 248/s) the three are
+    centre, spout_1 and centre by the sum, spout_1, centre and spout_1 by the mean."""
     others = [name for name in PAPERS_TOPOLOGIES
               if moved_tasks(name, "most_link_load", "sum") != moved_tasks(name, "most_link_load", "mean")]  # fmt: skip
     assert others == ["star", "linear", "network_monitoring"]

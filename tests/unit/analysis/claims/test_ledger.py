@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis.claims import feasibility, weaknesses
-from analysis.claims.exact import COMPUTATIONS
+from analysis.claims.exact import COMPUTATIONS, RULES
 from analysis.claims.ledger import judge, judge_all
 from analysis.claims.ledger_rows import Conditions, LedgerRow, Outcome, Value
 from analysis.claims.simulated_rows import simulated_rows
@@ -501,11 +501,20 @@ def test_the_direction_is_told_apart_from_the_verdict(stela: list[float], direct
 def test_exact_claims_are_always_there_and_follow_the_code_that_schedules() -> None:
     rows = {row.claim.name: row for row in judge_all(load_claims(), Conditions({}))}
     exact = [row for row in rows.values() if row.claim.kind is Kind.EXACT]
-    assert {row.claim.id for row in exact} == {"S01", "S14", "M13"}
+    assert {row.claim.id for row in exact} == {"S01", "S02", "S14", "M13"}
     assert all(row.verdict == "reproduced" for row in exact)
     assert rows["S14"].measured == pytest.approx(100 * 15 / 70)
     assert rows["S01/op 3"].measured == pytest.approx(100 * 2000 / 4500)
     assert judge(replace(rows["S14"].claim, stated=25.0), Conditions({})).verdict == "differs"
+    # star's 10 / 4 = 2.5 a machine: the printed loop runs 3, 5 and 10 times, where a floor would make 2, 4 and 8 of it
+    assert [rows[f"S02/star, {new} new"].measured for new in (1, 2, 4)] == [3, 5, 10]
+
+
+def test_a_rule_that_rounds_down_is_not_the_papers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("analysis.claims.exact._computed", lambda metric: COMPUTATIONS[metric]())
+    monkeypatch.setattr("analysis.claims.exact.RULES", replace(RULES, slots="per_machine_floor"))
+    rows = {row.claim.name: row for row in judge_all(load_claims("stela"), Conditions({}))}
+    assert [rows[f"S02/star, {new} new"].verdict for new in (1, 2, 4)] == ["differs"] * 3
 
 
 def test_without_pymetis_what_needs_it_is_not_run_and_the_others_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:

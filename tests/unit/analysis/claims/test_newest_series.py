@@ -128,7 +128,8 @@ def test_a_simulated_series_never_stands_for_one_on_machines(tmp_path: Path) -> 
     six = {"stela": [90.0] * 6, "even_rebalance": [1.0] * 6}
     newest = simulated(write(tmp_path, "20261122-000000-a", six))
     assert judged_by(tmp_path) is None
-    assert {row.claim.id for row in evaluate_newest(tmp_path) if row.verdict != "not run"} == {"S01", "S14", "M13"}
+    run = {row.claim.id for row in evaluate_newest(tmp_path) if row.verdict != "not run"}
+    assert run == {"S01", "S02", "S14", "M13"}
     measured = write(tmp_path, "20261120-000000-a", {"stela": [10.0]})
     assert judged_by(tmp_path) == measured
     assert judged_by(tmp_path, testbed="simulated") == newest
@@ -138,7 +139,7 @@ def test_a_simulated_series_never_stands_for_one_on_machines(tmp_path: Path) -> 
 def test_the_ledger_of_nothing_has_the_exact_claims(tmp_path: Path) -> None:
     assert pools_of_claims(load_claims(), kept_series(tmp_path)) == {}
     rows = evaluate_newest(tmp_path)
-    assert {row.claim.id for row in rows if row.verdict != "not run"} == {"S01", "S14", "M13"}
+    assert {row.claim.id for row in rows if row.verdict != "not run"} == {"S01", "S02", "S14", "M13"}
 
 
 @pytest.mark.parametrize("event_id", [None, "e1"])
@@ -249,6 +250,37 @@ def test_what_follows_from_times_that_are_left_out_says_so(tmp_path: Path) -> No
     add_times(older, dict.fromkeys(CONVERGED, 150.0))
     of_times = [row for row in evaluate([older]) if "S09/star SP" in row.claim.of]
     assert of_times and all("left out: s, analysed by an older version" in row.reason for row in of_times)
+
+
+def add_slots(root: Path, difference: float, variants: tuple[str, ...] = ("stela", "even_rebalance")) -> None:
+    """How many executors more than SP II-B's loop gives the new machines got, in the runs of these variants."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = SeriesPaths(root).table("measurements") / "part.parquet"
+    more = [{"run_id": f"{name}-r{number}", "metric": "instances_on_joined_over_expected", "value": difference,
+             "censored": False, "event_id": "e1"} for name in variants for number in (1, 2, 3)]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(pq.read_table(table).to_pylist() + more), table)
+
+
+def test_runs_in_which_stela_gave_other_slots_say_nothing_of_its_claims_but_that(tmp_path: Path) -> None:
+    """star before Stela's rule was the printed one: one executor fewer than the three of 10 / 4."""
+    floored = write(tmp_path, "20261127-000000-a", {"stela": [150.0] * 3, "even_rebalance": [100.0] * 3})
+    add_slots(floored, -1.0)
+    rows = {row.claim.name: row for row in evaluate([floored])}
+    assert (rows["S02/star slots"].verdict, rows["S02/star slots"].measured) == ("differs", -1.0)
+    assert (rows["S03"].verdict, rows["S03"].runs) == ("not run", 0)
+    assert rows["S03"].reason.endswith(
+        "left out: stela-r1, stela-r2, stela-r3: new machines got other numbers of executors than SP II-B gives (S02)"
+    )
+    assert "none of S03, S04" in rows["S16/throughput SP"].reason
+    printed = write(tmp_path, "20261128-000000-a", {"stela": [200.0] * 3, "even_rebalance": [100.0] * 3})
+    add_slots(printed, 0.0, ("stela",))  # the default deals everything out anew: its number is no rule's
+    add_slots(printed, -1.0, ("even_rebalance",))
+    both = {row.claim.name: row for row in evaluate([floored, printed])}["S03"]
+    assert (both.runs, both.measured) == (3, pytest.approx(100.0))
+    assert "left out: 20261127-000000-a/stela-r1, " in both.reason
+    assert "left out" not in {row.claim.name: row for row in evaluate([printed])}["S03"].reason
 
 
 def test_runs_without_a_policy_and_blocks_are_compared_in_their_order(tmp_path: Path) -> None:
