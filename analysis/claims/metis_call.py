@@ -1,4 +1,5 @@
-"""M13, as far as a computation tells in a second: does the policy lose anything of what METIS itself finds?
+"""M13, as far as a computation tells in a second: does the policy lose anything of what METIS itself finds,
+called as MP called it (`vol`)?
 
 A topology of ten thousand tasks in eight stages, each sending to five of the next stage, placed round robin. The policy
 makes its graph of what is measured and places executors; the bare call gets adjacency lists written here. How long
@@ -53,9 +54,9 @@ def _component(stage: int, width: int) -> Component:
 
 
 def policy_parts(counts: Counts) -> dict[int, object]:
-    """Where the policy `metis` (cut) puts each task. Raises NotComputed where it moves none."""
+    """Where the policy `metis` (vol) puts each task. Raises NotComputed where it moves none."""
     observation = observation_of(counts)
-    decision = bind("metis", {"objective": "cut"})(observation, {})
+    decision = bind("metis", {"objective": "vol"})(observation, {})
     if not decision.placement:
         raise NotComputed(decision.reason)
     return {**observation.topologies[0].placement, **decision.placement["t-1"]}
@@ -78,9 +79,8 @@ def bare_parts(counts: Counts) -> dict[int, object]:
         PARTS,
         [[other for other, _ in row] for row in ordered],
         vweights=[sum(row.values()) for row in rows],
-        eweights=[weight for row in ordered for _, weight in row],
         recursive=False,
-        options=pymetis.Options(objtype=OBJECTIVES["cut"], ufactor=30, seed=0),
+        options=pymetis.Options(objtype=OBJECTIVES["vol"], ufactor=30, seed=0),
     )
     return dict(enumerate(parts, start=1))
 
