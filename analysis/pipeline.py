@@ -148,7 +148,7 @@ PARSED_FILE = "parsed.json"
 INCREMENTAL_TABLES = (
     "measurements", "scale_events", "event_throughput", "latency", "activity", "losses", "emissions", "topologies",
 )  # fmt: skip
-LINKS = ("series.json", "comparison.json", "runs")
+LINKS = ("series.json", "comparison.json", "runs", "attempts")
 
 
 def analyse_new_runs(series_dir: Path, start: Callable[[int], "SparkSession"]) -> Path:

@@ -63,12 +63,14 @@ class LostRun:
     """A run that says nothing about speed; `failed`: by the system under test, which is a result.
 
     `blame` is empty where nothing failed, as of a run that was cut short, or in which the bridge placed instead.
+    `repeated`: an attempt after which the run was measured again.
     """
 
     run_id: str
     block: int
     blame: str
     message: str
+    repeated: bool = False
 
     @property
     def failed(self) -> bool:
@@ -84,16 +86,13 @@ class SideRuns:
 
     @property
     def failed(self) -> tuple[LostRun, ...]:
-        return tuple(run for run in self.lost if run.failed)
+        """Runs that the system under test failed, each once, also those that were repeated and are complete now."""
+        return tuple({run.block: run for run in self.lost if run.failed}.values())
 
     @property
     def counted(self) -> int:
-        """Runs that are a result."""
-        return len(self.complete) + len(self.failed)
-
-    def outcomes(self) -> dict[int, bool]:
-        """Block -> whether the system under test failed; without runs that somebody else broke."""
-        return dict.fromkeys(self.complete, False) | {run.block: True for run in self.failed}
+        """Runs that are a result; without those that somebody else broke."""
+        return len({*self.complete, *(run.block for run in self.failed)})
 
 
 @dataclass(frozen=True)
@@ -109,6 +108,7 @@ class PairRuns:
 
 
 def runs_of(pair: Pair, runs: Sequence[Row]) -> PairRuns:
+    """`runs`: also attempts after which a run was repeated (`run_tables.failed_attempts`)."""
     return PairRuns(pair, _side_runs(pair.a, runs), _side_runs(pair.b, runs))
 
 
@@ -117,7 +117,8 @@ def _side_runs(variant: str, runs: Sequence[Row]) -> SideRuns:
     complete = {_block_number(run): run["run_id"] for run in runs_of_side if run["status"] == "complete"}
     lost = [
         LostRun(run["run_id"], _block_number(run), run["failure_blame"] or "",
-             run["failure_message"] or STATUS_REASONS.get(run["status"], f"{run['status']}, no reason recorded"))
+             run["failure_message"] or STATUS_REASONS.get(run["status"], f"{run['status']}, no reason recorded"),
+             run.get("repeated", False))
         for run in sorted(runs_of_side, key=_block_number) if run["status"] != "complete"
     ]  # fmt: skip
     return SideRuns(complete, tuple(lost))

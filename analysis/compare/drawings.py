@@ -60,7 +60,7 @@ OF_TESTS = ("floor_percent", "p_holm", "verdict")  # which runs of a model have 
 
 def forest(found: Comparison) -> Drawing | None:
     """Primary metrics that have an interval, in percent of A, over the A/A floor in grey."""
-    rows = [row for row in found.primary if row.low is not None and percent_of_a(row)]
+    rows = [row for row in found.primary if row.blocks and row.low is not None and percent_of_a(row)]
     if not rows:
         return None
     with style.canvas(0.42 * len(rows) + 0.9) as (figure, (axes,)):

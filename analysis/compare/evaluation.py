@@ -18,6 +18,7 @@ from analysis.compare.question import QUESTION_FILE, Question, read_question
 from analysis.compare.result import RUNS_FAILED, Comparison, Kind, MetricRow
 from analysis.compare.verdict import DifferencesOnRecord, block_differences
 from analysis.errors import AnalysisError, RecordError, SeriesError
+from analysis.ingest.run_tables import failed_attempts
 from analysis.metrics import untimed
 from analysis.metrics.metric_directions import PRIMARY
 from analysis.record import small_tables
@@ -128,7 +129,7 @@ def compare(series_dir: Path | str, on_record: DifferencesOnRecord | None = None
     root = Path(series_dir)
     question, paths = read_question(root), SeriesPaths(root)
     table = rows(paths, "runs")
-    runs = [runs_of(pair, table) for pair in question.pairs]
+    runs = [runs_of(pair, [*failed_attempts(paths), *table]) for pair in question.pairs]
     kinds = {event_id_of(row): row["kind"] for row in rows(paths, "scale_events") if row["kind"] != "none"}
     found = series_blocks(paths, runs, question.topology)
     if any(map(is_simulated, table)):
@@ -183,7 +184,7 @@ def _rows(
 ) -> list[MetricRow]:
     """In the order of the table, without verdicts."""
     return in_table_order([
-        *(row for pair in runs if (row := verdict.failure_row(pair))),
+        *(row for pair in runs if (row := verdict.failure_row(pair, question.goal_percent))),
         *(verdict.metric_row(each, question.level, question.goal_percent, on_record) for each in found),
     ])  # fmt: skip
 

@@ -237,7 +237,7 @@ def _table_row(found: Comparison, row: MetricRow) -> TableRow:
         p=sentence.p_text(row.p),
         p_holm=sentence.p_text(row.p_holm),
         blocks=str(len(row.blocks)) if row.metric != RUNS_FAILED else "–",
-        needed="–" if row.p is None or not row.goal else str(row.needed_blocks or "> 999"),
+        needed="–" if row.estimate is None or row.p is None or not row.goal else str(row.needed_blocks or "> 999"),
         verdict=sentence.verdict_text(row),
         note="; ".join(filter(None, (why, row.note))),
     )
@@ -265,7 +265,7 @@ def _run_lines_of_side(root: Path, pair: PairRuns, label: str, side: SideRuns) -
     ]
     lost = [
         RunLine(pair.pair.name, run.block, label, run.run_id,
-                 f"lost by {sentence.blame_text(run)}" if run.blame else "not counted",
+                 (f"lost by {sentence.blame_text(run)}" if run.blame else "not counted") + ", repeated" * run.repeated,
                  sentence.first_line(run.message, 400), _link(root, run.run_id))
         for run in side.lost
     ]  # fmt: skip

@@ -1,6 +1,6 @@
 """What a comparison answers. `docs/contracts.md` has the same as JSON."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -10,10 +10,11 @@ import numpy as np
 from analysis.compare.blocks import Block, PairRuns
 from analysis.compare.question import Question
 from analysis.stats.paired_differences import CONFIDENCE, Estimate, half_width, in_units
+from analysis.stats.shares import Failures
 
 
 class Kind(StrEnum):
-    """How two sides are compared: b / a, b - a, who came first in each block, or who failed in it."""
+    """How two sides are compared: b / a, b - a, who came first in each block, or how many runs failed."""
 
     RATIO = "ratio"
     DIFFERENCE = "difference"
@@ -54,6 +55,7 @@ class MetricRow:
     as low or as high as it may be; `p`, `low` and `high` are the least favourable ones.
     `highest`: the blocks with what each value may be at most; empty where they are what they are.
     `spread`: of simulated runs `low` and `high`, the smallest and the largest difference of a block.
+    `failures`: of the row of failed runs, whose `a` and `b` are numbers of runs and whose differences are points.
     """
 
     pair: str
@@ -84,6 +86,7 @@ class MetricRow:
     topology: str = ""
     highest: tuple[Block, ...] = ()
     spread: tuple[float, float] | None = None
+    failures: Failures | None = None
 
     @property
     def about(self) -> str:
@@ -92,25 +95,31 @@ class MetricRow:
 
     @property
     def difference(self) -> float | None:
+        if self.failures is not None:
+            return self.failures.points
         return None if self.estimate is None else in_units(self.estimate, self.estimate.mean)
 
     @property
     def low(self) -> float | None:
-        return self.spread[0] if self.spread else self._end(-1)
+        return self.spread[0] if self.spread else (self.ends(CONFIDENCE) or (None,))[0]
 
     @property
     def high(self) -> float | None:
-        return self.spread[1] if self.spread else self._end(1)
-
-    def _end(self, side: int, confidence: float = CONFIDENCE) -> float | None:
-        if self.estimate is None or self.p is None:
-            return None
-        return _end_of((self.estimate, *self.extremes), side, confidence)
+        return self.spread[1] if self.spread else (self.ends(CONFIDENCE) or (None,))[-1]
 
     def ends(self, confidence: float) -> tuple[float, float] | None:
-        """The interval of another confidence."""
-        low, high = self._end(-1, confidence), self._end(1, confidence)
-        return None if low is None or high is None else (low, high)
+        """The interval of that confidence, the farthest ends of all estimates; None where there is none."""
+        if self.p is None:
+            return None
+        if self.failures is not None:
+            return self.failures.ends(confidence)
+        if self.estimate is None:
+            return None
+        every = (self.estimate, *self.extremes)
+        means, errors = (np.array([getattr(each, name) for each in every]) for name in ("mean", "error"))
+        widths = half_width(errors, self.estimate.blocks, confidence)
+        low, high = float((means - widths).min()), float((means + widths).max())
+        return in_units(self.estimate, low), in_units(self.estimate, high)
 
     @property
     def half_width(self) -> float | None:
@@ -144,13 +153,6 @@ class MetricRow:
     def weak(self) -> bool:
         """More than half of the runs were not steady: a difference is called in weaker words."""
         return self.unsteady > len(self.blocks)
-
-
-def _end_of(found: Sequence[Estimate], side: int, confidence: float = CONFIDENCE) -> float:
-    """The farthest of theirs."""
-    means, errors = (np.array([getattr(each, name) for each in found]) for name in ("mean", "error"))
-    ends = side * means + half_width(errors, found[0].blocks, confidence)
-    return in_units(found[0], side * float(ends.max()))
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,21 @@ from analysis.compare.blocks import LostRun, PairRuns, SideRuns, Value
 from analysis.compare.question import Question
 from analysis.compare.result import RUNS_FAILED, Kind, MetricRow, Verdict
 from analysis.compare.verdict import (
+    SURVIVORS,
     beyond_floor,
     block_order,
     holds_zero,
     inside_floor,
     is_wide_by_the_unseen,
     one_side_always_failed,
+    praise_of_survivors,
     same_in_every_block,
 )
 from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.numerals import MISSING, change, number, with_unit
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.record.small_tables import topology_words
+from analysis.stats.shares import upper_bound
 
 OTHER_EVENTS = {"worker_crash": "worker's crash", "cpu_load": "CPU load", "slow_cpu": "slow CPU",
           "memory_limit": "memory limit", "lan_cut": "LAN cut", "partition": "partition", "hold": "hold",
@@ -137,7 +140,7 @@ def sentence(question: Question, rows: Sequence[MetricRow], runs: Sequence[PairR
     metrics and failures.
     """
     primary = [row for row in rows if row.primary]
-    headline = _headline(question, [row for row in primary if row.verdict is not Verdict.NONE], runs)
+    headline = _headline(question, primary, runs)
     short = len(_parts(runs, primary)) > 1
 
     def of_pair(pair: PairRuns, own: Sequence[MetricRow], failures: bool) -> str:
@@ -178,21 +181,26 @@ def _topologies(pair: PairRuns, primary: Sequence[MetricRow]) -> list[str]:
 
 
 def _headline(question: Question, primary: Sequence[MetricRow], runs: Sequence[PairRuns]) -> str:
+    """A side that failed more often is not called better, whatever its complete runs are like (`SURVIVORS`)."""
     a, b = question.a.label, question.b.label
-    verdicts = {row.verdict for row in primary}
-    measured = any(row.blocks for row in primary)
-    if not measured and not verdicts & {Verdict.BETTER, Verdict.WORSE}:
+    failures = [row for row in primary if row.metric == RUNS_FAILED]
+    refused = {verdict for row in failures for verdict in praise_of_survivors(row)}
+    called = [row for row in primary if row.verdict in (Verdict.BETTER, Verdict.WORSE) and row.verdict not in refused]
+    judged = [row for row in primary if row.verdict is not Verdict.NONE or row.why_no_verdict == SURVIVORS]
+    if not any(row.blocks for row in judged) and not called:
         return f"{b} cannot be compared with {a}"
-    sure = {row.verdict for row in primary if not row.weak}
-    if {Verdict.BETTER, Verdict.WORSE} <= verdicts:
-        verb = "is" if {Verdict.BETTER, Verdict.WORSE} <= sure else "seems"
-        return f"{b} {verb} better than {a} in some respects and worse in others"
-    small = " by less than the goal" if all(row.within_goal for row in primary if row.called) else ""
-    for verdict in (Verdict.BETTER, Verdict.WORSE):
-        if verdict in verdicts:
-            return f"{b} {'is' if verdict in sure else 'seems'} {verdict.value} than {a}{small}"
-    where = " in complete runs" if any(row.metric == RUNS_FAILED for row in primary) else ""
-    if not any(row.verdict is Verdict.UNDECIDED for row in primary if row.metric != RUNS_FAILED):
+    where = " in complete runs" if failures else ""
+    verdicts, sure = {row.verdict for row in called}, {row.verdict for row in called if not row.weak}
+    if len(verdicts) > 1:
+        return f"{b} {'is' if len(sure) > 1 else 'seems'} better than {a} in some respects and worse in others"
+    if called:
+        small = " by less than the goal" if all(row.within_goal for row in called) else ""
+        of = "" if any(row.metric == RUNS_FAILED for row in called) else where
+        return f"{b} {'is' if sure else 'seems'} {called[0].verdict.value} than {a}{small}{of}"
+    if any(row.why_no_verdict == SURVIVORS or row.verdict in refused for row in judged):
+        more = [label for label, verdict in ((a, Verdict.WORSE), (b, Verdict.BETTER)) if verdict in refused]
+        return f"{b} differs from {a}{where}, but {enumeration(more)} failed more often"
+    if not any(row.verdict is Verdict.UNDECIDED for row in judged if row.metric != RUNS_FAILED):
         return f"No difference{where} between {b} and {a}"
     blocks = max(len(pair.whole) for pair in runs)
     return (
@@ -207,7 +215,8 @@ def _of_pair(
     undecided = [row for row in rows if row.verdict is Verdict.UNDECIDED]
     parts = [
         failures_text(question, pair) if failures else "",
-        _called_text(question, rows, kinds),
+        _called_text(question, [row for row in rows if row.called], kinds),
+        _called_text(question, [row for row in rows if row.why_no_verdict == SURVIVORS], kinds, "in complete runs "),
         _no_difference_text(rows, kinds),
     ]
     if short and len(undecided) > MOST_LISTED and undecided[0].topology:
@@ -216,7 +225,7 @@ def _of_pair(
         parts.append(_list_text("undecided", undecided, kinds))
     else:
         parts += [f"{event_text(row, kinds)}: {undecided_text(question, row)}" for row in undecided]
-    without = [row for row in rows if row.verdict is Verdict.NONE]
+    without = [row for row in rows if row.verdict is Verdict.NONE and row.why_no_verdict != SURVIVORS]
     if short:
         parts.append(_list_text("no verdict", without, kinds))
     else:
@@ -224,16 +233,14 @@ def _of_pair(
     return "; ".join(part for part in parts if part)
 
 
-def _called_text(question: Question, rows: Sequence[MetricRow], kinds: Kinds) -> str:
-    called = [row for row in rows if row.called]
-    if not called:
+def _called_text(question: Question, rows: Sequence[MetricRow], kinds: Kinds, where: str = "") -> str:
+    if not rows:
         return ""
-    texts = [f"{event_text(row, kinds)} {_size_text(question, row)}{_unsteady_note(row)}" for row in called]
-    return f"{enumeration(texts)} in {count_text(max(len(row.blocks) for row in called), 'block')}"
-
-
-def _unsteady_note(row: MetricRow) -> str:
-    return f" ({unsteady_text(row)})" if row.unsteady else ""
+    notes = [f" ({unsteady_text(row)})" if row.unsteady else "" for row in rows]
+    texts = [
+        f"{event_text(row, kinds)} {_size_text(question, row)}{note}" for row, note in zip(rows, notes, strict=True)
+    ]
+    return f"{where}{enumeration(texts)} in {count_text(max(len(row.blocks) for row in rows), 'block')}"
 
 
 def _size_text(question: Question, row: MetricRow) -> str:
@@ -283,17 +290,23 @@ def _more_blocks_text(needed: int | None, row: MetricRow, what: str) -> str:
     return f"; about {count_text(needed - len(row.blocks), 'more block')} would show {what}"
 
 
-def failures_text(question: Question, pair: PairRuns) -> str:
-    """What the system under test failed in, or whose failure it was that a side never ran."""
+def failures_text(question: Question, pair: PairRuns, *, of_model: bool = False) -> str:
+    """What the system under test failed in, or whose failure it was that a side never ran. With the upper bound of the
+    share that fails, but of a model's seeds, which are no sample of anything."""
     a, b = question.a.label, question.b.label
-    texts = (_side_failures_text(a, pair.a, b, pair.b), _side_failures_text(b, pair.b, a, pair.a))
-    return "; ".join(text for text in texts if text)
+    sides = ((a, pair.a, b, pair.b), (b, pair.b, a, pair.a))
+    return "; ".join(filter(None, (_side_failures_text(*side, of_model=of_model) for side in sides)))
 
 
-def _side_failures_text(label: str, side: SideRuns, other_label: str, other: SideRuns) -> str:
+def _side_failures_text(label: str, side: SideRuns, other_label: str, other: SideRuns, *, of_model: bool) -> str:
     if side.failed:
         share = "every run" if not side.complete else f"{len(side.failed)} of {side.counted} runs"
-        beside = "" if other.failed or not other.counted else f" ({other_label} in none of {other.counted})"
+        most = 100 * upper_bound(len(side.failed), side.counted)
+        notes = [
+            f"up to {most:.0f} % may fail" if side.complete and not of_model else "",
+            f"{other_label} in none of {other.counted}" if other.counted and not other.failed else "",
+        ]
+        beside = f" ({'; '.join(filter(None, notes))})" if any(notes) else ""
         return f"{label} failed in {share}{beside}: {reasons_text(side.failed)}"
     if side.lost and not side.complete:
         blamed = enumeration(distinct(blame_text(run) for run in side.lost if run.blame))
@@ -332,6 +345,8 @@ def certainty_text(
 
 
 def _wanted_text(row: MetricRow) -> str:
+    if row.metric == RUNS_FAILED:
+        return ", which neither tells the sides surely apart nor shows them alike"
     if row.needed_blocks is None:
         return f", too wide for {goal_text(row)} in any number of blocks worth naming"
     more = count_text(row.needed_blocks - len(row.blocks), "more block")
@@ -376,8 +391,11 @@ def lost_runs(question: Question, runs: Sequence[PairRuns]) -> list[str]:
     lines = []
     for pair in runs:
         for label, side in ((question.a.label, pair.a), (question.b.label, pair.b)):
-            lines += [f"{pair.pair.name}, block {run.block} is left out: {label} ({run.run_id}) {_loss_text(run)}."
-                     for run in side.lost]  # fmt: skip
+            lines += [
+                f"{pair.pair.name}, block {run.block}{'' if run.repeated else ' is left out'}: {label} ({run.run_id}) "
+                f"{_loss_text(run)}."
+                for run in side.lost
+            ]
         if one_side_always_failed(pair):
             lines.append(f"{pair.pair.name}: one side failed in every run, the other in none; a fact, not a test.")
     return lines
@@ -385,4 +403,5 @@ def lost_runs(question: Question, runs: Sequence[PairRuns]) -> list[str]:
 
 def _loss_text(run: LostRun) -> str:
     message = first_line(run.message).rstrip(".")
-    return f"was lost by {blame_text(run)}: {message}" if run.blame else f"was {message}"
+    again = ", and repeated" if run.repeated else ""
+    return f"was lost by {blame_text(run)}{again}: {message}" if run.blame else f"was {message}"

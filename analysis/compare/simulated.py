@@ -113,7 +113,7 @@ def _of_pair(
     rows = [row for row in primary if row.pair == pair.pair.name and row.blocks]
     equal = [row for row in rows if _is_same(row)]
     parts = [
-        sentence.failures_text(question, pair) if failures else "",
+        sentence.failures_text(question, pair, of_model=True) if failures else "",
         *(f"{sentence.event_text(row, kinds)} {_size_text(question, row)}" for row in rows if row not in equal),
         said + sentence.enumeration([sentence.event_text(row, kinds) for row in equal]) if equal else "",
     ]

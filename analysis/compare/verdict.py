@@ -1,8 +1,9 @@
 """Blocks -> rows -> verdicts (decision 0010).
 
-Each metric gets its estimate, its test and its A/A floor. Sides that can only be ordered (runs that never converged,
-runs that failed) get exact sign tests over blocks. Then come Holm's correction, the verdicts, and whether further
-blocks are needed. *No difference* is a finding of its own: the whole interval is less than the goal.
+Each metric gets its estimate, its test and its A/A floor. Sides that can only be ordered (runs that never converged)
+get exact sign tests over blocks, shares of runs that failed Fisher's test. Then come Holm's correction, the verdicts,
+and whether further blocks are needed. *No difference* is a finding of its own: the whole interval is less than the
+goal. A side that failed more often is not called better: its numbers are those of the runs that were left.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,18 +22,33 @@ from analysis.metrics.metric_directions import PRIMARY, Better, DifferenceKind, 
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.stats import inference, paired_differences, same_code_floors
 from analysis.stats.paired_differences import MINIMUM_BLOCKS, Estimate, in_units, on_axis, sign_test
+from analysis.stats.shares import Failures
+
+SURVIVORS = "the side that is ahead failed in more of its runs, and the others have no numbers"
 
 
 def rank_row(found: MetricBlocks, words: str) -> MetricRow:
     """Some runs never got there: which side was first in each block. A horizon is not a time."""
-    return _order_row(
-        found.pair,
-        found.metric,
-        found.event,
-        words,
-        Kind.RANK,
-        [block_order(block) for block in found.blocks],
-        found.blocks,
+    signs = [block_order(block) for block in found.blocks]
+    return MetricRow(
+        pair=found.pair,
+        metric=found.metric,
+        event=found.event,
+        words=words,
+        primary=found.metric in PRIMARY,
+        kind=Kind.RANK,
+        unit="",
+        a=None,
+        b=None,
+        estimate=None,
+        p=sign_test(signs) if len(signs) >= MINIMUM_BLOCKS else None,
+        effect=fmean(signs) if signs else None,
+        floor=None,
+        floor_on_record=False,
+        goal=None,
+        goal_low=None,
+        blocks=found.blocks,
+        sign=int(np.sign(sum(signs))),
         topology=found.topology,
     )
 
@@ -53,49 +69,33 @@ def block_order(block: Block) -> int:
     return int(np.sign(b.number - a.number))
 
 
-def failure_row(runs: PairRuns) -> MetricRow | None:
-    """Runs that the system under test failed, where there are any."""
-    a, b = runs.a.outcomes(), runs.b.outcomes()
-    if not (any(a.values()) or any(b.values())):
+def failure_row(runs: PairRuns, goal_percent: float) -> MetricRow | None:
+    """Runs that the system under test failed, where there are any; the goal is so many percentage points."""
+    a, b = len(runs.a.failed), len(runs.b.failed)
+    if not (a or b):
         return None
-    signs = [int(b[number]) - int(a[number]) for number in sorted(set(a) & set(b))]
-    failed = (float(sum(a.values())), float(sum(b.values())))
-    return _order_row(runs.pair.name, RUNS_FAILED, WHOLE_RUN, "runs that failed", Kind.RUNS, signs, failed=failed)
-
-
-def _order_row(
-    pair: str,
-    metric: str,
-    event: str,
-    words: str,
-    kind: Kind,
-    signs: Sequence[int],
-    blocks: tuple[Block, ...] = (),
-    failed: tuple[float, float] | None = None,
-    topology: str = "",
-) -> MetricRow:
-    """`signs`: of b against a, in each block."""
-    a, b = failed or (None, None)
+    counted = min(runs.a.counted, runs.b.counted)
+    found = Failures(a, runs.a.counted, b, runs.b.counted) if counted else None
     return MetricRow(
-        pair=pair,
-        metric=metric,
-        event=event,
-        words=words,
-        primary=metric in (RUNS_FAILED, *PRIMARY),
-        kind=kind,
-        unit="",
-        a=a,
-        b=b,
+        pair=runs.pair.name,
+        metric=RUNS_FAILED,
+        event=WHOLE_RUN,
+        words="runs that failed",
+        primary=True,
+        kind=Kind.RUNS,
+        unit="points",
+        a=float(a),
+        b=float(b),
         estimate=None,
-        p=sign_test(signs) if len(signs) >= MINIMUM_BLOCKS else None,
-        effect=fmean(signs) if signs else None,
+        p=found.p if found and counted >= MINIMUM_BLOCKS else None,
+        effect=found.points / 100 if found else None,
         floor=None,
         floor_on_record=False,
-        goal=None,
-        goal_low=None,
-        blocks=blocks,
-        sign=int(np.sign(sum(signs))),
-        topology=topology,
+        goal=goal_percent,
+        goal_low=-goal_percent,
+        blocks=(),
+        sign=int(np.sign(found.points)) if found else 0,
+        failures=found,
     )
 
 
@@ -250,7 +250,21 @@ def judge_rows(rows: Sequence[MetricRow], runs: Sequence[PairRuns], level: float
             row = _with_needed_blocks(replace(rows[i], p_holm=p_holm.get(i)), level / max(1, len(p_of)))
             fact = row.metric == RUNS_FAILED and row.pair in by_fact
             verdicts[i] = replace(row, verdict=_better_or_worse(row) if fact else _verdict(row, level))
-    return [verdicts[i] for i in range(len(rows))]
+    judged = [verdicts[i] for i in range(len(rows))]
+    refused = {(row.pair, verdict) for row in judged for verdict in praise_of_survivors(row)}
+    return [
+        replace(row, verdict=Verdict.NONE, why_no_verdict=SURVIVORS)
+        if row.metric != RUNS_FAILED and (row.pair, row.verdict) in refused else row
+        for row in judged
+    ]  # fmt: skip
+
+
+def praise_of_survivors(row: MetricRow) -> tuple[Verdict, ...]:
+    """Return what a row of failures leaves no ground for: a call for the side that failed more often, unless both are
+    shown to fail alike."""
+    if row.metric != RUNS_FAILED or not row.sign or row.verdict is Verdict.NO_DIFFERENCE:
+        return ()
+    return (Verdict.BETTER if row.sign > 0 else Verdict.WORSE,)
 
 
 def same_in_every_block(row: MetricRow) -> bool:
@@ -366,12 +380,17 @@ def certainty(
     short = [pair.pair.name for pair in open_pairs if len(pair.whole) < MINIMUM_BLOCKS]
     if short or not runs:
         return False, [], f"{' and '.join(short) or 'no pair'}: fewer than {MINIMUM_BLOCKS} whole blocks"
-    judged_rows = [row for row in rows if row.primary and row.half_width is not None]
+    names = {pair.pair.name for pair in open_pairs}
+    judged_rows = [row for row in rows if row.primary and row.half_width is not None and row.pair in names]
     level = level_of_one_check(
         question.level, sum(row.p_holm is not None for row in rows if row.primary), question.most_blocks
     )
-    waiting = [
-        row for row in judged_rows
-        if not (has_enough_blocks(row) or is_wide_by_the_unseen(row) or surely_beyond_goal(row, level))
-    ]  # fmt: skip
+    waiting = [row for row in judged_rows if not _is_settled(row, level)]
     return not waiting, waiting, ""
+
+
+def _is_settled(row: MetricRow, level: float) -> bool:
+    """Whether no further block is needed for it; `level`: of one look, for failures are looked at after each block."""
+    if row.metric == RUNS_FAILED:
+        return row.within_goal or (row.p is not None and row.p < level)
+    return has_enough_blocks(row) or is_wide_by_the_unseen(row) or surely_beyond_goal(row, level)

@@ -100,6 +100,13 @@ def run_row(run_id: str, record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def failed_attempts(paths: SeriesPaths) -> list[dict[str, Any]]:
+    """Return the rows of attempts that the system under test failed before their runs were repeated: results, too."""
+    files = sorted((paths.root / "attempts").glob("*/run.json"))
+    found = (run_row(file.parent.name.rpartition(".attempt-")[0], load_run(RunPaths(file.parent))) for file in files)
+    return [row | {"repeated": True} for row in found if row["failure_blame"] == "system_under_test"]
+
+
 def component_rows(run_id: str, record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A row a task, so that tasks are joined to components without exploding again."""
     return [

@@ -16,6 +16,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from analysis.compare.blocks import Block, LostRun, MetricBlocks, PairRuns, SideRuns, Value
+from analysis.compare.evaluation import evaluate
+from analysis.compare.question import Pair, Question, Side
+from analysis.compare.result import RUNS_FAILED, Comparison, Verdict
 from analysis.compare.verdict import level_of_one_check
 from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths
@@ -167,6 +171,73 @@ def until_certain(sides: Sides, goal: float = GOAL) -> Stopped:
     return Stopped(called, equal, stopped)
 
 
+@dataclass(frozen=True)
+class Failing:
+    """How likely the system under test fails a run: of each side by itself, and of both in a block that breaks them."""
+
+    a: float = 0.0
+    b: float = 0.0
+    both: float = 0.0
+
+
+FAILING = {"none": Failing(), "B in half": Failing(b=0.5), "B in a tenth": Failing(b=0.1), "A in half": Failing(a=0.5),
+           "both in half": Failing(0.5, 0.5), "half of the blocks": Failing(both=0.5)}  # fmt: skip
+LABELS = ("main", "branch")
+METRICS = (METRIC, "latency_all_p95_ms_after")
+
+
+def failing_comparison(rng: np.random.Generator, blocks: int, failing: Failing, gain: float = 0.0) -> Comparison:
+    """One comparison with runs that fail, by the product's own code; B's throughput is higher by `gain`, a share, and
+    its latency is the same. Runs scatter by 1.1 %."""
+    numbers = range(1, blocks + 1)
+    sides = simulate(rng, 1, len(METRICS), blocks, normal, 0.011, float(np.log1p(gain)))
+    broken = rng.random(blocks) < failing.both
+    runs = PairRuns(Pair("drawn", "a", "b"), *(
+        _side_runs(name, [int(n) for n in np.flatnonzero(broken | (rng.random(blocks) < share)) + 1], numbers)
+        for name, share in (("a", failing.a), ("b", failing.b))
+    ))  # fmt: skip
+    found = [
+        MetricBlocks("drawn", metric, "e1", tuple(
+            Block(n, *(Value(100.0 * float(np.exp(side[0, place, n - 1]))) for side in (sides.a, sides.b)))
+            for n in runs.whole
+        ))
+        for place, metric in enumerate(METRICS) if runs.whole
+    ]  # fmt: skip
+    return evaluate(question(), [runs], found, {}, {})
+
+
+def _side_runs(name: str, failed: Sequence[int], numbers: Iterable[int]) -> SideRuns:
+    complete = {number: f"{name}-r{number}" for number in numbers if number not in failed}
+    lost = tuple(LostRun(f"{name}-r{number}", number, "system_under_test", "it died") for number in failed)
+    return SideRuns(complete, lost)
+
+
+def question(goal_percent: float = 5.0) -> Question:
+    a, b = (Side(label, label, "", "", "", label) for label in LABELS)
+    return Question(a, b, (Pair("drawn", "a", "b"),), LEVEL, goal_percent, False, BLOCKS[-1], ())
+
+
+def headline_call(found: Comparison) -> str:
+    """The word of the sentence that people quote: `better`, `worse`, `both`, or none."""
+    headline = found.sentence.partition(":")[0]
+    words = [word for word in ("better", "worse") if word in headline.split()]
+    return "both" if len(words) == 2 else words[0] if words else ""
+
+
+def failing_table(rng: np.random.Generator, number: int) -> str:
+    """Whole sentences of ten blocks of which runs fail, and how many of them are said to be certain."""
+    rows = []
+    for (name, failing), gain in product(FAILING.items(), (-0.1, 0.0, 0.1)):
+        found = [failing_comparison(rng, 10, failing, gain) for _ in range(number)]
+        calls = [headline_call(each) for each in found]
+        failures = [row.verdict for each in found for row in each.primary if row.metric == RUNS_FAILED]
+        shares = [*(calls.count(word) for word in ("better", "worse", "both")), sum(each.certain for each in found),
+                  sum(each in (Verdict.BETTER, Verdict.WORSE) for each in failures)]  # fmt: skip
+        rows.append([name, f"{100 * gain:+.0f}", *(percent_text(share / number) for share in shares)])
+    headings = ["runs that fail", "B's throughput, %", "better", "worse", "both", "certain", "failures called"]
+    return markdown_table("Where runs fail: sentences of 10 blocks, %", headings, rows)
+
+
 def bootstrap_covers(rng: np.random.Generator, differences: Array, level: float, resamples: int = 500) -> float:
     """Share of percentile bootstrap intervals of the mean that hold 0."""
     blocks = differences.shape[-1]
@@ -313,6 +384,7 @@ def main() -> None:
     print(power_table(rng, number, spreads, simple))
     print(equivalence_table(rng, number, spreads, noises))
     print(stopping_table(rng, number, spreads, noises))
+    print(failing_table(rng, min(number, 1000)))
 
 
 if __name__ == "__main__":

@@ -25,13 +25,13 @@ import numpy as np
 from analysis.compare import latencies
 from analysis.compare.blocks import MetricBlocks, PairRuns, SideRuns, metric_blocks, runs_of
 from analysis.compare.evaluation import evaluate
-from analysis.compare.question import Pair, Question, Side
+from analysis.compare.question import Pair
 from analysis.compare.result import Comparison, Verdict
 from analysis.compare.verdict import DifferencesOnRecord, block_differences
 from analysis.metrics.metric_directions import PRIMARY
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import rows
-from tests.calibration.comparisons import LEVEL, markdown_table, percent_text
+from tests.calibration.comparisons import LEVEL, markdown_table, percent_text, question
 
 BlockNumbers = tuple[int, ...]
 
@@ -91,7 +91,7 @@ class Series:
 
     def _compare(self, a: Mapping[int, str], b: Mapping[int, str]) -> Comparison:
         runs = _pair_runs(a, b)
-        return evaluate(_question(self.request.goal_percent), [runs], self._metric_blocks(runs), {},
+        return evaluate(question(self.request.goal_percent), [runs], self._metric_blocks(runs), {},
                         self._on_record(a) if self.request.on_record else {})  # fmt: skip
 
     def _metric_blocks(self, runs: PairRuns) -> list[MetricBlocks]:
@@ -117,11 +117,6 @@ class Series:
 
 def _pair_runs(a: Mapping[int, str], b: Mapping[int, str]) -> PairRuns:
     return PairRuns(Pair("drawn", "a", "b"), SideRuns(a, ()), SideRuns(b, ()))
-
-
-def _question(goal_percent: float) -> Question:
-    a, b = (Side(letter, letter, "", "", "", letter) for letter in "AB")
-    return Question(a, b, (Pair("drawn", "a", "b"),), LEVEL, goal_percent, False, 20, ())
 
 
 def answer(found: Comparison, metric: str) -> Answer:

@@ -242,8 +242,8 @@ def test_a_side_that_fails_is_a_result_and_never_dropped(tmp_path: Path) -> None
     runs = row(found, RUNS_FAILED)
     assert (runs.a, runs.b, runs.verdict) == (0.0, 3.0, Verdict.UNDECIDED) and runs.primary
     assert len(row(found, "throughput_after").blocks) == 3
-    assert ("my-branch failed in 3 of 6 runs (main in none of 6): IllegalStateException: no slot for task 7; "
-            "IllegalStateException: no slot for task 9") in found.sentence  # fmt: skip
+    assert ("my-branch failed in 3 of 6 runs (up to 85 % may fail; main in none of 6): IllegalStateException: no slot "
+            "for task 7; IllegalStateException: no slot for task 9") in found.sentence  # fmt: skip
     assert sum("is left out: my-branch" in note for note in found.notes) == 3
     assert result_data(found)["runs"][0]["b"]["failed"] == 3
     alike = one(tmp_path / "alike", SideOf({"throughput_after": SIX_A}), SideOf({"throughput_after": SIX_A}, failed))

@@ -1,0 +1,59 @@
+"""Exact statistics of shares of runs: in how many of its runs each of two sides failed. Pure.
+
+A run is one trial, failed or not, however often it was repeated afterwards: so both sides have binomial numbers, and a
+code that is measured again until it does not fail has failed all the same.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+
+@cache
+def bounds(failed: int, runs: int, confidence: float) -> tuple[float, float]:
+    """Return Clopper and Pearson's interval of a share, from 0 to 1; each end is wrong in half of the error."""
+    from scipy.stats import binomtest
+
+    found = binomtest(failed, runs).proportion_ci(confidence)
+    return float(found.low), float(found.high)
+
+
+def upper_bound(failed: int, runs: int) -> float:
+    """Return the share, from 0 to 1, that is above the true one with 95 % confidence."""
+    return bounds(failed, runs, 0.9)[1]
+
+
+@dataclass(frozen=True)
+class Failures:
+    """The runs of a side that failed, and all of its runs that are a result; b against a."""
+
+    a: int
+    runs_a: int
+    b: int
+    runs_b: int
+
+    @property
+    def points(self) -> float:
+        """By how many percentage points b fails more often."""
+        return 100.0 * (self.b / self.runs_b - self.a / self.runs_a)
+
+    @property
+    def p(self) -> float:
+        """Fisher's exact test, two-sided, that both fail equally often.
+
+        It takes all runs. McNemar's test takes the blocks in which one of two sides failed, and leaves out a run whose
+        partner was lost by the infrastructure: of 5 failures in 10 runs against none it has p = 0.06, this one 0.03.
+        Runs that fail together, since their block is a bad one, make the two numbers differ less than independent ones
+        do, so this test errs less often then, not more.
+        """
+        from scipy.stats import fisher_exact
+
+        table = np.array([[self.a, self.runs_a - self.a], [self.b, self.runs_b - self.b]])
+        return float(fisher_exact(table).pvalue)
+
+    def ends(self, confidence: float) -> tuple[float, float]:
+        """The interval of `points`, from those of both sides: each has half of the error."""
+        both = (1 + confidence) / 2
+        a, b = bounds(self.a, self.runs_a, both), bounds(self.b, self.runs_b, both)
+        return 100.0 * (b[0] - a[1]), 100.0 * (b[1] - a[0])
