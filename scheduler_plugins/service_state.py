@@ -94,6 +94,7 @@ class ServiceState:
     _acts_next_s: float = 0.0
     _limits: tuple[int, int] | None = None  # the fewest and the most machines that a policy may have by itself
     _failures: tuple[Failure, ...] = ()  # that the policy has yet to hear of
+    _unplaceable: frozenset[str] = frozenset()  # topology ids: the policy was asked, and found them no slot
     _service_levels: Mapping[str, ServiceLevel] = field(default_factory=dict)  # by the topology's name
     _input_rates: InputRates = field(default_factory=lambda: InputRates(0.0))  # as far back as a spout may be
 
@@ -122,7 +123,7 @@ class ServiceState:
         self._machines_since = {}
         self._round_t, self._configured = None, self._configured + 1
         self._decide_every_s, self._failures, self._service_levels = None, (), levels
-        self._limits, self.requests = None, MachineRequests()
+        self._limits, self.requests, self._unplaceable = None, MachineRequests(), frozenset()
         self._input_rates = InputRates(self.clock())
         self.log_path.unlink(missing_ok=True)
         return {"run_id": self.run_id}
@@ -281,8 +282,12 @@ class ServiceState:
         return answer
 
     def _note_answer(self, round: Round, decision: Decision) -> None:
-        """The policy has seen what failed; one that might act is asked again after a while, and its rest."""
+        """The policy has seen what failed and what waits; one that might act is asked again after its rest."""
         self._failures = self._failures[len(round.observation.failures) :]
+        left = (
+            t.topology_id for t in topologies_to_place(round.observation) if not decision.placement.get(t.topology_id)
+        )
+        self._unplaceable = frozenset(left)
         if round.observation.may_act and self._decide_every_s is not None:
             self._acts_next_s = round.started + max(self._decide_every_s, decision.rest_s)
 
@@ -309,19 +314,23 @@ class ServiceState:
         """What the policy sees. A machine that was released is not there for it any more, though Nimbus knows it.
 
         The event is kept from it while a task has no slot: what was lost is placed first, as without an event, and
-        no policy has to decide on a scale event and a crash in one. So it is while a rebalance is under way.
+        no policy has to decide on a scale event and a crash in one. So it is while a rebalance is under way. A topology
+        that the policy has found no slot for keeps neither the event nor a hold from others that run.
         """
         samples = {topology_id: each.samples for topology_id, each in self.topologies.items()}
         observed = observation_from_request(request, samples, self.machine_samples, self.event)
         machines = tuple(replace(m, alive=m.alive and m.name not in self._released) for m in observed.machines)
         levels = self._service_levels
         topologies = tuple(replace(t, service_level=levels.get(t.name)) for t in observed.topologies)
-        moving = any(topology.rebalancing or unplaced_tasks(topology) for topology in observed.topologies)
+        observed = replace(observed, machines=machines, topologies=topologies)
+        waiting = [topology.topology_id for topology in topologies_to_place(observed)]
+        is_waiting = bool(waiting) and not (len(waiting) < len(topologies) and self._unplaceable.issuperset(waiting))
+        is_moving = is_waiting or any(topology.rebalancing for topology in topologies)
         may_act = self._decide_every_s is not None and self.clock() >= self._acts_next_s and self.event is None
         limits = self._limits and MachineLimits(*self._limits, sum(machine.alive for machine in machines))
         return replace(
-            observed, machines=machines, topologies=topologies, event=None if moving else observed.event,
-            may_act=may_act and not topologies_to_place(observed), failures=self._failures,
+            observed, event=None if is_moving else observed.event,
+            may_act=may_act and not is_waiting, failures=self._failures,
             machine_requests=self.requests.shown(), machine_limits=limits,
         )  # fmt: skip
 
@@ -389,13 +398,13 @@ class ServiceState:
     def _why_held(self, decision: Decision, observation: Observation) -> str | None:
         if self.event is None:
             return None
-        unplaced = sum(len(unplaced_tasks(topology)) for topology in topologies_to_place(observation))
-        if unplaced and observation.event is None:
-            reasons = "; ".join(each.unplaced_why for each in self.topologies.values() if each.unplaced_why)
-            return f"held: {unplaced} tasks without a slot are placed first{f' ({reasons})' if reasons else ''}"
-        if observation.event is None:
+        if observation.event is not None:
+            return decision.reason or "held: the policy does not say why"
+        if any(topology.rebalancing for topology in observation.topologies):
             return "held: a rebalance is under way"
-        return decision.reason or "held: the policy does not say why"
+        unplaced = sum(map(len, map(unplaced_tasks, observation.topologies)))
+        reasons = "; ".join(each.unplaced_why for each in self.topologies.values() if each.unplaced_why)
+        return f"held: {unplaced} tasks without a slot are placed first{f' ({reasons})' if reasons else ''}"
 
     def applied(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """What the bridge says of a decision, maybe more than once."""

@@ -60,6 +60,7 @@ class Parameters:
 
 def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
     first = initial_placement.initial_decision(observation, memory, parameters.initial)
+    observation = initial_placement.with_slots(observation)
     is_asked = scaling.is_asked(observation)
     if first is not None or not (is_asked or observation.may_act):
         return first or Decision(memory=memory)

@@ -12,7 +12,9 @@ what is there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Literal
 
@@ -40,20 +42,22 @@ def place_topology(topology: Topology, slots: Sequence[Slot]) -> dict[int, Slot]
 TOO_FEW_SLOTS = "fewer slots than topologies: nothing is dealt out again"
 
 
-def has_slot_for_each(topologies: Sequence[Topology], machines: Iterable[Machine]) -> bool:
-    """Whether the living machines have a slot for every topology."""
-    return len(sort_slots(free_slots(machines, ()))) >= len(topologies)
+def has_slot_for_each(topologies: Iterable[Topology], machines: Iterable[Machine]) -> bool:
+    """Whether the living machines have a slot for every topology that is in one now."""
+    return len(sort_slots(free_slots(machines, ()))) >= sum(bool(topology.placement) for topology in topologies)
 
 
 def place_all(topologies: Sequence[Topology], machines: Iterable[Machine]) -> dict[str, dict[int, Slot]]:
     """Everything dealt out again over the living ones of `machines`: topology id → task → slot that changes.
 
-    Each topology leaves one slot for each that follows it. With fewer slots than topologies nothing changes: a topology
-    without a new slot would stay on one that another is given.
+    Each topology leaves one slot for each that follows it. With fewer slots than topologies those that run nowhere are
+    left out; with fewer than run nothing changes: one without a new slot would stay on one that another is given.
     """
     alive = list(machines)
     if not has_slot_for_each(topologies, alive):
-        return {topology.topology_id: {} for topology in topologies}
+        return {}
+    if len(sort_slots(free_slots(alive, ()))) < len(topologies):
+        topologies = [topology for topology in topologies if topology.placement]
     dealt: dict[str, dict[int, Slot]] = {}
     taken: set[Slot] = set()
     for following, topology in zip(range(len(topologies) - 1, -1, -1), topologies, strict=True):
@@ -121,28 +125,39 @@ InitialRule = Literal["round_robin", "one_component_per_machine"]
 
 
 def initial_decision(observation: Observation, memory: Memory, initial: InitialRule) -> Decision | None:
-    """A slot for every executor without one, moving nothing else; None if all have one.
+    """A slot for every executor without one, moving nothing else; None if all have one, or none is free.
 
     A pending event waits for it: what is decided on must be what runs.
     """
     waiting_topologies = topologies_to_place(observation)
     missing = sum(len(unplaced_tasks(topology)) for topology in waiting_topologies)
-    if not missing:
-        return None
-    taken = taken_slots(observation.topologies)
+    taken = taken_slots(observation.topologies) if waiting_topologies else set()
     placed: dict[str, Mapping[int, Slot]] = {}
     said = []
     for topology in waiting_topologies:
         placement, how = _place_initially(topology, observation.machines, taken, initial)
-        taken |= set(placement.values())
-        placed[topology.topology_id] = placement
-        said.append(how)
+        if placement:
+            taken |= set(placement.values())
+            placed[topology.topology_id] = placement
+            said.append(how)
+    if not placed:
+        return None
     count = sum(map(len, placed.values()))
     waiting = "held: " if observation.event else ""
     reason = f"{waiting}placed {count} unplaced tasks {'; '.join(dict.fromkeys(said))}"
     if count < missing:
         reason += f"; {missing - count} found no slot"
     return Decision(placement=placed, memory=memory, reason=reason)
+
+
+def with_slots(observation: Observation) -> Observation:
+    """Return the observation without topologies that wait for a slot: nothing of them runs where none is free."""
+    kept = tuple(t for t in observation.topologies if t.rebalancing or not unplaced_tasks(t))
+    if len(kept) == len(observation.topologies):
+        return observation
+    ages = [math.inf if topology.samples_age_s is None else topology.samples_age_s for topology in kept]
+    oldest_s = max(ages, default=math.inf)
+    return replace(observation, topologies=kept, samples_age_s=oldest_s if math.isfinite(oldest_s) else None)
 
 
 def _place_initially(

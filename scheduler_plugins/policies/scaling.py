@@ -71,8 +71,9 @@ def scale_in_problem(observation: Observation) -> str:
     if leave >= len(alive):
         return f"{leave} machines are to leave and {len(alive)} are alive; at least 1 must stay"
     slots = sum(sorted(len(machine.ports) for machine in alive)[: len(alive) - leave])
-    if slots < len(observation.topologies):
-        return f"{leave} machines are to leave; {slots} slots would stay for {len(observation.topologies)} topologies"
+    running = sum(bool(topology.placement) for topology in observation.topologies)
+    if slots < running:
+        return f"{leave} machines are to leave; {slots} slots would stay for {running} topologies"
     return ""
 
 

@@ -1,17 +1,19 @@
 """Stela: on-demand elasticity by effective throughput percentage (SP II, ST 4 and 5).
 
-Scale-out: every new machine gets as many executors as a machine had on average (SP II-B); each goes to the congested
-component with the highest ETP, rates are projected, and the next is chosen (SP algorithm 2). Nothing that runs is
-moved. The paper computes congestion and every ETP anew for each executor. One executor more changes the rates of its
-component and of the components that it feeds, and nothing else; so only what follows from those is computed again,
-and candidates wait in a heap. The answers are the paper's: tests/support/stela_reference.py is its algorithm as
-printed.
+Scale-out: new machines get as many executors as machines had on average, a fraction rounded up (SP II-B and the loop of
+algorithm 2); each goes to the congested component with the highest ETP, on the new machines in turn; rates are
+projected, and the next is chosen. Nothing that runs is moved. The paper computes congestion and every ETP anew for each
+executor. One executor more changes the rates of its component and of the components that it feeds, and nothing else; so
+only what follows from those is computed again, and candidates wait in a heap. The answers are the paper's:
+tests/support/stela_reference.py is its algorithm as printed.
 
 Scale-in (SP II-F, algorithm 3; ST 5.3): a machine's ETPSum adds the ETPs of its executors' components. The lowest
 leaves; its executors go round robin to the others, the lowest ETPSum first. `one_by_one` computes all ETPSums anew
 before the next one leaves (SP); `all_at_once` takes the lowest ones together (ST's wording, and the authors' code).
 What the papers leave open is decided here:
 
+- of equal ETPs the more congested component goes first, then the one declared first; of sources the one with the
+  fewest executors
 - several topologies: each ETP is a share of its own topology's throughput, and a machine adds them all up
 - of equal ETPSums the machine with fewer executors counts as lower, then the one listed first
 - on a machine an executor gets a slot that is still free, so that no running worker restarts, until its topology uses
@@ -22,10 +24,12 @@ What the papers leave open is decided here:
 The parameters' defaults follow the papers; the other values are what the authors' code did (VARIANTS: the paper, the
 code, and one variant for each difference), but for `window_s`, 60 s here: the paper's rates are means over 20 readings
 10 s apart (SP II-C: 200 s), the code's over up to 30 (300 s). A window has what was measured so far, and the reason
-says so where that is less. No replay can tell another window's answer, so no VARIANTS differ in it. Not a parameter is:
+says so where that is less. No replay can tell another window's answer, so no VARIANTS differ in it. Also of neither is
+`slots: per_machine_floor`, which is what our runs until 28 November 2026 had. Not a parameter is:
 
 - it passes over components that run as many executors as they have tasks. So do we under any name: the paper's rule
-  would give a slot to an executor that Storm cannot start
+  would give a slot to an executor that Storm cannot start. Where that is all that is congested, slots stay empty: SP
+  grows a source only where nothing is
 """
 
 from __future__ import annotations
@@ -56,9 +60,10 @@ AUTHORS_PARAMETERS: Mapping[str, Any] = {
     "scale_in": "all_at_once",
 }
 
-# name → parameters of the policy `stela`: the paper's rules with one of the code's at a time, then all of them
+# name → parameters of the policy `stela`: the paper's rules, with one that is another at a time, then all of the code's
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "paper": PAPER_PARAMETERS,
+    "paper, slots: per_machine_floor": {**PAPER_PARAMETERS, "slots": "per_machine_floor"},
     **{f"paper, {name}: {value}": {**PAPER_PARAMETERS, name: value} for name, value in AUTHORS_PARAMETERS.items()},
     "authors": AUTHORS_PARAMETERS,
 }
@@ -306,6 +311,7 @@ class Parameters:
 
 def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
     first = initial_placement.initial_decision(observation, memory, parameters.initial)
+    observation = initial_placement.with_slots(observation)
     if first is not None or observation.event is None:
         return first or Decision(memory=memory)
     shrinks = observation.event.kind == "scale_in"

@@ -54,6 +54,7 @@ def decide(
     observation: Observation, memory: Memory, parameters: Parameters = Parameters(), *, strategy: Strategy
 ) -> Decision:
     first = initial_placement.initial_decision(observation, memory, parameters.initial)
+    observation = initial_placement.with_slots(observation)
     if first is not None or observation.event is None or observation.event.kind != "scale_out":
         return first or Decision(memory=memory)
     stale = scaling.rates_problem(observation, parameters.max_samples_age_s) if strategy.by_load else ""

@@ -43,6 +43,7 @@ def decide_by_traffic(
 ) -> Decision:
     """At a `reschedule`, or by itself where it may; after that it rests. Nothing is decided without fresh rates."""
     first = initial_placement.initial_decision(observation, memory, parameters.initial)
+    observation = initial_placement.with_slots(observation)
     is_asked = scaling.is_asked(observation)
     if first is not None or not (is_asked or observation.may_act):
         return first or Decision(memory=memory)

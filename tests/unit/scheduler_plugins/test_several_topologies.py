@@ -117,6 +117,39 @@ def test_an_event_waits_until_every_rebalance_is_over(state: ServiceState) -> No
     assert [each.same for each in replay(state.log_path, "stela")] == [True] * 3
 
 
+THIRD = "third-3-1020"
+
+
+def third(**changes: Any) -> dict[str, Any]:
+    """One for which no slot is free beside star and other on two machines."""
+    return star({}, id=THIRD, name="third", **changes)
+
+
+def test_an_event_waits_for_no_job_that_found_no_slot(state: ServiceState) -> None:
+    state.schedule(round_of(1000.0, star(), other(), machines=2))
+    now = state.clock.now = feed(state)  # type: ignore[attr-defined]
+    state.scale({"event_id": "e1", "kind": "scale_in", "leave": 1})
+    state.schedule(round_of(now, star(), other(), third(), machines=2))
+    assert logged(state).event is None, "first it is placed, if it can be"
+    assert state.state()["held"] == "held: 6 tasks without a slot are placed first"
+    state.schedule(round_of(now + 2, star(), other(), third(), machines=2))
+    assert logged(state).event is not None and state.state()["pending_event"] is None
+    assert state.state()["decisions"][-1]["release"] == ["m2"] and state.state()["policy_error"] is None
+
+
+def test_nobody_waits_in_a_hold_for_a_job_that_found_no_slot(state: ServiceState) -> None:
+    def may_act(t: float, *topologies: dict[str, Any]) -> bool:
+        state.clock.now = t  # type: ignore[attr-defined]
+        state.schedule(round_of(t, *topologies, machines=2))
+        return logged(state).may_act
+
+    state.change_rounds({"decide_every_s": 2})
+    assert may_act(1000.0, star(), other())
+    assert [may_act(t, star(), other(), third()) for t in (1002.0, 1004.0, 1006.0)] == [False, True, True]
+    assert not may_act(1008.0, star(), other({}), third()), "what has lost its slots is placed first"
+    assert not may_act(1010.0, third()), "nothing runs"
+
+
 def test_a_policy_that_changes_what_is_still_being_changed_has_failed(state: ServiceState) -> None:
     state.policy = lambda _observation, _memory: Decision(placement={TOPOLOGY: {3: Slot("m3", 6700)}})
     answer = state.schedule(round_of(1000.0, star(rebalancing=True), other()))

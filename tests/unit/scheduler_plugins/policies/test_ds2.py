@@ -170,6 +170,16 @@ def test_one_topology_without_rates_keeps_no_other_waiting(changes: dict[str, An
     assert decision.memory["topologies"]["t-1"] == [{"filter": 7}]
 
 
+@pytest.mark.parametrize("event", [None, ScaleEvent("e1", "reschedule")])
+def test_a_job_without_a_slot_keeps_no_other_waiting(event: ScaleEvent | None) -> None:
+    waiting = chain(
+        400.0, topology_id="t-2", name="waiting", placement={}, samples_age_s=None, window_fault="nothing is placed"
+    )
+    full = tuple(replace(machine, ports=(6700,)) for machine in MACHINES)
+    decision = bind("ds2", {})(Observation(0.0, full, (chain(400.0), waiting), None, event, event is None), {})
+    assert decision.executors == {"t-1": {"filter": 4, "sink": 2}} and decision.settled == (event is not None)
+
+
 def _elsewhere(topology: Topology) -> dict[int, Slot]:
     return {task: Slot(slot.machine, 6701) for task, slot in topology.placement.items()}
 

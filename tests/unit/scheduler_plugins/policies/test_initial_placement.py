@@ -7,6 +7,7 @@ import pytest
 
 from scheduler_plugins.model import Component, Executor, Observation, Slot, Topology, executor_ranges
 from scheduler_plugins.policies import POLICIES, bind
+from scheduler_plugins.policies.initial_placement import initial_decision, with_slots
 from tests.support.topologies_by_hand import STAR, machines, topology
 
 PAGE_LOAD = list(zip(names := ["spout", "b1", "b2", "b3", "b4", "b5", "sink"], names[1:], strict=False))
@@ -85,6 +86,24 @@ def test_a_second_topology_finds_the_machines_taken() -> None:
     decision = bind("even", APART)(Observation(0.0, machines(10), pair), {})
     used = [{slot.machine for slot in decision.placement[t].values()} for t in ("t-1", "t-2")]
     assert len(used[0]) == len(used[1]) == 5 and not used[0] & used[1]
+
+
+def test_what_finds_no_slot_is_no_decision() -> None:
+    """Two jobs have the four slots that there are; a policy goes on with them."""
+    one = topology(STAR, tasks=2, executors=1, workers=2)
+    first, second = ({t: Slot(f"m{1 + t % 2}", port) for t in range(1, 11)} for port in (6700, 6701))
+    jobs = (
+        replace(one, placement=first),
+        replace(one, topology_id="t-2", placement=second),
+        replace(one, topology_id="t-3"),
+    )
+    full = Observation(0.0, machines(2, ports=2), jobs)
+    assert initial_decision(full, {}, "round_robin") is None
+    assert [each.topology_id for each in with_slots(full).topologies] == ["t-1", "t-2"]
+    free = replace(full, machines=machines(2, ports=3), topologies=(*jobs, replace(one, topology_id="t-4", workers=1)))
+    decision = initial_decision(free, {}, "round_robin")
+    assert decision is not None and [*decision.placement] == ["t-3"]
+    assert decision.reason == "placed 10 unplaced tasks round robin; 10 found no slot"
 
 
 def test_what_loses_its_slot_later_goes_round_robin_to_what_is_there() -> None:
