@@ -276,7 +276,7 @@ def among_others(
 
 
 def ratios() -> Iterator[Case]:
-    numbers = [("as stated, +65", 65.0), ("what Stela's rule gives, +50", 50.0)]
+    numbers = [("as stated, +65", 65.0), ("two executors for star, +50", 50.0)]
     for words, noise in SPREADS.items():
         yield by_region("S03", noise, numbers, words=f"S03, {words}")
     others = {"heavy": "heavy tails", "drift": "drift of 1 % a block", "blocks": "5 % common to a block"}
