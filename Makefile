@@ -139,7 +139,7 @@ bench: setup  ## ratios side by side on this machine: what measuring costs; raw 
 	@$(BIN)/python -m tests.calibration.page_load_by_theory
 	@$(BIN)/python -m tests.calibration.star_by_events
 	@$(BIN)/python -m tests.calibration.simulator_bench $(if $(LONG),,--most-tasks 64000)
-	@$(BIN)/python -m tests.calibration.partition_bench --tasks 10000,100000$(if $(LONG),$(comma)1000000)
+	@$(BIN)/python -m tests.calibration.partition_bench --tasks 80,10000,100000$(if $(LONG),$(comma)1000000)
 	@$(BIN)/python -m tests.calibration.long_runs $(if $(LONG),--analyse,--hours 2)
 
 ui: setup  ## Airflow on loopback, with a password that it prints

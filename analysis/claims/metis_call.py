@@ -43,7 +43,8 @@ def observation_of(counts: Counts, width: int = WIDTH, parts: int = PARTS) -> Ob
     components = tuple(_component(stage, width) for stage in range(STAGES))
     edges = tuple(Edge(f"stage_{n}", "default", f"stage_{n + 1}", "fields", 1.0) for n in range(STAGES - 1))
     placement = {task: slots[task % parts] for task in range(1, 1 + STAGES * width)}
-    topology = Topology("t-1", "t", parts, components, edges, placement, traffic=Traffic(counts, WINDOW_S))
+    traffic = Traffic(counts, WINDOW_S)
+    topology = Topology("t-1", "t", parts, components, edges, placement, traffic=traffic, samples_age_s=1.0)
     return Observation(0.0, hosts, (topology,), 1.0, ScaleEvent("e1", "reschedule"))
 
 
