@@ -25,29 +25,32 @@ def samples_problem(age_s: float | None, most_s: float) -> str:
 
 
 def rates_problem(observation: Observation, max_samples_age_s: float) -> str:
-    """Why no decision can be based on the rates; empty if it can.
+    """Why no decision for all topologies together can be based on the rates; empty if one can.
 
-    A bolt without a rate has not been seen at all. An edge without one may just have been silent: it counts as 0.
+    A scale event waits for the last of them, for one decision answers it: slots of machines that join are dealt among
+    all topologies, and machines leave by the sum of what all have there. Windows are whole in half a minute.
     """
-    if problem := samples_problem(observation.samples_age_s, max_samples_age_s):
-        return problem
-    faults = [topology.window_fault for topology in observation.topologies if topology.window_fault]
-    if faults:
-        return faults[0]
-    missing = [name for topology in observation.topologies for name in _bolts_without_rates(topology)]
-    return f"no rates of {', '.join(missing)}" if missing else ""
+    problems = map(_window_problem, observation.topologies)
+    return samples_problem(observation.samples_age_s, max_samples_age_s) or next(filter(None, problems), "")
+
+
+def topology_rates_problem(topology: Topology, max_samples_age_s: float) -> str:
+    """Why no decision on this topology can be based on its rates; empty if one can."""
+    return samples_problem(topology.samples_age_s, max_samples_age_s) or _window_problem(topology)
+
+
+def _window_problem(topology: Topology) -> str:
+    """A bolt without a rate has not been seen at all. An edge without one may just have been silent: it counts as 0."""
+    missing = [c.name for c in topology.components if c.kind == "bolt" and c.executed_per_s is None]
+    return topology.window_fault or (f"no rates of {', '.join(missing)}" if missing else "")
 
 
 def window_remark(observation: Observation, window_s: float) -> str:
     """What to add to a reason where the rates are of less time than `window_s`; empty where they are not."""
-    known = [topology.window_s for topology in observation.topologies if topology.window_s is not None]
-    if not known or min(known) >= window_s - 0.5:
+    usable = [t.window_s for t in observation.topologies if t.window_s is not None and not t.window_fault]
+    if not usable or min(usable) >= window_s - 0.5:
         return ""
-    return f"; rates over {min(known):.0f} s, as no more was measured of the {window_s:g} s asked for"
-
-
-def _bolts_without_rates(topology: Topology) -> list[str]:
-    return [c.name for c in topology.components if c.kind == "bolt" and c.executed_per_s is None]
+    return f"; rates over {min(usable):.0f} s, as no more was measured of the {window_s:g} s asked for"
 
 
 WINDOW_BOUNDS_S = (10, 600)  # of rates: one reading of SP's, and twice the authors' code

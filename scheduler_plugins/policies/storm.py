@@ -28,7 +28,7 @@ def delegate(
         return places
     if not rebalance:
         return replace(places, settled=True, reason="Storm left alone: nothing moves without a rebalance")
-    topologies = tuple(topology.topology_id for topology in observation.topologies)
+    topologies = tuple(topology.topology_id for topology in observation.topologies if topology.placement)
     return replace(places, settled=True, rebalance=topologies, reason=f"rebalance: {called} places everything anew")
 
 

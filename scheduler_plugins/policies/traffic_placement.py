@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from scheduler_plugins.model import Decision, Memory, Observation, Slot, Topology
+from scheduler_plugins.model import Decision, Memory, Observation, Slot
 from scheduler_plugins.policies import initial_placement, scaling
 from scheduler_plugins.policies.executor_graph import ExecutorGraph, executor_graph
 
@@ -41,38 +41,34 @@ def decide_by_traffic(
     parameters: TrafficParameters,
     propose: Callable[[ExecutorGraph, Observation], Proposal],
 ) -> Decision:
-    """At a `reschedule`, or by itself where it may; after that it rests. Nothing is decided without fresh rates."""
+    """At a `reschedule`, or by itself where it may; then it rests. Nothing is decided without fresh rates.
+
+    By itself it goes on with the topologies that have them. A reschedule has one decision, so all wait for the last of
+    them: a topology that was left out would be measured as if it had been placed.
+    """
     first = initial_placement.initial_decision(observation, memory, parameters.initial)
     observation = initial_placement.with_slots(observation)
     is_asked = scaling.is_asked(observation)
     if first is not None or not (is_asked or observation.may_act):
         return first or Decision(memory=memory)
-    if stale := scaling.rates_problem(observation, parameters.max_samples_age_s):
+    if is_asked and (stale := scaling.rates_problem(observation, parameters.max_samples_age_s)):
         return Decision(memory=memory, reason=f"held: {stale}")
     placement: dict[str, Mapping[int, Slot]] = {}
-    said, topologies = [], list(observation.topologies)
+    said, topologies, rest_s = [], list(observation.topologies), 0.0
     for number, topology in enumerate(observation.topologies):
-        proposal = _proposal_for(topology, replace(observation, topologies=tuple(topologies)), propose)
+        why = "an earlier change is under way" if topology.rebalancing else ""
+        if why := why or scaling.topology_rates_problem(topology, parameters.max_samples_age_s):
+            proposal = Proposal(f"kept: {why}")
+        else:
+            taken = initial_placement.taken_slots(each for each in topologies if each is not topology)
+            graph = executor_graph(topology, observation.machines, taken)
+            so_far = replace(observation, topologies=tuple(topologies))  # what was decided on before is planned there
+            problem = graph.problem()
+            proposal = Proposal(f"refused: {problem}") if problem else propose(graph, so_far)
+            rest_s = 0.0 if is_asked else parameters.rest_s
         if proposal.placement:
             placement[topology.topology_id] = proposal.placement
             topologies[number] = replace(topology, planned=proposal.placement)
         said.append(f"{topology.name}: {proposal.reason}")
-    return Decision(
-        placement=placement,
-        memory=memory,
-        reason="; ".join(said) + scaling.window_remark(observation, parameters.window_s),
-        settled=is_asked,
-        rest_s=0.0 if is_asked else parameters.rest_s,
-    )
-
-
-def _proposal_for(
-    topology: Topology, observation: Observation, propose: Callable[[ExecutorGraph, Observation], Proposal]
-) -> Proposal:
-    """`observation`: what was decided on before in this round is planned there."""
-    if topology.rebalancing:
-        return Proposal("kept: an earlier change is under way")
-    taken = initial_placement.taken_slots(each for each in observation.topologies if each is not topology)
-    graph = executor_graph(topology, observation.machines, taken)
-    problem = graph.problem()
-    return Proposal(f"refused: {problem}") if problem else propose(graph, observation)
+    reason = "; ".join(said) + scaling.window_remark(observation, parameters.window_s)
+    return Decision(placement=placement, memory=memory, reason=reason, settled=is_asked, rest_s=rest_s)

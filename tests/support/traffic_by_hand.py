@@ -53,7 +53,7 @@ def chains(
         for chain in range(width)
     }
     edges = tuple(Edge(s, "default", t, "fields", width * RATE) for s, t in pairwise(names))
-    return Topology("t-1", "t", workers, tuple(components), edges, traffic=pairs)
+    return Topology("t-1", "t", workers, tuple(components), edges, samples_age_s=1.0, traffic=pairs)
 
 
 def _component(name: str, tasks: Sequence[int], cpu_load: float | None) -> Component:

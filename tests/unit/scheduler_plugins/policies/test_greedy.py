@@ -245,6 +245,30 @@ def test_in_a_hold_it_acts_by_itself_and_rests() -> None:
     assert decision.placement and not decision.settled and decision.rest_s == 60
 
 
+@pytest.mark.parametrize("policy", ["greedy", "metis"])
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"window_fault": "m1:6701 began 5 s ago; rates need 30 s of work"}, "m1:6701 began 5 s ago; rates need"),
+        ({"samples_age_s": 60.0}, "samples are 60.0 s old, allowed are 10 s"),
+        ({"rebalancing": True}, "an earlier change is under way"),
+    ],
+)
+def test_in_a_hold_nobody_waits_for_anothers_window(policy: str, changes: dict[str, object], why: str) -> None:
+    """At a reschedule all wait for it, or one would count as placed that was not."""
+    hosts = machines(4, ports=2)
+    topology = pairs_of_two(hosts)
+    second = beside(topology, {t: Slot(slot.machine, 6701) for t, slot in topology.placement.items()}, **changes)
+    both = rescheduling(topology, second, hosts=hosts, event=None)
+    decision = decision_of(policy, replace(both, may_act=True, samples_age_s=None), labels="in_order")
+    assert [*decision.placement] == ["t-1"] and f"; other: kept: {why}" in decision.reason and decision.rest_s == 60
+    alone = decision_of(policy, replace(both, may_act=True, topologies=(second,)))
+    assert not alone.changes() and alone.rest_s == 0, "it asks again as soon as it may"
+    if "window_fault" in changes:
+        held = decision_of(policy, rescheduling(topology, second, hosts=hosts))
+        assert not held.settled and held.reason == f"held: {changes['window_fault']}"
+
+
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [

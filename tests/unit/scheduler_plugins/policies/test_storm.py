@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -42,6 +43,14 @@ def test_a_scale_out_with_rebalance_has_every_topology_placed_anew() -> None:
     decision = decide({"scheduler": "default", "rebalance": True}, SCALE_OUT)
     assert decision.settled and decision.rebalance == (TOPOLOGY,) and decision.scheduler == "default"
     assert answer_json(decision, "d1", "storm")["rebalance"] == [TOPOLOGY]
+
+
+def test_what_has_no_slot_is_not_rebalanced() -> None:
+    """Storm places it in any round in which it can; a rebalance of it would never be over."""
+    running = observe(SCALE_OUT)
+    waiting = replace(running.topologies[0], topology_id="other-2-1010", placement={})
+    both = replace(running, topologies=(*running.topologies, waiting))
+    assert bind("storm", {"rebalance": True})(both, {}).rebalance == (TOPOLOGY,)
 
 
 def test_a_reschedule_too() -> None:
