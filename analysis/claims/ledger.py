@@ -4,9 +4,10 @@ The rule. A claim has a region: the stated number and a resolution fixed in the 
 that number: paired blocks where two variants are compared. `reproduced`: the whole 95 % interval lies in the region.
 `differs`: none of it does. Else `undecided`. An interval needs three blocks; a verdict of fewer than six, or one that
 Holm's correction over all estimated claims of its experiment does not keep at 5 %, is an indication. A claim that
-cannot come out in the experiment as it is, is `not testable here`. A time that was not reached is never a value. A
-claim about each run (`every_run`) is a check, not an estimate: one run is enough. An `exact` claim is computed. Runs
-that were not steady count, for what never settles is a result of its variant; the reason says how many there are.
+cannot come out in the experiment as it is, is `not testable here`. What is in favour of a variant that failed in more
+of its runs is not reproduced by the others. A time that was not reached is never a value. A claim about each run
+(`every_run`) is a check, not an estimate: one run is enough. An `exact` claim is computed. Runs that were not steady
+count, for what never settles is a result of its variant; the reason says how many there are.
 """
 
 from collections import Counter, defaultdict
@@ -31,6 +32,7 @@ from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import Claim, Kind, load_claims
 from analysis.claims.sweep_rows import row_without_sweep, with_sweeps
 from analysis.errors import RecordError
+from analysis.ingest.run_tables import failed_attempts
 from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.record import small_tables
 from analysis.record.event_timeline import WHOLE_CLUSTER, event_id_of
@@ -115,8 +117,10 @@ def conditions(series: Iterable[SeriesPaths], beside: Iterable[SeriesPaths] = ()
         for experiment in {run["experiment"] for run in runs.values() if run["experiment"]}:
             specs[experiment] += _specs(paths)
             topologies[experiment] += _names(paths)
+        failed = {run["run_id"]: run for run in failed_attempts(paths)}
         for run in runs.values():
-            ended = Outcome(run["run_id"], run["status"], run.get("failure_blame"), run["failure_message"])
+            end = failed.get(run["run_id"], run)
+            ended = Outcome(run["run_id"], end["status"], end.get("failure_blame"), end["failure_message"])
             outcomes[run["experiment"] or "", run["variant"] or ""].append(ended)
         blocks, timed, several = blocks_of(runs.values()), _timed_as_today(paths), bool(small_tables.topologies(paths))
         for row in sorted(rows(paths, "measurements"), key=lambda row: str(row["run_id"])):

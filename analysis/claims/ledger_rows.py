@@ -1,7 +1,7 @@
 """What the ledger is made of: values of runs, and a row per claim."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
@@ -198,19 +198,22 @@ def with_note(row: LedgerRow, note: str) -> LedgerRow:
     return replace(row, reason=f"{row.reason}; {note}", notes=(*row.notes, note)) if note else row
 
 
-def failed_note(claim: Claim, measured: Conditions) -> str:
+def failed_note(claim: Claim, measured: Conditions, name_of: Callable[[str], str] = str) -> str:
     """How many runs of the claim's variants failed, and whose failures they were: what is left is a choice of runs.
 
-    A failure after which the run was repeated does not count; its last attempt is the run.
+    A failure after which the run was repeated does not count, unless it was that of the system under test.
     """
-    said = (_failed_text(name, measured.outcomes.get((claim.experiment, name), ())) for name in claim.variants)
-    return ", ".join(filter(None, said))
+    notes = []
+    for variant in claim.variants:
+        ended = [run for run in measured.outcomes.get((claim.experiment, variant), ()) if not run.was_cut_short]
+        failed = Counter((run.blame or run.status).replace("_", " ") for run in ended if not run.counts)
+        whose = ", ".join(f"{name} {number}" for name, number in failed.most_common())
+        notes += [f"{failed.total()} of {len(ended)} runs of {name_of(variant)} failed: {whose}"] if failed else []
+    return ", ".join(notes)
 
 
-def _failed_text(variant: str, outcomes: Sequence[Outcome]) -> str:
-    ended = [run for run in outcomes if not run.was_cut_short]
-    failed = Counter((run.blame or run.status).replace("_", " ") for run in ended if not run.counts)
-    if not failed:
-        return ""
-    whose = ", ".join(f"{name} {number}" for name, number in failed.most_common())
-    return f"{failed.total()} of {len(ended)} runs of {variant} failed: {whose}"
+def failed_share(claim: Claim, measured: Conditions, variant: str) -> float:
+    """The share of a variant's runs that the system under test failed, of those that are a result."""
+    ended = measured.outcomes.get((claim.experiment, variant), ())
+    failed = sum(run.blame == "system_under_test" for run in ended)
+    return failed / (failed + sum(run.counts for run in ended)) if failed else 0.0

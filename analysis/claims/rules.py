@@ -7,7 +7,7 @@ by the estimates of the claims that they name.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import inf
+from math import inf, isfinite
 
 from analysis.claims import feasibility, premises, specs, weaknesses
 from analysis.claims.estimates import BaselineTime
@@ -20,12 +20,14 @@ from analysis.claims.ledger_rows import (  # fmt: skip
     LedgerRow,
     Value,
     failed_note,
+    failed_share,
     percent_over,
     with_note,
 )
 from analysis.claims.measured_rows import Judgement, judgement, measured_row, pairs_of_blocks, region_text
 from analysis.claims.specs import Spec
 from analysis.claims.statements import RATIOS, Claim, Kind, Region
+from analysis.metrics.metric_directions import Better, metric
 from analysis.numerals import extent, number, signed_percent
 
 DERIVED_KINDS = (Kind.SPAN, Kind.LOWEST)
@@ -39,10 +41,37 @@ def judge(claim: Claim, measured: Conditions) -> LedgerRow:
             row = with_note(row, note)
     if row.runs and (note := moved_note(claim, measured)):
         row = replace(row, reason=f"{row.reason}; {note}")
+    row = _unless_survivors(row, survivors_note(claim, measured))
     row = _unless_not_testable(row, measured)
     if row.verdict == NOT_TESTABLE or not row.runs or premises.shortage_note(claim, measured):
         return row
     return with_note(row, weakness_note(row, measured))
+
+
+def survivors_note(claim: Claim, measured: Conditions) -> str:
+    """That a variant which the claim is in favour of failed more often than another one that it compares, or at all."""
+    shares = {name: failed_share(claim, measured, name) for name in claim.variants}
+    names = [
+        name for name in _favoured(claim)
+        if shares[name] > min((share for other, share in shares.items() if other != name), default=0.0)
+    ]  # fmt: skip
+    return f"{' and '.join(names)} failed in more of its runs, and the others have no numbers" if names else ""
+
+
+def _favoured(claim: Claim) -> Sequence[str]:
+    """The variants whose number would be good: the claim's own, those that it is compared with, or, where it states
+    that they are equal, all. None of a metric that is neither better high nor low, and of a check of each run."""
+    better, region = metric(claim.metric).better, claim.region
+    if better is Better.NONE or claim.kind is Kind.EVERY_RUN:
+        return ()
+    way = claim.stated if isfinite(region.low) and isfinite(region.high) else 1 if isfinite(region.low) else -1
+    if not way:
+        return claim.variants
+    return claim.variants[:1] if (way > 0) == (better is Better.HIGHER) else claim.variants[1:]
+
+
+def _unless_survivors(row: LedgerRow, note: str) -> LedgerRow:
+    return _not_judged(row, f"not judged: {note}") if note and row.verdict == REPRODUCED else row
 
 
 def _unless_not_testable(row: LedgerRow, measured: Conditions) -> LedgerRow:
@@ -60,7 +89,7 @@ def _unless_not_testable(row: LedgerRow, measured: Conditions) -> LedgerRow:
 def _ruled_out(row: LedgerRow, short: str, why: str) -> LedgerRow:
     """By the closed form, which does not hold where machines were `short` of CPU."""
     if short:
-        return _not_judged(row, short, why)
+        return _not_judged(row, f"not judged: {short}; with CPU enough it cannot come out: {why}")
     if row.verdict == REPRODUCED and not row.claim.stated_over:
         return row
     return _not_testable(row, why)
@@ -84,9 +113,8 @@ def _not_testable(row: LedgerRow, why: str) -> LedgerRow:
     return replace(row, verdict=NOT_TESTABLE, reason=f"{why}{seen}", p=None)
 
 
-def _not_judged(row: LedgerRow, short: str, why: str) -> LedgerRow:
-    """What the closed form rules out, of runs in which it does not hold: it neither came out nor failed to."""
-    note = f"not judged: {short}; with CPU enough it cannot come out: {why}"
+def _not_judged(row: LedgerRow, note: str) -> LedgerRow:
+    """What runs are no ground for: it neither came out nor failed to."""
     reason, notes = f"{note}; measured: {row.reason}", (*row.notes, note)
     return replace(row, verdict=UNDECIDED, reason=reason, p=None, notes=notes)
 
@@ -162,6 +190,8 @@ def judge_derived(claim: Claim, rows: Mapping[str, LedgerRow], measured: Conditi
     if row.verdict != NOT_RUN:
         judged, reason = _judge_derived(claim, sources)
         row = replace(row, verdict=judged.verdict, reason=reason, p=judged.p)
+        left = {each.name: survivors_note(each, own[each.name]) for each in members}
+        row = _unless_survivors(row, "; ".join(f"of {name} {note}" for name, note in left.items() if note))
 
     def judge_at(limit: float) -> LedgerRow:
         short = [each.name for each in members if premises.shortage_note(each, own[each.name], limit)]
@@ -183,7 +213,8 @@ def _unless_members_rule_it_out(
         return row if row.verdict == REPRODUCED else _not_testable(row, why)
     with_cpu = feasibility.reason_derived(row.claim, members, run, taken) if short else None
     if with_cpu:
-        return _not_judged(row, f"short of CPU: {', '.join(short)} (their rows say how much)", with_cpu)
+        names = f"short of CPU: {', '.join(short)} (their rows say how much)"
+        return _not_judged(row, f"not judged: {names}; with CPU enough it cannot come out: {with_cpu}")
     return row
 
 

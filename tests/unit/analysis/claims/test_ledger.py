@@ -171,16 +171,79 @@ def test_a_row_of_the_runs_that_are_left_says_how_many_failed_and_by_whom() -> N
              Outcome("stela-r6", "invalid", None, "fallback"), Outcome("stela-r7", "incomplete")]  # fmt: skip
     row = judge(S03, Conditions(runs, {("stela/star", "stela"): ended}))
     note = "3 of 6 runs of stela failed: system under test 2, invalid 1"
-    assert (row.verdict, row.notes, ledger_row(row)["notes"]) == ("reproduced", (note,), [note])
-    assert row.reason == f"the whole interval lies within +50.0 to +81.5; {note}"
+    why = "not judged: stela failed in more of its runs, and the others have no numbers"
+    assert (row.verdict, row.notes, ledger_row(row)["notes"]) == ("undecided", (note, why), [note, why])
+    assert row.reason == f"{why}; measured: the whole interval lies within +50.0 to +81.5; {note}" and row.p is None
     even = [*[Outcome(f"even_rebalance-r{i}", "complete") for i in (1, 2, 3)],
             Outcome("even_rebalance-r4", "failed", "infrastructure", "gone")]  # fmt: skip
     both = Conditions(runs, {("stela/star", "stela"): ended, ("stela/star", "even_rebalance"): even})
-    assert judge(S03, both).notes == (f"{note}, 1 of 4 runs of even_rebalance failed: infrastructure 1",)
+    assert judge(S03, both).notes == (f"{note}, 1 of 4 runs of even_rebalance failed: infrastructure 1", why)
     (modelled,) = simulated_rows([S03], both)
     assert note in modelled.reason
     whole = Conditions(runs, {("stela/star", "stela"): [*ended[:3], ended[-1]]})
     assert judge(S03, whole).notes == () and "notes" not in ledger_row(judge(S03, whole))
+
+
+def failed_runs(variant: str, failed: int, blame: str = "system_under_test", complete: int = 3) -> list[Outcome]:
+    whole = [Outcome(f"{variant}-r{i}", "complete") for i in range(1, complete + 1)]
+    return [*whole, *(Outcome(f"{variant}-r{complete + i}", "failed", blame, "gone") for i in range(1, failed + 1))]
+
+
+@pytest.mark.parametrize(
+    ("changes", "numbers", "stela", "even", "expected"),
+    [
+        ({}, (165.0, 100.0), 0, 0, "reproduced"),
+        ({}, (165.0, 100.0), 1, 0, "undecided"),
+        ({}, (165.0, 100.0), 3, 3, "reproduced"),
+        ({}, (165.0, 100.0), 3, 2, "undecided"),
+        ({}, (165.0, 100.0), 0, 3, "reproduced"),
+        ({}, (100.0, 100.0), 3, 0, "differs"),
+        ({"stated": -40.0}, (60.0, 100.0), 3, 0, "reproduced"),  # in favour of the default
+        ({"stated": -40.0}, (60.0, 100.0), 0, 1, "undecided"),
+        ({"stated": 0.0}, (100.0, 100.0), 0, 1, "undecided"),  # that they are equal
+        ({"stated": 0.0}, (100.0, 100.0), 1, 0, "undecided"),
+        ({"kind": Kind.RATIO_ABOVE, "stated": 0.0}, (165.0, 100.0), 1, 0, "undecided"),
+        ({"kind": Kind.RATIO_AT_MOST, "stated": 0.0}, (60.0, 100.0), 0, 1, "undecided"),
+        ({"kind": Kind.RATIO_AT_MOST, "stated": 0.0}, (60.0, 100.0), 1, 0, "reproduced"),
+        ({"metric": "latency_all_p95_ms_after", "stated": -40.0}, (60.0, 100.0), 1, 0, "undecided"),
+        ({"metric": "latency_all_p95_ms_after"}, (165.0, 100.0), 1, 0, "reproduced"),  # lower is better
+        ({"metric": "cpu_percent_after"}, (165.0, 100.0), 1, 0, "reproduced"),  # neither is
+        ({"kind": Kind.OWN, "baseline": None}, (65.0, 100.0), 1, 0, "undecided"),
+        ({"kind": Kind.OWN, "baseline": None, "stated": -65.0}, (-65.0, 100.0), 1, 0, "reproduced"),
+        ({"kind": Kind.EVERY_RUN, "stated": 65.0, "within": None, "baseline": None}, (65.0, 1.0), 1, 0, "reproduced"),
+    ],
+)  # fmt: skip
+def test_nothing_is_reproduced_on_the_runs_that_are_left_of_the_side_that_it_praises(
+    changes: dict[str, object], numbers: tuple[float, float], stela: int, even: int, expected: str
+) -> None:
+    claim = replace(S03, **changes)  # type: ignore[arg-type]  # any field may be varied
+    values = {
+        ("stela/star", name, claim.metric, "e1"): values_of(name, [number * (1 + step) for step in (0.0, 1e-4, -1e-4)])
+        if claim.kind is not Kind.EVERY_RUN else values_of(name, [number] * 3)
+        for name, number in zip(("stela", "even_rebalance"), numbers, strict=True)
+    }  # fmt: skip
+    outcomes = {("stela/star", name): failed_runs(name, failed)
+                for name, failed in (("stela", stela), ("even_rebalance", even))}  # fmt: skip
+    assert judge(claim, Conditions(values, outcomes)).verdict == expected
+    other = {key: [replace(run, blame="infrastructure") if run.blame else run for run in of]
+             for key, of in outcomes.items()}  # fmt: skip
+    assert judge(claim, Conditions(values, other)).verdict == judge(claim, Conditions(values)).verdict
+
+
+def test_what_follows_from_claims_on_the_runs_that_are_left_is_not_reproduced_either() -> None:
+    """A range that both of its claims lie in, of which one has runs of Stela alone that did not fail."""
+    claims = [replace(S03, id=f"S0{n}", experiment=name) for n, name in ((3, "stela/star"), (4, "stela/linear"))]
+    span = replace(S03, id="S05", kind=Kind.SPAN, stated=50.0, stated_high=80.0, baseline=None, of=("S03", "S04"))
+    runs = {"stela": [164.0, 165.0, 166.0], "even_rebalance": EVEN}
+    values = {
+        (claim.experiment, name, "throughput_after", "e1"): values_of(name, numbers)
+        for claim in claims for name, numbers in runs.items()
+    }  # fmt: skip
+    assert judge_all([*claims, span], Conditions(values))[-1].verdict == "reproduced"
+    outcomes = {("stela/linear", "stela"): failed_runs("stela", 2)}
+    row = judge_all([*claims, span], Conditions(values, outcomes))[-1]
+    assert (row.verdict, row.p) == ("undecided", None)
+    assert row.notes[-1].startswith("not judged: of S04 stela failed in more of its runs")
 
 
 def test_runs_that_are_left_out_are_not_counted_as_not_steady() -> None:

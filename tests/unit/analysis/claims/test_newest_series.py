@@ -187,7 +187,17 @@ def test_a_number_of_the_runs_that_are_left_says_how_many_failed(tmp_path: Path)
     set_status(root, {"stela-r2", "stela-r4", "stela-r6"}, "failed", "system_under_test", "no tuple")
     row = {row.claim.name: row for row in evaluate_newest(tmp_path)}["S03"]
     assert (row.runs, row.measured) == (3, pytest.approx(65.0))
-    assert row.notes == ("3 of 6 runs of stela failed: system under test 3",)
+    failed = "3 of 6 runs of stela failed: system under test 3"
+    assert row.verdict == "undecided" and row.notes[0] == failed and row.notes[1].startswith("not judged: stela failed")
+    set_status(root, {"stela-r2", "stela-r4", "stela-r6"}, "complete", None, "")
+    assert {row.claim.name: row for row in evaluate_newest(tmp_path)}["S03"].verdict == "reproduced"
+    for number in (2, 4, 6):
+        folder = root / "attempts" / f"stela-r{number}.attempt-1"
+        folder.mkdir(parents=True)
+        failure = {"blame": "system_under_test", "message": "no tuple"}
+        (folder / "run.json").write_text(json.dumps({"status": "failed", "failure": failure}))
+    row = {row.claim.name: row for row in evaluate_newest(tmp_path)}["S03"]
+    assert (row.runs, row.verdict, row.notes[0]) == (6, "undecided", failed), "they were repeated"
 
 
 CONVERGED = {"sp": 60.0, "st": 80.0, "script": 0.0}
