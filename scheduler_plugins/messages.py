@@ -177,7 +177,7 @@ def _component_with_rates(component: Component, rates: Rates) -> Component:
         emitted_per_s=rates.per_second([r.emitted for r in mine]),
         executed_per_s=rates.per_second([r.executed for r in mine]),
         execute_ms=_per_tuple(mine),
-        capacity=sum(busy) / len(busy) if busy else None,
+        capacity=max(busy, default=None),
         queue=_waiting(mine),
         due_per_s=rates.per_second([r.due for r in mine if r.due is not None]),
         behind_ms=max(behind) if behind else None,

@@ -93,7 +93,7 @@ class Component:
     emitted_per_s: float | None = None  # tuples
     executed_per_s: float | None = None  # tuples
     execute_ms: float | None = None  # mean per tuple, over all tasks
-    capacity: float | None = None  # mean over executors, 0 to 1
+    capacity: float | None = None  # of the busiest executor, 0 to 1 (HP 4.2)
     queue: float | None = None  # tuples waiting, latest
     due_per_s: float | None = None  # spouts: tuples that were to be emitted
     behind_ms: float | None = None  # spouts: age of the oldest tuple that is due and not emitted

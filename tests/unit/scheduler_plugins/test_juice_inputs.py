@@ -1,4 +1,5 @@
-"""What Henge's juice (HP 5) needs is in the observation: of each edge, what was sent and what of it was executed.
+"""What Henge's juice (HP 5) needs is in the observation: of each edge, what was sent and what of it was executed. So is
+an operator's capacity (HP 4.2).
 
 J of a component is, over its parents i, the sum of J_i · E_i / T_i (eq. 5): E_i is `executed_per_s` of the edge from i,
 and T_i all that i sent out, the sum of `tuples_per_s` over the edges from i. J of a source is 1; that of a topology is
@@ -93,3 +94,22 @@ def test_the_papers_figures_come_from_the_edges_of_an_observation(edges: Edges, 
     seen = {(e.source, e.target): (e.tuples_per_s, e.executed_per_s) for e in topology.edges}
     assert seen == {edge: pytest.approx(rates) for edge, rates in edges.items()}
     assert juice(topology) == pytest.approx(expected)
+
+
+def test_a_components_capacity_is_that_of_its_busiest_executor() -> None:
+    """HP 4.2: "the operator capacity is then the maximum capacity across all executors containing it"."""
+    tasks = {"task": [1, 2], "component": ["b", "b"], "emitted": [0, 0], "executed": [100, 100], "queue": [0, 0]}
+    samples = Samples(window_s=60.0, topology_id="t-1")
+    for t in range(NOW - 90, NOW):
+        head = {"v": 1, "t": float(t), "dt_s": 1.0, "machine": "m1", "port": 6700, "pid": 1, "topology": "t-1"}
+        samples.add_worker(head | {"tasks": tasks | {"execute_ms": [900.0, 100.0]}})
+    body: dict[str, Any] = {
+        "id": "t-1", "name": "t", "workers": 1, "placement": {"1": "m1:6700", "2": "m1:6700"}, "edges": [],
+        "components": [{"name": "b", "kind": "bolt", "tasks": [1, 2], "executors": [[1, 1], [2, 2]]}],
+    }  # fmt: skip
+    observation = observation_from_request(
+        {"t": NOW, "machines": [], "topologies": [body]}, {"t-1": samples}, MachineSamples(), None
+    )
+    (component,) = observation.topologies[0].components
+    assert [executor.capacity for executor in component.executors] == pytest.approx([0.9, 0.1])
+    assert component.capacity == pytest.approx(0.9)
