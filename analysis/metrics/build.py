@@ -162,7 +162,7 @@ def build_events(at: TableAccess) -> None:
         throughput.observation_times(at.read("worker_samples"), at.read("machine_samples"))
     )  # a row a run
     events, spans_s = at.rows("events"), at.units.spans_s
-    bounds = topologies.with_clusters(bounds, at.units)
+    bounds = topologies.with_clusters(topologies.since_submission(bounds, events, at.units), at.units)
     zeros = topologies.on_one_axis(throughput.zeros(events, bounds, spans_s), at.units)
     at.write_rows("zeros", zeros)
     at.write_rows("scale_events", scale_events.scale_event_rows(events, zeros, at.rows("machines"), spans_s))

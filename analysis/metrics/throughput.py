@@ -65,7 +65,8 @@ def _zero(run: Row, events: Sequence[Row], from_s: float, until_s: float) -> dic
     ends += [until_s] if isfinite(until_s) else []
     worker_s, known = run["worker_last_s"], [t for t in (min(ends, default=None), run["machine_last_s"]) if t]
     bound = min(known, default=None)
-    silent = bound is not None and worker_s < bound - SILENCE_S - max(0.0, (run.get("line_s") or 1) - 1)
+    late_s = SILENCE_S + max(0.0, (run.get("line_s") or 1) - 1)
+    silent = bound is not None and (worker_s is None or worker_s < bound - late_s)
     return {
         "run_id": run["run_id"],
         "zero_s": min(requests, default=run["first_s"]),
@@ -123,6 +124,7 @@ class _WindowCounts:
     """What was counted in the windows of one axis."""
 
     reported: set[float] = field(default_factory=set)
+    has_tasks: bool = False  # or only probes and empty workers reported
     counts: dict[tuple[str, str], dict[float, int]] = field(default_factory=lambda: defaultdict(dict))
     due_unknown: set[float] = field(default_factory=set)
 
@@ -132,7 +134,8 @@ def throughput_rows(axes: Iterable[Row], activity: Iterable[Row], components: It
     nobody knew all that fell due.
 
     Scopes: `sink` (a component), `total` (all sinks), `spouts` (emitted), `due` (offered); of the last two what was
-    measured, for other people's logs lack some. `complete`: the window lies wholly inside what was observed.
+    measured, for other people's logs lack some, and nobody says what was due of spouts that never had a process.
+    `complete`: the window lies wholly inside what was observed.
     """
     sinks: dict[str, set[str]] = defaultdict(set)
     for row in components:
@@ -148,7 +151,9 @@ def throughput_rows(axes: Iterable[Row], activity: Iterable[Row], components: It
 
 
 def _add_counts(into: _WindowCounts, row: Row, sinks: set[str]) -> None:
-    if row["component"] is None or row["executed"] is not None or row["emitted"] is not None:  # a gap is no report
+    of_task = row["executed"] is not None or row["emitted"] is not None
+    into.has_tasks = into.has_tasks or of_task
+    if row["component"] is None or of_task:  # a gap is no report
         into.reported.add(row["window_s"])
     if row["due_unknown"]:
         into.due_unknown.add(row["window_s"])
@@ -162,7 +167,8 @@ def _add_counts(into: _WindowCounts, row: Row, sinks: set[str]) -> None:
 
 def _axis_rows(axis: Row, counts: _WindowCounts, sinks: set[str]) -> Iterator[dict[str, Any]]:
     scopes = [("total", ""), *(("sink", name) for name in sorted(sinks))]
-    scopes += [scope for scope in (("spouts", ""), ("due", "")) if counts.counts[scope]]
+    scopes += [("spouts", "")] if counts.counts["spouts", ""] or not counts.has_tasks else []
+    scopes += [("due", "")] if counts.counts["due", ""] else []
     for window_s, complete in grid(axis):
         for scope, component in scopes:
             known = window_s in counts.reported and not (scope == "due" and window_s in counts.due_unknown)
@@ -216,24 +222,19 @@ def silences(tasks: DataFrame, components: DataFrame, axes: DataFrame) -> DataFr
 
 def downtime(axes: Iterable[Row], silences: Iterable[Row]) -> list[dict[str, Any]]:
     """Seconds at zero throughput after each event: in all, the longest stretch, and whole 10 s windows x 10. Until a
-    topology that arrives has worked for the first time it was not down, and when it has departed it is not."""
-    found: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    topology that arrives has worked for the first time it was not down, unless it never does, and when it has departed
+    it is not."""
+    stretches: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     for row in silences:
-        found[row["run_id"], row["event_id"]].append((row["from_second"], row["until_second"]))
+        stretches[row["run_id"], row["event_id"]].append((row["from_second"], row["until_second"]))
     rows = []
     for axis in axes:
-        stretches: list[tuple[int, int]] | None = found[axis["run_id"], axis["event_id"]]
+        silent = stretches[axis["run_id"], axis["event_id"]]
         if axis["zero_s"] == axis["first_s"]:
-            stretches = _since_it_worked(axis, stretches or [])
-        if axis["event_id"] != WHOLE_RUN and axis.get("until_s") != axis["zero_s"] and stretches is not None:
-            rows.append(downtime_of_axis(axis, stretches))
+            silent = [(start, until) for start, until in silent if start > 0 or until >= _seconds(axis)]
+        if axis["event_id"] != WHOLE_RUN and axis.get("until_s") != axis["zero_s"]:
+            rows.append(downtime_of_axis(axis, silent))
     return rows
-
-
-def _since_it_worked(axis: Row, stretches: Sequence[tuple[int, int]]) -> list[tuple[int, int]] | None:
-    """None where it never did."""
-    later = [(start, until) for start, until in stretches if start > 0]
-    return None if any(start == 0 and until >= _seconds(axis) for start, until in stretches) else later
 
 
 def _seconds(axis: Row) -> int:

@@ -83,10 +83,10 @@ class Units:
 
     @cached_property
     def spans_s(self) -> dict[str, tuple[float, float]]:
-        """Of units that arrive or depart in their run: from when until when they are there."""
+        """Of units that arrive, depart or are killed in their run: from when until when they are there."""
         found: dict[str, tuple[float, float]] = {}
         for event in self.events:
-            change, name = arrival_or_departure(event), event.get("topology")
+            change, name = arrival_or_departure(event) or event["kind"] == "topology_killed", event.get("topology")
             if change and name and name in self.topologies[event["run_id"]]:
                 unit = unit_of(event["run_id"], name)
                 from_s, until_s = found.get(unit, (-inf, inf))
@@ -172,6 +172,19 @@ def arrival_or_departure(event: Row) -> str | None:
 # --- the cluster ------------------------------------------------------------------------------------------------------
 
 
+def since_submission(bounds: Iterable[Row], events: Iterable[Row], units: Units) -> list[Row]:
+    """Return what was observed of each unit (rows of `throughput.observation_times`), also of topologies that never had
+    a worker while probes reported: they were to work from their submission on (`events`: of the units)."""
+    submitted = {event["run_id"]: event["t_s"] for event in events if event["kind"] == "topology_submitted"}
+    rows = []
+    for row in bounds:
+        run, name = run_of(row["run_id"]), topology_of(row["run_id"])
+        is_on_record = (run, name) in units.ids or len(units.topologies[run]) == 1
+        never = row["first_s"] is None and is_on_record
+        rows.append(row | {"first_s": submitted.get(row["run_id"])} if never else row)
+    return rows
+
+
 def with_clusters(bounds: Sequence[Row], units: Units) -> list[Row]:
     """What was observed of each unit (rows of `throughput.observation_times`), the clusters' too."""
     of = {row["run_id"]: row for row in bounds}
@@ -194,8 +207,8 @@ def on_one_axis(zeros: Sequence[Row], units: Units) -> list[Row]:
 
 
 def throughput_of_clusters(axes: Iterable[Row], rows: Iterable[Row], units: Units) -> list[Row]:
-    """Windows of the clusters' axes: the sums of the topologies' total, spouts and due. Null where one that ran in the
-    window has none, for that is not nothing."""
+    """Windows of the clusters' axes: the sums of the topologies' total, spouts and due. Null where nobody reported of
+    one that was to run in the window, for that is not nothing."""
     rates: dict[tuple[str, str, str], dict[float, float | None]] = defaultdict(dict)
     for row in rows:
         if not row["component"]:
@@ -234,8 +247,7 @@ def queues_of_clusters(activity: Iterable[Row], units: Units) -> Iterator[Row]:
 
 
 def downtimes_of_clusters(axes: Iterable[Row], silences: Iterable[Row], units: Units) -> list[Row]:
-    """Seconds after each event in which no sink of any topology executed a tuple; none where one that ran left no
-    samples."""
+    """Seconds after each event in which no sink of any topology executed a tuple; none where nobody reported of one."""
     axes = list(axes)
     found: dict[tuple[str, str], list[Stretch]] = defaultdict(list)
     for row in silences:
@@ -265,8 +277,10 @@ def sums_of_clusters(
     measurements: Sequence[Row], spans: Iterable[Row], levels: Iterable[Row], units: Units
 ) -> list[Row]:
     """Measurements of the clusters that are their topologies' together: of each that was there on that side of the
-    event, of utility of each with a service level. None where one was not measured."""
-    values = {(row["run_id"], row["event_id"], row["metric"]): row for row in measurements if row["metric"] in SUMS}
+    event, of utility of each with a service level. None where one was not measured; but who left no line of a side, and
+    executed nothing, has lost nothing there."""
+    values = {(row["run_id"], row["event_id"], row["metric"]): row for row in measurements}
+    nothing = {"value": 0.0, "steady": None}
     asked = {row["run_id"] for row in levels if row["max_utility"] is not None}
     rows = []
     for span in (span for span in spans if span["run_id"] in units.clusters):
@@ -276,6 +290,10 @@ def sums_of_clusters(
             here = [unit for unit in units.there(span["run_id"], *ends)
                     if unit in asked or not metric.startswith(UTILITY)]  # fmt: skip
             parts = [values.get((unit, span["event_id"], metric)) for unit in here]
+            if metric.startswith("lost_"):
+                rates = [values.get((unit, span["event_id"], f"throughput_{side}")) for unit in here]
+                parts = [part or (nothing if rate and rate["value"] == 0 else None)
+                         for part, rate in zip(parts, rates, strict=True)]  # fmt: skip
             if (found := [part for part in parts if part]) and len(found) == len(parts):
                 rows.append(_sum(span, metric, found))
     return rows

@@ -85,10 +85,10 @@ def write_series(root: Path, repetitions: int = 1) -> Path:
 
 def write_run(
     root: Path, variant: str, repetition: int, order: int, names: Sequence[str] = NAMES, run_id: str = "",
-    **changes: Any,
+    silent: Sequence[str] = (), **changes: Any,
 ) -> None:  # fmt: skip
-    """`names`: of the topologies on record; of one alone the record is as it is of runs of one. `changes`: of run.json,
-    by key."""
+    """`names`: of the topologies on record; of one alone the record is as it is of runs of one. `silent`: of those that
+    were submitted too and never got a worker. `changes`: of run.json, by key."""
     start, run_id = START + 1000.0 * order, run_id or f"{variant}-r{repetition}"
     folder = root / "runs" / run_id
     (folder / "workers").mkdir(parents=True)
@@ -101,9 +101,9 @@ def write_run(
             )
     for number in range(1, 5):
         records.write_lines(folder / "machines" / f"m{number}.jsonl", machine_lines(start, number))
-    records.write_lines(folder / "events.jsonl", events(start, names))
+    records.write_lines(folder / "events.jsonl", events(start, names, silent))
     records.write_lines(folder / "decisions.jsonl", [decision_line(start, s, run_id, names) for s in range(5, END, 10)])
-    document = run_json(root, run_id, variant, repetition, order, start, names)
+    document = run_json(root, run_id, variant, repetition, order, start, [n for n in NAMES if n in {*names, *silent}])
     (folder / "run.json").write_text(json.dumps(document | changes))
 
 
@@ -148,8 +148,9 @@ def machine_lines(start: float, number: int) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def events(start: float, names: Sequence[str]) -> list[dict[str, Any]]:
+def events(start: float, names: Sequence[str], silent: Sequence[str]) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = [{"t": -5, "kind": "run_started"}]
+    lines += [{"t": -4, "kind": "topology_submitted", "topology": name} for name in silent if name != "page"]
     for name in [name for name in names if name != "page"]:
         lines += [{"t": -4, "kind": "topology_submitted", "topology": name},
                   {"t": 0, "kind": "first_tuple", "topology": name},
@@ -164,7 +165,7 @@ def events(start: float, names: Sequence[str]) -> list[dict[str, Any]]:
         {"t": E2, "kind": "event_performed", "event_id": "e2", "event": "arrival", "topology": "page",
          "label": "page arrives"},
         {"t": E2 + 0.5, "kind": "topology_submitted", "topology": "page"},
-        {"t": E2 + 8, "kind": "first_tuple", "topology": "page"},
+        *([{"t": E2 + 8, "kind": "first_tuple", "topology": "page"}] if "page" in names else []),
         {"t": E3, "kind": "event_performed", "event_id": "e3", "event": "departure", "topology": "diamond",
          "label": "diamond departs"},
         {"t": E3 + 6, "kind": "topology_killed", "topology": "diamond"},
@@ -225,9 +226,11 @@ def write_series_with_others(root: Path) -> None:
     write_series(root)
     failed: dict[str, Any] = {"status": "failed"}
     write_run(root, "stela", 2, 2, ("star",), "alone", **failed)
-    silent = facts_of("star") | {"id": "star-9-1763800000"}  # of which no worker has a line
-    shown = [silent, facts_of("diamond"), facts_of("page")]
-    write_run(root, "stela", 3, 3, ("diamond", "page"), "silent", topologies=shown, topology=silent, **failed)
+    write_run(root, "stela", 3, 3, ("diamond", "page"), "silent", ("star",), **failed)
+    write_run(root, "stela", 7, 7, ("star", "diamond"), "starved", ("page",), **failed)
+    write_run(root, "stela", 6, 6, ("diamond", "page"), "unknown", ("star",), **failed)  # its probes are silent too
+    for path in (root / "runs" / "unknown" / "machines").iterdir():
+        path.unlink()
     absent = {"id": None, "name": "page", "workers": 1, "components": None, "edges": None}  # never submitted
     shown = [facts_of("star"), facts_of("diamond"), absent]
     write_run(root, "stela", 4, 4, ("star", "diamond"), "absent", topologies=shown, **failed)

@@ -19,6 +19,7 @@ from analysis.report import series_page
 from barograph.nights.outcome import numbers_of
 from tests.golden import several
 from tests.golden.series import GoldenSeries
+from tests.support.series_by_hand import write_table
 
 pytestmark = pytest.mark.spark
 RUN = "stela-r1"
@@ -94,6 +95,22 @@ UTILITIES = {
     "page": {"e2": (None, 20), "e3": (20, 20)},
     "all": {"e1": (27.5, 27.5), "e2": (27.5, 47.5), "e3": (47.5, 37.5)},
 }
+
+
+def test_everything_of_a_part_is_of_the_same_seconds(three: SeriesPaths) -> None:
+    """CPU and latency of exactly those windows of which the throughput is; traffic, bytes and juice go by the same."""
+    for topology in (*several.NAMES, "all"):
+        parts = {(row["event_id"], row["phase"]): row for row in rows(three, "intervals", topology)}
+        assert {row["end_s"] - row["start_s"] == 10 * row["windows"] for row in parts.values()} == {True}
+        for row in rows(three, "cpu", topology):
+            if row["machine"] != "m4" or row["event_id"] != "e1":  # it reports from e1 on
+                assert row["samples"] == 10 * parts[row["event_id"], row["phase"]]["windows"], row
+        for row in rows(three, "interval_latency", topology):
+            part = parts[row["event_id"], row["phase"]]
+            assert row["n"] == 10 * part["windows"] * part["mean"], row
+        for row in rows(three, "tuple_rates", topology):
+            part = parts[row["event_id"], row["phase"]]
+            assert topology == "all" or row["executed_per_s"] == pytest.approx(2 * part["mean"]), "of work and sink"
 
 
 @pytest.mark.parametrize(("metric", "levels"), [("throughput", LEVELS), ("utility", UTILITIES)])
@@ -183,13 +200,66 @@ def test_windows_of_the_cluster_are_the_sums(three: SeriesPaths) -> None:
                 assert row["rate"] == of[row.get("event_id"), row["window_s"]], (name, row)
 
 
-def test_a_topology_without_samples_leaves_the_sum_unknown(three: SeriesPaths) -> None:
-    found = numbers(three, "silent")
-    assert found["diamond", "e1"] == numbers(three)["diamond", "e1"]
-    assert not [key for key in found if key[0] == "star"]
-    assert {row["rate"] for row in rows(three, "throughput", "all", "silent")} == {None}
+def test_a_topology_that_never_gets_a_worker_is_worth_nothing_and_the_cluster_what_the_others_are(
+    three: SeriesPaths,
+) -> None:
+    """`silent`: one that was there from the start; `starved`: one that arrives with e2."""
+    levels = {
+        "silent": {"star": {"e1": (0, 0), "e2": (0, 0), "e3": (0, 0)}, "diamond": LEVELS["diamond"],
+                   "page": LEVELS["page"], "all": {"e1": (40, 40), "e2": (40, 90), "e3": (90, 60)}},
+        "starved": {"star": LEVELS["star"], "diamond": LEVELS["diamond"], "page": {"e2": (None, 0), "e3": (0, 0)},
+                    "all": {"e1": (140, 170), "e2": (170, 160), "e3": (160, 130)}},
+    }  # fmt: skip
+    utilities = {"silent": {"e1": (10, 10), "e2": (10, 30), "e3": (30, 20)},
+                 "starved": {"e1": (27.5, 27.5), "e2": (27.5, 27.5), "e3": (27.5, 17.5)}}  # fmt: skip
+    for run, of_topologies in levels.items():
+        found = numbers(three, run)
+        for topology, expected in of_topologies.items():
+            sides = {event: (of.get("throughput_before"), of.get("throughput_after"))
+                     for (name, event), of in found.items() if name == topology and event != "e0"}  # fmt: skip
+            assert sides == expected, (run, topology)
+        worth = {event: (of.get("utility_before"), of.get("utility_after"))
+                 for (name, event), of in found.items() if name == "all" and event != "e0"}  # fmt: skip
+        assert worth == utilities[run]
+        assert found["all", "e1"]["lost_after"] == (0 if run == "silent" else 600)
+    silent, starved = numbers(three, "silent"), numbers(three, "starved")
+    assert silent["star", "e1"]["downtime_s"] == 99 and silent["all", "e1"]["downtime_s"] == 0
+    assert starved["page", "e2"]["downtime_s"] == 99 and starved["all", "e2"]["downtime_s"] == 0
+    assert silent["diamond", "e1"] == numbers(three)["diamond", "e1"]
+    of_all = {row["scope"]: set[float | None]() for row in rows(three, "throughput", "all", "silent")}
+    for row in rows(three, "throughput", "all", "silent"):
+        of_all[row["scope"]] |= {row["rate"]} if -90 <= row["window_s"] < 90 else set()
+    assert of_all == {"total": {40}, "spouts": {40}, "due": {None}}, "what was due of it nobody knows"
+    assert "submit_to_loaded_s" not in starved.get(("page", "e0"), {}), "it never was"
+
+
+def test_where_its_machines_say_nothing_either_the_sum_is_unknown(three: SeriesPaths) -> None:
+    found = numbers(three, "unknown")
+    assert found["diamond", "e1"]["throughput_after"] == 40 and not [key for key in found if key[0] == "star"]
+    assert {row["rate"] for row in rows(three, "throughput", "all", "unknown")} == {None}
     sums = {"throughput_after", "lost_after", "downtime_s", "utility_after"}
     assert not sums & found["all", "e1"].keys() and found["all", "e1"]["attempts"] == 1
+
+
+def test_a_comparison_has_the_zero_of_a_topology_that_was_starved(three: SeriesPaths, tmp_path: Path) -> None:
+    """As if the run had been a complete one of block 1."""
+    names = {"even_rebalance-r1": "even_rebalance-r1", "starved": RUN}
+    for name in STORED:
+        of = [row | {"run_id": names[row["run_id"]]} for row in small_tables.rows(three, name, runs=names.keys())]
+        as_complete = {"status": "complete", "repetition": 1, "block": 1} if name == "runs" else {}
+        if of:
+            write_table(tmp_path, name, [row | as_complete for row in of])
+    pair = runs_of(Pair("policy", "even_rebalance", "stela"), small_tables.rows(SeriesPaths(tmp_path), "runs"))
+    blocks = {each.key: each.blocks for each in series_blocks(SeriesPaths(tmp_path), [pair])}
+    values = {
+        (metric, topology): [(block.a.number, block.b.number) for block in blocks[metric, "e2", topology]]
+        for metric in ("throughput_after", "utility_after") for topology in ("page", "all")
+    }  # fmt: skip
+    assert values == {
+        ("throughput_after", "page"): [(60, 0)], ("throughput_after", "all"): [(200, 160)],
+        ("utility_after", "page"): [(20, 0)], ("utility_after", "all"): [(47.5, 27.5)],
+    }  # fmt: skip
+    assert [(block.a.number, block.b.number) for block in blocks["downtime_s", "e2", "page"]] == [(0, 99)]
 
 
 def test_one_that_was_never_submitted_is_not_waited_for(three: SeriesPaths) -> None:

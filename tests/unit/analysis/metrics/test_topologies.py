@@ -2,12 +2,16 @@
 
 from typing import Any
 
-from analysis.metrics.throughput import downtime, zeros
+import pytest
+
+from analysis.metrics.throughput import downtime, throughput_rows, zeros
 from analysis.metrics.topologies import (
     Units,
     downtimes_of_clusters,
+    since_submission,
     sums_of_clusters,
     throughput_of_clusters,
+    with_clusters,
 )
 
 Row = dict[str, Any]
@@ -100,14 +104,69 @@ def test_the_cluster_is_down_when_every_topology_is() -> None:
 
 
 def test_what_arrives_is_not_down_until_it_works_and_what_departed_never_is() -> None:
+    """One that never works is down for as long as it is watched."""
     own = {"event_id": "e1", "zero_s": 150.0, "first_s": 150.0, "last_s": 250.0, "until_s": 250.0}
     silent = [{"run_id": "r/b", "event_id": "e1", "from_second": 0, "until_second": 9},
               {"run_id": "r/b", "event_id": "e1", "from_second": 20, "until_second": 23},
               {"run_id": "r/c", "event_id": "e1", "from_second": 0, "until_second": 99}]  # fmt: skip
     found = downtime([own | {"run_id": "r/b"}, own | {"run_id": "r/c"}], silent)
-    assert [(row["run_id"], row["downtime_s"]) for row in found] == [("r/b", 3)], "c never worked"
+    assert [(row["run_id"], row["downtime_s"], row["lasts"]) for row in found] == [("r/b", 3, False), ("r/c", 99, True)]
     departed = {"run_id": "r/a", "event_id": "e2", "zero_s": 250.0, "first_s": 150.0, "last_s": 250.0, "until_s": 250.0}
     assert downtime([departed], []) == []
+
+
+PROBES = {"worker_last_s": None, "machine_last_s": 302.0, "line_s": None, "first_s": None}
+SUBMITTED = [event(96, "topology_submitted", topology="a"), event(150.5, "topology_submitted", topology="b"),
+             event(301, "run_ended")]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "lifetime", "from_s", "until_s"),
+    [("a", [], 96, 301), ("b", [ARRIVAL], 150, 301), ("a", [DEPARTURE], 96, 250),
+     ("a", [event(220, "topology_killed", topology="a")], 96, 220)],
+)  # fmt: skip
+def test_a_topology_without_a_worker_is_there_from_its_submission_on(
+    name: str, lifetime: list[Row], from_s: float, until_s: float
+) -> None:
+    """It executes nothing, and adds nothing to the cluster, until it departs or the run ends: probes report."""
+    other = "b" if name == "a" else "a"
+    lines = [*SUBMITTED, event(150, "scale_requested", event_id="e1", event="scale_out"), *lifetime]
+    both = units(lines, "a", "b")
+    bounds = [
+        {"run_id": f"r/{name}"} | PROBES,
+        {"run_id": f"r/{other}", "first_s": 100.0, "worker_last_s": 301.0, "machine_last_s": 302.0, "line_s": 1.0},
+    ]
+    events = both.events_of_units(lines)
+    bounds = with_clusters(since_submission(bounds, events, both), both)
+    axes = {row["run_id"]: row | {"event_id": "e1"} for row in zeros(events, bounds, both.spans_s)}
+    starved = axes[f"r/{name}"]
+    assert (starved["zero_s"], starved["first_s"], starved["last_s"]) == (150, from_s, until_s)
+    reported = [{"run_id": unit, "event_id": "e1", "window_s": float(w), "component": component, "executed": tuples,
+                 "emitted": tuples, "due": None, "due_unknown": False, "queue": None}
+                for unit, component, tuples in ((f"r/{name}", None, None), (f"r/{other}", "sink", 50))
+                for w in range(-50, 150, 10)]  # fmt: skip
+    sinks = [{"run_id": unit, "component": "sink", "sink": True} for unit in axes]
+    rows = throughput_rows([axes[f"r/{each}"] for each in "ab"], reported, sinks)
+    rates = {row["window_s"]: row["rate"] for row in rows if row["run_id"] == f"r/{name}" and row["complete"]}
+    assert set(rates.values()) == {0.0} and max(rates) + 10 <= until_s - 150
+    rows = throughput_of_clusters([axes["r/all"]], rows, both)
+    assert {row["rate"] for row in rows if row["complete"] and row["window_s"] >= -40} == {5.0}
+    assert {row["scope"] for row in rows} == {"total", "spouts"}, "who has no process emits nothing"
+
+
+def test_where_probes_are_silent_too_or_nothing_was_submitted_nobody_knows() -> None:
+    both = units([*SUBMITTED], "a", "b")
+    events = both.events_of_units(SUBMITTED)
+    assert since_submission([], events, both) == []
+    unsubmitted = Units.of([{"run_id": "r"}], [{"run_id": "r", "topology": n, "topology_id": i, "position": 1}
+                                               for n, i in (("a", "a-1"), ("b", None))], [])  # fmt: skip
+    (found,) = since_submission([{"run_id": "r/b"} | PROBES], events, unsubmitted)
+    assert found["first_s"] is None and zeros(events, [found]) == []
+    alone = Units.of([{"run_id": "r"}], [{"run_id": "r", "topology": "a", "topology_id": "a-1", "position": 1}], [])
+    lines = [event(96, "topology_submitted"), event(301, "run_ended")]
+    (found,) = since_submission([{"run_id": "r/a"} | PROBES], alone.events_of_units(lines), alone)
+    (zero,) = zeros(alone.events_of_units(lines), [found])
+    assert (zero["first_s"], zero["last_s"]) == (96, 301), "the only one of its run as well"
 
 
 def measured(name: str, metric: str, value: float, steady: bool | None = None) -> Row:
@@ -125,3 +184,7 @@ def test_sums_are_of_who_was_there_and_none_where_one_lacks_its_number() -> None
     ]  # fmt: skip
     found = {row["metric"]: (row["value"], row["steady"]) for row in sums_of_clusters(given, [span], levels, TWO)}
     assert found == {"lost_before": (2, None), "lost_after": (7, None), "utility_after": (8, False)}
+    starved = [*given[:2], measured("b", "throughput_after", 0), measured("a", "utility_after", 0), given[3]]
+    found = {row["metric"]: (row["value"], row["steady"]) for row in sums_of_clusters(starved, [span], levels, TWO)}
+    lost = {"lost_before": (2, None), "lost_after": (3, None)}
+    assert found == {**lost, "utility_after": (0, None)}, "what sent nothing lost nothing, and may be late"
