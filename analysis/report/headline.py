@@ -3,9 +3,10 @@ is; of experiments whose claims are about other rates, these. Pure; the numbers 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from analysis.claims import feasibility, rules
-from analysis.claims.ledger_rows import Conditions, LedgerRow
+from analysis.claims.ledger_rows import Conditions, LedgerRow, failed_note, failed_share
 from analysis.claims.simulated_rows import simulated_row
 from analysis.claims.statements import RATIOS, Claim, Kind
 from analysis.compare import sentence
@@ -70,7 +71,8 @@ def headline(
     after = _after(event, events)
     present = {each: _present(experiment, event, each, variants, measured, topology) for each in NOUNS}
     if not present[metric]:
-        return f"No complete run measured a {NOUNS[metric]} {after}."
+        failed = _failures([_claim(experiment, event, metric, name, topology) for name in variants], measured)
+        return f"No complete run measured a {NOUNS[metric]} {after}{failed}."
     rows = [
         judge(_claim(experiment, event, each, variant, topology, baseline), measured)
         for each, variant, baseline in pairs
@@ -89,7 +91,10 @@ def headline(
     absent = [name for name in variants if name in compared and name not in present[metric]]
     more = _more_sentence(len(sentences) - MOST_PAIRS)
     paced = [PACED] if any(_is_paced(row.claim, measured) for row in rows) else []
-    left_out = [f"{_capital(_name(name))} has no complete run." for name in absent]
+    left_out = []
+    for name in absent:
+        failed = failed_note(_claim(experiment, event, metric, name, topology), measured, _name)
+        left_out.append(f"{_capital(_name(name))} has no complete run{failed and f': {failed}'}.")
     return " ".join([*sentences[:MOST_PAIRS], *more, *paced, *left_out])
 
 
@@ -150,37 +155,48 @@ def _claim(
 # --- sentences -------------------------------------------------------------------------------------------------------
 
 
+def _failures(claims: Sequence[Claim], measured: Conditions) -> str:
+    """`; 3 of 6 runs of Stela failed: …` where the system under test failed any, in the ledger's words."""
+    of_variants = {name: replace(claim, variant=name, baseline=None) for claim in claims for name in claim.variants}
+    if not any(failed_share(claim, measured, name) for name, claim in of_variants.items()):
+        return ""
+    notes = (failed_note(claim, measured, _name) for claim in of_variants.values())
+    return f"; {', '.join(filter(None, notes))}"
+
+
 def _pair_sentence(row: LedgerRow, after: str, measured: Conditions) -> str:
-    whose, baseline = f"{_possessive(_name(row.claim.variant))} {NOUNS[row.claim.metric]} {after}", _baseline_name(row)
+    failed = _failures([row.claim], measured)
+    where, baseline = "in complete runs " if failed else "", _baseline_name(row)
+    whose = f"{where}{_possessive(_name(row.claim.variant))} {NOUNS[row.claim.metric]} {after}"
     if row.measured is None:
         return _capital(f"{whose} cannot be compared with {baseline}: {row.reason}.")
     if _is_unsure(row):
-        whether = f"whether {whose} differs from that of {baseline}"
-        return _not_shown(row, measured, whether)
-    return _capital(f"{whose} {_verb(row)} {_distance(row)} {baseline}: {_basis(row, measured)}.")
+        return _capital(_not_shown(row, measured, f"whether {whose} differs from that of {baseline}", failed))
+    return _capital(f"{whose} {_verb(row)} {_distance(row)} {baseline}: {_basis(row, measured)}{failed}.")
 
 
 def _highest_sentence(rows: Sequence[LedgerRow], after: str, measured: Conditions) -> str:
     highest = max(rows, key=lambda row: -100.0 if row.measured is None else row.measured)
     variant, baseline = _name(highest.claim.variant), _baseline_name(highest)
-    noun = f"{NOUNS[highest.claim.metric]} {after}"
+    failed = _failures([row.claim for row in rows], measured)
+    noun = f"{NOUNS[highest.claim.metric]} {after}{' in complete runs' if failed else ''}"
     first = f"Of {len(rows)} variants compared with {baseline}, {variant} had the highest {noun}"
     if highest.measured is None:
         return f"The {noun} cannot be compared with {baseline}: {highest.reason}."
     if _is_unsure(highest):
-        return f"{first}; {_not_shown(highest, measured, 'whether it differs', capital=False)}"
-    return f"{first}, {_distance(highest)} it: {_basis(highest, measured)}."
+        return f"{first}; {_not_shown(highest, measured, 'whether it differs', failed)}"
+    return f"{first}, {_distance(highest)} it: {_basis(highest, measured)}{failed}."
 
 
 def _own_sentence(row: LedgerRow, after: str, measured: Conditions) -> str:
-    variant = _name(row.claim.variant)
+    variant, failed = _name(row.claim.variant), _failures([row.claim], measured)
+    whose = f"{'in complete runs ' if failed else ''}{_possessive(variant)} throughput {after}"
     if row.measured is None:
-        return f"{_capital(variant)} has a throughput {after}, but none before to compare it with."
+        return f"{_capital(variant)} has a throughput {after}, but none before to compare it with{failed}."
     if _is_unsure(row):
-        whether = f"whether {_possessive(variant)} throughput {after} differs from its own before"
-        return _not_shown(row, measured, whether)
+        return _capital(_not_shown(row, measured, f"whether {whose} differs from its own before", failed))
     above = f"{_distance(row)} its own before"
-    return _capital(f"{_possessive(variant)} throughput {after} {_verb(row)} {above}: {_basis(row, measured)}.")
+    return _capital(f"{whose} {_verb(row)} {above}: {_basis(row, measured)}{failed}.")
 
 
 def _is_unsure(row: LedgerRow) -> bool:
@@ -191,17 +207,15 @@ def _is_unsure(row: LedgerRow) -> bool:
     return unsure or row.measured == 0.0
 
 
-def _not_shown(row: LedgerRow, measured: Conditions, whether: str, capital: bool = True) -> str:
+def _not_shown(row: LedgerRow, measured: Conditions, whether: str, failed: str) -> str:
     runs, *rest = _basis_parts(row, measured)
     percent = with_unit(_percent(row.measured, signed=True), "%")
     show = "does" if runs.startswith("one ") else "do"
-    sentence = f"{runs} {show} not show {whether}: {'; '.join([f'measured {percent}', *rest])}."
-    return _capital(sentence) if capital else sentence
+    return f"{runs} {show} not show {whether}: {'; '.join([f'measured {percent}', *rest])}{failed}."
 
 
 def _basis(row: LedgerRow, measured: Conditions) -> str:
-    parts = _basis_parts(row, measured)
-    return "; ".join([", ".join(parts[:2]), *parts[2:]])
+    return ", ".join(_basis_parts(row, measured))
 
 
 def _basis_parts(row: LedgerRow, measured: Conditions) -> list[str]:

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from analysis.claims.ledger_rows import Conditions, Value
+from analysis.claims.ledger_rows import Conditions, Outcome, Value
 from analysis.claims.statements import Claim, Kind, load_claims
 from analysis.report.headline import PACED, headline
 from barograph.plan.experiment import load
@@ -76,6 +76,73 @@ def test_where_runs_failed_it_says_how_many_blocks_are_compared() -> None:
     values = {key: [replace(value, value=100.0) for value in of[-2:]] for key, of in values.items()}
     said = headline("stela/star", (EVEN, STELA), OUT, Conditions(values))
     assert said.startswith("One block with both (2 runs of each, 2 of 2 not steady) does not show whether")
+
+
+def ended(failed: Mapping[str, int], blame: str = "system_under_test") -> Mapping[tuple[str, str], list[Outcome]]:
+    """How six runs of each variant ended; the last ones failed."""
+    return {
+        ("stela/star", name): [
+            Outcome(f"{name}-r{i}", *(("failed", blame, "gone") if i > 6 - many else ("complete",)))
+            for i in range(1, 7)
+        ]
+        for name, many in failed.items()
+    }  # fmt: skip
+
+
+LEVELS = {EVEN: [98.0, 100.0, 102.0] * 2, STELA: [148.0, 151.0, 153.0] * 2}
+FAILED = "3 of 6 runs of Stela failed: system under test 3."
+
+
+def of_ended(levels: Mapping[str, Sequence[float]], failed: Mapping[str, int], blame: str = "system_under_test",
+             variants: Sequence[str] = (EVEN, STELA), of_model: bool = False) -> str:  # fmt: skip
+    """With levels of the runs that did not fail."""
+    left = {name: numbers[: 6 - failed.get(name, 0)] for name, numbers in levels.items()}
+    measured = replace(conditions({name: of for name, of in left.items() if of}), outcomes=ended(failed, blame))
+    return headline("stela/star", variants, OUT, measured, of_model=of_model).replace("\u00a0", " ")
+
+
+def test_a_variant_that_fails_half_of_its_runs_is_above_in_complete_runs_and_the_sentence_says_so() -> None:
+    start = "In complete runs Stela's throughput after the scale-out was 51 % above Storm's default (even + rebalance)"
+    said = of_ended(LEVELS, {EVEN: 0, STELA: 3})
+    assert said.startswith(f"{start}: 3 blocks with both (3 runs of Stela and 6 of even + rebalance), 95 % interval +")
+    assert said.endswith(f" %; {FAILED}") and said.count("failed") == 1
+    both = of_ended(LEVELS, {EVEN: 2, STELA: 3})
+    assert both.endswith(f"; {FAILED[:-1]}, 2 of 6 runs of even + rebalance failed: system under test 2.")
+    few = of_ended({EVEN: [100.0] * 6, STELA: [150.0] * 6}, {EVEN: 0, STELA: 5})
+    assert few.startswith(start.replace("51", "50")) and few.endswith("no interval yet; 5 of 6" + FAILED[6:-2] + "5.")
+    model = of_ended(LEVELS, {EVEN: 0, STELA: 3}, of_model=True)
+    assert model.startswith(start.replace("was", "is")) and model.endswith(f" over 3 seeds; {FAILED}")
+
+
+def test_failures_that_are_not_the_systems_leave_the_sentence_as_it_is() -> None:
+    with_fewer = of_ended(LEVELS, {EVEN: 0, STELA: 3}, "infrastructure")
+    assert with_fewer.startswith("Stela's throughput") and "failed" not in with_fewer
+    assert of_ended(LEVELS, {EVEN: 0, STELA: 0}) == sentence(LEVELS)
+
+
+def test_failures_are_said_where_nothing_is_shown_and_where_a_variant_has_no_number() -> None:
+    levels = {EVEN: [98.0, 100.0, 104.0] * 2, STELA: [99.0, 102.0, 103.0] * 2}
+    said = of_ended(levels, {EVEN: 0, STELA: 3})
+    assert " not show whether in complete runs Stela's throughput after the scale-out differs" in said
+    assert said.endswith(f" %; {FAILED}")
+    gone = of_ended(LEVELS, {EVEN: 0, STELA: 6})
+    assert gone.endswith("Stela has no complete run: 6 of 6 runs of Stela failed: system under test 6.")
+    assert of_ended({}, {EVEN: 6, STELA: 6}).endswith("6 of 6 runs of Stela failed: system under test 6.")
+    alone = {("stela/star", STELA, "gain_percent", "e1"): [Value("r1", 60.0, block=("s", 1))],
+             ("stela/star", STELA, "throughput_after", "e1"): [Value("r1", 160.0, block=("s", 1))]}  # fmt: skip
+    said = headline("stela/star", [STELA], OUT, Conditions(alone, ended({STELA: 5})))
+    assert said.startswith("In complete runs Stela's throughput") and said.endswith("5 of 6" + FAILED[6:-2] + "5.")
+
+
+def test_the_highest_of_many_variants_is_so_among_complete_runs() -> None:
+    levels = {"first": [100.0] * 6, **{f"other_{n}": [100.0 + n] * 6 for n in range(1, 6)}}
+    said = of_ended(levels, {"other_2": 3, "other_5": 1}, variants=list(levels))
+    assert said.startswith(
+        "Of 5 variants compared with first, other 5 had the highest throughput after the scale-out in complete runs, "
+        "5.0 % above it: 5 blocks with both ("
+    )
+    assert said.endswith("; 3 of 6 runs of other 2 failed: system under test 3, 1 of 6 runs of other 5 failed: system "
+                         "under test 1.")  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -11,7 +12,8 @@ import pytest
 
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import rows
-from analysis.report import index_page
+from analysis.report import index_page, series_page
+from tests.support import bundled_series
 from tests.support.series_by_hand import write_series, write_table
 
 NOW = 1_763_700_000.0
@@ -101,6 +103,26 @@ def test_the_first_sentence_of_a_report_stands_before_its_verdicts(tmp_path: Pat
         tmp_path, "stela/star/20260101-000000-aa", SUMMARY | {"headline": "Stela's throughput was 43 % above even's."}
     )
     assert "Stela&#39;s throughput was 43 % above even&#39;s. 4 reproduced , 1 differs report" in text(tmp_path)
+
+
+def test_runs_that_failed_are_in_the_sentence_of_report_summary_and_index(tmp_path: Path) -> None:
+    """Stela failed its first run, which was repeated, and then got through."""
+    root = bundled_series.series(tmp_path)
+    levels = {row["run_id"]: row["mean"] for row in rows(SeriesPaths(root), "intervals") if row["phase"] == "after"}
+    write_table(root, "measurements", [
+        {"run_id": run, "event_id": "e1", "metric": "throughput_after", "value": level, "censored": False}
+        for run, level in levels.items()
+    ])  # fmt: skip
+    folder = root / "attempts" / "stela-r1.attempt-1"
+    folder.mkdir(parents=True)
+    failure = {"blame": "system_under_test", "message": "no tuple"}
+    (folder / "run.json").write_text(json.dumps({"status": "failed", "failure": failure}))
+    series_page.build_report(root)
+    sentence = json.loads((root / "report.json").read_text())["headline"]
+    assert sentence.startswith("In complete runs Stela's throughput after the scale-out was ")
+    assert sentence.endswith("; 1 of 3 runs of Stela failed: system under test 1.")
+    assert sentence in unescape((root / "report.html").read_text())
+    assert sentence.replace("\u00a0", " ") in unescape(text(tmp_path))
 
 
 def test_a_series_that_is_not_analysed_is_there_and_says_so(tmp_path: Path) -> None:
