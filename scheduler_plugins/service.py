@@ -27,7 +27,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -54,12 +54,15 @@ SOURCES_HEADER = "X-Barograph-Sources"  # of an empty POST /samples: tasks that 
 
 
 def waited_for_cpu_s(thread: threading.Thread) -> float:
-    """How long the kernel has kept a thread that could have run from a CPU; 0 where it does not say."""
-    try:
-        facts = Path(f"/proc/self/task/{thread.native_id}/schedstat").read_text(encoding="ascii")
-        return int(facts.split()[1]) / 1e9
-    except (OSError, ValueError, IndexError):
-        return 0.0
+    """How long the kernel has kept a thread, and processes that it waits for (METIS'), from a CPU; 0 where it does not
+    say."""
+    task, processes, waited_ns = Path(f"/proc/self/task/{thread.native_id}"), "", 0
+    with suppress(OSError):
+        processes = (task / "children").read_text(encoding="ascii")
+    for path in (task, *(Path("/proc", process) for process in processes.split())):
+        with suppress(OSError, ValueError, IndexError):
+            waited_ns += int((path / "schedstat").read_text(encoding="ascii").split()[1])
+    return waited_ns / 1e9
 
 
 @dataclass

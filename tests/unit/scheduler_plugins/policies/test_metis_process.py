@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from scheduler_plugins.policies import partition
 from scheduler_plugins.policies.communication import CommunicationGraph, Pairs, graph_of_pairs
 from scheduler_plugins.policies.metis_process import NoAnswer
 from scheduler_plugins.policies.partition import MetisOptions, metis_parts
+from scheduler_plugins.service import waited_for_cpu_s
 from tests.support.fake_metis import put_fake_metis
 
 ROOT = Path(partition.__file__).parents[2]
@@ -139,3 +141,37 @@ def test_threads_may_ask_at_the_same_time() -> None:
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(lambda graph: metis_parts(graph, 3, MetisOptions("cut")).parts.tolist(), graphs))
     assert together == [metis_parts(graph, 3, MetisOptions("cut")).parts.tolist() for graph in graphs]
+
+
+STARVED = """
+import os, subprocess, sys, time
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+spin = "import time; end = time.monotonic() + 60\\nwhile time.monotonic() < end: pass"
+with subprocess.Popen([sys.executable, "-c", spin]) as other:
+    end = time.monotonic() + 1.0
+    while time.monotonic() < end: pass
+    other.kill()
+print("done", flush=True)
+time.sleep(60)
+"""
+
+
+def test_what_its_process_waits_for_a_cpu_counts_as_the_policys_waiting() -> None:
+    """Else a busy box would be the policy's fault. The process shares one CPU with another for a second."""
+    begun = threading.Event()
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def decide() -> None:
+        with subprocess.Popen([sys.executable, "-c", STARVED], stdout=subprocess.PIPE) as process:
+            processes.append(process)
+            assert process.stdout is not None and process.stdout.readline() == b"done\n"
+            begun.set()
+
+    thread = threading.Thread(target=decide)
+    thread.start()
+    try:
+        assert begun.wait(60)
+        assert waited_for_cpu_s(thread) > 0.2
+    finally:
+        processes[0].kill()
+        thread.join()
