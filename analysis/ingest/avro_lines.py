@@ -2,7 +2,8 @@
 wrote it, so damage costs the lines that it hits, in whatever part of a file, and no second reading.
 
 Spark splits a file at the marker between its blocks, as it splits text into lines, and decodes what lies between. Its
-own source of Avro files ends a file at the first damage, and takes a file's cut end for the end. docs/decisions/0034.
+own source of Avro files ends a file at the first damage, and takes a file's cut end for the end. See
+docs/decisions/measuring.md.
 """
 
 import json

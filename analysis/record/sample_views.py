@@ -1,6 +1,6 @@
 """The tables that are views of `worker_lines`, which has every line of a worker once, with its columns of values.
 
-Nothing is stored twice, and a query reads only the columns that it names. See docs/decisions/0030.
+Nothing is stored twice, and a query reads only the columns that it names. See docs/decisions/measuring.md.
 """
 
 from collections.abc import Sequence

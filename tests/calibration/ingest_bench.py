@@ -5,8 +5,8 @@
 Writes generated worker lines to a temporary folder, lets each engine parse all groups of columns into Parquet
 (interleaved, after a warm-up round), checks that all hold the same rows and sums, and prints medians. Spark does what
 the analysis does, with its checks for damage, from Avro as workers write it; the others read the same lines as JSON, as
-workers wrote them before. `duckdb tables` writes a table a group, as we did before decision 0030. Of several sizes the
-seconds a GB of each engine follow. More than 1 GB is several runs with the same lines: hard links.
+workers wrote them before. `duckdb tables` writes a table a group. Of several sizes the seconds a GB of each
+engine follow. More than 1 GB is several runs with the same lines: hard links.
 """
 
 import argparse
