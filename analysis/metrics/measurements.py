@@ -14,7 +14,7 @@ from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.record.event_timeline import REST, WHOLE_CLUSTER, WHOLE_RUN, absent_machines, crashed_machines
 from analysis.record.small_tables import Row, run_of, unit_of
 
-# `latency_p50_ms`, `latency_p95_ms` of older series are other numbers: medians of seconds' percentiles (decision 0028).
+# `latency_p50_ms`, `latency_p95_ms` of older series are other numbers: medians of seconds' percentiles.
 LATENCIES = {"latency_all_p50_ms": 0.50, "latency_all_p95_ms": 0.95}
 LATENCY_COLUMNS = {"latency_all_p50_ms": "p50_ms", "latency_all_p95_ms": "p95_ms"}  # of the table `interval_latency`
 Reader = Callable[[str], list[Row]]

@@ -24,7 +24,7 @@ from barograph.settings import ROOT, process_environment
 PRODUCT = ("dags", "inventory", "playbooks", "topologies", "scheduler_plugins", "analysis", "barograph",
          "pyproject.toml", "requirements.txt")  # fmt: skip
 # What a run is given as load and what its samples say: raised where runs from before and after must not be compared.
-# 1 (also where a record does not say): a source's schedule was its process's; 2: it is its topology's (decision 0027).
+# 1 (also where a record does not say): a source's schedule was its process's; 2: it is its topology's.
 MEASUREMENT = 2
 SECRET_FILE = re.compile(r"(^|/)(id_[a-z0-9]+|\.env|\.netrc|credentials?)$|\.(pem|key|p12|pfx|jks|keystore|vault)$")
 
