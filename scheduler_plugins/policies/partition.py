@@ -9,9 +9,8 @@ least.
 its parts, and lets much more cross than need be: three stages of 20 vertices of equal weight, each with all of the
 next, it puts into one of 20 parts for `cut`, with every seed tried. For `vol` METIS' recursive bisection, which knows
 only `cut` and is given edges without weights, is asked where k-way's answer is at fault. For `cut` both are asked, with
-as many seeds as the size of the graph allows, and of the answers without fault that are balanced the one is taken that
-lets least cross. Balanced is one whose imbalance is at most what is aimed for, or what whole vertices allow, or, where
-no answer has that, the least of all answers. From LARGE on bisection is no better, and `cut` is asked as `vol` is.
+as many seeds as the size of the graph allows, and the best balanced answer is taken (`_best_call`): one whose imbalance
+is at most what is aimed for, or what whole vertices allow. From LARGE on `cut` is asked as `vol` is.
 
 Errors: PymetisMissing, NoAnswer (metis_process.py).
 """
@@ -21,7 +20,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -33,7 +32,7 @@ Objective = Literal["vol", "cut"]
 OBJECTIVES: Mapping[Objective, int] = {"vol": 1, "cut": 0}  # METIS' numbers of them
 LARGEST_SUM = 2**28  # of weights: METIS takes three times the sum
 UFACTOR = 1000  # METIS' imbalance is in thousandths above 1
-ROUNDING = 1e-6  # of weights that were scaled to whole numbers
+ROUNDING, DIGITS = 1e-6, 6  # of weights that were scaled to whole numbers
 WELL_OVER = 2  # times what is aimed for: with two or three vertices a part METIS' parts often have one or two more
 # Sizes are vertices and ends of edges; a call takes 0.3 to 3 µs of each.
 SEEDS, SEEDS_SIZE = 8, 50_000  # the most seeds of one graph, and its size with all of them
@@ -83,13 +82,21 @@ def metis_parts(graph: CommunicationGraph, count: int, options: MetisOptions) ->
     if not balances:
         words = "; ".join(f"{WAYS[call.recursive]} {fault}" for call, fault in list(faults.items())[:2])
         return MetisPartition(answers[calls[0]], words, is_sound=False)
-    most = max(options.imbalance, least_imbalance(weights, count), min(balances.values())) * (1 + ROUNDING)
-    balanced = [call for call, balance in balances.items() if balance <= most]
-    best = min(balanced, key=lambda call: graph.crossing(answers[call]))
+    crossing = {call: graph.crossing(answers[call]) for call in balances}
+    best = _best_call(balances, crossing, calls[0], max(options.imbalance, least_imbalance(weights, count)))
     words = f"by recursive bisection: k-way {faults[calls[0]]}" if best.recursive else ""
     if len(calls) > 1:
         words = f"the best of {len(calls)} calls, by {WAYS[best.recursive]} with seed {best.seed}"
     return MetisPartition(answers[best], words, best.recursive)
+
+
+def _best_call(balances: Mapping[_Call, float], crossing: Mapping[_Call, float], plain: _Call, most: float) -> _Call:
+    """Of answers without fault: the one that lets least cross of those that are balanced, with an imbalance of at most
+    `most`. Where none is, the one nearest to that which lets no more cross than `plain`, if that is among them."""
+    excess = {call: max(0.0, round(balance - most, DIGITS)) for call, balance in balances.items()}
+    allowed = crossing.get(plain, inf) if min(excess.values()) else inf
+    rivals = (call for call in balances if crossing[call] <= allowed)
+    return min(rivals, key=lambda call: (excess[call], crossing[call]))
 
 
 def _calls(size: int, options: MetisOptions) -> Sequence[_Call]:
