@@ -1,8 +1,8 @@
 """After a block: is the comparison certain, or is its budget spent? Then no further block begins.
 
 Checked after each whole block from the third on. Stopping follows the width of the intervals, never their sign
-(docs/decisions/0011): a rule that looked for a difference would find one. Also where the wall time of a comparison
-goes: runs, switching between them, analysis between blocks, the rest.
+(docs/decisions/bridge_and_service.md): a rule that looked for a difference would find one. Also where the wall time of
+a comparison goes: runs, switching between them, analysis between blocks, the rest.
 """
 
 from __future__ import annotations
