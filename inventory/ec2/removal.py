@@ -37,7 +37,7 @@ class LeaseRemains:
     expires_s: float | None
 
     def is_ours_to_end(self, mine: str, on_record: frozenset[str], now: float) -> bool:
-        """Ours without a lease on record; anybody's after its own end (docs/decisions/0006)."""
+        """Ours without a lease on record; anybody's after its own end (docs/decisions/leases_and_money.md)."""
         if self.lease_id in on_record:
             return False
         return self.harness == mine or (self.expires_s is not None and now > self.expires_s + MARGIN_S)

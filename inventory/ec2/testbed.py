@@ -1,4 +1,4 @@
-"""The `ec2` testbed: instances of AWS, each with an end of its own (docs/decisions/0006)."""
+"""The `ec2` testbed: instances of AWS, each with an end of its own (docs/decisions/leases_and_money.md)."""
 
 import logging
 import shutil

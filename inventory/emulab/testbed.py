@@ -1,4 +1,4 @@
-"""The `emulab` testbed: machines of an Emulab project, by whichever access the options choose (decision 0006).
+"""The `emulab` testbed: machines of an Emulab project, by whichever access the options choose.
 
 Classic Emulab also has the abilities that `modexp` gives: a running experiment gets machines, or loses some.
 """
