@@ -2,7 +2,7 @@
 
 A local folder, the spool, mirrors what is small and holds what is not sent yet. In this package: `bucket` is S3 and
 nothing else, `layout` says what lies where (pure), `transfer` sends and mirrors, `hold` lets one harness write a
-series, `spark_s3` is what Spark reads and writes there. docs/decisions/0007 says why.
+series, `spark_s3` is what Spark reads and writes there. docs/decisions/storage_and_analysis.md says why.
 """
 
 import hashlib
