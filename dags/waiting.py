@@ -1,7 +1,7 @@
 """How a task waits for what another run has: the testbed, or the night of a suite.
 
 It asks again when the file is gone that says so, and holds no slot of a worker until then: Airflow's triggerer looks.
-docs/decisions/0023-in-airflow.md says why it is this and no pool.
+docs/decisions/airflow_and_nights.md says why it is this and no pool.
 """
 
 from __future__ import annotations
