@@ -3,7 +3,7 @@
 Templates are in one folder; everything that is shown is escaped, a missing value is an error, and numbers are written
 with `as_number`, as in sentences. Downloads are the data of each figure and table, and each figure for a paper: files
 beside the page, and in the page itself for as long as that keeps its size sane, so that a page which was moved alone
-has them too (docs/decisions/0014). The same series gives the same bytes.
+has them too (docs/decisions/pages.md). The same series gives the same bytes.
 """
 
 from __future__ import annotations
