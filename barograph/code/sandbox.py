@@ -1,5 +1,5 @@
 """Where programs of others run: a container without root, without the user's files and variables, without a network but
-for the registries of builds (decision 0024).
+for the registries of builds.
 
 Bubblewrap makes it of the box's own programs, read-only. Root's sandboxes run as a user who owns nothing else; those of
 another user need user namespaces.

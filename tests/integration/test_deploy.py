@@ -187,7 +187,7 @@ def test_strangers_on_the_lans_reach_ssh_and_the_policy_service_only(site: Site,
     sockets = {name: list(listening(site.run(name, "ss", "-Hltun"))) for name in site.machines}
     assert {port for _, port in sockets["master"]} >= {22, 2181, 6627, 8700}
     assert {port for _, port in sockets["m1"]} >= {22, 6628, 6700}
-    # Storm's servers cannot be told an address (decision 0024); all else is on the machine's own, or on loopback.
+    # Storm's servers cannot be told an address; all else is on the machine's own, or on loopback.
     open_to_all = {port for found in sockets.values() for address, port in found if everywhere(address)}
     assert open_to_all <= {22, 6627, 6628, *range(6700, 6764)}
     bound = {address for found in sockets.values() for address, _ in found if not everywhere(address)}
