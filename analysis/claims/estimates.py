@@ -1,7 +1,7 @@
 """What runs say of a claim's number: a point, an interval, and how sure it is that the number lies in a region, or out
 of it (decision 0035). All in percent. Pure.
 
-Three ways, by what was measured. Ratios of what is above 0, and gains: Student's interval over blocks (decision 0010),
+Three ways, by what was measured. Ratios of what is above 0, and gains: Student's interval over blocks,
 no narrower than the A/A floor of its own runs. Ratios of times of which one side's may be 0: Fieller's, of the means of
 the same blocks. Times of which some are only known to be longer than a horizon: the exact log-rank test.
 """
@@ -137,7 +137,7 @@ def _show_noise(series: Sequence[int]) -> bool:
 
 
 def _no_narrower(found: Estimate, floor: float) -> StudentEstimate:
-    """A deviation that is small by luck is seen by neighbouring runs of one side (decision 0010)."""
+    """A deviation that is small by luck is seen by neighbouring runs of one side."""
     least = floor / same_code_floors.student_bound(LEVEL, found.blocks - 1)
     return StudentEstimate(replace(found, error=max(found.error, least)), paired_differences.in_units(found, floor))
 

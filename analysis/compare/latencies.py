@@ -7,7 +7,7 @@ longest: with more than `MOST_UNTIMED_PERCENT` of them in a run, what the others
 
 What may have been lost unseen, within the uncertainty of the losses, is mostly more than that, and to be silent about
 it would silence nearly every comparison. So a verdict must hold whatever became of these tuples: each run is also
-taken as if all of them had been its slowest (decision 0029).
+taken as if all of them had been its slowest (docs/decisions/statistics.md).
 """
 
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Blocks -> rows -> verdicts (decision 0010).
+"""Blocks -> rows -> verdicts (docs/decisions/statistics.md).
 
 Each metric gets its estimate, its test and its A/A floor. Sides that can only be ordered (runs that never converged)
 get exact sign tests over blocks, shares of runs that failed Fisher's test. Then come Holm's correction, the verdicts,

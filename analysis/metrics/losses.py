@@ -1,4 +1,4 @@
-"""Tuples lost on each edge before and after each event, and how uncertain that is (docs/metrics.md, decision 0029).
+"""Tuples lost on each edge before and after each event, and how uncertain that is (docs/metrics.md).
 
 What is sent and not executed is not always lost: it may wait in the target's queue, whose tuples are known in sum only,
 or be on its way over the zero. Each may explain a difference of one edge by the opposite difference where it belongs,

@@ -34,7 +34,7 @@ LEAST_NIGHTS_BEFORE = 3  # nights before a step: of fewer nobody knows how much 
 
 @dataclass(frozen=True)
 class Rule:
-    """When a change counts; the defaults were chosen from `python -m tests.calibration.nights` (decision 0012).
+    """When a change counts; the defaults were chosen from `python -m tests.calibration.nights`.
 
     A change is at most `max_p` likely without one (Otava's test, over windows of `window_nights`), and its size at
     least `minimum_percent` of the level before. It is confirmed by `confirming_nights` after the first.
@@ -212,7 +212,7 @@ def needed_difference(before: Stretch, after: Stretch, metric: Metric, rule: Rul
     return max(metric.smallest, percent, step_floor(noise, len(before), len(after)))
 
 
-# A border that fits worse by more than this is not the true one; how often that is wrong is in decision 0012.
+# A border that fits worse by more than this is not the true one (docs/decisions/statistics.md).
 MOST_EXTRA_COST = 8.0
 LEAST_SCATTER = 1e-3  # of the step: where nothing scatters a border is where the values say
 

@@ -1,7 +1,7 @@
 """Statistics of paired differences of blocks: interval, p-value, sign test, and the number of blocks needed.
 
 Pure. Arrays have the blocks on their last axis, so that the calibration judges thousands of comparisons with the
-code that judges one (decision 0010).
+code that judges one (docs/decisions/statistics.md).
 """
 
 from bisect import bisect_left

@@ -90,7 +90,7 @@ def _contract(experiment: Experiment, said: Mapping[str, Any], code: Code) -> It
 
 
 def _unlike_schedules(experiment: Experiment, described: Mapping[Code, Mapping[str, Any]]) -> Iterator[str]:
-    """A service that keeps no schedules of emission (an older commit) gives its variants less load than another one's."""
+    """A service that keeps no schedules (an older commit's) gives its variants less load than another one's."""
     anew = [code for code, said in described.items() if not said["schedules"]]
     resuming = [variant.name for variant in experiment.variants if variant.code not in anew]
     for code in anew if resuming else ():

@@ -1,4 +1,4 @@
-"""How often comparisons would be wrong, by simulation: `python -m tests.calibration.comparisons` (decision 0010).
+"""How often comparisons would be wrong, by simulation: `python -m tests.calibration.comparisons`.
 
 A simulated comparison has blocks of one run of each side in random order, and several primary metrics without
 correlation (the worst case for a whole sentence). Values are logarithms of what would be measured; `spread` is the

@@ -4,7 +4,7 @@
                                      [--series 200] [--nights 365] [--seed N]
 
 Every part but `speed` is of synthetic series with known truth, judged night by night as each night would have been
-judged then. Decision 0012 chose the defaults of `change_points.Rule` from what this prints.
+judged then. The defaults of `change_points.Rule` were chosen from what this prints (docs/decisions/statistics.md).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 Series are 10 s windows of a known shape with independent noise. Where the shape has no level, each verdict `steady` is
 wrong; where it has a ramp or a dip, one whose steady part has so much of it that its true mean is more than 2 % off the
 level. `once`: one look at so many windows, as the analysis has them. `watched`: a look at each window from 40 s on
-until the ceiling, as the run step has them. Decision 0029 has what this printed.
+until the ceiling, as the run step has them. docs/decisions/statistics.md has what this printed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The promises of decision 0010, on few enough simulated comparisons to run with every test."""
+"""The promises of docs/decisions/statistics.md, on few enough simulated comparisons to run with every test."""
 
 import sys
 from collections import Counter
