@@ -314,8 +314,9 @@ def test_a_decision_whose_answer_got_lost_was_never_made(service_state: ServiceS
 
 
 def test_a_decision_says_whether_it_arrived_and_in_which_slots_workers_restart(service_state: ServiceState) -> None:
-    """m1's worker gives one of the centre's two tasks away; m2's has nothing to do with it."""
-    begin(service_state, "stela")
+    """m1's worker gives one of the centre's two tasks away; m2's has nothing to do with it: 3 executors on 2 machines
+    are one for the new one where that is rounded down."""
+    begin(service_state, "stela", slots="per_machine_floor")
     service_state.schedule(request(1000.0) | {"last_decision": None})
     (placed,) = service_state.state()["decisions"]
     assert (placed["arrived"], placed["slots"]) == (False, []), "what is only placed restarts nothing"

@@ -89,8 +89,9 @@ def test_rates_reach_the_policy_and_the_event_is_decided_once(service_state: Ser
     service_state.schedule(request(now, PLACED, machines=3))
     service_state.scale({"event_id": "e1", "kind": "scale_out", "joined": ["m3"]})
     answer = service_state.schedule(request(now, PLACED, machines=3))
-    assert answer["topologies"]["star-1-1000"]["executors"] == {"centre": 2}
-    assert answer["topologies"]["star-1-1000"]["placement"] == {"2": "m3:6700"}
+    # 3 executors on 2 machines: two. With the second the centre is projected to send twice what the sink does.
+    assert answer["topologies"]["star-1-1000"]["executors"] == {"centre": 2, "sink": 2}
+    assert answer["topologies"]["star-1-1000"]["placement"] == {"2": "m3:6700", "4": "m3:6701"}
     assert service_state.event is None
     assert service_state.schedule(request(now + 2, PLACED, machines=3))["decision_id"] is None
 

@@ -69,19 +69,19 @@ def replayed(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
 def test_each_policy_has_the_outcome_of_its_closed_form(
     spark: SparkSession, recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Dealt out again the centre has its 2 executors, with Stela a third one; both had the same load and start."""
+    """Dealt out again the centre has its 2 executors, with Stela two more; both had the same load and start."""
     found = replayed(capsys, str(recorded), "--policy", "even_rebalance", "--policy", "stela")
     then, even, stela = found["runs"]
     assert [(run["name"], run["source"]) for run in found["runs"]] == [
         ("even_rebalance", "recorded"), ("even_rebalance", "simulated"), ("stela", "simulated"),
     ]  # fmt: skip
     assert {run["differing_start"] for run in found["runs"]} == {0}
-    for run, executors in ((then, 2), (even, 2), (stela, 3)):
+    for run, executors in ((then, 2), (even, 2), (stela, 4)):
         metrics = run["events"]["e1"]["metrics"]
         assert metrics["throughput_before"] == pytest.approx(2 * OF_AN_EXECUTOR, rel=0.02)
         assert metrics["throughput_after"] == pytest.approx(executors * OF_AN_EXECUTOR, rel=0.03)
     (decision,) = stela["events"]["e1"]["decisions"]
-    assert decision["executors"]["star"]["centre"] == [2, 3] and "centre 2→3" in decision["reason"]
+    assert decision["executors"]["star"]["centre"] == [2, 4] and "centre 2→4" in decision["reason"]
     (dealt,) = even["events"]["e1"]["decisions"]
     assert dealt["executors"] == {} and dealt["slots"] > 0 and dealt["reason"].startswith("every executor dealt out")
     assert even["events"]["e1"]["metrics"]["workers_restarted"] > 0
@@ -148,12 +148,12 @@ def test_the_page_has_what_was_recorded_beside_what_is_simulated_and_overwrites_
     begin, headings = next((place, row) for place, row in enumerate(table) if pages.OVER in row)
     after, over = (headings.index(heading) for heading in ("after (tuples/s)", pages.OVER))
     rows = {row[0]: row for row in table[begin + 1 : begin + 5]}
-    for title, executors in (("even + rebalance, recorded", 2), ("even + rebalance, simulated", 2), ("Stela", 3)):
+    for title, executors in (("even + rebalance, recorded", 2), ("even + rebalance, simulated", 2), ("Stela", 4)):
         assert float(rows[title][after]) == pytest.approx(executors * OF_AN_EXECUTOR, rel=0.03)
-    assert float(rows["Stela"][over]) == pytest.approx(50, abs=3) and rows["even + rebalance, recorded"][over] == ""
+    assert float(rows["Stela"][over]) == pytest.approx(100, abs=4) and rows["even + rebalance, recorded"][over] == ""
     assert abs(float(rows["error of the simulator"][after].removesuffix("\u00a0%").replace("−", "-"))) < 1.5
     decided = table[-1]
-    assert decided[0].startswith("Stela") and "centre 2 → 3" in decided[2] and "m5" in decided[4]
+    assert decided[0].startswith("Stela") and "centre 2 → 4" in decided[2] and "m5" in decided[4]
     assert "the simulated throughput is the highest with Stela" in first.read_text()
 
     drawn = list(csv.DictReader((first.parent / "figures" / "throughput.csv").open()))
