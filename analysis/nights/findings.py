@@ -24,6 +24,7 @@ from analysis.nights.claim_history import ClaimHistory, VerdictChange
 from analysis.nights.night_records import History, Night, clock_jumps, read_history
 from analysis.nights.night_series import Key, Series, SeriesName, build_series
 from analysis.nights.regressions import Finding, Kind, Settings, Status, accepts, judge, same_change
+from analysis.numerals import number
 from analysis.record.files import read_json, write_json_atomic
 from analysis.record.simulated import SIMULATED
 from analysis.stats.change_points import Candidate, Rule, change_points, share_changes
@@ -225,6 +226,11 @@ def _notes(found: Findings) -> list[str]:
         f"verdicts of {', '.join(names)} in {_nights_words(history, nights)} are of other machines; they are not"
         " compared with those of today"
         for nights, names in claim_history.machine_changes(found.claims).items()
+    ]
+    lines += [
+        f"{one.key.name}: {number(one.before)} → {number(one.after)} since night {history.nights[one.since].id} in"
+        f" complete runs is no improvement: {one.failed}"
+        for one in found.of(Kind.CHANGE, Status.CONFIRMED, Status.SUSPECTED)
     ]
     regressions = found.of(Kind.REGRESSION)
     for entry in settings.accepted:

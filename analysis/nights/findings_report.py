@@ -53,20 +53,22 @@ def series_text(key: Key) -> str:
 def status_text(finding: Finding, nights: Sequence[Night]) -> str:
     """The status with what it rests on."""
     count = f"{finding.nights_after} night{'s' if finding.nights_after != 1 else ''}"
+    failed = f"; {finding.failed}" if finding.failed else ""
     if finding.status is Status.SUSPECTED:
-        return f"suspected, {count} so far"
+        return f"suspected, {count} so far{failed}"
     if finding.status is Status.RECOVERED and finding.recovered is not None:
         return f"recovered in night {nights[finding.recovered].id}"
     if finding.status is Status.ACCEPTED:
         return f"accepted: {finding.why_accepted}"
     if finding.status is Status.NOT_MEASURED:
         return "not measured any more on these machines"
-    return f"confirmed, {count}" + (f"; good again in the last {finding.good_again}" if finding.good_again else "")
+    good_again = f"; good again in the last {finding.good_again}" if finding.good_again else ""
+    return f"confirmed, {count}{good_again}{failed}"
 
 
 def finding_sentence(finding: Finding, nights: Sequence[Night]) -> str:
     """The whole finding on one line, for a log or a webhook."""
-    went = "worse" if finding.kind is Kind.REGRESSION else "better"
+    went = {Kind.REGRESSION: "worse", Kind.IMPROVEMENT: "better"}.get(finding.kind, "only in complete runs")
     return (
         f"{finding.key.experiment}, {series_text(finding.key)}: {change_text(finding)} ({levels_text(finding)}),"
         f" {went} since night "

@@ -91,7 +91,8 @@ class ExperimentNight:
     """One experiment of the suite; `reason` says why where its status is not `complete`.
 
     `machine`: fingerprint of what its own numbers need to be compared, instead of the night's: another experiment of
-    the suite must not begin a new segment of this one.
+    the suite must not begin a new segment of this one. `failed`: by variant, how many runs the system under test
+    failed; older nights do not say.
     """
 
     __pydantic_config__ = STRICT
@@ -102,6 +103,7 @@ class ExperimentNight:
     variants: Measurements = field(default_factory=dict)
     claims: tuple[ClaimRow, ...] = ()
     machine: str = ""
+    failed: Mapping[Name, Annotated[int, Field(ge=0)]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

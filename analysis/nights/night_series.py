@@ -24,6 +24,7 @@ NEVER_SUFFIX = "_never_percent"
 LATEST_HORIZONS = 50  # runs that never got there, of which the shortest watch says within what all are asked
 ONE_RUN_IN_FOUR = 25.0
 LOST, LOST_UNCERTAINTY = "lost_", "lost_after_uncertainty"
+OF_TOPOLOGY = ":"  # between a variant and a topology
 NO_LATENCY = f"no verdict: {untimed.TOO_MANY}"
 LOST_OTHERWISE = "an older version added up lost tuples otherwise"
 TIMED_OTHERWISE = "an older version timed convergence otherwise"
@@ -56,7 +57,8 @@ class Point:
 
     Of times it is Kaplan and Meier's median. `horizon`: where that was not reached how long was watched at most; then
     there is no value. `never`: how many repetitions never got there; then there is no `high`. `unsteady`: how many
-    repetitions were not steady; they count. `within`: of a share that never got there, within how many s.
+    repetitions were not steady; they count. `within`: of a share that never got there, within how many s. `failed`: how
+    many runs of the variant the system under test failed, also in a night without a value.
     """
 
     value: float | None
@@ -68,6 +70,7 @@ class Point:
     why: str = ""
     unsteady: int = 0
     within: float | None = None
+    failed: int = 0
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,16 @@ def build_series(nights: Sequence[Night], renames: Renames) -> tuple[Series, ...
         result.append(_series(key, by_night, whys))
         if any(values.horizons for values in by_night.values()):
             result.append(_never_series(key, by_night, whys))
-    return tuple(result)
+    return tuple(_with_failed(series, nights, renamed) for series in result)
+
+
+def _with_failed(series: Series, nights: Sequence[Night], renamed: Sequence[Mapping[str, ExperimentNight]]) -> Series:
+    key, points = series.key, list(series.points)
+    for i, (night, experiments) in enumerate(zip(nights, renamed, strict=True)):
+        found = experiments.get(key.experiment)
+        if found is not None and found.failed and machine_of(night, found) == key.machine:
+            points[i] = replace(points[i], failed=found.failed.get(key.variant.partition(OF_TOPOLOGY)[0], 0))
+    return replace(series, points=tuple(points))
 
 
 def _no_verdicts(
@@ -178,6 +190,7 @@ def apply_renames(night: Night, renames: Renames) -> dict[str, ExperimentNight]:
             },
             found.claims,
             found.machine,
+            {_new_name(variant, renames.variants, found.failed): failed for variant, failed in found.failed.items()},
         )
         for found in night.experiments
     }  # fmt: skip

@@ -151,7 +151,8 @@ def _finding_event(finding: Finding, night: int) -> str:
         return "recovered"
     if night == finding.confirmed:
         return "confirmed"
-    return "first bad night" if finding.kind is Kind.REGRESSION else "first better night"
+    first = {Kind.REGRESSION: "first bad night", Kind.IMPROVEMENT: "first better night"}
+    return first.get(finding.kind, "first night of a change in complete runs")
 
 
 def difference_row(night: NightDifference) -> dict[str, str]:
@@ -164,7 +165,8 @@ def difference_row(night: NightDifference) -> dict[str, str]:
         "difference": change(night.away, of.unit) if night.percent is None else change(night.percent, "%"),
         "sigmas": number(abs(night.sigmas), 1),
         "css": "worse" if night.worse else "better",
-        "words": ("worse" if night.worse else "better") if night.away else "the same",
+        "words": (("worse" if night.worse else "better") if night.away else "the same")
+        + (" in complete runs" if night.point.failed else ""),
     }  # fmt: skip
 
 

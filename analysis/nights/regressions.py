@@ -84,8 +84,11 @@ MOST_BORDER_MOVE = 3  # nights by which the border of the same change moves as m
 
 
 class Kind(StrEnum):
+    """`change in complete runs`: better numbers of code that fails more of its runs than before, which is neither."""
+
     REGRESSION = "regression"
     IMPROVEMENT = "improvement"
+    CHANGE = "change in complete runs"
 
 
 class Status(StrEnum):
@@ -105,7 +108,8 @@ class Finding:
     `since`: the likeliest first bad night; it lies after `good`, the last clearly good one, up to `bad`, clearly bad.
     `floor`: the A/A floor of this difference, None where nights of the same code do not tell. `now`: the level of the
     last stretch. `new`: the night before did not say so, nor any since it was confirmed. `nights_after`: bad nights so
-    far, with the first one. `good_again`: the last nights, too few to call it recovered.
+    far, with the first one. `good_again`: the last nights, too few to call it recovered. `failed`: of a change in
+    complete runs how many runs failed, since and before.
     """
 
     key: Key
@@ -127,6 +131,7 @@ class Finding:
     good_again: int = 0
     why_accepted: str = ""
     new: bool = False
+    failed: str = ""
 
     @property
     def alarms(self) -> bool:
@@ -146,13 +151,30 @@ def judge(series: Series, nights: Sequence[Night], found: Sequence[Candidate], s
         finding = _finding(series, nights, step, changes[place + 1 :], noise, settings.rule)
         if finding is None:
             continue
+        first = series.nights[step.before.start]
+        if finding.kind is Kind.IMPROVEMENT and (failed := failed_more(series, changes, place, first)):
+            finding = replace(finding, kind=Kind.CHANGE, failed=failed)
         if finding.kind is Kind.REGRESSION:
             back = _recovery(finding, changes[place + 1 :], series.metric, settings.rule, noise)
-            if back is not None:
+            if back is not None and not failed_more(series, changes, place + 1 + back, first):
                 recoveries.add(place + 1 + back)
                 finding = _with_recovery(finding, series, changes[place + 1 + back], settings.rule)
         findings.append(_with_status(finding, nights, settings.accepted, current=current))
     return tuple(findings)
+
+
+def failed_more(series: Series, changes: Sequence[Step], place: int, first: int) -> str:
+    """How many runs the system under test failed since a step and from night `first` until it, where since then it is a
+    larger share; else empty. Nights without a number count to what comes after them."""
+    borders = [*(series.nights[step.after.start - 1] + 1 for step in changes), len(series.points)]
+    since, before = series.points[borders[place] : borders[place + 1]], series.points[first : borders[place]]
+    (failed, runs), (failed_before, runs_before) = (
+        (sum(point.failed for point in points), sum(point.failed + point.runs for point in points))
+        for points in (since, before)
+    )
+    if failed * runs_before <= failed_before * runs:
+        return ""
+    return f"{failed} of {runs} runs failed since, {failed_before} of {runs_before} before"
 
 
 def _finding(series: Series, nights: Sequence[Night], step: Step, later: Sequence[Step], noise: float | None,

@@ -132,7 +132,7 @@ def ticks_path(columns: Iterable[int], y: float, length: float, x: Callable[[int
 
 def css_class(finding: Finding) -> str:
     """The class of a mark: what it is and how sure."""
-    kind = "worse" if finding.kind is Kind.REGRESSION else "better"
+    kind = {Kind.REGRESSION: "worse", Kind.IMPROVEMENT: "better"}.get(finding.kind, "changed")
     return f"{kind} {finding.status.split(' ')[0]}"
 
 
@@ -237,8 +237,9 @@ class Timeline:
 
     @property
     def standing(self) -> Finding | None:
-        """The newest change that still holds."""
-        return next((one for one in reversed(self.findings) if one.status in CURRENT_STATUSES), None)
+        """The newest change that still holds, for the better or worse."""
+        found = (one for one in reversed(self.findings) if one.status in CURRENT_STATUSES)
+        return next((one for one in found if one.kind is not Kind.CHANGE), None)
 
     @property
     def worse(self) -> bool:

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from analysis.compare.result import RESULT
 from analysis.errors import RecordError
+from analysis.nights.night_series import OF_TOPOLOGY
 from analysis.record.files import read_json
 from barograph.cli.arguments import add_renamed, add_testbed, testbed_options
 from barograph.cli.compare import open_comparison_on_terminal
@@ -21,7 +22,6 @@ from barograph.code.errors import BuildFailed, Unfit
 from barograph.compare.budget import FEWEST_BLOCKS, Budget
 from barograph.compare.comparison import Comparison, Question
 from barograph.compare.difference import (
-    OF_TOPOLOGY,
     Difference,
     VariantMetric,
     difference_of,

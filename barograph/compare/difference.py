@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from analysis.metrics.metric_directions import METRICS, Better, metric
+from analysis.nights.night_series import OF_TOPOLOGY
 from analysis.numerals import number, with_unit
 from barograph.errors import ExperimentError
 
-OF_TOPOLOGY = ":"  # between a variant and a topology
 WORSE, CALLS = "worse", ("better", "worse", "no difference")
 NOT_CALLED = "undecided"
 

@@ -130,7 +130,8 @@ def finding_line(finding: Finding) -> str:
 
     new = "new: " if finding.new else ""
     said = f"{new}{finding.kind.value}, {finding.status.value}: {finding.key.name} {change_text(finding)}"
-    return f"{said} ({number(finding.before)} → {number(finding.after)}), {finding.commits.words}"
+    failed = f"; {finding.failed}" if finding.failed else ""
+    return f"{said} ({number(finding.before)} → {number(finding.after)}), {finding.commits.words}{failed}"
 
 
 def _headline(findings: Findings, record: Mapping[str, Any]) -> str:

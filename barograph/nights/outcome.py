@@ -4,6 +4,7 @@ tested."""
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import isfinite
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import Any
 
 from analysis.claims.ledger_rows import NO_VERDICT
 from analysis.errors import RecordError
+from analysis.ingest.run_tables import failed_attempts
+from analysis.nights.night_series import OF_TOPOLOGY
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths, read_json_or_none
 from analysis.record.small_tables import Row, rows, topologies
-from barograph.compare.difference import OF_TOPOLOGY
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, REGRESSION_EXIT, SEVERITY, worst_exit
 from barograph.nights.night_state import NightEntry
 from barograph.series.interruption import is_stopped
@@ -46,6 +48,17 @@ def numbers_of(series_dir: Path) -> dict[str, dict[str, dict[str, dict[str, Any]
     except RecordError as error:
         log.warning("%s", error)
         return {}
+
+
+def failures_of(series_dir: Path) -> dict[str, int]:
+    """Variant -> how many of its runs the system under test failed, each once, also where it was repeated."""
+    paths = SeriesPaths(series_dir)
+    try:
+        ended = [*rows(paths, "runs"), *failed_attempts(paths)]
+    except RecordError:  # `numbers_of` has logged it
+        return {}
+    failed = {(run["variant"], run["run_id"]) for run in ended if run.get("failure_blame") == "system_under_test"}
+    return dict(sorted(Counter(variant for variant, _ in failed).items()))
 
 
 def collect_numbers(

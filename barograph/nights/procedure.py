@@ -23,7 +23,7 @@ from barograph.errors import blame_of, message_of
 from barograph.nights import night_state, outcome
 from barograph.nights.commits import head
 from barograph.nights.night_state import BEGUN, WAITING, Night, NightEntry
-from barograph.nights.outcome import claims_of, numbers_of
+from barograph.nights.outcome import claims_of, failures_of, numbers_of
 from barograph.nights.suite import Choice, Suite
 from barograph.plan import durations
 from barograph.plan.checks import machine_requests, testbed_of, testbed_without_options
@@ -278,5 +278,6 @@ def _experiment_record(entry: NightEntry) -> dict[str, Any]:
         "status": entry.status,
         "reason": entry.reason,
         "variants": numbers_of(folder) if folder else {},
+        "failed": failures_of(folder) if folder else {},
         "claims": claims_of(folder, entry.experiment) if folder else [],
     }

@@ -15,7 +15,7 @@ from analysis.nights.regressions import Settings
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from analysis.report.ledger_table import ledger_row
-from barograph.nights.outcome import claims_of, collect_numbers, numbers_of
+from barograph.nights.outcome import claims_of, collect_numbers, failures_of, numbers_of
 from tests.calibration.synthetic_nights import experiment, night
 from tests.support.nights_by_hand import STAR, parsed
 from tests.support.series_by_hand import cut_short
@@ -36,6 +36,25 @@ def test_only_complete_runs_count_in_the_order_of_the_blocks() -> None:
     )
     assert found["a"]["downtime_s"] == {"e1": {"values": [10.0, 20.0], "horizons": []}}
     assert found["b"]["downtime_s"]["e1"]["values"] == [1.0]
+
+
+def test_runs_that_the_system_under_test_failed_are_counted_by_variant(tmp_path: Path) -> None:
+    """Each once, also one that was repeated; none of tables that cannot be read."""
+    paths = SeriesPaths(tmp_path / "stela" / "star" / "20261121-000000-a")
+    blames = {"a-r1": None, "a-r2": "system_under_test", "a-r3": "infrastructure", "b-r1": "system_under_test"}
+    small_tables.write(paths, "runs", [
+        run(run_id, run_id[0], place, "failed" if blame else "complete") | {"failure_blame": blame}
+        for place, (run_id, blame) in enumerate(blames.items())
+    ])  # fmt: skip
+    assert failures_of(paths.root) == {"a": 1, "b": 1}
+    for run_id in ("a-r1", "a-r2"):
+        (paths.root / "attempts" / f"{run_id}.attempt-1").mkdir(parents=True)
+        failure = {"blame": "system_under_test", "message": "it died"}
+        record = {"status": "failed", "variant": {"name": "a"}, "failure": failure}
+        (paths.root / "attempts" / f"{run_id}.attempt-1" / "run.json").write_text(json.dumps(record))
+    assert failures_of(paths.root) == {"a": 2, "b": 1}
+    cut_short(paths.root, "runs")
+    assert failures_of(paths.root) == {}
 
 
 def test_events_are_apart_and_a_horizon_is_no_value() -> None:

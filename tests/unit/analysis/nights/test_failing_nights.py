@@ -1,0 +1,92 @@
+"""Nights whose code fails runs: what the others are like is no improvement, and no recovery."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from analysis.nights import findings_report, pages
+from analysis.nights.findings import Findings, evaluate
+from analysis.nights.night_records import History
+from analysis.nights.regressions import Kind, Settings, Status
+from barograph.nights.findings import finding_line
+from tests.calibration.synthetic_nights import experiment, night
+from tests.support.nights_by_hand import STAR, only, parsed, quiet, stepped
+
+Runs = tuple[float, int, int]  # of a night: the level, how many of its runs are complete, and how many failed
+
+
+def judged(nights: Sequence[Runs], variant: str = "stela") -> Findings:
+    records = [
+        night(i, "quick", [experiment(
+            STAR, {variant: {"throughput_after": {"e1": [level] * complete}}} if complete else {},
+            status="failed" if failed else "complete", reason="no slot" if failed else "",
+            failed={"stela": failed} if failed else {},
+        )])
+        for i, (level, complete, failed) in enumerate(nights)
+    ]  # fmt: skip
+    return evaluate(History("quick", parsed(records)), Settings())
+
+
+def crashing(levels: Sequence[float], since: int, runs: int = 3, until: int = 1000, seed: int = 3) -> list[Runs]:
+    """From a night on each run fails in half of the cases."""
+    rng = Random(seed)
+    failed = [sum(rng.random() < 0.5 for _ in range(runs)) if since <= i < until else 0 for i in range(len(levels))]
+    return [(level, runs - many, many) for level, many in zip(levels, failed, strict=True)]
+
+
+@pytest.mark.parametrize("variant", ["stela", "stela:all"])
+def test_what_is_faster_in_the_runs_that_it_does_not_crash_in_is_no_improvement(variant: str) -> None:
+    found = judged(crashing(stepped(30, 20, 10), 30), variant)
+    one = only(found)
+    assert (one.kind, one.status) == (Kind.CHANGE, Status.CONFIRMED)
+    assert one.failed.endswith(" of 60 runs failed since, 0 of 90 before")
+    assert "improvement" not in findings_report.headline(found)
+    data = findings_report.findings_data(found)
+    assert data["counts"]["improvements"] == 0 and data["findings"][0]["kind"] == "change in complete runs"
+    assert any("is no improvement: " + one.failed in line for line in found.notes)
+    for text in (findings_report.finding_sentence(one, found.history.nights), finding_line(one)):
+        assert "in complete runs" in text and one.failed in text and "better" not in text and "improve" not in text
+    assert pages.index_content(found, pages.finding_rows(found, pages.timelines(found)), {}, None)["improved"] == []  # type: ignore[arg-type]  # without links
+
+
+def test_nights_without_any_number_count_too() -> None:
+    """One run a night: either it fails, or it has a number."""
+    one = only(judged(crashing(stepped(30, 30, 10), 30, runs=1)))
+    assert one.kind is Kind.CHANGE and one.failed.endswith(" of 30 runs failed since, 0 of 30 before")
+
+
+def test_what_fails_as_it_did_before_may_improve() -> None:
+    nights = [(level, 2, 1) for level in stepped(30, 20, 10)]
+    assert only(judged(nights)).kind is Kind.IMPROVEMENT
+    assert only(judged([*nights[:30], *((level, 3, 0) for level, *_ in nights[30:])])).kind is Kind.IMPROVEMENT
+
+
+def test_a_regression_is_one_whatever_fails() -> None:
+    one = only(judged(crashing(stepped(30, 20, -10), 30)))
+    assert (one.kind, one.status, one.failed) == (Kind.REGRESSION, Status.CONFIRMED, "")
+
+
+def test_it_has_recovered_only_in_runs_that_do_not_crash() -> None:
+    levels = [level * (0.9 if 30 <= i < 45 else 1) for i, level in enumerate(quiet(65))]
+    assert only(judged(crashing(levels, 65))).status is Status.RECOVERED
+    regression, change = sorted(judged(crashing(levels, 45)).all, key=lambda one: one.since)
+    assert (regression.kind, regression.status) == (Kind.REGRESSION, Status.CONFIRMED)
+    assert change.kind is Kind.CHANGE
+
+
+@pytest.mark.parametrize("gain", [10, 20])
+def test_no_drawn_history_of_a_code_that_crashes_improves(gain: int) -> None:
+    """Of thirty each: the same steps without failures are all improvements."""
+    for seed in range(15):
+        levels = stepped(30, 15, gain, seed=seed)
+        assert [one.kind for one in judged([(level, 3, 0) for level in levels]).all] == [Kind.IMPROVEMENT]
+        assert [one.kind for one in judged(crashing(levels, 30, seed=seed)).all] == [Kind.CHANGE]
+
+
+def test_what_a_night_with_failures_differs_by_is_of_its_complete_runs() -> None:
+    found = judged([*((level, 3, 0) for level in quiet(20)), (150.0, 1, 2)])
+    (row,) = [pages.difference_row(one) for one in pages.night_differences(found.series, 20)]
+    assert row["words"] == "better in complete runs"
