@@ -33,9 +33,9 @@ USER_CODES = {
     "SignatureDoesNotMatch": "the secret key does not fit the access key; see AWS_SECRET_ACCESS_KEY or the profile",
     "AuthFailure": "the credentials are not valid in this region; is the region enabled for the account?",
     "OptInRequired": "the account has not opted in to this service or region; do so in its console",
-    "UnauthorizedOperation": "these credentials may not do that; docs/ec2.md has the permissions that are needed",
-    "AccessDenied": "these credentials may not do that; docs/ec2.md has the permissions that are needed",
-    "AccessDeniedException": "these credentials may not do that; docs/ec2.md has the permissions that are needed",
+    "UnauthorizedOperation": "these credentials may not do that; docs/testbeds.md has the permissions that are needed",
+    "AccessDenied": "these credentials may not do that; docs/testbeds.md has the permissions that are needed",
+    "AccessDeniedException": "these credentials may not do that; docs/testbeds.md has the permissions that are needed",
     "Blocked": "AWS has blocked the account; its support says why",
     "PendingVerification": "AWS is still verifying the account; try again when that is done",
 }

@@ -13,7 +13,7 @@ WIDEST_PREFIX = 16  # "from the harness only" is not said by a wider network tha
 
 
 class Ec2Options(Options):
-    """Everything but the budget has a default; docs/ec2.md says what each default does."""
+    """Everything but the budget has a default; docs/testbeds.md says what each default does."""
 
     budget_usd: Annotated[float, Field(gt=0, description="the most that one series may cost, in US dollars, above 0")]
     region: Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d+$")] | None = None

@@ -101,7 +101,7 @@ def estimate_cost(
         lines[f"{number} × {name}, {hours:.1f} h, {market} (data transfer is not counted)"] = number * hourly * hours
     machines = len(instance_types)
     disk_hour = prices.disk_gb_month[region] / HOURS_A_MONTH
-    assumed = ", price assumed (docs/ec2.md)" if region in prices.disk_assumed else ""
+    assumed = ", price assumed (docs/testbeds.md)" if region in prices.disk_assumed else ""
     disks_gb = machines * options.disk_gb
     lines[f"{machines} × {options.disk_gb} GB of disk, {hours:.1f} h{assumed}"] = disks_gb * disk_hour * hours
     if options.addresses == "public":

@@ -251,7 +251,7 @@ class Classic:
 
     def _needed(self) -> ClassicOptions:
         if self._options is None:
-            raise ConfigurationError("emulab: no options are given; set testbed.options.emulab (docs/emulab.md)")
+            raise ConfigurationError("emulab: no options are given; set testbed.options.emulab (docs/testbeds.md)")
         return self._options
 
 

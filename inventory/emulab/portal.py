@@ -395,7 +395,7 @@ class Portal:
 
     def _needed(self) -> PortalOptions:
         if self._options is None:
-            raise ConfigurationError("emulab: no profile is named; set testbed.options.emulab (docs/emulab.md)")
+            raise ConfigurationError("emulab: no profile is named; set testbed.options.emulab (docs/testbeds.md)")
         return self._options
 
 

@@ -147,7 +147,7 @@ class EmulabTestbed:
 
     def _given(self) -> EmulabOptions:
         if self._options is None:
-            raise ConfigurationError("testbed.options.emulab is missing; it says how to reach it (docs/emulab.md)")
+            raise ConfigurationError("testbed.options.emulab is missing; it says how to reach it (docs/testbeds.md)")
         return self._options
 
     def _needed(self) -> Access:

@@ -1,4 +1,4 @@
-"""docs/adding_a_testbed.md is true: its file, its line and its site are all that a new testbed needs."""
+"""docs/testbeds.md is true: its file, its line and its site are all that a new testbed needs."""
 
 import os
 import re
@@ -56,7 +56,7 @@ print(read_run(folder / "runs" / run)["status"])
 
 def blocks() -> tuple[str, str, str]:
     """The page's file, line and site."""
-    page = (ROOT / "docs" / "adding_a_testbed.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "testbeds.md").read_text(encoding="utf-8")
     file, line, site = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     return file, line, site
 

@@ -113,7 +113,7 @@ def test_what_ec2_does_not_have(
         ("DescribeRegions", "RequestExpired", "the session's credentials have expired, or this box's clock is wrong"),
         ("GetCallerIdentity", "InvalidClientTokenId", "the access key is not known to AWS; see AWS_ACCESS_KEY_ID"),
         ("DescribeRegions", "AuthFailure", "not valid in this region; is the region enabled for the account?"),
-        ("RunInstances", "UnauthorizedOperation", "docs/ec2.md has the permissions that are needed"),
+        ("RunInstances", "UnauthorizedOperation", "docs/testbeds.md has the permissions that are needed"),
     ],
 )
 def test_credentials_that_aws_refuses(

@@ -80,7 +80,7 @@ def test_spot_counts_with_its_limit_or_with_the_price_on_demand(state: Path) -> 
 def test_a_price_that_nobody_read_says_so(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there = Ec2Testbed({"budget_usd": 5, "region": "eu-west-1"})
     (disk,) = [line for line in there.estimate(CLUSTER, 2.0).lines if "of disk" in line]
-    assert disk == "6 × 16 GB of disk, 2.0 h, price assumed (docs/ec2.md)"
+    assert disk == "6 × 16 GB of disk, 2.0 h, price assumed (docs/testbeds.md)"
     (state / "prices.yaml").write_text(prices.PRICES_FILE.read_text().replace("    disk_assumed: true\n", ""))
     monkeypatch.setenv("BAROGRAPH_PRICES", str(state / "prices.yaml"))
     assert "6 × 16 GB of disk, 2.0 h" in there.estimate(CLUSTER, 2.0).lines, "who has read it leaves the mark out"
@@ -145,6 +145,7 @@ def test_the_first_boot_is_a_shell_script_that_ec2_takes(state: Path) -> None:
 
 
 def test_the_options_model_is_what_the_documents_say(repository: Path) -> None:
-    rows = [line for line in (repository / "docs/ec2.md").read_text().splitlines() if line.startswith("| `")]
+    _, _, page = (repository / "docs/testbeds.md").read_text().partition("\n## ec2\n")
+    rows = [line for line in page.partition("\n## ")[0].splitlines() if line.startswith("| `")]
     said = {name.strip(" `") for row in rows for name in row.split("|")[1].split(",")}
     assert set(Ec2Options.model_fields) == said
