@@ -74,7 +74,7 @@ def read_emulab_options(options: Mapping[str, object]) -> PortalOptions | Classi
     access = options.get("access")
     if not isinstance(access, str) or access not in ACCESS_MODELS:
         raise ConfigurationError(
-            f"testbed.options.{NAME}.access is {access!r}; allowed are {', '.join(ACCESS_MODELS)} (see docs/testbeds.md)"
+            f"testbed.options.{NAME}.access is {access!r}; allowed are {', '.join(ACCESS_MODELS)} (docs/testbeds.md)"
         )
     chosen = read_options(ACCESS_MODELS[access], NAME, options)
     _check_files(chosen)
