@@ -17,7 +17,7 @@ from analysis.numerals import number, with_unit
 from barograph.errors import ExperimentError
 
 WORSE, CALLS = "worse", ("better", "worse", "no difference")
-NOT_CALLED = "undecided"
+NOT_CALLED, NO_VERDICT = "undecided", "no verdict"
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class VariantMetric:
 @dataclass(frozen=True)
 class Difference:
     """Of a commit against GOOD, in `unit`; None where they can only be ordered. `verdict`: the comparison's own.
-    `simulated`: `low` and `high` are the smallest and the largest difference over seeds."""
+    `simulated`: `low` and `high` are the smallest and the largest difference over seeds. `failed`: how many runs of
+    the commit and of GOOD the system under test failed, where those of the commit are more."""
 
     value: float | None
     low: float | None
@@ -45,6 +46,7 @@ class Difference:
     blocks: int
     verdict: str
     simulated: bool = False
+    failed: str = ""
 
     @property
     def half_width(self) -> float | None:
@@ -52,12 +54,13 @@ class Difference:
 
     @property
     def words(self) -> str:
+        failed = f"; {self.failed}" if self.failed else ""
         if self.value is None or self.low is None or self.high is None:
-            return f"{self.verdict} in {self.blocks} blocks"
+            return f"{self.verdict} in {self.blocks} blocks{failed}"
         value, low, high = (number(each, signed=True) for each in (self.value, self.low, self.high))
         if self.simulated:
-            return f"{with_unit(value, self.unit)} ({low} to {high} over {self.blocks} seeds)"
-        return f"{with_unit(f'{value} [{low}, {high}]', self.unit)} in {self.blocks} blocks"
+            return f"{with_unit(value, self.unit)} ({low} to {high} over {self.blocks} seeds){failed}"
+        return f"{with_unit(f'{value} [{low}, {high}]', self.unit)} in {self.blocks} blocks{failed}"
 
 
 def require_direction(name: str) -> None:
@@ -68,7 +71,8 @@ def require_direction(name: str) -> None:
 
 
 def difference_of(result: Mapping[str, Any], about: VariantMetric) -> Difference:
-    """From `comparison_result.json`. Raises ExperimentError where it has no such row."""
+    """From `comparison_result.json`. There is no interval where it has no verdict, as of a commit that is ahead and
+    failed more of its runs. Raises ExperimentError where it has no such row."""
     rows = result["rows"]
     match = next((row for row in rows if (_variant(row), row["metric"], row["event"]) == _key(about)), None)
     if match is None:
@@ -78,7 +82,12 @@ def difference_of(result: Mapping[str, Any], about: VariantMetric) -> Difference
     simulated = bool(result.get("simulated"))
     low, high = (match.get(key) for key in (("lowest", "highest") if simulated else ("low", "high")))
     verdict = _order_in_model(match) if simulated and low is None else match["verdict"]
-    return Difference(match["difference"], low, high, match["unit"], match["blocks"], verdict, simulated)
+    if verdict == NO_VERDICT and not simulated:
+        low = high = None
+    a, b = next(((runs["a"]["failed"], runs["b"]["failed"]) for runs in result.get("runs", ())
+                 if runs["pair"] == match["pair"]), (0, 0))  # fmt: skip
+    failed = f"{b} of its runs failed, {a} of GOOD's" if b > a else ""
+    return Difference(match["difference"], low, high, match["unit"], match["blocks"], verdict, simulated, failed)
 
 
 def _order_in_model(row: Mapping[str, Any]) -> str:

@@ -180,7 +180,8 @@ def sentence(bisection: Bisection) -> str:
     if step == "reference":
         return f"{about}: BAD is not compared with GOOD yet"
     if isinstance(step, NotWorse):
-        return f"{about}: BAD is not worse than GOOD ({step.reference.words}); there is nothing to find"
+        shown = "shown to be worse than GOOD in complete runs" if step.reference.failed else "worse than GOOD"
+        return f"{about}: BAD is not {shown} ({step.reference.words}); there is nothing to find"
     assert bisection.reference is not None, "the other steps come after it"
     change = f"{about}, {bisection.reference.words}"
     if isinstance(step, Query):

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from analysis.compare.result import RESULT
+from analysis.compare.evaluation import compare
+from analysis.compare.result import RESULT, result_data
 from barograph import series_steps
 from barograph.cli import bisect as command
 from barograph.cli.bisect import SearchInterruption
@@ -31,6 +32,7 @@ from barograph.nights.search import FirstBad
 from barograph.plan.experiment import load, with_changes
 from barograph.series import interruption
 from barograph.series.series import open_series
+from tests.support.compared_series import Failed, SideOf, write
 from tests.support.measured_nights import MakeCommit
 from tests.unit.analysis.calibration.test_validation import judged_and_simulated
 
@@ -89,6 +91,29 @@ def test_the_first_bad_commit_is_found_and_shown(commit: MakeCommit, tmp_path: P
     assert "“slow”" in page.read_text() and f"bisect: {page}" in said
     assert "Simulated" not in page.read_text()
     assert json.loads((page.parent / "bisect.json").read_text())["probes"]
+
+
+def test_a_commit_that_crashes_in_half_of_its_runs_is_called_by_none_of_the_others(tmp_path: Path) -> None:
+    """Ahead in the runs that are left: neither good, nor is BAD not worse. The same numbers without failures are."""
+    a, b = ((100.0, 102.0, 99.0, 101.0, 100.5, 98.5), (110.0, 112.2, 108.9, 111.1, 110.4, 108.5))
+    failed = [Failed(2), Failed(4), Failed(6)]
+    found = {}
+    for name, of_b in (("crashes", failed), ("runs", [])):
+        sides = (
+            SideOf({"throughput_after": values}),
+            SideOf({"throughput_after": [1.1 * each for each in values]}, of_b),
+        )
+        result = result_data(compare(write(tmp_path / name / "20260101-000000-aa", {"stela": sides})))
+        found[name] = difference_of(result, ABOUT)
+    reference = Difference(-10.0, -11.0, -9.0, "%", 6, "worse")
+    assert verdict_of(found["runs"], reference) == "good" and verdict_of(found["crashes"], reference) == "undecided"
+    assert not is_worse(found["runs"], ABOUT.metric) and not is_worse(found["crashes"], ABOUT.metric)
+    assert found["runs"].failed == "" and found["crashes"].words.endswith("; 3 of its runs failed, 0 of GOOD's")
+    search = Bisection("x", ask("a"), (Commit("c" * 40, "slow", 0.0),), found["crashes"], "compare/x/y")
+    assert bisection.sentence(search).startswith(
+        f"{ABOUT.words}: BAD is not shown to be worse than GOOD in complete runs ("
+    )
+    assert "3 of its runs failed" in bisection.sentence(search)
 
 
 def test_those_that_do_not_build_leave_a_range(commit: MakeCommit, tmp_path: Path) -> None:
