@@ -54,7 +54,7 @@ def clean_databases() -> None:
         assert params is not None, "Airflow passes the trigger form's answers"
         cleaned = clean_all(airflow_home(), params["keep_days"], datetime.now(UTC), our_dags())
         if not cleaned:
-            raise AirflowSkipException("no database is named: see docs/own_airflow.md")
+            raise AirflowSkipException("no database is named: see docs/operations.md")
         return list(cleaned)
 
     clean()

@@ -93,7 +93,7 @@ def test_local_masters_are_local() -> None:
 
 
 def test_nothing_of_ours_runs_on_executors() -> None:
-    """docs/spark_clusters.md promises that workers need neither our code nor our Python."""
+    """docs/operations.md promises that workers need neither our code nor our Python."""
     used = {
         f"{path.relative_to(ROOT)}: {name}"
         for path in sorted((ROOT / "analysis").rglob("*.py"))
