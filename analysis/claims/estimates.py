@@ -1,5 +1,5 @@
 """What runs say of a claim's number: a point, an interval, and how sure it is that the number lies in a region, or out
-of it (decision 0035). All in percent. Pure.
+of it (docs/decisions/claims.md). All in percent. Pure.
 
 Three ways, by what was measured. Ratios of what is above 0, and gains: Student's interval over blocks,
 no narrower than the A/A floor of its own runs. Ratios of times of which one side's may be 0: Fieller's, of the means of

@@ -1,5 +1,5 @@
-"""Whether a claim can come out in an experiment at all (decision 0035): where its number can lie there, by what is
-known before a run, and of times by what the baseline took in it, against the claim's region. Pure.
+"""Whether a claim can come out in an experiment at all: where its number can lie there, by what is known
+before a run, and of times by what the baseline took in it, against the claim's region. Pure.
 
 Rates over a time that is not watched have no number at all. Beside that there are two bounds. Of a time of convergence:
 on a series that is level from the start, without any event, the definition takes as long as noise makes it; none takes

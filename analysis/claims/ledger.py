@@ -1,4 +1,4 @@
-"""Claims + measurements -> ledger rows with a verdict (decision 0035).
+"""Claims + measurements -> ledger rows with a verdict (docs/decisions/claims.md).
 
 The rule. A claim has a region: the stated number and a resolution fixed in the claims file. Runs have an estimate of
 that number: paired blocks where two variants are compared. `reproduced`: the whole 95 % interval lies in the region.

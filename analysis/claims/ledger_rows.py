@@ -14,7 +14,7 @@ from analysis.stats.paired_differences import MINIMUM_BLOCKS
 
 REPRODUCED, DIFFERS, UNDECIDED = "reproduced", "differs", "undecided"
 NOT_TESTABLE, NOT_RUN = "not testable here", "not run"
-NO_VERDICT = "no verdict"  # of simulated runs (decision 0043)
+NO_VERDICT = "no verdict"  # of simulated runs
 VERDICTS = (REPRODUCED, DIFFERS, UNDECIDED, NOT_TESTABLE, NOT_RUN)
 SAME, OPPOSITE, NONE = "same", "opposite", "none"
 BLOCKS_OF_A_VERDICT = 6  # fewer give an indication

@@ -1,5 +1,4 @@
-"""One claim + measurements -> its row by what was measured alone, whatever can come out in the experiment (decision
-0035).
+"""One claim + measurements -> its row by what was measured alone, whatever can come out in the experiment.
 
 A number is estimated, and set against the claim's region. `reproduced`: the whole 95 % interval lies in it; `differs`:
 none of it does; else `undecided`. A check of each run needs no estimate.

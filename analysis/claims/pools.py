@@ -1,4 +1,4 @@
-"""Which series a claim is judged by: all of one request, however many blocks each has (decision 0035).
+"""Which series a claim is judged by: all of one request, however many blocks each has (docs/decisions/claims.md).
 
 A box may be free for an hour at a time, so what a verdict rests on is measured in several series. Nothing here looks at
 what was measured: only at what was asked for, by what it was measured and analysed, which runs are complete, and dates;

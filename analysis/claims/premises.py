@@ -1,4 +1,4 @@
-"""What the runs that are judged say of that which feasibility.py takes for granted (decision 0035): how long a baseline
+"""What the runs that are judged say of that which feasibility.py takes for granted: how long a baseline
 of times takes, and that what waits gets a core when it wakes. Pure."""
 
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
 """One claim + measurements -> its row, with what can come out in the experiment and what no reader may overlook
-(decision 0035).
+(docs/decisions/claims.md).
 
 What cannot come out here is `not testable here`, whatever was measured, unless it came out. Derived claims are judged
 by the estimates of the claims that they name.

@@ -1,5 +1,5 @@
-"""What the simulator gives of each claim: its number, the range over seeds, and what can come out; no verdict (decision
-0043). Pure.
+"""What the simulator gives of each claim: its number, the range over seeds, and what can come out; no verdict
+(docs/decisions/claims.md). Pure.
 
 Runs of one model differ by its own noise alone. An interval over them is as narrow as somebody has patience, and says
 nothing of how far the model is from Storm: that is for calibrations to say (docs/simulator.md).

@@ -22,7 +22,7 @@ FAMILIES = {"stela": FOLDER / "stela.yaml", "metis": FOLDER / "metis.yaml"}
 
 class Kind(StrEnum):
     """What number a claim is about and where it has to lie: its *region*, whose ends are the stated number and its
-    resolution, the claim's `within` (decision 0035).
+    resolution, the claim's `within`.
 
     `ratio`: 100 x (variant / baseline - 1), around the stated number. `ratio_above`: the same number, above it by more
     than the resolution; `ratio_at_most`: up to it, and the resolution beyond.
@@ -117,8 +117,8 @@ class Claim:
     estimate. `stated_over`: the source states the number of these together, and this experiment is a part of them:
     there is no verdict. `family`: the key of FAMILIES whose file it is in.
 
-    `simulated`: it is about a sweep (`experiment` is the sweep's name), and what the model gives is no verdict
-    (decision 0042). Of a sweep's points `points` has those that it is about: a field's path, and the JSON of each of
+    `simulated`: it is about a sweep (`experiment` is the sweep's name), and what the model gives is no verdict.
+    Of a sweep's points `points` has those that it is about: a field's path, and the JSON of each of
     its values; empty: all. `over`: which of the points' numbers it states.
     """
 

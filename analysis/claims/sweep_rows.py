@@ -1,5 +1,5 @@
 """What sweeps on the simulator give of the claims that are about them: a number, its range over seeds, and the number
-of each point; no verdict (decisions 0042, 0043).
+of each point; no verdict (docs/decisions/claims.md).
 
 A paper that ran each of several clusters a few times states means over these clusters, their largest number, or how far
 runs of one cluster lie apart. Here a point is a cluster and a seed is a run. A claim's number is taken seed by seed: of

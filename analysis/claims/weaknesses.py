@@ -1,5 +1,5 @@
 """What keeps an experiment from saying much of a claim that can come out in it (feasibility.py), and where a source's
-own numbers miss a claim's region (decision 0035): `barograph check` says it beforehand, the ledger beside a verdict.
+own numbers miss a claim's region: `barograph check` says it beforehand, the ledger beside a verdict.
 Pure.
 """
 

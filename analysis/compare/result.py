@@ -158,7 +158,7 @@ class MetricRow:
 @dataclass(frozen=True)
 class Comparison:
     """`certain`: no further block is needed; `why` says why, or which metric waits for how many. `simulated`: the
-    rows are of a model, and have no verdict (decision 0043)."""
+    rows are of a model, and have no verdict."""
 
     question: Question
     rows: tuple[MetricRow, ...]

@@ -1,5 +1,5 @@
 """What a comparison of simulated runs says: what the model gives of each metric, the range over seeds, and no verdict
-(decision 0043). Pure.
+(docs/decisions/claims.md). Pure.
 
 Both runs of a block have one seed, so two codes that decide alike give the same numbers, and of two that do not the
 model's noise is the only scatter. How small it is says nothing of how far the model is from Storm.

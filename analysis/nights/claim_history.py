@@ -127,7 +127,7 @@ def verdict_of(row: ClaimRow) -> ClaimVerdict:
 def claim_histories(nights: Sequence[Night]) -> tuple[ClaimHistory, ...]:
     """Every claim that any night knows, in the order of the newest ledger.
 
-    A simulated night has none: what a model gives is no verdict (decision 0043).
+    A simulated night has none: what a model gives is no verdict.
     """
     by_night = [{} if night.testbed == SIMULATED else _cells_of_night(night) for night in nights]
     names = list(dict.fromkeys(name for cells in reversed(by_night) for name in cells))

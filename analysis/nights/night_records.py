@@ -75,7 +75,7 @@ class ClaimRow:
     high: float | None = None
     direction: str | None = None
     runs: int | None = None  # of the variant with the fewest; 0: nothing was run for it
-    indication: bool | None = None  # whether the verdict is only one (decision 0035)
+    indication: bool | None = None  # whether the verdict is only one
     statement: str = ""
     stated_text: str = ""
     measured_text: str = ""

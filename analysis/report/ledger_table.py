@@ -9,10 +9,10 @@ from analysis.numerals import MISSING, number, with_unit
 from analysis.record.simulated import SIMULATED
 from analysis.record.small_tables import Row
 
-# 1: an interval that met the stated number reproduced it (before decision 0035). 2: a verdict had to be sure among all
+# 1: an interval that met the stated number reproduced it. 2: a verdict had to be sure among all
 # claims of the file, not only of its experiment.
 LEDGER_VERSION = 4
-SIMULATED_VERSION = 3  # of a simulated series; before, its claims had verdicts (decision 0043)
+SIMULATED_VERSION = 3  # of a simulated series; before, its claims had verdicts
 COUNTED_THINGS = ("workers", "tasks", "instances")
 KINDS_WITHOUT_INTERVAL = (Kind.EVERY_RUN, Kind.EXACT, Kind.SPAN, Kind.LOWEST)
 

@@ -78,7 +78,7 @@ class SweepRun:
 class Summary:
     """Of runs that differ by seed and repetition alone: the mean, or of times of convergence Kaplan and Meier's median,
     None where it was not reached: it is longer than `largest` then. `low`, `high`: the smallest and the largest run,
-    None where it may be one that never got there; of a model there is no interval (decision 0043)."""
+    None where it may be one that never got there; of a model there is no interval."""
 
     value: float | None
     low: float | None

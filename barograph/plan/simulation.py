@@ -190,8 +190,7 @@ def _component(known: work.TopologyWork, component: work.ComponentWork, tasks: t
 
 
 def _edge(known: work.TopologyWork, edge: catalogue.Edge) -> EdgeWork:
-    """Fields spread evenly over tasks (docs/decisions/0004) where their keys are not known. Flux names groupings in a
-    word."""
+    """Fields spread evenly over tasks where their keys are not known. Flux names groupings in a word."""
     passes = known.component(edge.source).passes
     tuple_bytes = known.sent_bytes(edge.source) + (work.ANCHOR_BYTES if known.ackers else 0)
     routes = known.routes.get((edge.source, edge.stream, edge.target), ())

@@ -1,5 +1,5 @@
 """How often verdicts of the ledger would be wrong, by simulation: `python -m tests.calibration.claim_verdicts`
-(decision 0035).
+(docs/decisions/claims.md).
 
 A simulated claim has blocks of one run of each variant in random order. The truth is put at the stated number, just in
 and just out of its region, and elsewhere; the verdict is the product's own. Scatter of throughput: from the quietest to

@@ -1,5 +1,5 @@
 """How often a wrong verdict is said of a claim whose interval is given again after each sitting, by simulation:
-`python -m tests.calibration.repeated_looks` (decision 0035).
+`python -m tests.calibration.repeated_looks` (docs/decisions/claims.md).
 
 A sitting measures a block in a series of its own. The truth lies just outside the region of S03, or just inside; the
 verdict is the product's own, without Holm's correction.

@@ -52,7 +52,7 @@ def draw(figure: PublishedFigure, data_by_experiment: Mapping[str, SeriesData]) 
 
 
 def _columns(panel: Panel, of_model: bool) -> tuple[Column, ...]:
-    """Runs of a model have no interval (decision 0043)."""
+    """Runs of a model have no interval."""
     return (*COLUMNS[panel.draw], *(() if of_model else INTERVALS.get(panel.draw, ())))
 
 

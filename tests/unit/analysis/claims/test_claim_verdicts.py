@@ -17,7 +17,7 @@ from tests.calibration.claim_verdicts import CLAIMS, NOISES, SPREADS, Case, Shar
 
 DRAWS = 300
 QUIET = NOISES["normal"]
-DECISION = Path(__file__).parents[4] / "docs/decisions/0035-when-a-claim-is-reproduced.md"
+DECISION = Path(__file__).parents[4] / "docs/decisions/claims.md"
 
 
 def share(simulated: Simulated, blocks: int = 6, draws: int = DRAWS) -> Shares:

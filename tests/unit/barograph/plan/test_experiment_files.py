@@ -91,7 +91,7 @@ def test_what_tests_a_claim_has_blocks_for_a_verdict(name: str) -> None:
 
 @pytest.mark.parametrize("name", OF_STELA)
 def test_queues_outlast_the_longest_run(name: str) -> None:
-    """Decision 0002: what fills them hides congestion."""
+    """What fills them hides congestion."""
     experiment = load(name)
     assert experiment.watched(None)[1] + JOINING_S + experiment.durations.horizon_s <= queues_full_s(experiment)
 
