@@ -1,7 +1,7 @@
 """What a topology can do at rest where its components wait or cost nothing, in closed form: its throughput, and what
 more executors give, dealt out as well as can be or by Stela's rule. Pure.
 
-Each executor serves at most one tuple at a time, for as long as its text costs (docs/decisions/0002, 0004). Every
+Each executor serves at most one tuple at a time, for as long as its text costs (docs/decisions/claims.md). Every
 component gets all tuples of the streams into it, the same number for each of its tasks; what an executor cannot serve
 waits. It is assumed that each waiting thread gets a core when it wakes: then it is of no consequence which machine an
 executor is on, or how many there are.
@@ -26,7 +26,7 @@ from topologies import catalogue
 from topologies.errors import UnknownWork
 from topologies.work import SOURCE_CHARACTERS, ComponentWork, components_of
 
-EVEN_GROUPINGS = ("shuffle", "fields")  # the fields that we group by spread evenly (docs/decisions/0004)
+EVEN_GROUPINGS = ("shuffle", "fields")  # the fields that we group by spread evenly (docs/decisions/claims.md)
 
 Sizes = Mapping[str, int]  # component -> executors
 Integers = NDArray[np.int64]
