@@ -60,7 +60,7 @@ class CommunicationGraph:
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
     def crossing(self, parts: Integers) -> float:
-        """The weight of the edges between parts, each in both its rows."""
+        """Return the weight of the edges between parts, each as often as it has rows: twice."""
         return float(self.edge_weights[parts[self.neighbours] != parts[self.rows()]].sum())
 
     def volume(self, parts: Integers, count: int) -> int:

@@ -28,13 +28,13 @@ class PymetisMissing(Exception):
 
 
 class NoAnswer(Exception):
-    """The process that asks METIS ended, or was ended, before it answered: how, in words."""
+    """METIS' process ended, or was ended, before it answered."""
 
 
 def metis_answer(
     columns: Sequence[memoryview], count: int, calls: Sequence[Mapping[str, int]], limit_s: float
 ) -> bytes:
-    """The part of each vertex, 64 bits each, call after call. `columns`: starts, neighbours, weights of vertices and of
+    """Return the part of each vertex, 64 bits each, call after call. `columns`: starts, neighbours, weights of vertices and of
     edges (none: 1 each), of 64 bits. `calls`: METIS' options, and `recursive`. Raises PymetisMissing, NoAnswer."""
     if find_spec("pymetis") is None:
         raise PymetisMissing("the Python that decides has no pymetis")

@@ -67,7 +67,7 @@ class _Call(NamedTuple):
 
 
 def metis_parts(graph: CommunicationGraph, count: int, options: MetisOptions) -> MetisPartition:
-    """In `count` parts. Where there are no edges METIS is not asked. Raises PymetisMissing, NoAnswer."""
+    """Cut a graph into `count` parts, without METIS where it has no edges. Raises PymetisMissing, NoAnswer."""
     if count == 1 or not len(graph.neighbours):  # nothing to cut, and METIS is not made for either
         return MetisPartition(_parts_by_weight(graph.vertex_weights, count))
     weights = whole_weights(graph.vertex_weights)
@@ -91,8 +91,8 @@ def metis_parts(graph: CommunicationGraph, count: int, options: MetisOptions) ->
 
 
 def _best_call(balances: Mapping[_Call, float], crossing: Mapping[_Call, float], plain: _Call, most: float) -> _Call:
-    """Of answers without fault: the one that lets least cross of those that are balanced, with an imbalance of at most
-    `most`. Where none is, the one nearest to that which lets no more cross than `plain`, if that is among them."""
+    """Return the call that lets least cross of those that are balanced, with an imbalance of at most `most`. Where none
+    is, the one nearest to that which lets no more cross than `plain`, if that is among them."""
     excess = {call: max(0.0, round(balance - most, DIGITS)) for call, balance in balances.items()}
     allowed = crossing.get(plain, inf) if min(excess.values()) else inf
     rivals = (call for call in balances if crossing[call] <= allowed)
@@ -100,7 +100,7 @@ def _best_call(balances: Mapping[_Call, float], crossing: Mapping[_Call, float],
 
 
 def _calls(size: int, options: MetisOptions) -> Sequence[_Call]:
-    """The first is k-way with the seed that is asked for."""
+    """Return what METIS is asked: first k-way with the seed of `options`."""
     if options.objective == "vol" or size > LARGE:
         return [_Call(recursive=False, seed=options.seed)]
     seeds = max(1, min(SEEDS, SEEDS_SIZE // size))
@@ -111,7 +111,7 @@ def _calls(size: int, options: MetisOptions) -> Sequence[_Call]:
 def _ask_metis(
     graph: CommunicationGraph, weights: Rows, count: int, options: MetisOptions, calls: Sequence[_Call]
 ) -> Integers:
-    """[call, vertex]: its part."""
+    """Return [call, vertex]: its part."""
     edge_weights = whole_weights(graph.edge_weights) if options.objective == "cut" else weights[:0]
     columns = [column.astype(np.int64).data for column in (graph.starts, graph.neighbours, weights, edge_weights)]
     requests = [
