@@ -1,4 +1,4 @@
-"""A sweep on disk: `sweep.json`, and one folder that has the tables of all of its points' runs (decision 0039)."""
+"""A sweep on disk: `sweep.json`, and one folder that has the tables of all of its points' runs."""
 
 import json
 from collections.abc import Iterable, Mapping
