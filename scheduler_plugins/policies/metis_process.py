@@ -34,8 +34,11 @@ class NoAnswer(Exception):
 def metis_answer(
     columns: Sequence[memoryview], count: int, calls: Sequence[Mapping[str, int]], limit_s: float
 ) -> bytes:
-    """Return the part of each vertex, 64 bits each, call after call. `columns`: starts, neighbours, weights of vertices and of
-    edges (none: 1 each), of 64 bits. `calls`: METIS' options, and `recursive`. Raises PymetisMissing, NoAnswer."""
+    """Return the part of each vertex, 64 bits each, call after call. Raises PymetisMissing, NoAnswer.
+
+    `columns`: starts, neighbours, weights of vertices and of edges (none: 1 each), of 64 bits. `calls`: METIS' options,
+    and `recursive`.
+    """
     if find_spec("pymetis") is None:
         raise PymetisMissing("the Python that decides has no pymetis")
     request = {"path": sys.path, "lengths": list(map(len, columns)), "count": count, "calls": calls}
