@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from itertools import accumulate
 from typing import Literal
 
 import numpy as np
@@ -173,11 +174,6 @@ def throughput(topology: Topology, executors: Sizes) -> float:
     return sum(rates[sink].served for sink in topology.sinks)
 
 
-def gain_percent(topology: Topology, executors: Sizes) -> float:
-    """Of the throughput, over that with the executors of the start."""
-    return 100.0 * (throughput(topology, executors) / throughput(topology, topology.initial) - 1.0)
-
-
 def new_executors(topology: Topology, machines_before: int, machines_new: int, rule: scaling.SlotsRule) -> int:
     """How many Stela gives out when machines join (SP II-B)."""
     return scaling.executors_for_new_machines(as_observed(topology), machines_before, machines_new, rule)
@@ -287,42 +283,20 @@ def _bound(topology: Topology, slots: int) -> float:
     return float(_at_sinks(topology, _flows(topology, executors, shortest=True), topology.sinks)[0])
 
 
-def best_gain_percent(topology: Topology, slots: int) -> float:
-    """The most that any distribution of up to `slots` more executors gives over the sizes of the start, or a bound."""
-    return 100.0 * (best(topology, slots).per_s / throughput(topology, topology.initial) - 1.0)
-
-
 def stela_executors(topology: Topology, slots: int, parameters: Parameters) -> Sizes:
     """The sizes that Stela's rule gives, from these rates without noise."""
     return {**topology.initial, **assign_executors(as_observed(topology), slots, parameters)}
 
 
-def stela_gain_percent(topology: Topology, slots: int, parameters: Parameters) -> float:
-    return gain_percent(topology, stela_executors(topology, slots, parameters))
-
-
 def as_observed(topology: Topology) -> ObservedTopology:
     """As a policy sees it before the event: tasks numbered as declared, and the rates of the closed form."""
-    rates = component_rates(topology, topology.initial)
-    ends = _last_tasks(topology)
-    components = tuple(_observed(c, ends[c.name] - c.tasks + 1, rates[c.name]) for c in topology.components)
+    rates, components = component_rates(topology, topology.initial), []
+    for component, last in zip(topology.components, accumulate(c.tasks for c in topology.components), strict=True):
+        tasks, of = tuple(range(last - component.tasks + 1, last + 1)), rates[component.name]
+        executors = tuple(Executor(*ends) for ends in executor_ranges(tasks, component.executors))
+        rate = {"emitted_per_s": of.sent} if component.kind == "spout" else {"executed_per_s": of.served}
+        components.append(ObservedComponent(component.name, component.kind, tasks, executors, **rate))
     edges = tuple(
         Edge(source, "default", target, "shuffle", tuples_per_s=rates[source].sent) for source, target in topology.edges
     )
-    return ObservedTopology("closed-form-1", "closed-form", 1, components, edges)
-
-
-def _last_tasks(topology: Topology) -> dict[str, int]:
-    ends, last = {}, 0
-    for component in topology.components:
-        last += component.tasks
-        ends[component.name] = last
-    return ends
-
-
-def _observed(component: Component, first_task: int, rates: Rates) -> ObservedComponent:
-    tasks = tuple(range(first_task, first_task + component.tasks))
-    executors = tuple(Executor(first, last) for first, last in executor_ranges(tasks, component.executors))
-    if component.kind == "spout":
-        return ObservedComponent(component.name, "spout", tasks, executors, emitted_per_s=rates.sent)
-    return ObservedComponent(component.name, "bolt", tasks, executors, executed_per_s=rates.served)
+    return ObservedTopology("closed-form-1", "closed-form", 1, tuple(components), edges)

@@ -48,7 +48,8 @@ def levels_of(claim: Claim, spec: ExperimentSpec, variant: str) -> Levels | None
     chosen, event = _variant(spec, variant), next(iter(spec.events), None)
     if chosen is None or place_of(claim) != 0 or event is None or event.kind not in SCALE_EVENTS:
         return None
-    topology = _closed_form(topology_of({"topology": spec.topology}, {"topology": chosen.topology}))
+    choice = topology_of({"topology": spec.topology}, {"topology": chosen.topology})
+    topology = _cached_closed_form(json.dumps(choice, sort_keys=True))
     if topology is None or chosen.policy not in {*KEEP_EXECUTORS, "stela"}:
         return None
     before = capacity.throughput(topology, topology.initial)
@@ -91,10 +92,6 @@ def _levels_of_stela(topology: capacity.Topology, before: int, new: int, given: 
         capacity.throughput(topology, capacity.stela_executors(topology, slots, parameters)),
         is_bound=best.executors is None,
     )
-
-
-def _closed_form(topology: Mapping[str, Any]) -> capacity.Topology | None:
-    return _cached_closed_form(json.dumps(topology, sort_keys=True))
 
 
 @cache

@@ -2,7 +2,7 @@
 
 ETP (SP algorithm 1) walks the graph below one component. Here all components are answered by one pass, children before
 parents: each holds the set of sinks it reaches, a Python int with a bit per sink. When components block or unblock,
-only those above them are computed again, up to the next blocked ones. Why: docs/decisions/0005-stela-at-scale.md.
+only those above them are computed again, up to the next blocked ones. Why: docs/decisions/policies.md.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from math import fsum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from scheduler_plugins.model import Component, Topology
+from scheduler_plugins.model import Topology
+
+if TYPE_CHECKING:
+    from scheduler_plugins.policies.stela import Parameters
 
 
 class ComponentGraph:
@@ -181,21 +184,6 @@ class PathSums:
         return sum(self._sums[child] for child in free) if children else self._rates[component]
 
 
-class EtpRules(Protocol):
-    """What of `stela.Parameters` congestion and ETP read."""
-
-    @property
-    def congestion_rate(self) -> float: ...
-    @property
-    def score(self) -> str: ...
-    @property
-    def shared_sink(self) -> str: ...
-    @property
-    def congestion(self) -> str: ...
-    @property
-    def queue_mark(self) -> float: ...
-
-
 @dataclass(frozen=True)
 class Flow:
     """A topology as Stela sees it. Rates in tuples/s; `inflow` is by (source, target) as emitted towards the target."""
@@ -231,7 +219,7 @@ class Flow:
         return SinkSets(graph, processing, self.sinks, blocked)
 
 
-def topology_flow(topology: Topology, rules: EtpRules) -> Flow:
+def topology_flow(topology: Topology, rules: Parameters) -> Flow:
     """Measured rates of a topology; a rate that was not measured counts as none."""
     components = [c for c in topology.components if c.kind != "system"]
     inflow: dict[tuple[str, str], float] = {}
@@ -241,22 +229,22 @@ def topology_flow(topology: Topology, rules: EtpRules) -> Flow:
         processing={c.name: (c.emitted_per_s if c.kind == "spout" else c.executed_per_s) or 0.0 for c in components},
         inflow=inflow,
         executors={c.name: len(c.executors) for c in components},
-        saturated=frozenset(c.name for c in components if _is_saturated(c, rules)),
+        saturated=frozenset(
+            c.name
+            for c in components
+            if c.kind == "bolt"
+            and ((c.queue or 0.0) > rules.queue_mark * max(len(c.executors), 1) or (c.capacity or 0.0) > 0.95)
+        ),
     )
 
 
-def _is_saturated(component: Component, rules: EtpRules) -> bool:
-    queue = (component.queue or 0.0) / max(len(component.executors), 1)
-    return component.kind == "bolt" and (queue > rules.queue_mark or (component.capacity or 0.0) > 0.95)
-
-
-def is_congested(input_rate: float, processing: float, saturated: bool, rules: EtpRules) -> bool:
+def is_congested(input_rate: float, processing: float, saturated: bool, rules: Parameters) -> bool:
     """Input rate above `congestion_rate` × processing rate (SP II-C, ST algorithm 1)."""
     over = input_rate > rules.congestion_rate * processing
     return over or (saturated and rules.congestion == "bounded_queues")
 
 
-def congested_components(flow: Flow, rules: EtpRules) -> set[int]:
+def congested_components(flow: Flow, rules: Parameters) -> set[int]:
     """The numbers of the congested components."""
     inputs: dict[str, list[float]] = {name: [] for name in flow.numbers}
     for (_, target), rate in flow.inflow.items():
@@ -281,7 +269,7 @@ def component_etps(flow: Flow, blocked: set[int], shared_sink: str = "once") -> 
     return {name: paths.throughput(number) / total for name, number in flow.numbers.items()}
 
 
-def measured_etps(topology: Topology, rules: EtpRules) -> dict[str, float]:
+def measured_etps(topology: Topology, rules: Parameters) -> dict[str, float]:
     """Component → its ETP as measured, Storm's own components left out."""
     flow = topology_flow(topology, rules)
     return component_etps(flow, congested_components(flow, rules), rules.shared_sink)

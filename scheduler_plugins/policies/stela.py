@@ -43,7 +43,7 @@ from typing import Any, Literal
 
 from scheduler_plugins.model import Decision, Executor, Machine, Memory, Observation, Slot, Topology, executor_ranges
 from scheduler_plugins.policies import etp, initial_placement, scaling
-from scheduler_plugins.policies.etp import EtpRules, Flow, congested_components, is_congested, topology_flow
+from scheduler_plugins.policies.etp import Flow, congested_components, is_congested, topology_flow
 from scheduler_plugins.policies.parameters import check_parameters, check_whole_number
 
 PAPER_PARAMETERS: Mapping[str, Any] = {
@@ -69,13 +69,13 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def assign_executors(topology: Topology, slots: int, rules: EtpRules) -> dict[str, int]:
+def assign_executors(topology: Topology, slots: int, rules: Parameters) -> dict[str, int]:
     """Component → executors, for those that grow when `slots` executors are given out one by one."""
     more = Counter(choose_targets(topology, slots, rules))
     return {c.name: len(c.executors) + more[c.name] for c in topology.components if more[c.name]}
 
 
-def choose_targets(topology: Topology, slots: int, rules: EtpRules) -> list[str]:
+def choose_targets(topology: Topology, slots: int, rules: Parameters) -> list[str]:
     """Return the component of each executor that is given out, in the order of SP's iterations."""
     flow = topology_flow(topology, rules)
     spouts = [c.name for c in topology.components if c.kind == "spout"]
@@ -90,7 +90,7 @@ def choose_targets(topology: Topology, slots: int, rules: EtpRules) -> list[str]
 class ExecutorAssignment:
     """Rates and candidates after the executors given out so far. Components are known by their number in the flow."""
 
-    def __init__(self, flow: Flow, room: Mapping[str, int], spouts: Iterable[str], rules: EtpRules) -> None:
+    def __init__(self, flow: Flow, room: Mapping[str, int], spouts: Iterable[str], rules: Parameters) -> None:
         self._rules = rules
         self._children = flow.children
         self.executors = [flow.executors[name] for name in flow.numbers]
@@ -98,7 +98,14 @@ class ExecutorAssignment:
         self._spouts = [flow.numbers[name] for name in spouts]
         self._processing = [flow.processing[name] for name in flow.numbers]
         self._saturated = {flow.numbers[name] for name in flow.saturated}
-        self._rate, self._in, self._out = _flow_edges(flow)
+        self._rate = list(flow.inflow.values())
+        self._in: list[list[int]] = [[] for _ in flow.numbers]  # edges into each component, and out of it
+        self._out: list[list[int]] = [[] for _ in flow.numbers]
+        for edge, (source, target) in enumerate(flow.inflow):
+            if target in flow.numbers:
+                self._in[flow.numbers[target]].append(edge)
+            if source in flow.numbers:
+                self._out[flow.numbers[source]].append(edge)
         self._input = [fsum(self._rate[edge] for edge in mine) for mine in self._in]
         self._blocked = congested_components(flow, rules)
         self._paths = flow.paths(self._processing, self._blocked, rules.shared_sink)
@@ -116,13 +123,12 @@ class ExecutorAssignment:
         if not self._blocked:
             open_spouts = (spout for spout in self._spouts if self._room[spout] > 0)
             return min(open_spouts, key=self.executors.__getitem__, default=None)
-        while self._heap and not self._counts(self._heap[0]):
+        while self._heap:
+            _, _, component, when = self._heap[0]
+            if when == self._newest[component] and component in self._blocked and self._room[component] > 0:
+                return component
             heappop(self._heap)
-        return self._heap[0][2] if self._heap else None
-
-    def _counts(self, entry: tuple[float, float, int, int]) -> bool:
-        _, _, component, when = entry
-        return when == self._newest[component] and component in self._blocked and self._room[component] > 0
+        return None
 
     def grow(self, target: int) -> None:
         """One executor more: the processing and emission of `target` grow by (k+1)/k (SP II-E)."""
@@ -149,29 +155,12 @@ class ExecutorAssignment:
         for component in components:
             if component in self._blocked and self._room[component] > 0:
                 self._newest[component] += 1
-                entry = (-self._score(component), -self._ratio(component), component, self._newest[component])
-                heappush(self._heap, entry)
-
-    def _score(self, component: int) -> float:
-        """The numerator of the ETP: all candidates share the denominator, the topology's throughput."""
-        value = self._paths.throughput(component)
-        return value / self.executors[component] if self._rules.score == "etp_per_executor" else value
-
-    def _ratio(self, component: int) -> float:
-        processing = self._processing[component]
-        return self._input[component] / processing if processing > 0 else inf
-
-
-def _flow_edges(flow: Flow) -> tuple[list[float], list[list[int]], list[list[int]]]:
-    """Rates by edge; the edges into each component, and out of it."""
-    into: list[list[int]] = [[] for _ in flow.numbers]
-    out: list[list[int]] = [[] for _ in flow.numbers]
-    for edge, (source, target) in enumerate(flow.inflow):
-        if target in flow.numbers:
-            into[flow.numbers[target]].append(edge)
-        if source in flow.numbers:
-            out[flow.numbers[source]].append(edge)
-    return list(flow.inflow.values()), into, out
+                score = self._paths.throughput(component)  # of the ETP the numerator: all share the denominator
+                if self._rules.score == "etp_per_executor":
+                    score /= self.executors[component]
+                processing = self._processing[component]
+                ratio = self._input[component] / processing if processing > 0 else inf
+                heappush(self._heap, (-score, -ratio, component, self._newest[component]))
 
 
 @dataclass(frozen=True)
@@ -196,7 +185,19 @@ def decide_scale_in(observation: Observation, memory: Memory, rules: Parameters)
     """Rates are there and the event can be served; only a topology that finds no slot can still refuse it."""
     assert observation.event is not None
     leave = observation.event.leave
-    cluster = _scale_in_cluster(observation, rules)
+    cluster = ScaleInCluster(
+        staying=list(scaling.living_machines(observation)),
+        workers={topology.topology_id: topology.workers for topology in observation.topologies},
+        slots={
+            ExecutorShare(topology.topology_id, executor, shares.get(component.name, 0.0)): topology.placement[
+                executor.first_task
+            ]
+            for topology in observation.topologies
+            for shares in [etp.measured_etps(topology, rules)]
+            for component in topology.components
+            for executor in component.executors
+        },
+    )
     sums = machine_etp_sums(cluster)
     release: list[str] = []
     for count in [leave] if rules.scale_in == "all_at_once" else [1] * leave:
@@ -204,30 +205,20 @@ def decide_scale_in(observation: Observation, memory: Memory, rules: Parameters)
         if homeless is not None:
             why = f"without {', '.join(release)} no slot would be left for {homeless.topology_id}"
             return scaling.refuse_scale_in(memory, why)
+    placement: dict[str, dict[int, Slot]] = {topology.topology_id: {} for topology in observation.topologies}
+    for share, slot in cluster.slots.items():
+        tasks = range(share.executor.first_task, share.executor.last_task + 1)
+        placement[share.topology_id].update(dict.fromkeys(tasks, slot))
     said = ", ".join(f"{name} ({sums[name]:.2f})" for name in release)
     return Decision(
-        placement=_changed_placement(observation, cluster),
+        placement={
+            each.topology_id: initial_placement.changed_slots(each, placement[each.topology_id])
+            for each in observation.topologies
+        },
         release=tuple(release),
         memory=memory,
         settled=True,
         reason=f"lowest ETPSum leaves: {said}{scaling.window_remark(observation, rules.window_s)}",
-    )
-
-
-def _scale_in_cluster(observation: Observation, rules: Parameters) -> ScaleInCluster:
-    slots = {
-        ExecutorShare(topology.topology_id, executor, shares.get(component.name, 0.0)): topology.placement[
-            executor.first_task
-        ]
-        for topology in observation.topologies
-        for shares in [etp.measured_etps(topology, rules)]
-        for component in topology.components
-        for executor in component.executors
-    }
-    return ScaleInCluster(
-        staying=list(scaling.living_machines(observation)),
-        workers={topology.topology_id: topology.workers for topology in observation.topologies},
-        slots=slots,
     )
 
 
@@ -248,18 +239,7 @@ def remove_lowest(cluster: ScaleInCluster, count: int, release: list[str]) -> Ex
     leaving, targets = order[:count], order[count:]
     release.extend(machine.name for machine in leaving)
     cluster.staying = [machine for machine in cluster.staying if machine in targets]
-    return _move_executors(cluster, _executors_on(cluster, leaving), targets)
-
-
-def _executors_on(cluster: ScaleInCluster, machines: Iterable[Machine]) -> list[ExecutorShare]:
-    """Machine by machine; topologies as observed, executors as declared."""
-    names = [machine.name for machine in machines]
-    return [resident for name in names for resident, slot in cluster.slots.items() if slot.machine == name]
-
-
-def _move_executors(
-    cluster: ScaleInCluster, moving: Sequence[ExecutorShare], targets: Sequence[Machine]
-) -> ExecutorShare | None:
+    moving = [share for each in leaving for share, slot in cluster.slots.items() if slot.machine == each.name]
     for resident in moving:
         del cluster.slots[resident]  # their slots go with the machine, so they must not count as used
     turn = 0
@@ -281,14 +261,6 @@ def _slot_on(cluster: ScaleInCluster, machine: Machine, topology_id: str) -> Slo
     if free and (len(mine) < cluster.workers[topology_id] or not here):
         return free[0]
     return min(here, key=lambda slot: mine[slot], default=None)
-
-
-def _changed_placement(observation: Observation, cluster: ScaleInCluster) -> dict[str, Mapping[int, Slot]]:
-    placement: dict[str, dict[int, Slot]] = {topology.topology_id: {} for topology in observation.topologies}
-    for resident, slot in cluster.slots.items():
-        tasks = range(resident.executor.first_task, resident.executor.last_task + 1)
-        placement[resident.topology_id].update(dict.fromkeys(tasks, slot))
-    return {t.topology_id: initial_placement.changed_slots(t, placement[t.topology_id]) for t in observation.topologies}
 
 
 @dataclass(frozen=True)

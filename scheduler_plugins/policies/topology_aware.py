@@ -18,11 +18,11 @@ leave open is decided here:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from scheduler_plugins.model import Component, Decision, Executor, Memory, Observation, Slot, Topology
+from scheduler_plugins.model import Decision, Executor, Memory, Observation, Slot, Topology
 from scheduler_plugins.policies import initial_placement, scaling
 from scheduler_plugins.policies.parameters import check_parameters, check_whole_number
 
@@ -63,15 +63,14 @@ def decide(
         why = stale or "the machines that joined are not known to Nimbus yet"
         return Decision(memory=memory, reason=f"held: {why}")
     names = {machine.name for machine in joined}
-    waiting = {t.topology_id: {c.name: _movable_executors(c, t, names) for c in _operators(t)}
-               for t in observation.topologies}  # fmt: skip
-    wanted = {
-        t.topology_id: min(
-            scaling.executors_for_new_machines(t, before, len(joined), parameters.slots),
-            sum(map(len, waiting[t.topology_id].values())),
-        )
-        for t in observation.topologies
-    }
+    waiting, wanted = {}, {}
+    for topology in observation.topologies:
+        elsewhere = {task for task, slot in topology.placement.items() if slot.machine not in names}
+        movable = {c.name: [executor for executor in c.executors if executor.first_task in elsewhere]
+                   for c in topology.components if c.kind != "system"}  # fmt: skip
+        count = scaling.executors_for_new_machines(topology, before, len(joined), parameters.slots)
+        waiting[topology.topology_id] = movable
+        wanted[topology.topology_id] = min(count, sum(map(len, movable.values())))
     slots = scaling.slots_by_topology(joined, observation.topologies, wanted)
     placement: dict[str, Mapping[int, Slot]] = {}
     said = []
@@ -110,16 +109,6 @@ def pick_executors(waiting: Mapping[str, list[Executor]], ranks: Ranks, links: L
         taken.append(waiting[name].pop(0))
         adjacent.update(links.get(name, ()))
     return taken
-
-
-def _movable_executors(component: Component, topology: Topology, machines: Collection[str]) -> list[Executor]:
-    """Return the executors that have a slot, and not on one of `machines` already."""
-    placed = [(e, topology.placement[e.first_task]) for e in component.executors if e.first_task in topology.placement]
-    return [executor for executor, slot in placed if slot.machine not in machines]
-
-
-def _operators(topology: Topology) -> list[Component]:
-    return [component for component in topology.components if component.kind != "system"]
 
 
 def _children(topology: Topology) -> dict[str, set[str]]:
@@ -164,18 +153,15 @@ def _hops(next_to: Mapping[str, set[str]], starts: Iterable[str], parameters: Pa
 
 
 def descendants(topology: Topology, parameters: Parameters) -> Ranks:  # noqa: ARG001 - one shape for all strategies
-    children = _children(topology)
-    return {name: -float(len(_reachable(children, name))) for name in children}
-
-
-def _reachable(children: Mapping[str, set[str]], name: str) -> set[str]:
-    seen: set[str] = set()
-    todo = [name]
-    while todo:
-        fresh = children[todo.pop()] - seen
-        seen |= fresh
-        todo.extend(fresh)
-    return seen - {name}
+    children, ranks = _children(topology), {}
+    for name in children:
+        below, todo = set[str](), [name]
+        while todo:
+            fresh = children[todo.pop()] - below
+            below |= fresh
+            todo.extend(fresh)
+        ranks[name] = -float(len(below - {name}))
+    return ranks
 
 
 def centrality(topology: Topology, parameters: Parameters) -> Ranks:  # noqa: ARG001 - one shape for all strategies

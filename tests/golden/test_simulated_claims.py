@@ -25,6 +25,7 @@ from barograph.plan.sweep import Point
 from barograph.pool import Death, Pool, cores
 from barograph.sweep.point import PointJob, do
 from scheduler_plugins.policies.stela import Parameters
+from tests.support.closed_form_gains import stela_gain_percent
 from topologies import catalogue
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def test_the_closed_forms_give_these_gains(name: str) -> None:
     (event,), before = experiment.events, experiment.machines.before
     assert event.kind == "scale_out"
     slots = capacity.new_executors(closed, before, experiment.machines.after - before, Parameters().slots)
-    assert capacity.stela_gain_percent(closed, slots, Parameters()) == pytest.approx(STELA_GAINS[name])
+    assert stela_gain_percent(closed, slots, Parameters()) == pytest.approx(STELA_GAINS[name])
 
 
 def closed_form(experiment: Experiment) -> capacity.Topology:

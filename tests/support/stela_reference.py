@@ -12,7 +12,8 @@ from fractions import Fraction
 from math import fsum
 
 from scheduler_plugins.model import Topology
-from scheduler_plugins.policies.etp import EtpRules, Flow, topology_flow
+from scheduler_plugins.policies.etp import Flow, topology_flow
+from scheduler_plugins.policies.stela import Parameters
 
 
 def iterations(instances: int, machines: int, new: int) -> int:
@@ -36,12 +37,12 @@ def input_rate(flow: Flow, name: str) -> float:
     return fsum(rate for (_, target), rate in flow.inflow.items() if target == name)
 
 
-def congested(flow: Flow, rules: EtpRules) -> frozenset[str]:
+def congested(flow: Flow, rules: Parameters) -> frozenset[str]:
     over = {n for n, processing in flow.processing.items() if input_rate(flow, n) > rules.congestion_rate * processing}
     return frozenset(over | flow.saturated if rules.congestion == "bounded_queues" else over)
 
 
-def effective(flow: Flow, name: str, blocked: frozenset[str], rules: EtpRules) -> float:
+def effective(flow: Flow, name: str, blocked: frozenset[str], rules: Parameters) -> float:
     if rules.shared_sink == "per_path":
         return _over_paths(flow, name, blocked)
     reached = _reached(flow, name, blocked)
@@ -63,7 +64,7 @@ def _over_paths(flow: Flow, name: str, blocked: frozenset[str]) -> float:
     return sum(_over_paths(flow, child, blocked) for child in free) if mine else flow.processing[name]
 
 
-def assign(topology: Topology, slots: int, rules: EtpRules) -> dict[str, int]:
+def assign(topology: Topology, slots: int, rules: Parameters) -> dict[str, int]:
     flow = topology_flow(topology, rules)
     room = {c.name: len(c.tasks) - len(c.executors) for c in topology.components if c.kind != "system"}
     spouts = [c.name for c in topology.components if c.kind == "spout"]
@@ -77,7 +78,7 @@ def assign(topology: Topology, slots: int, rules: EtpRules) -> dict[str, int]:
     return {name: count for name, count in flow.executors.items() if count > before[name]}
 
 
-def choose(flow: Flow, room: Mapping[str, int], spouts: Sequence[str], rules: EtpRules) -> str | None:
+def choose(flow: Flow, room: Mapping[str, int], spouts: Sequence[str], rules: Parameters) -> str | None:
     blocked = congested(flow, rules)
     if not blocked:
         return min((s for s in spouts if room[s] > 0), key=lambda s: flow.executors[s], default=None)

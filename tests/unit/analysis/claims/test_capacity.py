@@ -15,6 +15,7 @@ from barograph.run.storm_cluster import render_topology
 from scheduler_plugins.model import Observation, ScaleEvent
 from scheduler_plugins.policies import bind, initial_placement, scaling
 from scheduler_plugins.policies.stela import Parameters
+from tests.support.closed_form_gains import best_gain_percent, gain_percent, stela_gain_percent
 from tests.support.topologies_by_hand import machines
 from topologies import catalogue
 from topologies.work import SOURCE_CHARACTERS, topology_work
@@ -57,8 +58,8 @@ def test_what_the_shipped_topologies_can_do(
     topology = shipped(name)
     assert capacity.throughput(topology, topology.initial) == pytest.approx(at_rest)
     assert capacity.new_executors(topology, machines, 1, "per_machine") == slots
-    assert capacity.stela_gain_percent(topology, slots, Parameters()) == pytest.approx(rule)
-    assert capacity.best_gain_percent(topology, slots) == pytest.approx(best, abs=0.05)
+    assert stela_gain_percent(topology, slots, Parameters()) == pytest.approx(rule)
+    assert best_gain_percent(topology, slots) == pytest.approx(best, abs=0.05)
 
 
 @pytest.mark.parametrize(("rule", "slots"), [("per_machine_floor", 2), ("with_new", 2)])
@@ -66,8 +67,8 @@ def test_a_slot_less_leaves_star_at_half_of_it(rule: scaling.SlotsRule, slots: i
     """centre 2 → 3 and a sink. Both for centre are +100 %, so no distribution of two gives what SP states, +65 %."""
     star = shipped("star")
     assert capacity.new_executors(star, 4, 1, rule) == slots
-    assert capacity.stela_gain_percent(star, slots, Parameters()) == pytest.approx(50)
-    assert capacity.best_gain_percent(star, slots) == pytest.approx(100)
+    assert stela_gain_percent(star, slots, Parameters()) == pytest.approx(50)
+    assert best_gain_percent(star, slots) == pytest.approx(100)
 
 
 def test_stelas_rule_is_the_policys_own() -> None:
@@ -96,7 +97,7 @@ def test_texts_cost_by_the_length_that_the_components_before_leave_them() -> Non
 def test_the_best_distribution_keeps_within_tasks_and_adds_nothing_in_vain() -> None:
     star = shipped("star")
     assert capacity.best(star, 9).executors == {"spout_1": 2, "spout_2": 2, "centre": 4, "sink_1": 2, "sink_2": 2}
-    assert capacity.best_gain_percent(star, 0) == 0.0
+    assert best_gain_percent(star, 0) == 0.0
     free = shipped("star", {"cost_model": "none"})
     assert capacity.best(free, 3).executors == free.initial
 
@@ -190,7 +191,7 @@ def test_what_three_more_of_parse_lines_give_hangs_on_where_the_other_slots_go(
     more: dict[str, int], gain: float
 ) -> None:
     topology = shipped("network_monitoring")
-    assert capacity.gain_percent(topology, topology.initial | more) == pytest.approx(gain, abs=0.05)
+    assert gain_percent(topology, topology.initial | more) == pytest.approx(gain, abs=0.05)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +213,7 @@ def test_the_comments_of_other_readings_say_what_the_closed_form_gives(name: str
         rules = Parameters(**variant.parameters)
         slots = capacity.new_executors(topology, before, experiment.machines.after - before, rules.slots)
         expected = gains["window_60"] if variant.name.startswith("window_") else gains[variant.name]
-        found = capacity.stela_gain_percent(topology, slots, rules)
+        found = stela_gain_percent(topology, slots, rules)
         assert found == pytest.approx(expected, abs=0.05), variant.name
 
 
