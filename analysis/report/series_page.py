@@ -78,7 +78,7 @@ def _offered_load(configs: Sequence[Mapping[str, Any]], measurements: Measuremen
 
 
 def _capped_sinks(configs: Sequence[Mapping[str, Any]]) -> str:
-    """Of OpenGov: what leaves its join does not follow what comes in (decision 0041)."""
+    """Of OpenGov: what leaves its join does not follow what comes in."""
     if not _parameter_values(configs, "surge_days"):
         return ""
     return (

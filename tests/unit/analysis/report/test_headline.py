@@ -277,7 +277,7 @@ def of_metis(experiment: str, numbers: Mapping[str, Mapping[str, float]]) -> str
 
 
 def test_what_is_compared_is_what_the_claims_of_the_experiment_are_about() -> None:
-    """What leaves OpenGov's join hardly depends on what comes in (decision 0041)."""
+    """What leaves OpenGov's join hardly depends on what comes in."""
     said = of_metis("metis/opengov", {
         "throughput_after": {"even": 14.5, "greedy": 14.6, "metis": 14.9, "metis_cut": 14.3},
         "published_emitted_per_s": {"even": 1000.0, "greedy": 899.0, "metis": 1152.0, "metis_cut": 880.0},
