@@ -24,7 +24,7 @@ from scheduler_plugins.policies import POLICIES
 from scheduler_plugins.simulator.work import Costs
 from topologies import catalogue
 
-DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")])
 CODE = ("dags", "barograph", "analysis", "inventory", "playbooks", "topologies", "scheduler_plugins")
 TOPS = (*CODE, "tests", "docs", ".ci")
 # Keys of topology configuration that begin like a module.
