@@ -7,7 +7,7 @@ against what its restarts cost.
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 from statistics import pstdev
 from typing import Any
 
@@ -118,15 +118,12 @@ def decision_times(read: Reader) -> Iterator[Numbers]:
         events[event["run_id"]].append(event)
     for span in read("scale_events"):
         run_id, event_id = span["run_id"], span["event_id"]
-        inside = [event for event in events[run_id] if _is_inside(event, span)]
+        until_s = inf if span.get("until_s") is None else span["until_s"]
+        inside = [event for event in events[run_id] if span["zero_s"] <= event["t_s"] < until_s]
         answers = lines_of_event(events[run_id], event_id, inside)
         applied = {answer["decision_id"] for answer in answers if answer["kind"] == "applied" and answer["ok"]}
         times = [took.get((run_id, name)) for name in sorted(filter(None, applied))]
         yield (run_id, event_id), {"decision_ms": next((time for time in times if time is not None), None)}, ()
-
-
-def _is_inside(event: Row, span: Row) -> bool:
-    return bool(event["t_s"] >= span["zero_s"] and (span.get("until_s") is None or event["t_s"] < span["until_s"]))
 
 
 def reschedules(read: Reader) -> Iterator[Numbers]:
@@ -209,8 +206,9 @@ def payback(emitted: Windows, sent_bytes: Windows, before: Row, lost: float) -> 
     never = Payback(after[-1] + WINDOW_S, is_horizon=True)
     if size >= (level.price - level.margin) * tuples:
         is_dearer = size > (level.price + level.margin) * tuples
-        return never if is_dearer or _is_owed(windows, level, lost) else None
-    balances = _balances(windows, level, lost)
+        is_owed = lost > 0.0 or any(short > level.scatter for short, _, _ in _sums(windows, level))
+        return never if is_dearer or is_owed else None
+    balances = [level.price * (emitted - short - lost) - sent for short, emitted, sent in _sums(windows, level)]
     paid = len(balances)
     while paid and balances[paid - 1] >= 0.0:
         paid -= 1
@@ -224,15 +222,6 @@ def _level(windows: Sequence[tuple[float, float]]) -> _Level | None:
     prices = [sent / emitted for emitted, sent in windows if emitted > 0.0]
     scatter = 2 * pstdev(emitted for emitted, _ in windows)
     return _Level(tuples / len(windows), scatter, size / tuples, 2 * pstdev(prices) / sqrt(len(prices)))
-
-
-def _is_owed(windows: Sequence[tuple[float, float]], level: _Level, lost: float) -> bool:
-    """Whether tuples were lost, or at the end of a window more are missing than windows before the event scatter."""
-    return lost > 0.0 or any(short > level.scatter for short, _, _ in _sums(windows, level))
-
-
-def _balances(windows: Sequence[tuple[float, float]], level: _Level, lost: float) -> list[float]:
-    return [level.price * (emitted - short - lost) - sent for short, emitted, sent in _sums(windows, level)]
 
 
 def _sums(windows: Sequence[tuple[float, float]], level: _Level) -> Iterator[tuple[float, float, float]]:

@@ -9,14 +9,14 @@ nothing here: it would censor most whoever drains longest.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from analysis.metrics.steadiness import DRAIN_SPAN_S, WINDOW_S, Steadiness, drain_reason, drain_windows, is_steady
+from analysis.metrics.steadiness import DRAIN_SPAN_S, WINDOW_S, drain_reason, drain_windows, is_steady
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.record.small_tables import by_run
 
@@ -188,7 +188,12 @@ def phase_windows(
                 continue
             side = "before" if row["window_s"] < 0 else "after"
             split[row["run_id"], row["event_id"], side].append((row["window_s"], row["rate"]))
-    return [_phase_windows(key, sorted(split[key]), waiting[key[:2]]) for key in sorted(split)]
+    parts = []
+    for key, series in sorted(split.items()):
+        (starts_s, rates), of = zip(*sorted(series), strict=True), waiting[key[:2]]
+        queued = {name: tuple(of[name].get(start, 0.0) for start in starts_s) for name in sorted(of)}
+        parts.append(PhaseWindows(*key, starts_s, rates, queued))
+    return parts
 
 
 def unmeasured_spans(spans: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], list[tuple[float, float]]]:
@@ -202,14 +207,6 @@ def unmeasured_spans(spans: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str]
                     zero_s = event["zero_s"]
                     found[event["run_id"], event["event_id"]].append((span["zero_s"] - zero_s, ended_s - zero_s))
     return found
-
-
-def _phase_windows(
-    key: tuple[str, str, str], series: Sequence[tuple[float, float]], waiting: Mapping[str, Mapping[float, float]]
-) -> PhaseWindows:
-    starts_s = tuple(start for start, _ in series)
-    queues = {name: tuple(seen.get(start, 0.0) for start in starts_s) for name, seen in sorted(waiting.items())}
-    return PhaseWindows(*key, starts_s, tuple(rate for _, rate in series), queues)
 
 
 def live_verdicts(
@@ -240,49 +237,26 @@ def interval_rows(
     either, and from the steady tail, windows are left out in which a component drained (see steadiness) and all before
     them, as far as the last 30 s: those a steady series has without a drain, by the same rule.
     """
-    return [_interval_row(part, live.get((part.run_id, part.event_id, part.phase), (None, None))) for part in parts]
-
-
-def _interval_row(part: PhaseWindows, live: LiveVerdict) -> dict[str, Any]:
-    verdict = _steadiness(part)
-    first, fed = _after_drain(part, _first_window(part, verdict))
-    level = post_scale(part.rates[first:])
-    return {
-        "run_id": part.run_id,
-        "event_id": part.event_id,
-        "phase": part.phase,
-        "start_s": part.starts_s[first],
-        "end_s": part.starts_s[-1] + WINDOW_S,
-        "mean": level.mean,
-        "deviation": level.deviation,
-        "windows": len(part.rates) - first,
-        "steady": verdict.steady,
-        "reason": verdict.reason if fed is None else f"{verdict.reason}; windows left out: {fed}",
-        "live_steady": live[0],
-        "live_reason": live[1],
-    }
-
-
-def _steadiness(part: PhaseWindows) -> Steadiness:
-    verdict = is_steady(part.rates, WINDOW_S)
-    borrowed = drain_reason(part.queues, part.rates, WINDOW_S) if verdict.steady else None
-    return verdict if borrowed is None else replace(verdict, steady=False, reason=borrowed)
-
-
-def _first_window(part: PhaseWindows, verdict: Steadiness) -> int:
-    """Index of the first window of the end after the ramp, steady or not, or of what stands for it."""
-    if verdict.since_s is not None:
-        return round(verdict.since_s / WINDOW_S)
-    return max(0, len(part.rates) - BEFORE_WINDOWS) if part.phase == "before" else len(part.rates) // 2
-
-
-def _after_drain(part: PhaseWindows, first: int) -> tuple[int, str | None]:
-    """`first`, or a later window if one from there on was fed by a queue; and by which."""
-    fed = {index: why for index, why in drain_windows(part.queues, part.rates).items() if index >= first}
-    if not fed:
-        return first, None
-    last = max(fed)
-    return max(first, min(last + 1, len(part.rates) - LEAST_WINDOWS)), fed[last]
+    rows = []
+    for part in parts:
+        verdict, number = is_steady(part.rates, WINDOW_S), len(part.rates)
+        drain = drain_reason(part.queues, part.rates, WINDOW_S) if verdict.steady else None
+        first = max(0, number - BEFORE_WINDOWS) if part.phase == "before" else number // 2
+        if verdict.since_s is not None:
+            first = round(verdict.since_s / WINDOW_S)
+        reason = drain or verdict.reason
+        if fed := {index: why for index, why in drain_windows(part.queues, part.rates).items() if index >= first}:
+            first = max(first, min(max(fed) + 1, number - LEAST_WINDOWS))
+            reason = f"{reason}; windows left out: {fed[max(fed)]}"
+        level = post_scale(part.rates[first:])
+        live_steady, live_reason = live.get((part.run_id, part.event_id, part.phase), (None, None))
+        rows.append({
+            "run_id": part.run_id, "event_id": part.event_id, "phase": part.phase, "start_s": part.starts_s[first],
+            "end_s": part.starts_s[-1] + WINDOW_S, "mean": level.mean, "deviation": level.deviation,
+            "windows": number - first, "steady": verdict.steady and drain is None, "reason": reason,
+            "live_steady": live_steady, "live_reason": live_reason,
+        })  # fmt: skip
+    return rows
 
 
 def convergence_rows(parts: Iterable[PhaseWindows], intervals: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -292,17 +266,13 @@ def convergence_rows(parts: Iterable[PhaseWindows], intervals: Sequence[Mapping[
     rows = []
     for part in parts:
         if part.phase == "after" and part.event_id != WHOLE_RUN:
-            rows += _rows_of_definitions(part, after[part.run_id, part.event_id])
+            interval = after[part.run_id, part.event_id]
+            windows = Windows(part.starts_s, part.rates, WINDOW_S)
+            for name, definition in DEFINITIONS.items():
+                time = definition(windows, PostScale(interval["mean"], interval["deviation"]))
+                if time is not None:
+                    rows.append({
+                        "run_id": part.run_id, "event_id": part.event_id, "definition": name, "time_s": time.time_s,
+                        "censored": time.censored, "horizon_s": time.horizon_s,
+                    })  # fmt: skip
     return rows
-
-
-def _rows_of_definitions(part: PhaseWindows, interval: Mapping[str, Any]) -> list[dict[str, Any]]:
-    windows = Windows(part.starts_s, part.rates, WINDOW_S)
-    level = PostScale(interval["mean"], interval["deviation"])
-    found = {name: definition(windows, level) for name, definition in DEFINITIONS.items()}
-    return [
-        {"run_id": part.run_id, "event_id": part.event_id, "definition": name, "time_s": each.time_s,
-         "censored": each.censored, "horizon_s": each.horizon_s}
-        for name, each in found.items()
-        if each is not None
-    ]  # fmt: skip

@@ -12,11 +12,11 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.small_tables import Row, topology_of
 
-Key = tuple[str, str, str]  # run, event, side
 STRETCHES = "run_id string, event_id string, phase string, start_s double, end_s double"
 
 
@@ -75,6 +75,14 @@ def inputs_of_sources(windows: Iterable[Row], is_unthrottled: bool = False) -> d
     return found
 
 
+def by_event(rows: Iterable[Row], *more: str) -> dict[tuple[Any, ...], list[Row]]:
+    """Rows by (run, event) and further columns."""
+    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row["run_id"], row["event_id"], *(row[name] for name in more)].append(row)
+    return groups
+
+
 def windows_of_part(interval: Row, windows: Iterable[Row]) -> list[Row]:
     """Those of an event's windows that are in the part of a side that counts."""
     return [row for row in windows if interval["start_s"] <= row["window_s"] < interval["end_s"]]
@@ -104,7 +112,7 @@ def served_stretches(
     intervals: Iterable[Row], activity: Iterable[Row], throughput: Iterable[Row], unthrottled: Collection[str] = ()
 ) -> list[Row]:
     """Return the stretches of each interval without windows in which something was due and nothing reached a sink."""
-    of_sources, of_sinks = _by_event(activity), _by_event(throughput)
+    of_sources, of_sinks = by_event(activity), by_event(throughput)
     rows: list[Row] = []
     for part in intervals:
         key = part["run_id"], part["event_id"]
@@ -126,10 +134,7 @@ def juice_rows(
     of_runs: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for edge in edges:
         of_runs[edge["run_id"]].append((edge["source"], edge["target"]))
-    sides: dict[Key, list[Row]] = defaultdict(list)
-    for row in counts:
-        sides[row["run_id"], row["event_id"], row["phase"]].append(row)
-    of_sources, of_sinks = _by_event(activity), _by_event(throughput)
+    sides, of_sources, of_sinks = by_event(counts, "phase"), by_event(activity), by_event(throughput)
     rows = []
     for part in intervals:
         key, is_unthrottled = (part["run_id"], part["event_id"], part["phase"]), part["run_id"] in unthrottled
@@ -142,13 +147,6 @@ def juice_rows(
         row = {"run_id": key[0], "event_id": key[1], "phase": key[2]}
         rows.append(row | {"juice": None if value is None else value * share})
     return rows
-
-
-def _by_event(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
-    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in rows:
-        groups[row["run_id"], row["event_id"]].append(row)
-    return groups
 
 
 def juice(

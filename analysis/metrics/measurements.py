@@ -3,13 +3,12 @@
 Numbers of a run as a whole have the event `e0`. Plain Python over small tables: a few rows an event or a window.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
 from analysis.metrics import communication_costs, untimed
-from analysis.metrics.juice import served_windows, unthrottled_units, windows_of_part
+from analysis.metrics.juice import by_event, served_windows, unthrottled_units, windows_of_part
 from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.record.event_timeline import REST, WHOLE_CLUSTER, WHOLE_RUN, absent_machines, crashed_machines
 from analysis.record.small_tables import Row, run_of, unit_of
@@ -46,7 +45,10 @@ def measurements(read: Reader) -> list[Row]:
     )
     found = [row for part in parts for row in part(read) if row["value"] is not None]
     steady = {(row["run_id"], row["event_id"], row["phase"]): row["steady"] for row in read("intervals")}
-    return [row | {"steady": _steady(row, steady)} for row in found]
+    for row in found:  # False where any side was not steady; None where it rests on none, or one was not tested
+        sides = [steady.get((row["run_id"], row["event_id"], side)) for side in sides_of(row["metric"])]
+        row["steady"] = False if False in sides else True if sides and None not in sides else None
+    return found
 
 
 # What rests on the part of a side that counts (table `intervals`), by how its name begins; its name ends with the side.
@@ -66,14 +68,6 @@ def sides_of(metric: str) -> tuple[str, ...]:
     return (metric.rpartition("_")[2],) if metric.startswith(ON_INTERVALS) else ()
 
 
-def _steady(row: Row, steady: Mapping[Key, bool]) -> bool | None:
-    """False where any side was not; None where it rests on none, or one was not tested."""
-    sides = [steady.get((row["run_id"], row["event_id"], side)) for side in sides_of(row["metric"])]
-    if False in sides:
-        return False
-    return True if sides and None not in sides else None
-
-
 def _metric_rows(row: Row | Key, numbers: Numbers, censored: Iterable[str] = ()) -> Iterator[Row]:
     """A row a number; `row` is one with the keys, or they themselves."""
     run_id, event_id = row[:2] if isinstance(row, tuple) else (row["run_id"], row["event_id"])
@@ -81,14 +75,6 @@ def _metric_rows(row: Row | Key, numbers: Numbers, censored: Iterable[str] = ())
         number = None if value is None else float(value)
         yield {"run_id": run_id, "event_id": event_id, "metric": metric, "value": number,
                "censored": metric in censored}  # fmt: skip
-
-
-def _by_event(found: Iterable[Row], *more: str) -> dict[Key, list[Row]]:
-    """Rows by (run, event) and further columns."""
-    groups: dict[Key, list[Row]] = defaultdict(list)
-    for row in found:
-        groups[row["run_id"], row["event_id"], *(row[name] for name in more)].append(row)
-    return groups
 
 
 def _of_sides(found: Iterable[Row]) -> Iterator[Row]:
@@ -108,19 +94,13 @@ def _total(values: Sequence[float]) -> float | None:
     return sum(values) if values else None
 
 
-def _total_of_all(found: Sequence[Row], column: str) -> float | None:
-    """None where a row does not say."""
-    values = _column_values(found, column)
-    return _total(values) if len(values) == len(found) else None
-
-
 def _share(part: float | None, whole: float | None) -> float | None:
     return None if part is None or not whole else part / whole
 
 
 def throughput_levels(read: Reader) -> Iterator[Row]:
     """Mean throughput of the part that counts before and after, tuples/s, and the gain in percent."""
-    for key, sides in _by_event(read("intervals")).items():
+    for key, sides in by_event(read("intervals")).items():
         mean = {row["phase"]: row["mean"] for row in sides}
         ratio = _share(mean.get("after"), mean.get("before"))
         gain = None if ratio is None else 100 * (ratio - 1)
@@ -130,10 +110,10 @@ def throughput_levels(read: Reader) -> Iterator[Row]:
 
 def offered_rates(read: Reader) -> Iterator[Row]:
     """Rates at the spouts, emitted and due, over the same parts."""
-    windows = _by_event(read("event_throughput"), "scope")
+    windows = by_event(read("event_throughput"), "scope")
     for span in read("intervals"):
         for scope in ("spouts", "due"):
-            rates = windows_of_part(span, windows.get((span["run_id"], span["event_id"], scope), ()))
+            rates = windows_of_part(span, windows[span["run_id"], span["event_id"], scope])
             yield from _metric_rows(span, {f"{scope}_{span['phase']}": _mean(_column_values(rates, "rate"))})
 
 
@@ -153,7 +133,7 @@ def downtimes(read: Reader) -> Iterator[Row]:
 def tuple_losses(read: Reader) -> Iterator[Row]:
     """Tuples lost on all edges in each phase; by how much those after the event may be wrong, and their share of what
     was sent."""
-    for (run_id, event_id, phase), edges in _by_event(_of_sides(read("losses")), "phase").items():
+    for (run_id, event_id, phase), edges in by_event(_of_sides(read("losses")), "phase").items():
         lost, sent = _total(_column_values(edges, "lost")), _total(_column_values(edges, "sent"))
         numbers: dict[str, float | None] = {f"lost_{phase}": lost}
         if phase == "after":
@@ -165,7 +145,7 @@ def tuple_losses(read: Reader) -> Iterator[Row]:
 
 def late_emissions(read: Reader) -> Iterator[Row]:
     """Tuples that sources never emitted, or late, in each phase; none where it is not known of every source."""
-    for (run_id, event_id, phase), sources in _by_event(_of_sides(read("emissions")), "phase").items():
+    for (run_id, event_id, phase), sources in by_event(_of_sides(read("emissions")), "phase").items():
         for name in ("missed", "late"):
             counts = _column_values(sources, name)
             total = _total(counts) if len(counts) == len(sources) else None
@@ -204,7 +184,7 @@ def machine_loads(read: Reader) -> Iterator[Row]:
     """
     described = read("machines")
     absent, crashed = absent_machines(read("scale_events"), described), crashed_machines(read("events"))
-    for (run_id, event_id, phase), found in _by_event(read("cpu"), "phase").items():
+    for (run_id, event_id, phase), found in by_event(read("cpu"), "phase").items():
         gone = absent.get((run_id, event_id, phase), set())
         machines = [row for row in found if row["machine"] not in gone]
         silent = _workers(described, run_id) - {row["machine"] for row in machines} - gone - crashed.get(run_id, set())
@@ -212,7 +192,10 @@ def machine_loads(read: Reader) -> Iterator[Row]:
         shares = _column_values(workers, "utilisation_mean")
         used = [] if silent or len(shares) < len(workers) else [100 * share for share in shares]
         cores, memory = (
-            None if silent else _total_of_all(machines, name) for name in ("cores_mean", "memory_bytes_mean")
+            None
+            if silent or not machines or None in (row[name] for row in machines)
+            else sum(row[name] for row in machines)
+            for name in ("cores_mean", "memory_bytes_mean")
         )
         numbers = {
             "cpu_percent": _mean(used),
@@ -232,7 +215,7 @@ def network_loads(read: Reader) -> Iterator[Row]:
     described = read("machines")
     absent, crashed = absent_machines(read("scale_events"), described), crashed_machines(read("events"))
     on_lan = [row for row in read("network") if row["interface"] == communication_costs.EXPERIMENT_LAN]
-    for (run_id, event_id, phase), found in _by_event(on_lan, "phase").items():
+    for (run_id, event_id, phase), found in by_event(on_lan, "phase").items():
         there = _workers(described, run_id) - absent.get((run_id, event_id, phase), set())
         machines = [row for row in found if row["machine"] in there]
         silent = there - {row["machine"] for row in machines} - crashed.get(run_id, set())
@@ -274,7 +257,7 @@ def executor_moves(read: Reader) -> Iterator[Row]:
 
 def worker_restarts(read: Reader) -> Iterator[Row]:
     """Workers that restarted after the event, and those of them whose own executors had not changed."""
-    for key, workers in _by_event(read("slots")).items():
+    for key, workers in by_event(read("slots")).items():
         alive = [row for row in workers if row["seen_before"]]
         again = [row for row in workers if row["restarts"] > 0]
         yield from _metric_rows(key, {
@@ -329,15 +312,15 @@ def utilities(read: Reader) -> Iterator[Row]:
     levels = {row["run_id"]: row for row in read("topologies") if row["max_utility"] is not None}
     if not levels:
         return
-    windows, activity, throughput = (_by_event(read(name)) for name in ("latency", "activity", "event_throughput"))
+    windows, activity, throughput = (by_event(read(name)) for name in ("latency", "activity", "event_throughput"))
     unthrottled = unthrottled_units(read("runs"))
     juices = {(row["run_id"], row["event_id"], row["phase"]): row["juice"] for row in read("juice")}
     for span in (span for span in read("intervals") if span["run_id"] in levels):
         level, key = levels[span["run_id"]], (span["run_id"], span["event_id"])
-        served = served_windows(span, activity.get(key, ()), throughput.get(key, ()), span["run_id"] in unthrottled)
+        served = served_windows(span, activity[key], throughput[key], span["run_id"] in unthrottled)
         parts = []
         if level["latency_ms"] is not None:
-            mean_ms = {row["window_s"]: row["mean_ms"] for row in windows.get(key, ())}
+            mean_ms = {row["window_s"]: row["mean_ms"] for row in windows[key]}
             parts.append(_latency_share(level["latency_ms"], served, mean_ms))
         if level["juice"] is not None:
             juice = juices.get((*key, span["phase"]))

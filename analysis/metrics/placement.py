@@ -210,11 +210,11 @@ def time_to_load(events: Sequence[Row], firsts: Iterable[Row], components: Itera
     tasks: dict[str, set[int]] = defaultdict(set)
     for row in components:
         tasks[row["run_id"]].add(row["task"])
-    return [_load_time(run_id, submitted[run_id], [first.get((run_id, task)) for task in rows])
-            for run_id, rows in tasks.items() if run_id in submitted]  # fmt: skip
-
-
-def _load_time(run_id: str, submitted_s: float, firsts: Sequence[float | None]) -> dict[str, Any]:
-    reporting = [first_s for first_s in firsts if first_s is not None]
-    loaded_s = max(reporting) - submitted_s if len(reporting) == len(firsts) else None
-    return {"run_id": run_id, "submit_to_loaded_s": loaded_s, "tasks": len(firsts), "tasks_reporting": len(reporting)}
+    rows = []
+    for run_id, wanted in tasks.items():
+        if run_id in submitted:
+            reporting = [first[run_id, task] for task in wanted if first.get((run_id, task)) is not None]
+            loaded_s = max(reporting) - submitted[run_id] if len(reporting) == len(wanted) else None
+            rows.append({"run_id": run_id, "submit_to_loaded_s": loaded_s, "tasks": len(wanted),
+                         "tasks_reporting": len(reporting)})  # fmt: skip
+    return rows

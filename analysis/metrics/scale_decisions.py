@@ -98,16 +98,12 @@ def _scale_decision(run_id: str, variant: str, own: str | None, each: Round) -> 
 
 
 def _move_counts(topology: Topology, placement: Mapping[str, str]) -> dict[str, int]:
-    moved = {
-        c.name: sum(_is_move(topology, placement, executor.first_task) for executor in c.executors)
-        for c in topology.components
-    }
+    moved: Counter[str] = Counter()
+    for component in topology.components:
+        for executor in component.executors:
+            slot, now = placement.get(str(executor.first_task)), topology.placement.get(executor.first_task)
+            moved[component.name] += slot is not None and now is not None and slot != str(now)
     return {name: number for name, number in moved.items() if number}
-
-
-def _is_move(topology: Topology, placement: Mapping[str, str], task: int) -> bool:
-    slot, now = placement.get(str(task)), topology.placement.get(task)
-    return slot is not None and now is not None and slot != str(now)
 
 
 def pressure(topology: Topology) -> dict[str, float]:
@@ -179,7 +175,9 @@ def _is_readable(each: Round) -> bool:
 def ablation_rows(paths: SeriesPaths) -> list[AblationRow]:
     """A line an event and variant, the paper's rule first; none where no log holds a scale event."""
     complete = [row for row in rows(paths, "runs") if row["status"] == "complete"]
-    common = _common_parameters(complete)
+    about = {name for parameters in VARIANTS.values() for name in parameters}
+    own = next((row["parameters"] for row in complete if row.get("policy") == "stela"), None)
+    common = {name: value for name, value in json.loads(own or "{}").items() if name not in about}
     found = [row for run in complete for row in _replay_rows(paths, run["run_id"], common)]
     keys = dict.fromkeys((operation_id(row), row["variant"]) for row in found)
     order = {name: number for number, name in enumerate(VARIANTS)}
@@ -187,13 +185,6 @@ def ablation_rows(paths: SeriesPaths) -> list[AblationRow]:
         _ablation_row(event, variant, [row for row in found if (operation_id(row), row["variant"]) == (event, variant)])
         for event, variant in sorted(keys, key=lambda key: (event_order(key[0]), order[key[1]]))
     ]
-
-
-def _common_parameters(complete: Sequence[Row]) -> Mapping[str, Any]:
-    """The parameters of the series' own Stela that no variant is about."""
-    about = {name for parameters in VARIANTS.values() for name in parameters}
-    own = next((row["parameters"] for row in complete if row.get("policy") == "stela"), None)
-    return {name: value for name, value in json.loads(own or "{}").items() if name not in about}
 
 
 def _replay_rows(paths: SeriesPaths, run_id: str, common: Mapping[str, Any]) -> list[Row]:

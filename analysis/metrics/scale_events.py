@@ -62,17 +62,13 @@ def events_of_run(events: Sequence[Row], axis: Row, machines: int | None) -> lis
         firsts.items(), [None, *zeros_s], zeros_s, [*zeros_s[1:], None], strict=False
     ):
         kind = first["event"] or ZEROS[first["kind"]]
-        span = _between(events, zero_s, until_s)
+        span = [event for event in events if event["t_s"] >= zero_s and (until_s is None or event["t_s"] < until_s)]
         result = _event_result(span, lines_of_event(events, event_id, span), event_id)
         found.append(_span(axis, event_id, kind, zero_s, from_s, until_s) | result | {"machines_before": machines})
-        machines = _machines_after(machines, result)
+        if machines is not None:
+            joined, released = result["joined"], result["released"]
+            machines = None if joined is None else machines + len(joined) - len(released)
     return found
-
-
-def _machines_after(machines: int | None, result: Row) -> int | None:
-    if machines is None or result["joined"] is None:
-        return None
-    return machines + len(result["joined"]) - len(result["released"])
 
 
 def _span(
@@ -84,10 +80,6 @@ def _span(
         "until_s": until_s, "first_s": axis["first_s"] if from_s is None else from_s,
         "last_s": axis["last_s"] if until_s is None else until_s, "joined": [], "released": [], "ended_s": None,
     }  # fmt: skip
-
-
-def _between(events: Iterable[Row], zero_s: float, until_s: float | None) -> list[Row]:
-    return [event for event in events if event["t_s"] >= zero_s and (until_s is None or event["t_s"] < until_s)]
 
 
 def _event_result(span: Sequence[Row], answers: Sequence[Row], event_id: str) -> dict[str, Any]:
@@ -109,7 +101,8 @@ def _event_result(span: Sequence[Row], answers: Sequence[Row], event_id: str) ->
     }
     untold = any(event["kind"] == "scale_requested" and event["joined"] is None for event in requests)
     return (dict.fromkeys(result) if untold else result) | {
-        "ended_s": _ended_s(span, event_id),
+        # When what it had begun was over. What lasts until the run ends is not: it was watched in it.
+        "ended_s": max((e["t_s"] for e in span if e["kind"] in ENDS and operation_id(e) == event_id), default=None),
         "decided_s": min((event["t_s"] for event in decided), default=None),
         "applied_s": max((event["t_s"] for event in applied), default=None),
     }
@@ -126,12 +119,6 @@ def _changes(span: Sequence[Row], joined: set[str]) -> tuple[set[str], set[str]]
         elif event["kind"] == "machines_left":
             joined, released = joined - names, released | (names - joined)
     return joined, released
-
-
-def _ended_s(span: Sequence[Row], event_id: str) -> float | None:
-    """When what the event had begun was over. What lasts until the run ends is not: it was watched in it."""
-    ends = [e["t_s"] for e in span if e["kind"] in ENDS and operation_id(e) == event_id]
-    return max(ends, default=None)
 
 
 def _names(events: Iterable[Row], column: str) -> list[str]:

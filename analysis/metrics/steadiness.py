@@ -50,7 +50,8 @@ def is_steady(rates: Sequence[float], step_s: float = 1.0) -> Steadiness:
     are the caller's.
     """
     per_window = max(1, round(WINDOW_S / step_s))
-    windows = _windows(rates, per_window)
+    values = np.asarray(rates, dtype=np.float64)
+    windows = values[len(values) % per_window :].reshape(-1, per_window).mean(axis=1)  # aligned to the end
     width_s = per_window * step_s
     if len(windows) < FEWEST_WINDOWS:
         return Steadiness(False, None, f"only {len(windows) * width_s:.0f} s of {FEWEST_WINDOWS * width_s:.0f} s seen")
@@ -59,17 +60,9 @@ def is_steady(rates: Sequence[float], step_s: float = 1.0) -> Steadiness:
     if end is None:
         return Steadiness(False, None, str(_ramp(windows[-FEWEST_WINDOWS:])))
     length_s = len(end) * width_s
-    fault = _fall(end) or _trend(end, width_s)
+    fault = _departure("last", end[-1], end[:-1]) or _trend(end, width_s)
     reason = fault or f"level at {end.mean():.4g}/s over {length_s:.0f} s"
     return Steadiness(fault is None, len(rates) * step_s - length_s, reason)
-
-
-def _windows(rates: Sequence[float], per_window: int) -> Series:
-    """Means of whole windows, aligned to the end of the series."""
-    values = np.asarray(rates, dtype=np.float64)
-    whole = len(values) // per_window * per_window
-    level: Series = values[len(values) - whole :].reshape(-1, per_window).mean(axis=1)
-    return level
 
 
 def _ramp(end: Series) -> str | None:
@@ -82,14 +75,14 @@ def _ramp(end: Series) -> str | None:
 def _dip(end: Series) -> str | None:
     """Why not all of its windows but the last are of the level that it ends at, or None.
 
-    That level is the median of its second half. Outside are windows that are off it, alone or in the mean of three, by
-    more than 5 % and by more than `OUTSIDE` of what windows scatter around the median of their own half. Medians, so
-    that a dip does not widen the limits for itself, and of each half, so that a step does not.
+    That level is the median of its second half (of all of fewer than eight). Outside are windows that are off it, alone
+    or in the mean of three, by more than 5 % and by more than `OUTSIDE` of what windows scatter around the median of
+    their own half. Medians, so that a dip does not widen the limits for itself, and of each half, so that a step does
+    not.
     """
-    half = len(end) // 2 if len(end) >= 2 * FEWEST_WINDOWS else 0
-    level = _median(end[half:])
-    apart = [end[half:] - level, end[:half] - _median(end[:half])] if half else [end - level]
-    limit = (OUTSIDE[0] + OUTSIDE[1] / len(end)) * DEVIATIONS * _median(np.abs(np.concatenate(apart)))
+    halves = (end[: len(end) // 2], end[len(end) // 2 :]) if len(end) >= 2 * FEWEST_WINDOWS else (end,)
+    apart, level = np.concatenate([half - _median(half) for half in halves]), _median(halves[-1])
+    limit = (OUTSIDE[0] + OUTSIDE[1] / len(end)) * DEVIATIONS * _median(np.abs(apart))
     outside = np.zeros(len(end) - 1, dtype=bool)
     for span in SPANS:
         off = np.abs(np.convolve(end[:-1], np.full(span, 1 / span), "valid") - level)
@@ -103,11 +96,6 @@ def _median(values: Series) -> float:
     return float(np.partition(values, len(values) // 2)[len(values) // 2])
 
 
-def _fall(end: Series) -> str | None:
-    """Why its last window is no part of the level any more, or None."""
-    return _departure("last", end[-1], end[:-1])
-
-
 def _departure(name: str, window: float, others: Series) -> str | None:
     """Whether a window lies too far from the mean of the others; shares are of that mean."""
     mean, (least, most) = float(others.mean()), END_LIMITS
@@ -119,23 +107,18 @@ def _departure(name: str, window: float, others: Series) -> str | None:
 
 
 def _trend(end: Series, width_s: float) -> str | None:
-    """Why a trend cannot be ruled out, or None."""
-    drift, error = _drift(end, width_s)
-    if abs(drift) + error <= DRIFT_LIMIT:
-        return None
-    return f"a trend of {drift:+.1%} ± {error:.1%} of the mean in {DRIFT_SPAN_S:.0f} s; {DRIFT_LIMIT:.0%} allowed"
-
-
-def _drift(end: Series, width_s: float) -> tuple[float, float]:
-    """The fitted rise in DRIFT_SPAN_S and by how much it may be more or less (95 % each), as shares of the mean."""
+    """Why a trend cannot be ruled out, or None: the fitted rise in DRIFT_SPAN_S and by how much it may be more or less
+    (95 % each), as shares of the mean."""
     steps = np.arange(len(end)) - (len(end) - 1) / 2
     slope = float(steps @ end / (steps @ steps))
     around = end - end.mean() - slope * steps
     freedom = len(end) - 2
-    error = float(np.sqrt(around @ around / freedom / (steps @ steps)))
-    student = STUDENT[min(freedom - 2, len(STUDENT) - 1)]
     scale = DRIFT_SPAN_S / width_s / float(end.mean())
-    return slope * scale, student * error * scale
+    student = STUDENT[min(freedom - 2, len(STUDENT) - 1)]
+    drift, error = slope * scale, student * scale * float(np.sqrt(around @ around / freedom / (steps @ steps)))
+    if abs(drift) + error <= DRIFT_LIMIT:
+        return None
+    return f"a trend of {drift:+.1%} ± {error:.1%} of the mean in {DRIFT_SPAN_S:.0f} s; {DRIFT_LIMIT:.0%} allowed"
 
 
 DRAIN_SPAN_S = 30.0

@@ -295,14 +295,10 @@ def sums_of_clusters(
                 parts = [part or (nothing if rate and rate["value"] == 0 else None)
                          for part, rate in zip(parts, rates, strict=True)]  # fmt: skip
             if (found := [part for part in parts if part]) and len(found) == len(parts):
-                rows.append(_sum(span, metric, found))
+                steady: set[Any] = {part["steady"] for part in found}
+                rows.append({
+                    "run_id": span["run_id"], "event_id": span["event_id"], "metric": metric,
+                    "value": sum(part["value"] for part in found), "censored": False,
+                    "steady": False if False in steady else None if None in steady else True,
+                })  # fmt: skip
     return rows
-
-
-def _sum(span: Row, metric: str, parts: Sequence[Row]) -> Row:
-    steady: set[Any] = {part["steady"] for part in parts}
-    return {
-        "run_id": span["run_id"], "event_id": span["event_id"], "metric": metric,
-        "value": sum(part["value"] for part in parts), "censored": False,
-        "steady": False if False in steady else None if None in steady else True,
-    }  # fmt: skip
