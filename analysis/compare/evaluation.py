@@ -7,6 +7,7 @@ in the same experiment.
 import json
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -69,18 +70,11 @@ def _differences_of(folder: Path, own_conditions: tuple[Any, ...]) -> list[tuple
 
 
 def same_code_series(series_dir: Path) -> list[Path]:
-    beside = (path.parent for path in series_dir.parent.glob(f"*/{QUESTION_FILE}"))
-    return [folder for folder in sorted(beside, reverse=True) if folder != series_dir and _is_same_code(folder)][
-        :MOST_SERIES_ON_RECORD
-    ]
-
-
-def _is_same_code(folder: Path) -> bool:
-    """A series that cannot be read is no record of anything."""
-    try:
-        return read_question(folder).same_code
-    except AnalysisError:
-        return False
+    found = []
+    for path in sorted(series_dir.parent.glob(f"*/{QUESTION_FILE}"), reverse=True):
+        with suppress(AnalysisError):  # a series that cannot be read is no record of anything
+            found += [path.parent] if path.parent != series_dir and read_question(path.parent).same_code else []
+    return found[:MOST_SERIES_ON_RECORD]
 
 
 def conditions(paths: SeriesPaths) -> tuple[Any, ...]:

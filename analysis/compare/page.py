@@ -9,15 +9,14 @@ from typing import Any
 import yaml
 
 from analysis.compare import drawings, sentence
-from analysis.compare.blocks import PairRuns, SideRuns
+from analysis.compare.blocks import PairRuns
 from analysis.compare.evaluation import compare
 from analysis.compare.question import Side
 from analysis.compare.result import PAGE, RESULT, RUNS_FAILED, Comparison, Kind, MetricRow, result_data
-from analysis.errors import RecordError
 from analysis.metrics import metric_directions
 from analysis.numerals import number
 from analysis.record import small_tables, wall_time
-from analysis.record.files import SeriesPaths, read_json, write_json_atomic
+from analysis.record.files import SeriesPaths, read_json_or_none, write_json_atomic
 from analysis.record.small_tables import rows
 from analysis.report import latency_sentences, page, series_tables, simulated
 from analysis.report import series_tables as shown
@@ -161,8 +160,8 @@ def collect(paths: SeriesPaths, found: Comparison) -> Content:
         found=found,
         experiment=next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name),
         series_id=paths.root.name,
-        end_reason=_reason_of_end(paths.root),
-        wall_time=_wall_time_text(paths.root),
+        end_reason=str((read_json_or_none(paths.root / ENOUGH_FILE) or {}).get("said") or ""),
+        wall_time=wall_time.wall_time_line(spent) if (spent := wall_time.read_wall_time(paths.root)) else "",
         notes=[
             *filter(None, [simulated.sentence(runs, paths.root)]),
             *found.notes,
@@ -179,15 +178,10 @@ def collect(paths: SeriesPaths, found: Comparison) -> Content:
         machines=shown.machine_facts(rows(paths, "machines")),
         environment=shown.environment_facts(runs),
         assumptions=shown.specification_facts(runs),
-        glossary=_glossary(of_model=found.simulated),
+        glossary=[(word["word"], word["means"]) for word in yaml.safe_load(WORDS_FILE.read_text(encoding="utf-8"))
+                  if word.get("of_model", found.simulated) is found.simulated],
         report=paths.report.name if paths.report.is_file() else None,
-    )
-
-
-def _glossary(*, of_model: bool) -> list[tuple[str, str]]:
-    """The page's words: those of verdicts, or those of simulated runs."""
-    entries = yaml.safe_load(WORDS_FILE.read_text(encoding="utf-8"))
-    return [(entry["word"], entry["means"]) for entry in entries if entry.get("of_model", of_model) is of_model]
+    )  # fmt: skip
 
 
 def page_downloads(content: Content) -> dict[str, tuple[Download, ...]]:
@@ -250,42 +244,17 @@ def _side_facts(letter: str, side: Side) -> SideFacts:
 
 def _run_lines(root: Path, found: Comparison, pair: PairRuns) -> list[RunLine]:
     """Both sides' runs block by block, those that count and those that do not."""
-    lines = [
-        *_run_lines_of_side(root, pair, found.question.a.label, pair.a),
-        *_run_lines_of_side(root, pair, found.question.b.label, pair.b),
-    ]
-    order = (found.question.a.label, found.question.b.label)
-    return sorted(lines, key=lambda run: (run.block, order.index(run.side), run.run_id))
-
-
-def _run_lines_of_side(root: Path, pair: PairRuns, label: str, side: SideRuns) -> list[RunLine]:
-    complete = [
-        RunLine(pair.pair.name, block, label, run_id, "complete", "", _link(root, run_id))
-        for block, run_id in side.complete.items()
-    ]
-    lost = [
-        RunLine(pair.pair.name, run.block, label, run.run_id,
-                 (f"lost by {sentence.blame_text(run)}" if run.blame else "not counted") + ", repeated" * run.repeated,
-                 sentence.first_line(run.message, 400), _link(root, run.run_id))
-        for run in side.lost
-    ]  # fmt: skip
-    return complete + lost
+    lines, labels = [], (found.question.a.label, found.question.b.label)
+    for label, side in zip(labels, (pair.a, pair.b), strict=True):
+        for block, run_id in side.complete.items():
+            lines.append(RunLine(pair.pair.name, block, label, run_id, "complete", "", _link(root, run_id)))
+        for run in side.lost:
+            status = f"lost by {sentence.blame_text(run)}" if run.blame else "not counted"
+            status, why = status + ", repeated" * run.repeated, sentence.first_line(run.message, 400)
+            lines.append(RunLine(pair.pair.name, run.block, label, run.run_id, status, why, _link(root, run.run_id)))
+    return sorted(lines, key=lambda run: (run.block, labels.index(run.side), run.run_id))
 
 
 def _link(root: Path, run_id: str) -> str | None:
     """From the page, where the run has a report."""
     return f"runs/{run_id}/report.html" if (root / "runs" / run_id / "report.html").is_file() else None
-
-
-def _reason_of_end(root: Path) -> str:
-    """Why no further block was run, where that was decided."""
-    try:
-        document = read_json(root / ENOUGH_FILE) if (root / ENOUGH_FILE).is_file() else {}
-    except RecordError:
-        return ""
-    return str(document.get("said") or "")
-
-
-def _wall_time_text(root: Path) -> str:
-    found = wall_time.read_wall_time(root)
-    return "" if found is None else wall_time.wall_time_line(found)

@@ -41,7 +41,7 @@ RESULT, PAGE = "comparison_result.json", "comparison.html"  # its files in the s
 CALLED = (Verdict.BETTER, Verdict.WORSE, Verdict.DIFFERENT)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MetricRow:
     """One pair, metric and event. `difference`, `low`, `high`, `floor`, `goal`, `goal_low` are in `unit`, b against a:
     percent of a where that is `%`, else the metric's own. None: nothing of the kind, as an interval of fewer than 3
@@ -65,16 +65,16 @@ class MetricRow:
     primary: bool
     kind: Kind
     unit: str
-    a: float | None
-    b: float | None
-    estimate: Estimate | None
+    a: float | None = None
+    b: float | None = None
+    estimate: Estimate | None = None
     p: float | None
     effect: float | None
-    floor: float | None
-    floor_on_record: bool
-    goal: float | None
-    goal_low: float | None
-    blocks: tuple[Block, ...]
+    floor: float | None = None
+    floor_on_record: bool = False
+    goal: float | None = None
+    goal_low: float | None = None
+    blocks: tuple[Block, ...] = ()
     sign: int  # of b against a, where it can only be ordered
     note: str = ""
     p_holm: float | None = None

@@ -213,11 +213,16 @@ def _of_pair(
 ) -> str:
     rows = [row for row in primary if row.pair == pair.pair.name and row.metric != RUNS_FAILED]
     undecided = [row for row in rows if row.verdict is Verdict.UNDECIDED]
+    equal = [
+        f"{event_text(row, kinds)} ({_bounds_text(row)}, within ±{goal_text(row)})"
+        for row in rows
+        if row.verdict is Verdict.NO_DIFFERENCE
+    ]
     parts = [
         failures_text(question, pair) if failures else "",
         _called_text(question, [row for row in rows if row.called], kinds),
         _called_text(question, [row for row in rows if row.why_no_verdict == SURVIVORS], kinds, "in complete runs "),
-        _no_difference_text(rows, kinds),
+        f"no difference in {enumeration(equal)}" if equal else "",
     ]
     if short and len(undecided) > MOST_LISTED and undecided[0].topology:
         parts.append(f"{count_text(len(undecided), 'metric')} undecided")
@@ -249,12 +254,6 @@ def _size_text(question: Question, row: MetricRow) -> str:
         return f"{longer} ({rank_text(row, question.a.label, question.b.label)})"
     small = f", less than {goal_text(row)}" if row.within_goal else ""
     return f"{difference_text(row)} {interval_text(row)}{small}"
-
-
-def _no_difference_text(rows: Sequence[MetricRow], kinds: Kinds) -> str:
-    equal = [row for row in rows if row.verdict is Verdict.NO_DIFFERENCE]
-    texts = [f"{event_text(row, kinds)} ({_bounds_text(row)}, within ±{goal_text(row)})" for row in equal]
-    return f"no difference in {enumeration(texts)}" if texts else ""
 
 
 def _bounds_text(row: MetricRow) -> str:
@@ -325,14 +324,8 @@ def reasons_text(lost: Sequence[LostRun]) -> str:
     return "; ".join(messages[:2]) + more
 
 
-def certainty_text(
-    question: Question,
-    rows: Sequence[MetricRow],
-    certain: bool,
-    waiting: Sequence[MetricRow],
-    reason: str,
-    kinds: Kinds,
-) -> str:
+def certainty_text(question: Question, rows: Sequence[MetricRow], certain: bool, waiting: Sequence[MetricRow],
+                   reason: str, kinds: Kinds) -> str:  # fmt: skip
     """Whether more blocks are needed, and what for; or that they would be of no use."""
     if reason:
         return reason
@@ -391,17 +384,11 @@ def lost_runs(question: Question, runs: Sequence[PairRuns]) -> list[str]:
     lines = []
     for pair in runs:
         for label, side in ((question.a.label, pair.a), (question.b.label, pair.b)):
-            lines += [
-                f"{pair.pair.name}, block {run.block}{'' if run.repeated else ' is left out'}: {label} ({run.run_id}) "
-                f"{_loss_text(run)}."
-                for run in side.lost
-            ]
+            for run in side.lost:
+                left_out, again = ("", ", and repeated") if run.repeated else (" is left out", "")
+                blame = f"lost by {blame_text(run)}{again}: " if run.blame else ""
+                reason = f"was {blame}{first_line(run.message).rstrip('.')}"
+                lines.append(f"{pair.pair.name}, block {run.block}{left_out}: {label} ({run.run_id}) {reason}.")
         if one_side_always_failed(pair):
             lines.append(f"{pair.pair.name}: one side failed in every run, the other in none; a fact, not a test.")
     return lines
-
-
-def _loss_text(run: LostRun) -> str:
-    message = first_line(run.message).rstrip(".")
-    again = ", and repeated" if run.repeated else ""
-    return f"was lost by {blame_text(run)}{again}: {message}" if run.blame else f"was {message}"

@@ -18,6 +18,10 @@ PARTS = (
     "Of each commit its policies and its policy service have decided. Bridge, Nimbus, workers and machines are those of"
     " the simulator, the same on both sides."
 )
+SAME_CODE = (
+    "Both sides are the same code ({}): with one seed the model gives the same of both, unless a policy draws or"
+    " measures something that is not in its seed."
+)
 PairBlock = tuple[str, int]  # a pair and the number of a block
 
 
@@ -25,7 +29,10 @@ def answer(
     question: Question, rows: Sequence[MetricRow], runs: Sequence[PairRuns], kinds: sentence.Kinds
 ) -> Comparison:
     """`rows` as they are compared, before any test."""
-    differing = _differing_blocks(rows)
+    # Where no number of a block differs the runs do not either: whatever was lost unseen was lost on both sides.
+    differing = {
+        (row.pair, block.number) for row in rows for block in (*row.blocks, *row.highest) if block.a != block.b
+    }
     found = [of_model(row, differing) for row in rows]
     blocks = max((len(pair.whole) for pair in runs), default=0)
     return Comparison(
@@ -35,10 +42,11 @@ def answer(
         sentence=model_sentence(question, found, runs, kinds),
         certain=blocks > 0,
         why=WHY_NO_MORE if blocks else "no block is whole",
-        notes=(PARTS, *_same_code(question), *sentence.lost_runs(question, runs)),
+        notes=(PARTS, *([SAME_CODE.format(question.a.short)] if question.same_code else []),
+               *sentence.lost_runs(question, runs)),
         kinds=kinds,
         simulated=True,
-    )
+    )  # fmt: skip
 
 
 def of_model(row: MetricRow, differing: Collection[PairBlock]) -> MetricRow:
@@ -47,12 +55,6 @@ def of_model(row: MetricRow, differing: Collection[PairBlock]) -> MetricRow:
         row, spread=_spread(row, differing), p=None, p_holm=None, floor=None, floor_on_record=False, goal=None,
         goal_low=None, needed_blocks=None, needed_for_seen=None, verdict=Verdict.NONE,
     )  # fmt: skip
-
-
-def _differing_blocks(rows: Sequence[MetricRow]) -> set[PairBlock]:
-    """Those whose two runs differ in any number. Where none differs the runs do not either, so that whatever was lost
-    unseen was lost on both sides."""
-    return {(row.pair, block.number) for row in rows for block in (*row.blocks, *row.highest) if block.a != block.b}
 
 
 def _spread(row: MetricRow, differing: Collection[PairBlock]) -> tuple[float, float] | None:
@@ -100,15 +102,8 @@ def _headline(question: Question, primary: Sequence[MetricRow], runs: Sequence[P
     return f"The model gives of {b} against {a}, over {sentence.count_text(seeds, 'seed')}"
 
 
-def _of_pair(
-    question: Question,
-    pair: PairRuns,
-    primary: Sequence[MetricRow],
-    kinds: sentence.Kinds,
-    *,
-    failures: bool,
-    said: str,
-) -> str:
+def _of_pair(question: Question, pair: PairRuns, primary: Sequence[MetricRow], kinds: sentence.Kinds, *,
+             failures: bool, said: str) -> str:  # fmt: skip
     """`said`: before what is the same with every seed."""
     rows = [row for row in primary if row.pair == pair.pair.name and row.blocks]
     equal = [row for row in rows if _is_same(row)]
@@ -127,12 +122,3 @@ def _size_text(question: Question, row: MetricRow) -> str:
     notes = (ends, sentence.unsteady_text(row), row.why_no_verdict)
     noted = "; ".join(filter(None, notes))
     return sentence.difference_text(row) + (f" ({noted})" if noted else "")
-
-
-def _same_code(question: Question) -> list[str]:
-    if not question.same_code:
-        return []
-    return [
-        f"Both sides are the same code ({question.a.short}): with one seed the model gives the same of both, unless a"
-        " policy draws or measures something that is not in its seed."
-    ]

@@ -18,7 +18,7 @@ from analysis.compare.blocks import Block, MetricBlocks, PairRuns, SideRuns
 from analysis.compare.question import Question
 from analysis.compare.result import RUNS_FAILED, Kind, MetricRow, Verdict
 from analysis.metrics import metric_directions
-from analysis.metrics.metric_directions import PRIMARY, Better, DifferenceKind, Metric
+from analysis.metrics.metric_directions import PRIMARY, Better, DifferenceKind
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.stats import inference, paired_differences, same_code_floors
 from analysis.stats.paired_differences import MINIMUM_BLOCKS, Estimate, in_units, on_axis, sign_test
@@ -31,26 +31,11 @@ def rank_row(found: MetricBlocks, words: str) -> MetricRow:
     """Some runs never got there: which side was first in each block. A horizon is not a time."""
     signs = [block_order(block) for block in found.blocks]
     return MetricRow(
-        pair=found.pair,
-        metric=found.metric,
-        event=found.event,
-        words=words,
-        primary=found.metric in PRIMARY,
-        kind=Kind.RANK,
-        unit="",
-        a=None,
-        b=None,
-        estimate=None,
-        p=sign_test(signs) if len(signs) >= MINIMUM_BLOCKS else None,
-        effect=fmean(signs) if signs else None,
-        floor=None,
-        floor_on_record=False,
-        goal=None,
-        goal_low=None,
-        blocks=found.blocks,
-        sign=int(np.sign(sum(signs))),
+        pair=found.pair, metric=found.metric, event=found.event, words=words, primary=found.metric in PRIMARY,
+        kind=Kind.RANK, unit="", p=sign_test(signs) if len(signs) >= MINIMUM_BLOCKS else None,
+        effect=fmean(signs) if signs else None, blocks=found.blocks, sign=int(np.sign(sum(signs))),
         topology=found.topology,
-    )
+    )  # fmt: skip
 
 
 def block_order(block: Block) -> int:
@@ -77,26 +62,11 @@ def failure_row(runs: PairRuns, goal_percent: float) -> MetricRow | None:
     counted = min(runs.a.counted, runs.b.counted)
     found = Failures(a, runs.a.counted, b, runs.b.counted) if counted else None
     return MetricRow(
-        pair=runs.pair.name,
-        metric=RUNS_FAILED,
-        event=WHOLE_RUN,
-        words="runs that failed",
-        primary=True,
-        kind=Kind.RUNS,
-        unit="points",
-        a=float(a),
-        b=float(b),
-        estimate=None,
-        p=found.p if found and counted >= MINIMUM_BLOCKS else None,
-        effect=found.points / 100 if found else None,
-        floor=None,
-        floor_on_record=False,
-        goal=goal_percent,
-        goal_low=-goal_percent,
-        blocks=(),
-        sign=int(np.sign(found.points)) if found else 0,
-        failures=found,
-    )
+        pair=runs.pair.name, metric=RUNS_FAILED, event=WHOLE_RUN, words="runs that failed", primary=True,
+        kind=Kind.RUNS, unit="points", a=float(a), b=float(b), failures=found,
+        p=found.p if found and counted >= MINIMUM_BLOCKS else None, effect=found.points / 100 if found else None,
+        goal=goal_percent, goal_low=-goal_percent, sign=int(np.sign(found.points)) if found else 0,
+    )  # fmt: skip
 
 
 # `MetricBlocks.key` -> differences of A/A blocks on the same axis
@@ -105,47 +75,28 @@ DifferencesOnRecord = Mapping[tuple[str, ...], Sequence[float]]
 
 def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record: DifferencesOnRecord) -> MetricRow:
     """A row with its p-value as it is, hence without a verdict."""
-    metric = metric_directions.metric(found.metric)
+    metric, quantum = metric_directions.metric(found.metric), metric_directions.quantum(found.metric)
     if found.censored:
         return rank_row(found, metric.words)
-    a = [block.a.number for block in found.blocks]
-    b = [block.b.number for block in found.blocks]
-    ratio = metric.difference_kind is DifferenceKind.RATIO and min(a + b) > 0
-    estimate = _estimate_of(a, b, ratio, metric_directions.quantum(metric.name))
-    extremes = _extremes(found, ratio, metric_directions.quantum(metric.name))
+    a, b = ([getattr(block, side).number for block in found.blocks] for side in ("a", "b"))
+    is_ratio = metric.difference_kind is DifferenceKind.RATIO
+    ratio = is_ratio and min(a + b) > 0
+    estimate, extremes = _estimate_of(a, b, ratio, quantum), _extremes(found, ratio, quantum)
     smallest = 100 * metric.smallest / fmean(a) if ratio else metric.smallest
     enough = len(a) >= MINIMUM_BLOCKS and not found.why_no_verdict
-    before = on_record.get(found.key, ()) if ratio is (metric.difference_kind is DifferenceKind.RATIO) else ()
-    no_ratio = _why_no_ratio(metric) if metric.difference_kind is DifferenceKind.RATIO and not ratio else ""
-    bound, recorded = (
-        _row_floor(a, b, estimate, metric_directions.quantum(metric.name), level, before) if enough else (None, False)
-    )
+    before = on_record.get(found.key, ()) if ratio is is_ratio else ()
+    no_ratio = f"compared in {metric.unit} because a ratio needs values above 0" if is_ratio and not ratio else ""
+    bound, recorded = _row_floor(a, b, estimate, quantum, level, before) if enough else (None, False)
     goal_low, goal = _goals(goal_percent, smallest, fmean(a), ratio)
+    mean = geometric_mean if ratio else fmean
     return MetricRow(
-        pair=found.pair,
-        metric=found.metric,
-        event=found.event,
-        words=metric.words,
-        primary=found.metric in PRIMARY,
-        kind=Kind.RATIO if ratio else Kind.DIFFERENCE,
-        unit="%" if ratio else metric.unit,
-        a=geometric_mean(a) if ratio else fmean(a),
-        b=geometric_mean(b) if ratio else fmean(b),
-        estimate=estimate,
-        p=_p_value((estimate, *extremes)) if enough else None,
-        effect=inference.cliffs_delta(b, a),
-        floor=None if bound is None else max(bound, smallest),
-        floor_on_record=recorded,
-        goal=goal,
-        goal_low=goal_low,
-        blocks=found.blocks,
-        sign=int(np.sign(estimate.mean)),
-        note="; ".join(filter(None, (found.note, no_ratio))),
-        why_no_verdict=found.why_no_verdict,
-        extremes=extremes,
-        topology=found.topology,
-        highest=found.highest,
-    )
+        pair=found.pair, metric=found.metric, event=found.event, words=metric.words, primary=found.metric in PRIMARY,
+        kind=Kind.RATIO if ratio else Kind.DIFFERENCE, unit="%" if ratio else metric.unit, a=mean(a), b=mean(b),
+        estimate=estimate, p=_p_value((estimate, *extremes)) if enough else None, effect=inference.cliffs_delta(b, a),
+        floor=None if bound is None else max(bound, smallest), floor_on_record=recorded, goal=goal, goal_low=goal_low,
+        blocks=found.blocks, sign=int(np.sign(estimate.mean)), note="; ".join(filter(None, (found.note, no_ratio))),
+        why_no_verdict=found.why_no_verdict, extremes=extremes, topology=found.topology, highest=found.highest,
+    )  # fmt: skip
 
 
 def _goals(goal_percent: float, smallest: float, mean: float, ratio: bool) -> tuple[float, float]:
@@ -218,10 +169,6 @@ def _row_floor(
     on_record = same_code_floors.record_floor(before, len(a), level)
     bound = float(np.copysign(max(in_series, on_record or 0.0), estimate.mean))
     return abs(paired_differences.in_units(estimate, bound)), on_record is not None and on_record > in_series
-
-
-def _why_no_ratio(metric: Metric) -> str:
-    return f"compared in {metric.unit} because a ratio needs values above 0"
 
 
 def direction(name: str) -> Better:

@@ -23,6 +23,7 @@ NOUNS = {  # of what it can be about; `after the reschedule` comes behind it
     "network_mb_per_s_after": "byte rate between machines",
     "published_network_mb_per_s": f"byte rate between machines {PUBLISHED}",
 }
+_name = style.display_name
 Pair = tuple[str, str, str]  # metric, variant, baseline
 MOST_PAIRS = 3  # sentences; of more pairs only the variant with the highest throughput is named
 PACED = (
@@ -82,36 +83,30 @@ def headline(
         sentences = [f"There are no two variants to compare the {NOUNS[metric]} {after} of."]
     elif not rows:
         own = [judge(_claim(experiment, event, OWN_CHANGE, name, topology), measured) for name in present[metric]]
-        sentences = [_own_sentence(row, after, measured) for row in own]
+        sentences = [_sentence(row, after, measured) for row in own]
     elif len(rows) > MOST_PAIRS:
         sentences = [_highest_sentence(rows, after, measured)]
     else:
-        sentences = [_pair_sentence(row, after, measured) for row in rows]
+        sentences = [_sentence(row, after, measured) for row in rows]
     compared = {name for _, *names in pairs for name in names}
     absent = [name for name in variants if name in compared and name not in present[metric]]
-    more = _more_sentence(len(sentences) - MOST_PAIRS)
-    paced = [PACED] if any(_is_paced(row.claim, measured) for row in rows) else []
+    left = len(sentences) - MOST_PAIRS
+    verb = " is" if left == 1 else "s are"
+    more = [f"{left} more variant{verb} compared with themselves in the report."] if left > 0 else []
+    is_paced = any(
+        feasibility.is_paced(row.claim, spec) for row in rows for spec in measured.specs.get(row.claim.experiment, ())
+    )
     left_out = []
     for name in absent:
         failed = failed_note(_claim(experiment, event, metric, name, topology), measured, _name)
         left_out.append(f"{_capital(_name(name))} has no complete run{failed and f': {failed}'}.")
-    return " ".join([*sentences[:MOST_PAIRS], *more, *paced, *left_out])
-
-
-def _is_paced(claim: Claim, measured: Conditions) -> bool:
-    return any(feasibility.is_paced(claim, spec) for spec in measured.specs.get(claim.experiment, ()))
+    return " ".join([*sentences[:MOST_PAIRS], *more, *([PACED] if is_paced else []), *left_out])
 
 
 def _present(
     experiment: str, event: str, metric: str, variants: Sequence[str], measured: Conditions, topology: str | None
 ) -> list[str]:
     return [name for name in variants if measured.of(_claim(experiment, event, metric, name, topology), name)]
-
-
-def _more_sentence(variants: int) -> list[str]:
-    if variants <= 0:
-        return []
-    return [f"{variants} more variant{' is' if variants == 1 else 's are'} compared with themselves in the report."]
 
 
 def _pairs(
@@ -164,15 +159,21 @@ def _failures(claims: Sequence[Claim], measured: Conditions) -> str:
     return f"; {', '.join(filter(None, notes))}"
 
 
-def _pair_sentence(row: LedgerRow, after: str, measured: Conditions) -> str:
-    failed = _failures([row.claim], measured)
-    where, baseline = "in complete runs " if failed else "", _baseline_name(row)
-    whose = f"{where}{_possessive(_name(row.claim.variant))} {NOUNS[row.claim.metric]} {after}"
+def _sentence(row: LedgerRow, after: str, measured: Conditions) -> str:
+    """Of a variant and its baseline; without one, of a variant's throughput and its own before."""
+    own, name, failed = row.claim.baseline is None, _name(row.claim.variant), _failures([row.claim], measured)
+    noun = f"{NOUNS[THROUGHPUT if own else row.claim.metric]} {after}"
+    whose = f"{'in complete runs ' if failed else ''}{_possessive(name)} {noun}"
+    baseline = "its own before" if own else _baseline_name(row)
+    if row.measured is None and own:
+        return _capital(f"{name} has a {noun}, but none before to compare it with{failed}.")
     if row.measured is None:
         return _capital(f"{whose} cannot be compared with {baseline}: {row.reason}.")
     if _is_unsure(row):
-        return _capital(_not_shown(row, measured, f"whether {whose} differs from that of {baseline}", failed))
-    return _capital(f"{whose} {_verb(row)} {_distance(row)} {baseline}: {_basis(row, measured)}{failed}.")
+        from_what = baseline if own else f"that of {baseline}"
+        return _capital(_not_shown(row, measured, f"whether {whose} differs from {from_what}", failed))
+    verb, basis = "is" if row.is_models else "was", ", ".join(_basis_parts(row, measured))
+    return _capital(f"{whose} {verb} {_distance(row)} {baseline}: {basis}{failed}.")
 
 
 def _highest_sentence(rows: Sequence[LedgerRow], after: str, measured: Conditions) -> str:
@@ -185,18 +186,7 @@ def _highest_sentence(rows: Sequence[LedgerRow], after: str, measured: Condition
         return f"The {noun} cannot be compared with {baseline}: {highest.reason}."
     if _is_unsure(highest):
         return f"{first}; {_not_shown(highest, measured, 'whether it differs', failed)}"
-    return f"{first}, {_distance(highest)} it: {_basis(highest, measured)}{failed}."
-
-
-def _own_sentence(row: LedgerRow, after: str, measured: Conditions) -> str:
-    variant, failed = _name(row.claim.variant), _failures([row.claim], measured)
-    whose = f"{'in complete runs ' if failed else ''}{_possessive(variant)} throughput {after}"
-    if row.measured is None:
-        return f"{_capital(variant)} has a throughput {after}, but none before to compare it with{failed}."
-    if _is_unsure(row):
-        return _capital(_not_shown(row, measured, f"whether {whose} differs from its own before", failed))
-    above = f"{_distance(row)} its own before"
-    return _capital(f"{whose} {_verb(row)} {above}: {_basis(row, measured)}{failed}.")
+    return f"{first}, {_distance(highest)} it: {', '.join(_basis_parts(highest, measured))}{failed}."
 
 
 def _is_unsure(row: LedgerRow) -> bool:
@@ -214,16 +204,17 @@ def _not_shown(row: LedgerRow, measured: Conditions, whether: str, failed: str) 
     return f"{runs} {show} not show {whether}: {'; '.join([f'measured {percent}', *rest])}{failed}."
 
 
-def _basis(row: LedgerRow, measured: Conditions) -> str:
-    return ", ".join(_basis_parts(row, measured))
-
-
 def _basis_parts(row: LedgerRow, measured: Conditions) -> list[str]:
     """How many runs, and of them not steady; the interval or why there is none. Of a model the range over seeds."""
     unsteady = f"{row.unsteady} of {len(row.run_ids)} not steady" if row.unsteady else ""
+    ends = f"{_percent(row.low, signed=True)} to {_percent(row.high, signed=True)}"
+    bounded = row.low is not None and row.high is not None
     if row.is_models:
-        return [_model_range(row) + (f" ({unsteady})" if unsteady else "")]
-    return [_run_counts(row, measured, unsteady), _interval(row)]
+        seeds = f"{row.runs} seed{'' if row.runs == 1 else 's'}"
+        seeds = f"{with_unit(ends, '%')} over {seeds}" if bounded and row.runs != 1 else seeds
+        return [seeds + (f" ({unsteady})" if unsteady else "")]
+    interval = f"95{FIXED}% interval {with_unit(ends, '%')}" if bounded else "no interval yet"
+    return [_run_counts(row, measured, unsteady), interval]
 
 
 def _run_counts(row: LedgerRow, measured: Conditions, unsteady: str) -> str:
@@ -244,30 +235,7 @@ def _runs(runs: int) -> str:
     return "one run" if runs == 1 else f"{runs} runs"
 
 
-def _interval(row: LedgerRow) -> str:
-    if row.low is None or row.high is None:
-        return "no interval yet"
-    ends = f"{_percent(row.low, signed=True)} to {_percent(row.high, signed=True)}"
-    return f"95{FIXED}% interval {with_unit(ends, '%')}"
-
-
-def _model_range(row: LedgerRow) -> str:
-    seeds = f"{row.runs} seed{'' if row.runs == 1 else 's'}"
-    if row.low is None or row.high is None or row.runs == 1:
-        return seeds
-    ends = f"{_percent(row.low, signed=True)} to {_percent(row.high, signed=True)}"
-    return f"{with_unit(ends, '%')} over {seeds}"
-
-
-def _verb(row: LedgerRow) -> str:
-    return "is" if row.is_models else "was"
-
-
 # --- words -----------------------------------------------------------------------------------------------------------
-
-
-def _name(variant: str) -> str:
-    return style.display_name(variant)
 
 
 def _baseline_name(row: LedgerRow) -> str:
