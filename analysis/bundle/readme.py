@@ -115,7 +115,7 @@ def _inside() -> Iterator[str]:
         "- `series/report.html`: everything on one page; `series/figures/`: each figure and its data",
         "- of a comparison `series/comparison.html`: its answer; `beside/`: what its A/A floor takes from other series",
         "- `series/runs/<run>/`: the raw lines of workers and machines, events, decisions, daemons' logs, `run.json`",
-        "- `series/tables/<table>.parquet/`: the tables; what their columns mean is in `tables.md`",
+        "- `series/tables/<table>.parquet/`: the tables; what their columns mean is in `tables.txt`",
         "- `specs/`: the experiment as it was run, and each run's topology as it was submitted (Flux YAML)",
         "- `environment.json`: of each run commit, versions, the harness's machine, the workers' machines, clocks",
         "- `source/`: the code that ran it; `code/`: the code that made tables, figures and report",

@@ -1,7 +1,7 @@
 """Every table, by its name: those that are declared in record_tables.py and metric_tables.py, and `worker_lines`, which
 the views of workers' samples are made of.
 
-Parquet files, Spark's schemas, `barograph sql --describe` and docs/tables.md are made from this. Null: not measured.
+Parquet files, Spark's schemas and `barograph sql --describe` are made from this. Null: not measured.
 """
 
 from collections.abc import Sequence

@@ -29,7 +29,7 @@ COMMANDS = {
     "claims": ("barograph.cli.claims", "show what the papers state and what was measured"),
     "ablate": ("barograph.cli.ablate", "show what Stela's variants would have decided in a series"),
     "read": ("barograph.cli.read", "turn other people's logs into a series, for `report`"),
-    "sql": ("barograph.cli.sql", "query the tables of analysed series in Spark SQL (docs/tables.md)"),
+    "sql": ("barograph.cli.sql", "query the tables of analysed series in Spark SQL"),
     "graph": ("barograph.cli.graph", "write what the tasks of a run sent each other as a METIS graph file"),
     "bundle": ("barograph.cli.bundle", "pack a series or a run so that others can make its results again"),
     "list": ("barograph.cli.experiments", "list the experiments"),

@@ -11,7 +11,7 @@ import yaml
 
 from barograph.errors import ExperimentError
 
-TESTBED = "local, simulated, ec2, emulab or existing, instead of the experiment's (docs/ has a page on each)"
+TESTBED = "local, simulated, ec2, emulab or existing, instead of the experiment's (docs/testbeds.md)"
 
 
 def add_changes(command: argparse.ArgumentParser) -> None:

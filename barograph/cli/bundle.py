@@ -27,10 +27,10 @@ from analysis.compare import evaluation, question
 from analysis.compare.result import RESULT, result_data
 from analysis.errors import BundleError
 from analysis.ingest import avro_jar
-from analysis.query import dictionary
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths, experiment_of, read_json
 from barograph.cli.claims import claims_of_series
+from barograph.cli.sql import table_description
 from barograph.cli.terminal import say
 from barograph.code.git import GitFailed, git
 from barograph.code.refs import SHORT
@@ -347,7 +347,7 @@ def _own_files(
     yield Entry("requirements.txt", pinned.encode())
     needed = environment.requirements_of(pinned, (*provenance.DISTRIBUTIONS, JAVA))
     yield Entry("requirements-analysis.txt", needed.encode())
-    yield Entry("tables.md", dictionary.markdown().encode())
+    yield Entry("tables.txt", "\n".join(table_description("all")).encode())
     yield Entry("specs/experiment.json", _as_json(facts.series.get("spec") or {}))
     for run in SeriesPaths(root).all_runs():
         if (run.root / "topology.yaml").is_file():

@@ -89,11 +89,12 @@ def add_arguments(partition: argparse.ArgumentParser) -> None:
     partition.add_argument(
         "--imbalance", type=float, default=1.03, metavar="X",
         help=f"METIS' aim for the heaviest part over the mean, missed with few vertices a part; {IMBALANCES[0]} to"
-        f" {IMBALANCES[1]:g}",
+        f" {IMBALANCES[1]:g} (default 1.03)",
     )  # fmt: skip
     partition.add_argument(
-        "--seed", type=int, default=0, metavar="N", help=f"of METIS, for cut the first of several; 0 to {LARGEST_SEED}"
-    )
+        "--seed", type=int, default=0, metavar="N",
+        help=f"of METIS, for cut the first of several; 0 to {LARGEST_SEED} (default 0)",
+    )  # fmt: skip
     partition.add_argument("--json", action="store_true", help="print JSON, for other programs")
 
 

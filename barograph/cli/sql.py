@@ -42,7 +42,14 @@ WIDEST = 60  # of a cell on a terminal; programs get it whole
 DIGITS = 6
 
 
+EPILOG = (
+    "A missing measurement is null, never 0. Columns that end in _s are seconds (t_s, zero_s, started_s: since the"
+    " epoch), in _ms milliseconds. A table's key tells its rows apart within one series."
+)
+
+
 def add_arguments(sql: argparse.ArgumentParser) -> None:
+    sql.epilog = EPILOG
     sql.add_argument("query", nargs="?", help="'select …'; every table has the columns experiment and series_id")
     of = sql.add_mutually_exclusive_group()
     of.add_argument(
@@ -50,17 +57,20 @@ def add_arguments(sql: argparse.ArgumentParser) -> None:
     )
     of.add_argument("--experiment", metavar="FAMILY/NAME", help="only the series of this experiment")
     add_testbed_choice(sql)
-    sql.add_argument("--format", choices=("table", "csv", "json"), default="table", help="how rows are shown")
+    sql.add_argument(
+        "--format", choices=("table", "csv", "json"), default="table", help="how rows are shown (default table)"
+    )
     sql.add_argument("--to", type=Path, metavar="FILE.parquet", help="write the rows to this file instead")
     sql.add_argument("--limit", type=int, metavar="N", help="rows to show (default 50 of a table, else all)")
     sql.add_argument("--tables", action="store_true", help="list the tables; no query is run")
-    sql.add_argument("--describe", metavar="TABLE", help="show a table's columns, their units and meanings")
+    sql.add_argument(
+        "--describe", metavar="TABLE", help="show the columns of a table, or of all: types, units, meanings"
+    )
 
 
 def execute(options: argparse.Namespace) -> int:
     if options.tables or options.describe:
-        for line in table_description(options.describe) if options.describe else table_list():
-            say(line)
+        say("\n".join(table_description(options.describe) if options.describe else table_list()))
         return 0
     if options.query is None:
         raise QueryError('give a query: barograph sql "select …"; --tables and --describe TABLE say what there is')
@@ -297,13 +307,20 @@ def table_list() -> list[str]:
 
 
 def table_description(name: str) -> list[str]:
-    """Columns of one table. Raises QueryError for one that there is not."""
+    """Return the columns of one table, or of `all`. Raises QueryError for one that there is not."""
+    if name == "all":
+        return [line for each in TABLES for line in (*table_description(each), "")]
     if name not in TABLES:
         near = difflib.get_close_matches(name, TABLES, n=1)
         guess = f"did you mean {near[0]}? " if near else ""
         raise QueryError(f"no table {name!r}; {guess}there are {', '.join(TABLES)}")
     table = TABLES[name]
+    view = "; a view of worker_lines, without files" if table.group else ""
     rows = (astuple(column) for column in table.columns)
     heads = ("column", "type", "unit", "meaning", "null when")
-    lines = "".join(as_table(heads, rows, widest=120)).splitlines()
-    return [f"{table.name}: {table.meaning}", f"key: {', '.join(table.key)} (with series_id across series)", *lines]
+    lines = "".join(as_table(heads, rows, widest=sys.maxsize)).splitlines()
+    return [
+        f"{table.name}: {table.meaning}{view}",
+        f"key: {', '.join(table.key)} (with series_id across series)",
+        *lines,
+    ]

@@ -66,7 +66,7 @@ def test_what_an_evaluation_asks_for_is_in_it(tmp_path: Path, capsys: pytest.Cap
     inside = names(bundled(tmp_path / "a.tar.gz"))
     wanted = {
         "README.md", "SHA256SUMS", "remake.py", "environment.json", "requirements.txt", "requirements-analysis.txt",
-        "specs/experiment.json", "specs/topologies/stela-r1.yaml", "tables.md", "series/report.html",
+        "specs/experiment.json", "specs/topologies/stela-r1.yaml", "tables.txt", "series/report.html",
         "series/claims.json", "series/figures/throughput.svg", "series/tables/runs.parquet/part-0.parquet",
         "series/runs/stela-r1/workers/m1-6700.jsonl", "series/runs/stela-r1/logs/master/nimbus.log",
         "series/analysed.json", "code/analysis/bundle/reproduction.py", "code/topologies/catalogue.py",

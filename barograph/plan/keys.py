@@ -1,0 +1,135 @@
+"""The keys of an experiment's file, from its dataclasses: the comment behind a field is the meaning of the key."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+import textwrap
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+from annotated_types import BaseMetadata
+from pydantic.types import StringConstraints
+
+from barograph.plan.events import KINDS
+from barograph.plan.experiment import (
+    Code,
+    Durations,
+    Experiment,
+    MachineCount,
+    ServiceLevelChoice,
+    TestbedChoice,
+    TopologyChanges,
+    TopologyChoice,
+    Variant,
+)
+
+PARTS: Mapping[str, type] = {
+    "experiment": Experiment, "topology": TopologyChoice,
+    "topology.service_level": ServiceLevelChoice, "testbed": TestbedChoice, "machines": MachineCount,
+    "variants": Variant, "variants.code": Code, "variants.topology": TopologyChanges,
+    "durations": Durations, **{f"events.{kind}": cls for kind, cls in KINDS.items()},
+}  # fmt: skip
+SOURCE = cache(inspect.getsource)  # which reads the whole file for each class
+LIMITS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
+LENGTHS = {"min_length": "at least", "max_length": "at most"}
+
+
+class Key(NamedTuple):
+    """A key in words; `default` is empty where the key may be left out and nothing stands for it."""
+
+    key: str
+    type: str
+    default: str
+    meaning: str
+
+
+def key_tables() -> dict[str, tuple[str, list[Key]]]:
+    """Return what each part of the file is for, and its keys."""
+    return {
+        title: (
+            _purpose(cls),
+            [_key(cls, each) for each in fields(cls) if (cls, each.name) != (Experiment, "name")],  # the path is it
+        )
+        for title, cls in PARTS.items()
+    }
+
+
+def _purpose(cls: type) -> str:
+    text = inspect.getdoc(cls) or ""
+    if not text or text.startswith(f"{cls.__name__}("):  # a dataclass without a docstring shows its signature
+        text = (inspect.getdoc(sys.modules[cls.__module__]) or "") if "events" in cls.__module__ else ""
+    return " ".join(text.split("\n\n")[0].split())
+
+
+def _key(cls: type, each: Field[Any]) -> Key:
+    hint = typing.get_type_hints(cls, include_extras=True)[each.name]
+    meaning = "which kind of event" if each.name == "kind" else _comment(cls, each.name)
+    return Key(_alias(hint) or each.name, _type(hint), _default(each), meaning)
+
+
+def _alias(hint: Any) -> str | None:
+    """Return the name that people write, where it is not the field's."""
+    for extra in getattr(hint, "__metadata__", ()):
+        alias = getattr(extra, "validation_alias", None)
+        if alias is not None:
+            return str(alias.choices[0])
+    return None
+
+
+def _default(each: Field[Any]) -> str:
+    if each.default is MISSING and each.default_factory is MISSING:
+        return "required"
+    value = each.default_factory() if each.default_factory is not MISSING else each.default
+    return "" if value in (None, "", (), {}) else str(value)
+
+
+def _type(hint: Any) -> str:
+    """Return it in words of YAML: `number, above 0, at most 1`, `list of …`, `mapping`."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        limits = [text for extra in arguments[1:] for text in _limits(extra)]
+        return ", ".join([_type(arguments[0]), *limits])
+    if origin is typing.Literal:
+        return " or ".join(map(str, arguments))
+    if origin is tuple:
+        return "list" if arguments[0] is Ellipsis else f"list of {_plural(arguments[0])}"
+    if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
+        return "mapping"
+    if (origin is not None and type(None) in arguments) or origin in (typing.Union, type(int | str)):
+        return " or ".join(_type(one) for one in arguments if one is not type(None))
+    if is_dataclass(hint):
+        return "mapping"
+    return {float: "number", int: "whole number", str: "text", bool: "true or false"}.get(hint, "any")
+
+
+def _plural(hint: Any) -> str:
+    """Name the entries of a list."""
+    inner = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
+    is_mapping = is_dataclass(inner) or any(is_dataclass(one) for one in typing.get_args(inner))
+    return "mappings" if is_mapping else _type(hint)
+
+
+def _limits(extra: Any) -> Iterator[str]:
+    if isinstance(extra, StringConstraints):
+        if extra.pattern:
+            yield str(getattr(extra.pattern, "pattern", extra.pattern))
+        return
+    for each in [extra] if isinstance(extra, BaseMetadata) else getattr(extra, "metadata", ()):
+        for name, word in {**LIMITS, **LENGTHS}.items():
+            if getattr(each, name, None) is not None:
+                yield f"{word} {getattr(each, name)}" + (" of them" if name in LENGTHS else "")
+
+
+def _comment(cls: type, name: str) -> str:
+    """Return the comment behind the field, in the class that declares it."""
+    for declaring in cls.__mro__:
+        if is_dataclass(declaring) and name in inspect.get_annotations(declaring):
+            source = textwrap.dedent(SOURCE(declaring))
+            comment = re.search(rf"^\s+{name}: .*?  # (.+)$", source, re.MULTILINE)
+            return comment.group(1) if comment else ""
+    return ""
