@@ -1,4 +1,4 @@
-"""The tutorial `docs/test_your_scheduler.md`: its sample is built by its own command, and its YAML hosts the jar."""
+"""docs/comparing.md: its sample is built by its own command, and its YAML hosts the jar."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from pathlib import Path
 import pytest
 import yaml
 
+from barograph.cli import parser
 from barograph.code.build import build_code, build_folder, jar_of
 from barograph.code.errors import NoSuchRef, NoSuchRepository, Unfit
-from barograph.code.refs import resolve_code, resolve_experiment
+from barograph.code.refs import resolve_code
+from barograph.compare.request import comparison_request, plan_comparison
 from barograph.compare.sides import read_side
 from barograph.errors import ExperimentError
 from barograph.plan.checks import check
-from barograph.plan.experiment import Code, load, with_changes
+from barograph.plan.experiment import Code, from_data, load, with_changes
 from barograph.settings import ROOT
 from tests.support.repositories import jar
 
 pytestmark = pytest.mark.usefixtures("own_folders")
-PAGE = (ROOT / "docs" / "test_your_scheduler.md").read_text()
+PAGE = (ROOT / "docs" / "comparing.md").read_text()
 THEIRS = "org.example.Theirs"
 
 
@@ -31,24 +33,36 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
-def test_the_sample_is_built_and_hosted_as_the_tutorial_says(tmp_path: Path) -> None:
+def test_the_sample_is_built_and_hosted_as_the_page_says(tmp_path: Path) -> None:
     folder = tmp_path / "own_scheduler"
     (build,) = [block for block in blocks("sh") if "mvn" in block]
     for line in build.splitlines():
         command = shlex.split(line.replace("/tmp/own_scheduler", str(folder)))
         subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
-    (text,) = [block for block in blocks("yaml") if block.startswith("title:")]
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "star.yaml").write_text(text.replace("/tmp/own_scheduler", str(folder)))
-    experiment = resolve_experiment(with_changes(load("mine/star", tmp_path), {"testbed": "fake"}))
-    check(experiment)
-    code = experiment.variants[1].code
-    assert code is not None and build_code(code, print).is_dir()
+    alone, _, variants = (block.replace("/tmp/own_scheduler", str(folder)) for block in blocks("yaml"))
+    (tmp_path / "mine.yaml").write_text(alone)
+    code = resolve_code(read_side(str(tmp_path / "mine.yaml")).code)
+    assert build_code(code, print).is_dir()
     assert jar_of(code).read_bytes() == (folder / "target" / "own-scheduler.jar").read_bytes()
+    star = with_changes(load("storm/star"), {"testbed": "fake"}).as_data()
+    experiment = from_data({**star, **yaml.safe_load(variants)}, "the page")
+    check(experiment)
+    assert experiment.variants[2].code is not None and resolve_code(experiment.variants[2].code).commit == code.commit
 
 
-def test_the_sides_of_the_tutorial_are_sides(tmp_path: Path) -> None:
-    (text,) = [block for block in blocks("yaml") if block.startswith("label:")]
+def test_the_command_of_the_page_compares_the_jar_with_storms_scheduler(tmp_path: Path) -> None:
+    (text,) = [block for block in blocks("sh") if "compare main mine.yaml" in block]
+    options = parser(["compare"]).parse_args(shlex.split(text)[1:])
+    side = blocks("yaml")[0].replace("/tmp/own_scheduler/target", str(tmp_path))
+    jar(tmp_path / "own-scheduler.jar", "org.example.EmptiestMachineScheduler")
+    (tmp_path / "mine.yaml").write_text(side)
+    request = comparison_request({**vars(options), "a": "HEAD", "b": str(tmp_path / "mine.yaml"), "options": {}})
+    ours, theirs = plan_comparison(request).experiment.variants
+    assert (ours.policy, ours.parameters["scheduler"], theirs.policy) == ("storm", "default", "foreign")
+
+
+def test_the_sides_of_the_page_are_sides(tmp_path: Path) -> None:
+    text = blocks("yaml")[1]
     (tmp_path / "mine.yaml").write_text(text)
     assert read_side(str(tmp_path / "mine.yaml")).code.scheduler == yaml.safe_load(text)["scheduler"]
     alone = {key: value for key, value in yaml.safe_load(text).items() if key not in ("repository", "ref", "build")}
