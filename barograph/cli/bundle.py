@@ -46,7 +46,7 @@ def add_arguments(bundle: argparse.ArgumentParser) -> None:
         "series", metavar="SERIES|RUN", help="a series as for `report`; a run as SERIES/RUN, or its folder"
     )
     bundle.add_argument("--to", type=Path, metavar="FILE.tar.gz", help="default: a file here, named after the series")
-    bundle.add_argument("--without", choices=("raw",), help="leave out the raw lines and logs (docs/bundles.md)")
+    bundle.add_argument("--without", choices=("raw",), help="leave out the raw lines and logs (docs/records.md)")
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from barograph.settings import results_root
 
 
 def add_arguments(read: argparse.ArgumentParser) -> None:
-    read.add_argument("format", metavar="FORMAT", help="see docs/reading_old_logs.md; a wrong one lists them")
+    read.add_argument("format", metavar="FORMAT", help="storm_metrics or stela_statistics (docs/records.md)")
     read.add_argument("files", nargs="+", metavar="FILE", help="the logs, one run or several in each")
     read.add_argument("--name", required=True, metavar="FAMILY/NAME", help="the experiment that the series is of")
     read.add_argument(

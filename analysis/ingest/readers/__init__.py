@@ -1,7 +1,7 @@
 """Other people's logs -> a series as our own runs leave it, so that tables, metrics, figures and report are the same.
 
 A reader turns lines into *samples* (`analysis.ingest.readers.series_folder`); everything after that is common. What a
-log does not say (queues, CPU, placement, offered rate) stays null. See docs/reading_old_logs.md.
+log does not say (queues, CPU, placement, offered rate) stays null. See docs/records.md.
 """
 
 import time
