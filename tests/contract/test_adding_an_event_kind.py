@@ -1,10 +1,9 @@
-"""docs/adding_an_event_kind.md is true: its file, its line and its example are all that a new kind needs."""
+"""docs/extending.md is true of a kind of event: its file, its line and its example are all that a new kind needs."""
 
 import re
 import shutil
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -22,10 +21,11 @@ TESTS = (
 
 
 def blocks() -> tuple[str, str, str]:
-    """The page's file, line and example."""
-    page = (ROOT / "docs" / "adding_an_event_kind.md").read_text(encoding="utf-8")
-    file, line, example = re.findall(r"   ```(?:python|yaml)\n(.*?)   ```", page, re.DOTALL)
-    return textwrap.dedent(file), re.sub("(?m)^   ", "", line), re.sub("(?m)^   ", "", example)
+    """The file, line and example of the page's kind."""
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    part = page.partition("## A kind of event\n")[2].partition("\n## ")[0]
+    file, line, example = re.findall(r"```(?:python|yaml)\n(.*?)```", part, re.DOTALL)
+    return file, line, example
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The events that an experiment plans: a file for each kind, and its line in `KINDS` (docs/adding_an_event_kind.md)."""
+"""The events that an experiment plans: a file for each kind, and its line in `KINDS` (docs/extending.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/adding_a_topology.md: what its YAML is."""
+"""docs/extending.md: what the YAML of its topology is."""
 
 import re
 from pathlib import Path
@@ -7,11 +7,12 @@ import yaml
 
 from topologies import catalogue, work
 
-PAGE = Path(__file__).parents[3] / "docs" / "adding_a_topology.md"
+PAGE = Path(__file__).parents[3] / "docs" / "extending.md"
 
 
 def test_the_topology_of_the_page_is_one_that_the_simulator_knows() -> None:
-    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    part = PAGE.read_text().partition("## A topology\n")[2].partition("\n## ")[0]
+    (text,) = re.findall(r"```yaml\n(.*?)```", part, re.DOTALL)
     document = yaml.safe_load(text)
     for name, value in document["config"][catalogue.PARAMETERS].items():
         text = text.replace(f'"${{{name}}}"', yaml.safe_dump(value).partition("\n")[0])

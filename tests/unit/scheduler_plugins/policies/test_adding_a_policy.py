@@ -1,4 +1,4 @@
-"""docs/adding_a_policy.md is true: its file, its line and its test are all that a new policy needs."""
+"""docs/extending.md is true of a policy: its file, its line and its test are all that a new policy needs."""
 
 import re
 import shutil
@@ -26,9 +26,10 @@ settings.load_profile("barograph")
 
 
 def blocks() -> tuple[str, str, str]:
-    """The page's file, line and test."""
-    page = (ROOT / "docs" / "adding_a_policy.md").read_text(encoding="utf-8")
-    file, line, test = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    """The file, line and test of the page's policy."""
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    part = page.partition("## A policy\n")[2].partition("\n## ")[0]
+    file, line, test = re.findall(r"```python\n(.*?)```", part, re.DOTALL)
     return file, line, test
 
 
