@@ -119,6 +119,7 @@ def test_the_paths_that_a_document_names_exist(document: Path) -> None:
     named = [path for path in re.findall(r"`([\w./-]+)`", text) if path.partition("/")[0] in TOPS and "/" in path]
     missing = [path for path in named if not (ROOT / path).exists() and not list(ROOT.glob(f"{path}*"))]
     links = [link for link in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", text) if not link.startswith("http")]
+    links += re.findall(r'<img src="([^"]+)"', text)
     missing += [link for link in links if not (document.parent / link).exists()]
     new = {"dags/experiments/mine/star.yaml"}  # files that a page has the reader write
     assert [path for path in missing if path not in new and not path.startswith(".barograph")] == []
