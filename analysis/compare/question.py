@@ -1,4 +1,4 @@
-"""What a comparison asks: `comparison.json` beside the series, as docs/contracts.md has it."""
+"""What a comparison asks: `comparison.json` beside the series."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -73,9 +73,7 @@ def read_question(series_dir: Path) -> Question:
     try:
         return _parse_question(data)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise RecordError(
-            f"{path}: not a comparison of version 1 ({type(error).__name__}: {error}); see docs/contracts.md"
-        ) from error
+        raise RecordError(f"{path}: not a comparison of version 1 ({type(error).__name__}: {error})") from error
 
 
 def _parse_question(data: Mapping[str, Any]) -> Question:

@@ -1,4 +1,4 @@
-"""What a comparison answers. `docs/contracts.md` has the same as JSON."""
+"""What a comparison answers, and the same as JSON."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
