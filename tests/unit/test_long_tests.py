@@ -6,7 +6,7 @@ LONG = "pytest.mark." + "long"
 
 
 def test_every_long_test_is_in_the_documents(repository: Path) -> None:
-    told = (repository / "docs" / "working_on_it.md").read_text()
+    told = (repository / "docs" / "architecture.md").read_text()
     marked = {path for path in (repository / "tests").rglob("*.py") if LONG in path.read_text()}
     assert marked, "the mark is in use"
     assert sorted(str(path.relative_to(repository)) for path in marked) == sorted(
