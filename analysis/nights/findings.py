@@ -22,7 +22,7 @@ from analysis.metrics.metric_directions import Better
 from analysis.nights import claim_history, night_records, night_series
 from analysis.nights.claim_history import ClaimHistory, VerdictChange
 from analysis.nights.night_records import History, Night, clock_jumps, read_history
-from analysis.nights.night_series import Key, Series, SeriesName, build_series
+from analysis.nights.night_series import Key, Series, build_series
 from analysis.nights.regressions import Finding, Kind, Settings, Status, accepts, judge, same_change
 from analysis.numerals import number
 from analysis.record.files import read_json, write_json_atomic
@@ -144,28 +144,16 @@ def review(folder: Path | str, settings: Settings) -> Findings:
 def evaluate(history: History, settings: Settings, find: FindChangePoints = change_points) -> Findings:
     """Findings of a history; `find` answers where values change."""
     all_series = build_series(history.nights, settings.renames)
-    newest = _latest_machines(all_series)
+    by_time = sorted(all_series, key=lambda one: one.watched_nights[-1])
+    newest = {one.key.names: one.key.machine for one in by_time}  # which machines measured a series last
     series = tuple(
         _series_findings(one, history.nights, settings, find, current=newest[one.key.names] == one.key.machine)
         for one in all_series
     )
     claims = claim_history.claim_histories(history.nights)
-    found = Findings(
-        settings,
-        history,
-        series,
-        night_records.calendar_cells(history.nights),
-        claims,
-        claim_history.verdict_changes(claims),
-        (),
-    )
+    cells, turns = night_records.calendar_cells(history.nights), claim_history.verdict_changes(claims)
+    found = Findings(settings, history, series, cells, claims, turns, ())
     return replace(found, notes=tuple(_notes(found)))
-
-
-def _latest_machines(series: Sequence[Series]) -> dict[SeriesName, str]:
-    """By name of a series: the machines that measured it last."""
-    ordered = sorted(series, key=lambda one: one.watched_nights[-1])
-    return {one.key.names: one.key.machine for one in ordered}
 
 
 def _series_findings(

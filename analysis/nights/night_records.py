@@ -280,33 +280,16 @@ class CalendarCell:
 def calendar_cells(nights: Sequence[Night]) -> tuple[CalendarCell, ...]:
     """Nights in their order; between two that are further apart than usual, the missing ones."""
     days = [date.fromisoformat(night.night) for night in nights]
-    usual = _usual_gap_days(days)
-    found = []
+    gaps = [(after - before).days for before, after in pairwise(days) if after > before]
+    usual = max(1, round(median(gaps))) if gaps else 1
+    cells = []
     for i, night in enumerate(nights):
         if i:
-            found += [_missing_cell(day) for day in _missing_days(days[i - 1], days[i], usual)]
+            number = round((days[i] - days[i - 1]).days / usual) - 1
+            missing = [days[i - 1] + timedelta(days=usual * place) for place in range(1, number + 1)][-LONGEST_GAP:]
+            cells += [CalendarCell(day.isoformat(), MISSING_NIGHT, "no night on record") for day in missing]
+        failed = [f"{each.experiment}: {each.status}" for each in night.experiments if each.status != "complete"]
+        words = "; ".join(failed) or f"all {len(night.experiments)} experiments"
         other = i > 0 and night.machine != nights[i - 1].machine
-        found.append(CalendarCell(night.night, night.status, _failures_text(night), i, other))
-    return tuple(found)
-
-
-def _usual_gap_days(days: Sequence[date]) -> int:
-    """Days from one night to the next, as a rule; at least one."""
-    gaps = [(after - before).days for before, after in pairwise(days) if after > before]
-    return max(1, round(median(gaps))) if gaps else 1
-
-
-def _missing_days(before: date, after: date, usual: int) -> list[date]:
-    """The nights that should have been between two; what lies further back than a gap's longest is left out."""
-    number = round((after - before).days / usual) - 1
-    return [before + timedelta(days=usual * (i + 1)) for i in range(max(0, number))][-LONGEST_GAP:]
-
-
-def _missing_cell(day: date) -> CalendarCell:
-    return CalendarCell(day.isoformat(), MISSING_NIGHT, "no night on record")
-
-
-def _failures_text(night: Night) -> str:
-    """What did not go well, by experiment."""
-    failed = [f"{found.experiment}: {found.status}" for found in night.experiments if found.status != "complete"]
-    return "; ".join(failed) or f"all {len(night.experiments)} experiments"
+        cells.append(CalendarCell(night.night, night.status, words, i, other))
+    return tuple(cells)

@@ -128,19 +128,17 @@ def build_series(nights: Sequence[Night], renames: Renames) -> tuple[Series, ...
         if not by_night:
             continue  # nothing to compare
         whys = refused | {i: _why(nights[i], renamed[i], key) for i in range(len(nights)) if i not in every_night}
-        result.append(_series(key, by_night, whys))
+        points = {key: [_point(by_night[i]) if i in by_night else Point(None, why=whys[i]) for i in range(len(nights))]}
         if any(values.horizons for values in by_night.values()):
-            result.append(_never_series(key, by_night, whys))
-    return tuple(_with_failed(series, nights, renamed) for series in result)
-
-
-def _with_failed(series: Series, nights: Sequence[Night], renamed: Sequence[Mapping[str, ExperimentNight]]) -> Series:
-    key, points = series.key, list(series.points)
-    for i, (night, experiments) in enumerate(zip(nights, renamed, strict=True)):
-        found = experiments.get(key.experiment)
-        if found is not None and found.failed and machine_of(night, found) == key.machine:
-            points[i] = replace(points[i], failed=found.failed.get(key.variant.partition(OF_TOPOLOGY)[0], 0))
-    return replace(series, points=tuple(points))
+            points[replace(key, metric=key.metric + NEVER_SUFFIX)] = _shares(by_night, whys)
+        variant = key.variant.partition(OF_TOPOLOGY)[0]
+        for i, (night, experiments) in enumerate(zip(nights, renamed, strict=True)):
+            of = experiments.get(key.experiment)
+            if of is not None and variant in of.failed and machine_of(night, of) == key.machine:
+                for every in points.values():
+                    every[i] = replace(every[i], failed=of.failed[variant])
+        result += [Series(name, tuple(every)) for name, every in points.items()]
+    return tuple(result)
 
 
 def _no_verdicts(
@@ -229,19 +227,13 @@ def _why(night: Night, experiments: Mapping[str, ExperimentNight], key: Key) -> 
     return "not measured"
 
 
-def _series(key: Key, found: Mapping[int, Values], whys: Mapping[int, str]) -> Series:
-    return Series(
-        key, tuple(_point(found[i]) if i in found else Point(None, why=whys[i]) for i in _all_nights(found, whys))
-    )
-
-
-def _all_nights(found: Mapping[int, Values], whys: Mapping[int, str]) -> range:
-    return range(len(found) + len(whys))
-
-
 def _point(values: Values) -> Point:
     reached, horizons = values.values, values.horizons or ()
-    middle = _median(reached, horizons)
+    if horizons:
+        never = [False] * len(reached) + [True] * len(horizons)
+        middle = survival.median([*reached, *horizons], never)
+    else:
+        middle = median(reached)
     return Point(
         middle,
         min(reached, default=None),
@@ -254,35 +246,26 @@ def _point(values: Values) -> Point:
     )
 
 
-def _median(reached: Sequence[float], horizons: Sequence[float]) -> float | None:
-    if not horizons:
-        return median(reached)
-    return survival.median([*reached, *horizons], [False] * len(reached) + [True] * len(horizons))
-
-
 def never_text(horizons: Sequence[float], runs: int) -> str:
     """What is said of a night in which most repetitions never got there, by how long each of those was watched."""
     return f"not within {extent(horizons)} s: {len(horizons)} of {runs} runs"
 
 
-def _never_series(key: Key, found: Mapping[int, Values], whys: Mapping[int, str]) -> Series:
+def _shares(found: Mapping[int, Values], whys: Mapping[int, str]) -> list[Point]:
     """The share of repetitions that did not get there within the same time, whatever night: the shortest that one of
     the latest that never did was watched. A watch that ends earlier is no change of it."""
-    own = Key(key.experiment, key.variant, key.metric + NEVER_SUFFIX, key.event, key.machine)
-    horizons = [horizon for _, values in sorted(found.items()) for horizon in values.horizons or ()]
-    within = min(horizons[-LATEST_HORIZONS:])
-    return Series(own, tuple(
-        _share_point(found[i], within) if i in found else Point(None, why=whys[i]) for i in _all_nights(found, whys)
-    ))  # fmt: skip
-
-
-def _share_point(values: Values, within: float) -> Point:
-    horizons = values.horizons or ()
-    if any(horizon < within for horizon in horizons):
-        return Point(None, why=f"watched for less than {number(within)} s")
-    never = len(horizons) + sum(value > within for value in values.values)
-    share = 100.0 * never / values.runs
-    return Point(share, share, share, values.runs, never=never, within=within)
+    within = min(
+        [horizon for _, values in sorted(found.items()) for horizon in values.horizons or ()][-LATEST_HORIZONS:]
+    )
+    points = {i: Point(None, why=why) for i, why in whys.items()}
+    for i, values in found.items():
+        horizons = values.horizons or ()
+        never = len(horizons) + sum(value > within for value in values.values)
+        share = 100.0 * never / values.runs
+        points[i] = Point(share, share, share, values.runs, never=never, within=within)
+        if any(horizon < within for horizon in horizons):
+            points[i] = Point(None, why=f"watched for less than {number(within)} s")
+    return [points[i] for i in sorted(points)]
 
 
 NIGHTS_WITHOUT_NAME = 2  # nights without a name before it is told
@@ -295,16 +278,13 @@ def name_changes(nights: Sequence[Night], renames: Renames) -> list[str]:
     by_night = [(night, apply_renames(night, renames)) for night in nights]
     lines = list(_lines_of_names("experiment", "", [(night, frozenset(found)) for night, found in by_night]))
     for experiment in sorted({name for _, found in by_night for name in found}):
-        of = [(night, found[experiment]) for night, found in by_night if _has_values(found.get(experiment))]
+        measured = [(night, found[experiment]) for night, found in by_night if experiment in found]
+        of = [(night, found) for night, found in measured if found.status == "complete" and found.variants]
         lines += _lines_of_names("variant", experiment, [(night, frozenset(found.variants)) for night, found in of])
         for variant in sorted({name for _, found in of for name in found.variants}):
             names = [(night, frozenset(found.variants[variant])) for night, found in of if variant in found.variants]
             lines += _lines_of_names("metric", f"{experiment}/{variant}", names)
     return lines
-
-
-def _has_values(found: ExperimentNight | None) -> bool:
-    return found is not None and found.status == "complete" and bool(found.variants)
 
 
 def _lines_of_names(what: str, where: str, names: NamesByNight) -> Iterator[str]:

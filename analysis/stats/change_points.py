@@ -246,7 +246,9 @@ def _costs(values: Sequence[float], step: Step, sigma: float | None) -> dict[int
     """By border (the first value of the new level): how much worse than the border found it fits."""
     first, found, last = step.before.start, step.after.start, step.after.stop
     sigma = max(scatter(values[first:last]) if sigma is None else sigma, LEAST_SCATTER * abs(step.difference))
-    for_new = [_preference_for_new(value, step) / sigma**2 for value in values]
+    # How much nearer to the new level than to the old one, in squares.
+    before, after = step.before.level, step.after.level
+    for_new = [((value - before) ** 2 - (value - after) ** 2) / sigma**2 for value in values]
     costs, cost = {found: 0.0}, 0.0
     for border in range(found - 1, first, -1):
         cost -= for_new[border]
@@ -256,8 +258,3 @@ def _costs(values: Sequence[float], step: Step, sigma: float | None) -> dict[int
         cost += for_new[border - 1]
         costs[border] = cost
     return costs
-
-
-def _preference_for_new(value: float, step: Step) -> float:
-    """How much nearer to the new level than to the old one, in squares."""
-    return (value - step.before.level) ** 2 - (value - step.after.level) ** 2

@@ -16,8 +16,7 @@ from analysis.nights.night_series import OF_TOPOLOGY
 from analysis.numerals import number, with_unit
 from barograph.errors import ExperimentError
 
-WORSE, CALLS = "worse", ("better", "worse", "no difference")
-NOT_CALLED, NO_VERDICT = "undecided", "no verdict"
+WORSE, NOT_CALLED, NO_VERDICT = "worse", "undecided", "no verdict"
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,8 @@ def difference_of(result: Mapping[str, Any], about: VariantMetric) -> Difference
     """From `comparison_result.json`. There is no interval where it has no verdict, as of a commit that is ahead and
     failed more of its runs. Raises ExperimentError where it has no such row."""
     rows = result["rows"]
-    match = next((row for row in rows if (_variant(row), row["metric"], row["event"]) == _key(about)), None)
+    key = (about.variant, about.metric, about.event)
+    match = next((row for row in rows if (_variant(row), row["metric"], row["event"]) == key), None)
     if match is None:
         there = sorted({f"{row['metric']} ({row['event']})" for row in rows if _variant(row) == about.variant})
         missing = f"{about.metric} ({about.event}) of {about.variant}"
@@ -108,7 +108,8 @@ def is_worse(difference: Difference, name: str) -> bool:
 def verdict_of(difference: Difference, reference: Difference) -> Verdict:
     """Good, bad, or undecided where the interval is too wide to tell."""
     if difference.value is None or reference.value is None or difference.half_width is None:
-        return _verdict_of_call(difference)
+        calls: dict[str, Verdict] = {WORSE: "bad", "better": "good", "no difference": "good"}
+        return calls.get(difference.verdict, "undecided")
     if difference.half_width > required_half_width(reference):
         return "undecided"
     return "bad" if abs(difference.value - reference.value) < abs(difference.value) else "good"
@@ -135,19 +136,9 @@ def is_narrow_enough(bisecting: Mapping[str, Any], rows: list[Mapping[str, Any]]
     )
 
 
-def _verdict_of_call(difference: Difference) -> Verdict:
-    if difference.verdict not in CALLS:
-        return "undecided"
-    return "bad" if difference.verdict == WORSE else "good"
-
-
 def _variant(row: Mapping[str, Any]) -> str:
     """As the series of nights have it."""
     return f"{row['pair']}{OF_TOPOLOGY}{row['topology']}" if row.get("topology") else str(row["pair"])
-
-
-def _key(about: VariantMetric) -> tuple[str, str, str]:
-    return about.variant, about.metric, about.event
 
 
 Verdict = Literal["good", "bad", "skip", "undecided"]

@@ -30,7 +30,6 @@ from barograph.series.progress import ProgressFile
 from barograph.series.run_record import is_of_execution, overhead_of, read_run
 from barograph.series.series import Series
 from barograph.settings import ROOT
-from inventory.testbed import SupportsPricing
 
 CHECKS_FILE = "checks.jsonl"  # a line for each analysis between blocks
 CHECK_NUMBERS = ("t", "blocks", "seconds")
@@ -43,16 +42,13 @@ def note_check(series_dir: Path, t: float, blocks: int, seconds: float, **facts:
 def read_checks(series_dir: Path, opened_s: float | None = None) -> list[dict[str, Any]]:
     """Of one execution, or of all. A damaged line is left out and told in the log: its analysis is in no time."""
     lines = list(parsed_lines(series_dir / CHECKS_FILE))
-    whole = [line for line in lines if line is not None and all(_is_number(line.get(key)) for key in CHECK_NUMBERS)]
+    whole = [line for line in lines
+             if line is not None and all(isinstance(line.get(key), int | float) for key in CHECK_NUMBERS)]  # fmt: skip
     if damaged := len(lines) - len(whole):
         log.warning("%s: %d of %d lines could not be read", series_dir / CHECKS_FILE, damaged, len(lines))
     if opened_s is None:
         return whole
     return [line for line in whole if is_of_execution({"started_s": line["t"], **line}, opened_s)]
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float)
 
 
 def total_time_s(series: Series) -> float:
@@ -146,7 +142,13 @@ def check_after_run(series: Series) -> None:
 
 def _check_block(series: Series, document: Mapping[str, Any], blocks: int) -> tuple[Stop | None, str]:
     begin_s = time.time()
-    answer, said = _interim_answer(series.folder)
+    answer: InterimAnswer | None = None
+    try:
+        answer = run_interim_analysis(series.folder)
+        said = answer.why or answer.sentence
+    except Exception as error:  # noqa: BLE001 - measuring goes on; the budget ends it
+        said = f"not analysed: {message_of(error)}"
+        log.warning("the analysis between two blocks failed: %s", message_of(error))
     seconds = time.time() - begin_s
     facts = {"goal_percent": document["goal_percent"], "certain": answer is not None and answer.certain, "said": said}
     facts["opened_s"] = series.opened_s
@@ -154,16 +156,6 @@ def _check_block(series: Series, document: Mapping[str, Any], blocks: int) -> tu
     note_check(series.folder, begin_s, blocks, seconds, **facts)
     stop = decide(answer, failing_sides(series, document), budget_exhaustion(series, document, blocks))
     return stop, said
-
-
-def _interim_answer(series_dir: Path) -> tuple[InterimAnswer | None, str]:
-    """The answer so far, and what to say of it."""
-    try:
-        answer = run_interim_analysis(series_dir)
-    except Exception as error:  # noqa: BLE001 - measuring goes on; the budget ends it
-        log.warning("the analysis between two blocks failed: %s", message_of(error))
-        return None, f"not analysed: {message_of(error)}"
-    return answer, answer.why or answer.sentence
 
 
 def decide(answer: InterimAnswer | None, failed: str | None, spent: str | None) -> Stop | None:
@@ -209,10 +201,8 @@ def budget_exhaustion(series: Series, document: Mapping[str, Any], blocks: int) 
             used = f"{elapsed_s / 60:.0f} min of the budget of {budget_text(budget)} are used"
             return f"{used}, and a block takes {block_s / 60:.0f}"
     pricing = holdings.pricing_of(series.experiment)
-    return _money_exhaustion(series, pricing) if pricing is not None else None
-
-
-def _money_exhaustion(series: Series, pricing: SupportsPricing) -> str | None:
+    if pricing is None:
+        return None
     used_usd = holdings.spent_usd(series, time.time())
     block_usd = len(series.experiment.variants) * costs.one_run_usd(series.experiment, pricing)
     if used_usd + block_usd <= pricing.budget_usd():

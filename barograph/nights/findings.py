@@ -69,19 +69,11 @@ def store_pages(suite: str, since_s: float, say: Say) -> None:
     place = results()
     try:
         for file in sorted(nights_folder(suite).rglob("*")):
-            if (
-                file.is_file()
-                and not file.name.startswith(".")
-                and file.name != NIGHT_FILE
-                and _modified_s(file) >= since_s
-            ):
+            hidden = file.name.startswith(".") or file.name == NIGHT_FILE
+            if file.is_file() and not hidden and file.stat().st_mtime >= since_s:
                 place.keep(file)
     except (StorageError, StorageConfigurationError) as error:
         say(f"the nights of {suite} are not sent, kept in {nights_folder(suite)}: {error}")
-
-
-def _modified_s(file: Path) -> float:
-    return file.stat().st_mtime
 
 
 def write_message(suite: str, message: Mapping[str, Any]) -> None:

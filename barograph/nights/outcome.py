@@ -68,7 +68,11 @@ def collect_numbers(
     topologies; each of them, and the cluster, has an entry of its own: `variant:topology`."""
     complete = {run["run_id"]: run for run in runs if run["status"] == "complete"}
     found: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
-    mine = [row for row in measurements if row["run_id"] in complete and _is_number(row["value"])]
+    mine = [
+        row
+        for row in measurements
+        if row["run_id"] in complete and isinstance(row["value"], int | float) and isfinite(row["value"])
+    ]
     for row in sorted(mine, key=lambda row: int(complete[row["run_id"]]["order"])):
         variant = complete[row["run_id"]]["variant"]
         name = f"{variant}{OF_TOPOLOGY}{row['topology']}" if several else variant
@@ -89,10 +93,6 @@ def claims_of(series_dir: Path, experiment: str) -> list[dict[str, Any]]:
         for row in ledger.get("claims", [])
         if row.get("experiment") == experiment and row.get("verdict") != NO_VERDICT
     ]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and isfinite(value)
 
 
 COMPLETE, FAILED, DEADLINE, INTERRUPTED = "complete", "failed", "deadline", "interrupted"

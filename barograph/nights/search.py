@@ -63,7 +63,7 @@ def next_step(commits: int, answers: Sequence[Answer], certainty: Certainty) -> 
     probability = sum(chances[likeliest[0] : likeliest[1] + 1])
     if probability >= certainty.confidence or not askable:
         return FirstBad(*likeliest, probability)
-    if _answer_count(answers) >= certainty.most_answers(commits):
+    if sum(answer.verdict != "skip" for answer in answers) >= certainty.most_answers(commits):
         return FirstBad(*_credible(chances, certainty.confidence), certainty.confidence, sure=False)
     bad_by = list(accumulate(chances))  # the probability that a commit is bad already
     return Query(min(askable, key=lambda commit: abs(bad_by[commit] - 0.5)))
@@ -95,10 +95,6 @@ def _ranges(commits: int, askable: Sequence[int]) -> list[tuple[int, int]]:
     """Commits that no question can tell apart: from after one that can be asked about up to the next such one."""
     ends = [*askable, commits - 1]
     return list(zip([0, *(end + 1 for end in ends)], ends, strict=False))
-
-
-def _answer_count(answers: Sequence[Answer]) -> int:
-    return sum(answer.verdict != "skip" for answer in answers)
 
 
 def _credible(chances: Sequence[float], confidence: float) -> tuple[int, int]:
