@@ -91,21 +91,27 @@ class Proposal(NamedTuple):
 def _proposal_for(
     topology: Topology, before: Iterable[Needs], offered: Collection[Slot], parameters: Parameters, *, at_once: bool
 ) -> Proposal:
-    """`before`: what recent decisions needed; `offered`: slots of living machines."""
-    if why := _problem(topology, offered, parameters.max_samples_age_s):
+    """More executors at once, and fewer where that is asked for or enough decisions in a row have wanted no more.
+
+    `before`: what recent decisions needed; `offered`: slots of living machines.
+    """
+    if topology.rebalancing:
+        why = "a change is under way"
+    elif lost := sorted({str(slot) for slot in topology.placement.values() if slot not in offered}):
+        why = f"what is in {lost[0]} is to be placed elsewhere first"
+    else:
+        why = (
+            scaling.samples_problem(topology.samples_age_s, parameters.max_samples_age_s) or topology.window_fault or ""
+        )
+    if why:
         return Proposal({}, list(before), f"{topology.name}: {why}", why)
     needs = [*before, needed_executors(topology, parameters.utilisation)][-parameters.activation :]
-    changes = _changes(topology, needs, at_once=at_once or len(needs) == parameters.activation)
-    return Proposal(changes, [], _reason(topology, changes)) if changes else Proposal({}, needs, "")
-
-
-def _problem(topology: Topology, offered: Collection[Slot], max_samples_age_s: float) -> str:
-    """Why nothing can be said of what it needs; empty if something can."""
-    if topology.rebalancing:
-        return "a change is under way"
-    if lost := sorted({str(slot) for slot in topology.placement.values() if slot not in offered}):
-        return f"what is in {lost[0]} is to be placed elsewhere first"
-    return scaling.samples_problem(topology.samples_age_s, max_samples_age_s) or topology.window_fault or ""
+    now = {component.name: len(component.executors) for component in topology.components}
+    most = {name: max(each.get(name, now[name]) for each in needs) for name in needs[-1]}
+    may_shrink = at_once or len(needs) == parameters.activation
+    changes = {name: n for name, n in most.items() if n > now[name] or (may_shrink and n < now[name])}
+    said = ", ".join(f"{name} {now[name]}→{number}" for name, number in changes.items())
+    return Proposal(changes, [], f"{topology.name}: {said}") if changes else Proposal({}, needs, "")
 
 
 def needed_executors(topology: Topology, utilisation: float) -> dict[str, int]:
@@ -153,18 +159,6 @@ def _components_from_sources(topology: Topology) -> Iterator[Component]:
                     ready.append(topology.component(edge.target))
 
 
-def _changes(topology: Topology, needs: Sequence[Needs], *, at_once: bool) -> dict[str, int]:
-    """Components whose executors change: to the most that any of these decisions wants, and to fewer `at_once` only."""
-    now = {component.name: len(component.executors) for component in topology.components}
-    wanted = {name: max(each.get(name, now[name]) for each in needs) for name in needs[-1]}
-    return {name: number for name, number in wanted.items() if number > now[name] or (at_once and number < now[name])}
-
-
-def _reason(topology: Topology, changes: Needs) -> str:
-    now = {component.name: len(component.executors) for component in topology.components}
-    return f"{topology.name}: {', '.join(f'{name} {now[name]}→{number}' for name, number in changes.items())}"
-
-
 def _placements(observation: Observation, executors: Mapping[str, Needs]) -> dict[str, Mapping[int, Slot]]:
     """Task → slot where it changes, by topology id. A topology with fewer workers than it asked for may open one."""
     free = initial_placement.sort_slots(
@@ -178,48 +172,28 @@ def _placements(observation: Observation, executors: Mapping[str, Needs]) -> dic
         if changes := executors.get(topology.topology_id):
             mine = sorted(set(topology.placement.values()))
             opened = [free.pop(0) for _ in range(min(len(free), max(0, topology.workers - len(mine))))]
-            found = _placed(topology, changes, [*mine, *opened], busy)
-            placement[topology.topology_id] = initial_placement.changed_slots(topology, found)
+            after = _placed(topology, changes, [*mine, *opened], busy)
+            placement[topology.topology_id] = initial_placement.changed_slots(topology, after)
     return placement
 
 
 def _placed(topology: Topology, changes: Needs, slots: Sequence[Slot], busy: Counter[str]) -> dict[int, Slot]:
     """Task → slot of the components that change; `busy`: executors by machine, which change with them."""
-    numbers = Counter(
-        topology.placement[executor.first_task]
-        for component in topology.components
-        if component.name not in changes
-        for executor in component.executors
-    )
-    found: dict[int, Slot] = {}
-    for component in topology.components:
-        if component.name in changes:
-            busy.subtract(topology.placement[each.first_task].machine for each in component.executors)
-            ranges = executor_ranges(component.tasks, changes[component.name])
-            chosen = _slots(component, ranges, topology, slots, numbers, busy)
-            for (first, last), slot in zip(ranges, chosen, strict=True):
-                found.update(dict.fromkeys(range(first, last + 1), slot))
-    return found
-
-
-def _slots(
-    component: Component, ranges: Sequence[tuple[int, int]], topology: Topology, slots: Sequence[Slot],
-    numbers: Counter[Slot], busy: Counter[str],
-) -> list[Slot]:  # fmt: skip
-    """Of each executor after the change; `numbers` of executors by slot, and `busy` by machine, grow with them."""
-    heirs: dict[int, int] = {}  # first task of an executor of now → the first range that begins in it
-    for place, (first, _) in enumerate(ranges):
-        parent = next(e for e in component.executors if e.first_task <= first <= e.last_task)
-        heirs.setdefault(parent.first_task, place)
-    stays = {place: topology.placement[ranges[place][0]] for place in heirs.values()}
-    numbers.update(stays.values())
-    busy.update(slot.machine for slot in stays.values())
-    found = []
-    for place in range(len(ranges)):
-        slot = stays.get(place)
-        if slot is None:
-            slot = min(slots, key=lambda each: (numbers[each], busy[each.machine]))
+    numbers = Counter(slot for _, slot in initial_placement.executor_slots(topology))
+    after: dict[int, Slot] = {}
+    for component in (each for each in topology.components if each.name in changes):
+        now = [topology.placement[executor.first_task] for executor in component.executors]
+        numbers.subtract(now)
+        busy.subtract(slot.machine for slot in now)
+        ranges = executor_ranges(component.tasks, changes[component.name])
+        heirs: dict[int, int] = {}  # first task of an executor of now → that of the first range that begins in it
+        for first, _ in ranges:
+            heirs.setdefault(max(e.first_task for e in component.executors if e.first_task <= first), first)
+        stays = set(heirs.values())
+        for first, last in sorted(ranges, key=lambda each: each[0] not in stays):
+            fewest = min(slots, key=lambda each: (numbers[each], busy[each.machine]))
+            slot = topology.placement[first] if first in stays else fewest
             numbers[slot] += 1
             busy[slot.machine] += 1
-        found.append(slot)
-    return found
+            after.update(dict.fromkeys(range(first, last + 1), slot))
+    return after
