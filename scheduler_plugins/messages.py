@@ -25,7 +25,7 @@ from scheduler_plugins.model import (
     Slot,
     Topology,
 )
-from scheduler_plugins.samples import MachineSamples, Samples, TaskSums, Window, WindowCounts
+from scheduler_plugins.samples import MachineSamples, Samples, TaskSums, WindowCounts
 from scheduler_plugins.traffic import Traffic, traffic_from_json, traffic_json
 
 Json = Mapping[str, Any]
@@ -43,27 +43,22 @@ def observation_from_request(
 ) -> Observation:
     """The bridge's request joined with the samples, by topology id: all that a policy may see. Raises MessageError."""
     try:
-        return _observation_from_request(request, samples, machines, event)
+        now, cores = float(request["t"]), machines.cores
+        topologies = tuple(
+            _with_rates(topology_from_request(t), samples.get(t["id"]), now) for t in request["topologies"]
+        )
+        return Observation(
+            time_s=now,
+            machines=tuple(
+                replace(machine_from_json(m), cores=cores.get(m["name"]), cpu_load=machines.cpu_load(m["name"], now))
+                for m in request["machines"]
+            ),
+            topologies=topologies,
+            samples_age_s=oldest([topology.samples_age_s for topology in topologies]),
+            event=event,
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MessageError(f"request to /schedule: {type(error).__name__}: {error}") from error
-
-
-def _observation_from_request(
-    request: Json, samples: Mapping[str, Samples], machines: MachineSamples, event: ScaleEvent | None
-) -> Observation:
-    now, cores = float(request["t"]), machines.cores
-    topologies = tuple(_with_rates(topology_from_request(t), samples.get(t["id"]), now) for t in request["topologies"])
-    ages = [topology.samples_age_s for topology in topologies]
-    return Observation(
-        time_s=now,
-        machines=tuple(
-            replace(machine_from_json(m), cores=cores.get(m["name"]), cpu_load=machines.cpu_load(m["name"], now))
-            for m in request["machines"]
-        ),
-        topologies=topologies,
-        samples_age_s=oldest(ages),
-        event=event,
-    )
 
 
 def oldest(ages: Sequence[float | None]) -> float | None:
@@ -130,10 +125,6 @@ def _with_rates(topology: Topology, samples: Samples | None, now: float) -> Topo
         return topology
     slots = sorted({str(slot) for slot in topology.placement.values()})
     window = samples.window(now, slots)
-    return replace(_with_rates_of(topology, samples, window), samples_age_s=samples.age_s(now, slots))
-
-
-def _with_rates_of(topology: Topology, samples: Samples, window: Window) -> Topology:
     counts = samples.counts(window)
     rates = Rates(counts, window.seconds)
     components = tuple(_component_with_rates(component, rates) for component in topology.components)
@@ -146,6 +137,7 @@ def _with_rates_of(topology: Topology, samples: Samples, window: Window) -> Topo
         sink_tuples_per_s=sum(sinks) if sinks else None,
         latency_ms=counts.latency_ms,
         traffic=Traffic(samples.traffic(window), rates.seconds) if rates.seconds else {},
+        samples_age_s=samples.age_s(now, slots),
         window_s=window.seconds,
         window_fault=window.fault or None,
     )
@@ -319,22 +311,17 @@ def observation_from_log(body: Json) -> Observation:
             machines=tuple(machine_from_json(machine) for machine in body["machines"]),
             topologies=tuple(_topology_from_log(topology) for topology in body["topologies"]),
             samples_age_s=body["samples_age_s"],
-            event=_event_from_log(body["event"]) if body["event"] else None,
+            event=ScaleEvent(**{**event, "joined": tuple(event["joined"])}) if (event := body["event"]) else None,
             may_act=bool(body.get("may_act", False)),  # older logs lack these
             failures=tuple(Failure(**each) for each in body.get("failures") or ()),
-            machine_requests=tuple(_machine_request_from_log(each) for each in body.get("machine_requests") or ()),
+            machine_requests=tuple(
+                MachineRequest(**{**each, "machines": tuple(each["machines"])})
+                for each in body.get("machine_requests") or ()
+            ),
             machine_limits=MachineLimits(**limits) if (limits := body.get("machine_limits")) else None,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MessageError(f"observation in a decision log: {type(error).__name__}: {error}") from error
-
-
-def _event_from_log(body: Json) -> ScaleEvent:
-    return ScaleEvent(body["event_id"], body["kind"], tuple(body["joined"]), int(body["leave"]))
-
-
-def _machine_request_from_log(body: Json) -> MachineRequest:
-    return MachineRequest(**{**body, "machines": tuple(body["machines"])})
 
 
 def _topology_from_log(body: Json) -> Topology:
