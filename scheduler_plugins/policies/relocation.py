@@ -88,14 +88,16 @@ def _worker_slots(
 ) -> list[Slot]:
     """Of each worker."""
     used, node_of = np.unique(nodes, return_inverse=True)
-    sizes = np.bincount(node_of)
-    placeable = workers >= 0
-    tasks = _tasks_by_node_and_slot(graph, placeable, node_of[workers[placeable]], len(used))
-    needs = np.minimum(np.bincount(node_of, loads), room[used]) * (1 - ROUNDING)  # more than there is fits nowhere
-    fits = room[None, :] >= needs[:, None]
-    machines = used if labels == "in_order" else best_places(_kept_tasks(graph, tasks, sizes, fits))
+    places = used
+    if labels == "matched":  # [node, machine]: tasks that could stay; less than any sum where the node does not fit
+        sizes, placeable = np.bincount(node_of), workers >= 0
+        tasks = np.cumsum(_tasks_by_node_and_slot(graph, placeable, node_of[workers[placeable]], len(used)), axis=2)
+        kept = np.stack([tasks[node, :, min(size, tasks.shape[2]) - 1] for node, size in enumerate(sizes.tolist())])
+        needs = np.minimum(np.bincount(node_of, loads), room[used]) - ROUNDING  # more than there is fits nowhere
+        fits = (np.array(list(map(len, graph.slots))) >= sizes[:, None]) & (room >= needs[:, None])
+        places = best_places(np.where(fits, kept, -1.0 - graph.tasks.sum()))
     slots: list[Slot] = [NOWHERE] * len(nodes)
-    for node, machine in enumerate(machines.tolist()):
+    for node, machine in enumerate(places.tolist()):
         mine = np.flatnonzero(node_of == node)
         offered = graph.slots[machine][: len(mine)]
         for worker, slot in zip(mine.tolist(), _slots_in_machine(graph, workers, mine, offered, labels), strict=True):
@@ -113,14 +115,6 @@ def _tasks_by_node_and_slot(graph: ExecutorGraph, placeable: Flags, nodes: Integ
     keys = nodes[known] * (len(graph.slots) * most) + places[there[known]]
     counts = np.bincount(keys, graph.tasks[placeable][known], count * len(graph.slots) * most)
     return counts.astype(np.float64).reshape(count, len(graph.slots), most)
-
-
-def _kept_tasks(graph: ExecutorGraph, tasks: Numbers, sizes: Integers, fits: Flags) -> Numbers:
-    """[node, machine]: tasks that could stay; less than any sum where the machine is no fit or has too few slots."""
-    upto = np.cumsum(tasks, axis=2)
-    slots = np.array(list(map(len, graph.slots)))
-    kept = np.stack([upto[node, :, min(size, upto.shape[2]) - 1] for node, size in enumerate(sizes.tolist())])
-    return np.where(fits & (slots[None, :] >= sizes[:, None]), kept, -1.0 - tasks.sum())
 
 
 def _slots_in_machine(
@@ -147,42 +141,27 @@ def best_places(gains: Numbers) -> Integers:
     row_prices, column_prices = np.zeros(rows), np.zeros(columns)
     owners = np.full(columns, -1)  # the row of a column
     for row in range(rows):
-        path = _cheapest_path(row, costs, row_prices, column_prices, owners)
-        for column, before in path:
-            owners[column] = row if before < 0 else owners[before]
+        reach, before = np.full(columns, np.inf), np.full(columns, -1)  # of the cheapest path to each column
+        seen, visited_rows, at = np.zeros(columns, bool), [row], -1
+        while at < 0 or owners[at] >= 0:
+            last = visited_rows[-1]
+            costs_here = costs[last] - row_prices[last] - column_prices
+            nearer = ~seen & (costs_here < reach)
+            reach[nearer], before[nearer] = costs_here[nearer], at
+            at = int(np.argmin(np.where(seen, np.inf, reach)))
+            step = reach[at]
+            row_prices[visited_rows] += step
+            column_prices[seen] -= step
+            reach[~seen] -= step
+            seen[at] = True
+            visited_rows.append(int(owners[at]))
+        while at >= 0:  # back to `row`
+            owners[at] = row if before[at] < 0 else owners[before[at]]
+            at = int(before[at])
     places = np.empty(rows, np.int64)
     taken = np.flatnonzero(owners >= 0)
     places[owners[taken]] = taken
     return places
-
-
-def _cheapest_path(
-    row: int, costs: Numbers, row_prices: Numbers, column_prices: Numbers, owners: Integers
-) -> list[tuple[int, int]]:
-    """From a free column back to `row`: (column, the column before it, -1 at the end). Changes prices."""
-    columns = len(owners)
-    reach, before = np.full(columns, np.inf), np.full(columns, -1)
-    seen = np.zeros(columns, bool)
-    visited_rows, at, here = [row], -1, row
-    while True:
-        costs_here = costs[here] - row_prices[here] - column_prices
-        nearer = ~seen & (costs_here < reach)
-        reach[nearer], before[nearer] = costs_here[nearer], at
-        at = int(np.argmin(np.where(seen, np.inf, reach)))
-        step = reach[at]
-        row_prices[visited_rows] += step
-        column_prices[seen] -= step
-        reach[~seen] -= step
-        seen[at] = True
-        if owners[at] < 0:
-            break
-        here = int(owners[at])
-        visited_rows.append(here)
-    path = []
-    while at >= 0:
-        path.append((at, int(before[at])))
-        at = int(before[at])
-    return path
 
 
 def spread_evenly(present: Integers, count: int) -> Integers:
