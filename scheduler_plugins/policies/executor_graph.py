@@ -10,7 +10,8 @@ What the paper leaves open is decided here:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -81,11 +82,14 @@ def executor_graph(topology: Topology, machines: Sequence[Machine], taken: Colle
     firsts = np.array([executor.first_task for executor in executors], dtype=np.int64)
     lasts = np.array([executor.last_task for executor in executors], dtype=np.int64)
     pairs = _executor_pairs(topology, firsts, lasts)
-    offered = _offered_slots(machines, taken)
+    alive = sorted((machine for machine in machines if machine.alive), key=lambda machine: machine.supervisor_id)
+    offered = {m.name: [s for port in sorted(m.ports) if (s := Slot(m.name, port)) not in taken] for m in alive}
+    offered = {name: free for name, free in offered.items() if free}
     numbers = {name: number for number, name in enumerate(offered)}
-    slots = [topology.placement.get(executor.first_task, NOWHERE) for executor in executors]
-    here = np.array([numbers.setdefault(slot.machine, len(numbers)) for slot in slots], dtype=np.int64)
-    codes = here * PORTS + np.array([slot.port for slot in slots], dtype=np.int64)
+    now = [topology.placement.get(executor.first_task, NOWHERE) for executor in executors]
+    here = np.array([numbers.setdefault(slot.machine, len(numbers)) for slot in now], dtype=np.int64)
+    codes = here * PORTS + np.array([slot.port for slot in now], dtype=np.int64)
+    present = Counter(now)
     return ExecutorGraph(
         topology=topology,
         executors=executors,
@@ -93,7 +97,7 @@ def executor_graph(topology: Topology, machines: Sequence[Machine], taken: Colle
         pairs=pairs,
         processed=pairs.processed(len(executors)),
         machines=tuple(numbers),
-        slots=_ordered_slots(offered, codes),
+        slots=tuple(tuple(sorted(free, key=lambda slot: -present[slot])) for free in offered.values()),
         here=here,
         codes=codes,
     )
@@ -113,23 +117,6 @@ def _executor_pairs(topology: Topology, firsts: Integers, lasts: Integers) -> Pa
     sources, targets = vertices[0::2], vertices[1::2]
     counts = (sources >= 0) & (targets >= 0) & (rates > 0) & np.isfinite(rates)
     return Pairs(sources[counts], targets[counts], rates[counts])
-
-
-def _offered_slots(machines: Sequence[Machine], taken: Collection[Slot]) -> Mapping[str, tuple[Slot, ...]]:
-    """By machine, in the order of supervisors' ids, ports ascending; machines that have one."""
-    alive = sorted((machine for machine in machines if machine.alive), key=lambda machine: machine.supervisor_id)
-    slots = {m.name: tuple(s for port in sorted(m.ports) if (s := Slot(m.name, port)) not in taken) for m in alive}
-    return {name: mine for name, mine in slots.items() if mine}
-
-
-def _ordered_slots(offered: Mapping[str, tuple[Slot, ...]], codes: Integers) -> tuple[tuple[Slot, ...], ...]:
-    """Slots in which most executors are come first."""
-    known, counts = np.unique(codes, return_counts=True)
-    executors = dict(zip(known.tolist(), counts.tolist(), strict=True))
-    return tuple(
-        tuple(sorted(slots, key=lambda slot: -executors.get(number * PORTS + slot.port, 0)))
-        for number, slots in enumerate(offered.values())
-    )
 
 
 def cpu_loads(graph: ExecutorGraph) -> tuple[Numbers, tuple[str, ...]]:

@@ -45,29 +45,23 @@ def decide(observation: Observation, memory: Memory, parameters: Parameters = Pa
 
 
 def _scale_in(observation: Observation, memory: Memory, parameters: Parameters) -> Decision:
-    release = _leaving_machines(observation, parameters)
-    why = scaling.scale_in_problem(observation) or _selection_problem(observation, release)
-    if why:
-        return scaling.refuse_scale_in(memory, why)
-    staying = [machine for machine in observation.machines if machine.name not in release]
-    if not initial_placement.has_slot_for_each(observation.topologies, staying):
-        return scaling.refuse_scale_in(memory, initial_placement.TOO_FEW_SLOTS)
-    dealt = initial_placement.place_all(observation.topologies, staying)
-    how = "drawn" if parameters.machines == "random" else "as named"
-    reason = f"{', '.join(release)} leave, {how}; every executor dealt out again over the others"
-    return Decision(placement=dealt, release=release, memory=memory, settled=True, reason=reason)
-
-
-def _leaving_machines(observation: Observation, parameters: Parameters) -> tuple[str, ...]:
     leave = observation.event.leave if observation.event else 0
     alive = sorted(machine.name for machine in scaling.living_machines(observation))
     if parameters.machines == "random":
         drawn = Random(parameters.seed).sample(alive, min(max(leave, 0), len(alive)))
-        return tuple(name for name in alive if name in drawn)
-    return tuple(name for name in parameters.machines if name in alive)[:leave]
-
-
-def _selection_problem(observation: Observation, release: tuple[str, ...]) -> str:
-    leave = observation.event.leave if observation.event else 0
-    named = f"of the machines named in `machines` {len(release)} are alive ({', '.join(release) or 'none'})"
-    return f"{leave} machines are to leave; {named}" if len(release) < leave else ""
+        release = tuple(name for name in alive if name in drawn)
+    else:
+        release = tuple(name for name in parameters.machines if name in alive)[:leave]
+    why = scaling.scale_in_problem(observation)
+    if not why and len(release) < leave:
+        named = f"of the machines named in `machines` {len(release)} are alive ({', '.join(release) or 'none'})"
+        why = f"{leave} machines are to leave; {named}"
+    staying = [machine for machine in observation.machines if machine.name not in release]
+    if not why and not initial_placement.has_slot_for_each(observation.topologies, staying):
+        why = initial_placement.TOO_FEW_SLOTS
+    if why:
+        return scaling.refuse_scale_in(memory, why)
+    dealt = initial_placement.place_all(observation.topologies, staying)
+    how = "drawn" if parameters.machines == "random" else "as named"
+    reason = f"{', '.join(release)} leave, {how}; every executor dealt out again over the others"
+    return Decision(placement=dealt, release=release, memory=memory, settled=True, reason=reason)
