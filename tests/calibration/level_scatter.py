@@ -1,6 +1,6 @@
-"""By how much levels of one setting scatter, by the sittings on record: `python -m tests.calibration.level_scatter`.
+"""By how much levels of one setting scatter, by the runs on record: `python -m tests.calibration.level_scatter`.
 
-The record is the table of sittings in docs/findings.md, a row a run; the series themselves are not all kept. Before an
+The record is docs/findings_runs.csv, a row a run; the series themselves are not all kept. Before an
 event nothing differs between the variants of a block, so all of its runs are of one setting. After it each variant has
 a level of its own: what counts is what is left of the logarithms beside a number for each variant and one for each
 block. Standard deviations of logarithms, in percent, with the 95 % interval that so few runs leave (chi-square, so
@@ -8,8 +8,9 @@ under normal noise).
 """
 
 import argparse
+import csv
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -20,15 +21,14 @@ import numpy.typing as npt
 from tests.calibration.comparisons import LEVEL, markdown_table
 
 Array = npt.NDArray[np.float64]
-SITTINGS = Path(__file__).parents[2] / "docs/findings.md"
-COLUMNS = ("experiment", "variant", "throughput before, after (tuples/s)")
+RUNS = Path(__file__).parents[2] / "docs/findings_runs.csv"
 SAME_SETTING = {"settings/interruption": "stela/star"}  # but for these, whose workers begin otherwise:
 OTHER_SETTINGS = ("even_stock_jvm", "stela_stock_jvm")
 
 
 @dataclass(frozen=True)
 class Levels:
-    """Of one run, tuples/s; `block`: which one of the whole table."""
+    """Of one run, tuples/s; `block`: a number."""
 
     experiment: str
     block: int
@@ -37,31 +37,13 @@ class Levels:
     after: float
 
 
-def sittings(text: str) -> list[Levels]:
-    """The rows of the first table that has the columns. Raises ValueError where there is none, or a row is no run."""
-    rows = (line.strip("|").split("|") for line in text.splitlines() if line.startswith("|"))
-    lines = [[cell.strip() for cell in cells] for cells in rows]
-    start = next((row for row, cells in enumerate(lines) if set(COLUMNS) <= set(cells)), None)
-    if start is None:
-        raise ValueError(f"no table has the columns {', '.join(COLUMNS)}")
-    heading = lines[start]
-    found: list[Levels] = []
-    for cells in lines[start + 2 :]:
-        if len(cells) != len(heading):
-            break
-        found.append(_levels(dict(zip(heading, cells, strict=True)), found[-1] if found else None))
-    return found
-
-
-def _levels(row: Mapping[str, str], above: Levels | None) -> Levels:
-    """A row that names no experiment is of the block above."""
-    name, variant, levels = (row[column] for column in COLUMNS)
-    if not name and above is None:
-        raise ValueError(f"the first row of the table names no experiment: {row}")
-    block = (above.block if above else 0) + bool(name)
-    experiment = name.split(",")[0].strip("`") if name else above.experiment if above else ""
-    before, after = (float(level.strip(" †")) for level in levels.split(","))
-    return Levels(experiment, block, variant.strip("`"), before, after)
+def recorded_levels(lines: Iterable[str]) -> list[Levels]:
+    """The runs of a table in CSV. Raises KeyError where it lacks a column, ValueError where a level is no number."""
+    return [
+        Levels(row["experiment"], int(row["block"]), row["variant"],
+               float(row["throughput_before"]), float(row["throughput_after"]))
+        for row in csv.DictReader(lines)
+    ]  # fmt: skip
 
 
 def settings(runs: Sequence[Levels]) -> dict[str, list[list[Levels]]]:
@@ -147,8 +129,9 @@ def _text(found: Scatter | None) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--sittings", type=Path, default=SITTINGS, help="a page with such a table")
-    print(table(settings(sittings(parser.parse_args().sittings.read_text(encoding="utf-8")))))
+    parser.add_argument("--runs", type=Path, default=RUNS, help="a table like docs/findings_runs.csv")
+    with parser.parse_args().runs.open(encoding="utf-8") as lines:
+        print(table(settings(recorded_levels(lines))))
 
 
 if __name__ == "__main__":

@@ -4,57 +4,34 @@ import numpy as np
 import pytest
 
 from tests.calibration import level_scatter
-from tests.calibration.level_scatter import SITTINGS, beside_variants, by_runs_alone, in_blocks, of_means, sittings
+from tests.calibration.level_scatter import RUNS, beside_variants, by_runs_alone, in_blocks, of_means, recorded_levels
 
-TABLE = """
-Text.
-
-| other | table |
-|---|---|
-| 1 | 2 |
-
-| date | experiment | variant | throughput before, after (tuples/s) | gain |
-|---|---|---|---|---|
-| 2026-11-24 | `stela/star`, one block | `even` | 100.0, 90.0 | −10 % |
-| | | `stela` | 104.0†, 200.5† | +93 % |
-| 2026-11-25 | `stela/star`, one block | `even` | 110.0, 91.0 | |
-| | | `stela` | 111.0, 210.0 | |
-| | `settings/interruption`, one block | `even` | 99.0, 90.0 | |
-| | | `stela_stock_jvm` | 50.0, 90.0 | |
-| | | `stela` | 98.0, 205.0 | |
-
-| another | one |
-"""
-
-
-def test_rows_of_the_sittings_are_runs_of_blocks() -> None:
-    found = sittings(TABLE)
-    assert len(found) == 7
-    assert (found[1].experiment, found[1].variant, found[1].before, found[1].after) == (
-        "stela/star", "stela", 104.0, 200.5,
-    )  # fmt: skip
-    assert [run.block for run in found] == [1, 1, 2, 2, 3, 3, 3]
+TABLE = """\
+block,date,experiment,variant,throughput_before,steady_before,throughput_after
+1,2026-11-24,stela/star,even,100.0,yes,90.0
+1,2026-11-24,stela/star,stela,104.0,no,200.5
+2,2026-11-25,stela/star,even,110.0,yes,91.0
+2,2026-11-25,stela/star,stela,111.0,yes,210.0
+3,2026-11-25,settings/interruption,even,99.0,yes,90.0
+3,2026-11-25,settings/interruption,stela_stock_jvm,50.0,no,90.0
+3,2026-11-25,settings/interruption,stela,98.0,yes,205.0
+""".splitlines()
 
 
 def test_runs_of_the_same_setting_are_together_and_others_left_out() -> None:
-    ((name, blocks),) = level_scatter.settings(sittings(TABLE)).items()
+    ((name, blocks),) = level_scatter.settings(recorded_levels(TABLE)).items()
     assert name == "stela/star"
     assert [[run.before for run in block] for block in blocks] == [[100.0, 104.0], [110.0, 111.0], [99.0, 98.0]]
     assert level_scatter.levels_after(blocks).tolist() == [[90.0, 91.0, 90.0], [200.5, 210.0, 205.0]]
 
 
-def test_a_text_without_the_table_is_refused() -> None:
-    with pytest.raises(ValueError, match="no table has the columns experiment, variant"):
-        sittings("| other | table |\n|---|---|\n| 1 | 2 |")
-
-
-def test_a_first_row_of_no_experiment_is_refused() -> None:
-    with pytest.raises(ValueError, match="first row of the table names no experiment"):
-        sittings(TABLE.replace("| 2026-11-24 | `stela/star`, one block |", "| 2026-11-24 | |"))
+def test_a_table_without_levels_is_refused() -> None:
+    with pytest.raises(KeyError, match="throughput_before"):
+        recorded_levels(["block,experiment,variant", "1,stela/star,even"])
 
 
 def test_the_record_is_read_whole() -> None:
-    runs = sittings(SITTINGS.read_text(encoding="utf-8"))
+    runs = recorded_levels(RUNS.read_text(encoding="utf-8").splitlines())
     assert len(runs) >= 31 and len(level_scatter.settings(runs)["stela/star"]) >= 4
     assert all(run.before > 0 < run.after for run in runs)
 
@@ -89,7 +66,7 @@ def test_one_run_of_a_block_or_one_block_say_nothing() -> None:
 
 
 def test_the_table_has_a_row_for_each_setting() -> None:
-    text = level_scatter.table(level_scatter.settings(sittings(TABLE)))
+    text = level_scatter.table(level_scatter.settings(recorded_levels(TABLE)))
     (row,) = (line for line in text.splitlines() if line.startswith("| stela/star"))
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells[1] == "6 in 3"

@@ -73,15 +73,14 @@ def change_percent(name: str, variant: int) -> float:
 
 
 def test_who_waits_loses_nothing_by_a_scale_in() -> None:
-    """docs/findings.md: 105 executors that wait, on four machines in place of eight."""
+    """S12: 105 executors that wait, on four machines in place of eight."""
     for variant in range(3):
         assert change_percent("stela/page_load_scale_in", variant) == pytest.approx(0.0, abs=1.0)
 
 
 @pytest.mark.parametrize("name", BUSY)
 def test_what_policies_do_to_components_that_burn_cpu_is_what_was_reckoned(name: str) -> None:
-    """docs/findings.md has it with other costs of Storm. What changes a lot does so by as much, to 5 points, and what
-    hardly changes does not."""
+    """What changes a lot does so by as much, to 5 points, and what hardly changes does not."""
     reckoned = [each.change_percent for each in outcomes(load(f"cost_models/{name}"), LEFT, OVERHEAD_MS)]
     for variant, percent in enumerate(reckoned):
         found, points = change_percent(f"cost_models/{name}", variant), 5.0 if abs(percent) > 8.0 else 2.0
