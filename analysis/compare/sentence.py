@@ -189,15 +189,16 @@ def _headline(question: Question, primary: Sequence[MetricRow], runs: Sequence[P
     judged = [row for row in primary if row.verdict is not Verdict.NONE or row.why_no_verdict == SURVIVORS]
     if not any(row.blocks for row in judged) and not called:
         return f"{b} cannot be compared with {a}"
+    left = any(row.why_no_verdict == SURVIVORS or row.verdict in refused for row in judged)
     where = " in complete runs" if failures else ""
     verdicts, sure = {row.verdict for row in called}, {row.verdict for row in called if not row.weak}
     if len(verdicts) > 1:
         return f"{b} {'is' if len(sure) > 1 else 'seems'} better than {a} in some respects and worse in others"
     if called:
         small = " by less than the goal" if all(row.within_goal for row in called) else ""
-        of = "" if any(row.metric == RUNS_FAILED for row in called) else where
+        of = "" if any(row.metric == RUNS_FAILED for row in called) else f" in some respects,{where}" if left else where
         return f"{b} {'is' if sure else 'seems'} {called[0].verdict.value} than {a}{small}{of}"
-    if any(row.why_no_verdict == SURVIVORS or row.verdict in refused for row in judged):
+    if left:
         more = [label for label, verdict in ((a, Verdict.WORSE), (b, Verdict.BETTER)) if verdict in refused]
         return f"{b} differs from {a}{where}, but {enumeration(more)} failed more often"
     if not any(row.verdict is Verdict.UNDECIDED for row in judged if row.metric != RUNS_FAILED):

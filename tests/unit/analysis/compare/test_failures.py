@@ -1,4 +1,4 @@
-"""Comparisons in which the system under test fails runs: what is said of the runs that are left, and when it is sure."""
+"""Comparisons in which the system under test fails runs: what is said of those that are left, and when it is sure."""
 
 import json
 from collections.abc import Sequence
@@ -74,6 +74,16 @@ def test_a_code_that_is_slower_in_the_runs_that_it_does_not_crash_in_is_worse(tm
         "my-branch is worse than main in complete runs: my-branch failed in 5 of 10 runs ("
     )
     assert not found.certain
+
+
+def test_what_is_slower_here_and_faster_there_is_worse_in_some_respects(tmp_path: Path) -> None:
+    numbers = ((LEVELS, ()), (HIGHER, HALF[:3]))
+    sides = [SideOf({"throughput_after": values, LATENCY: values}, failed) for values, failed in numbers]
+    found = compare(write(tmp_path / "20260101-000000-aa", {"stela": (sides[0], sides[1])}))
+    assert row(found, LATENCY).verdict is Verdict.WORSE and row(found, "throughput_after").verdict is Verdict.NONE
+    assert found.sentence.startswith(
+        "my-branch is worse than main in some respects, in complete runs: my-branch failed"
+    )
 
 
 def test_a_side_that_the_other_is_measured_against_may_crash_as_well(tmp_path: Path) -> None:
