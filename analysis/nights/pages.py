@@ -111,7 +111,7 @@ def night_content(i: int, found: Findings, rows: Sequence[FindingRow], root: Pat
         "title": f"Night {night.id}",
         "suite": found.history.suite,
         "night": night,
-        "began": _utc(night.started_s),
+        "began": datetime.fromtimestamp(night.started_s, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "minutes": max(0.0, night.ended_s - night.started_s) / 60,
         "before": nights[i - 1].id if i else None,
         "after": nights[i + 1].id if i + 1 < len(nights) else None,
@@ -134,10 +134,6 @@ def simulated_text(night: Night, root: Path) -> str:
     if night.testbed != SIMULATED:
         return ""
     return sentence_of_series(root.parent.parent / one.series for one in night.experiments if one.series)
-
-
-def _utc(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def report_of(root: Path, series: str) -> str | None:

@@ -158,7 +158,11 @@ def judge(series: Series, nights: Sequence[Night], found: Sequence[Candidate], s
             back = _recovery(finding, changes[place + 1 :], series.metric, settings.rule, noise)
             if back is not None and not failed_more(series, changes, place + 1 + back, first):
                 recoveries.add(place + 1 + back)
-                finding = _with_recovery(finding, series, changes[place + 1 + back], settings.rule)
+                after = changes[place + 1 + back].after  # for good, if it lasted for as long as a confirmation takes
+                if len(after) < settings.rule.nights_to_confirm:
+                    finding = replace(finding, good_again=len(after))
+                else:
+                    finding = replace(finding, recovered=series.nights[after.start])
         findings.append(_with_status(finding, nights, settings.accepted, current=current))
     return tuple(findings)
 
@@ -207,13 +211,6 @@ def _recovery(finding: Finding, later: Sequence[Step], metric: Metric, rule: Rul
         if worse_by < allowed:
             return place
     return None
-
-
-def _with_recovery(finding: Finding, series: Series, step: Step, rule: Rule) -> Finding:
-    """For good, if it lasted for as long as a confirmation takes."""
-    if len(step.after) < rule.nights_to_confirm:
-        return replace(finding, good_again=len(step.after))
-    return replace(finding, recovered=series.nights[step.after.start])
 
 
 def _with_status(finding: Finding, nights: Sequence[Night], accepted: Sequence[Accepted], *, current: bool) -> Finding:
