@@ -31,7 +31,7 @@ from scheduler_plugins.model import LONGEST_ROUND_S, Decision, Memory, Observati
 from scheduler_plugins.policies import initial_placement, scaling
 from scheduler_plugins.policies.communication import Numbers, load_imbalance
 from scheduler_plugins.policies.executor_graph import ExecutorGraph, cpu_loads
-from scheduler_plugins.policies.metis_process import NoAnswer, PymetisMissing
+from scheduler_plugins.policies.metis_process import MetisProcess, NoAnswer, PymetisMissing
 from scheduler_plugins.policies.parameters import check_parameters, check_whole_number
 from scheduler_plugins.policies.partition import LARGEST_SEED, MetisOptions, Objective, metis_parts
 from scheduler_plugins.policies.relocation import Labels, relocation
@@ -60,10 +60,11 @@ class Parameters:
 
 
 def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
-    return decide_by_traffic(observation, memory, parameters, partial(_propose, parameters=parameters))
+    with MetisProcess() as metis:
+        return decide_by_traffic(observation, memory, parameters, partial(_propose, parameters=parameters, metis=metis))
 
 
-def _propose(graph: ExecutorGraph, _observation: Observation, parameters: Parameters) -> Proposal:
+def _propose(graph: ExecutorGraph, _observation: Observation, parameters: Parameters, metis: MetisProcess) -> Proposal:
     weights = _vertex_weights(graph, parameters)
     if isinstance(weights, str):
         return Proposal(f"refused: {weights}")
@@ -72,7 +73,7 @@ def _propose(graph: ExecutorGraph, _observation: Observation, parameters: Parame
     what = f"{len(busy)} executors in {count} parts"
     options = MetisOptions(parameters.objective, parameters.imbalance, parameters.seed)
     try:
-        partition = metis_parts(graph.subgraph(busy, weights[busy]), count, options)
+        partition = metis_parts(graph.subgraph(busy, weights[busy]), count, options, metis)
     except PymetisMissing as error:
         return Proposal(f"refused: {error}; install it on the master, or choose another policy")
     except NoAnswer as error:

@@ -26,7 +26,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from scheduler_plugins.policies.communication import CommunicationGraph, Integers, Numbers, Rows, load_imbalance
-from scheduler_plugins.policies.metis_process import metis_answer
+from scheduler_plugins.policies.metis_process import MetisProcess
 
 Objective = Literal["vol", "cut"]
 OBJECTIVES: Mapping[Objective, int] = {"vol": 1, "cut": 0}  # METIS' numbers of them
@@ -66,17 +66,25 @@ class _Call(NamedTuple):
     seed: int
 
 
-def metis_parts(graph: CommunicationGraph, count: int, options: MetisOptions) -> MetisPartition:
-    """Cut a graph into `count` parts, without METIS where it has no edges. Raises PymetisMissing, NoAnswer."""
+def metis_parts(
+    graph: CommunicationGraph, count: int, options: MetisOptions, metis: MetisProcess | None = None
+) -> MetisPartition:
+    """Cut a graph into `count` parts, without METIS where it has no edges. Raises PymetisMissing, NoAnswer.
+
+    `metis`: takes further graphs after this one; None: a process for this graph alone.
+    """
+    if metis is None:
+        with MetisProcess() as alone:
+            return metis_parts(graph, count, options, alone)
     if count == 1 or not len(graph.neighbours):  # nothing to cut, and METIS is not made for either
         return MetisPartition(_parts_by_weight(graph.vertex_weights, count))
     weights = whole_weights(graph.vertex_weights)
     calls = _calls(len(weights) + len(graph.neighbours), options)
-    answers = dict(zip(calls, _ask_metis(graph, weights, count, options, calls), strict=True))
+    answers = dict(zip(calls, _ask_metis(metis, graph, weights, count, options, calls), strict=True))
     faults = {call: _fault(weights, parts, count, options.imbalance) for call, parts in answers.items()}
     if len(calls) == 1 and faults[calls[0]]:
         bisection = _Call(recursive=True, seed=options.seed)
-        (answers[bisection],) = _ask_metis(graph, weights, count, options, [bisection])
+        (answers[bisection],) = _ask_metis(metis, graph, weights, count, options, [bisection])
         faults[bisection] = _fault(weights, answers[bisection], count, options.imbalance)
     balances = {call: load_imbalance(weights, answers[call], count) for call, fault in faults.items() if not fault}
     if not balances:
@@ -109,7 +117,12 @@ def _calls(size: int, options: MetisOptions) -> Sequence[_Call]:
 
 
 def _ask_metis(
-    graph: CommunicationGraph, weights: Rows, count: int, options: MetisOptions, calls: Sequence[_Call]
+    metis: MetisProcess,
+    graph: CommunicationGraph,
+    weights: Rows,
+    count: int,
+    options: MetisOptions,
+    calls: Sequence[_Call],
 ) -> Integers:
     """Return [call, vertex]: its part."""
     edge_weights = whole_weights(graph.edge_weights) if options.objective == "cut" else weights[:0]
@@ -124,7 +137,7 @@ def _ask_metis(
         for call in calls
     ]
     limit_s = LEAST_LIMIT_S + LIMIT_S_OF_EACH * (len(weights) + len(graph.neighbours))
-    answer = metis_answer(columns, count, requests, limit_s)
+    answer = metis.answer(columns, count, requests, limit_s)
     return np.frombuffer(answer, dtype=np.int64).reshape(len(calls), -1)
 
 

@@ -74,10 +74,9 @@ def executors_of(tasks: tuple[int, ...], loads: dict[int, float], random: Random
 
 
 @st.composite
-def clusters(draw: st.DrawFn, policy: str, spare: int = 0) -> Observation:
+def clusters(draw: st.DrawFn, spare: int = 0) -> Observation:
     """As many slots as topologies are in, and `spare` on each machine; cores for what runs, on some machines more."""
-    most = 4 if policy == "metis" else 40  # METIS is a process for each topology
-    names, count = [f"m{number}" for number in range(1, draw(st.integers(2, 6)) + 1)], draw(st.integers(1, most))
+    names, count = [f"m{number}" for number in range(1, draw(st.integers(2, 6)) + 1)], draw(st.integers(1, 40))
     random = Random(draw(st.integers(0, 2**32)))  # 40 topologies that are drawn one number after the other take minutes
     ports: Counter[str] = Counter()
     topologies = []
@@ -141,7 +140,7 @@ def on(topologies: tuple[Topology, ...], decision: Decision) -> dict[str, Any]:
 @given(data=st.data())
 def test_a_job_that_finds_no_slot_changes_nothing_for_the_others(name: str, kind: str, data: st.DataObject) -> None:
     """At a scale-out it finds one, and the event waits for that."""
-    cluster, policy = asked(data.draw(clusters(name)), kind), bound(name, data)
+    cluster, policy = asked(data.draw(clusters()), kind), bound(name, data)
     waiting = replace(cluster.topologies[0], topology_id="waiting", name="waiting", placement={}, samples_age_s=None)
     place = data.draw(st.integers(0, len(cluster.topologies)))
     with_it = (*cluster.topologies[:place], waiting, *cluster.topologies[place:])
@@ -171,7 +170,7 @@ def test_in_a_hold_a_topologys_state_changes_nothing_for_the_others(
     name: str, sickness: str, data: st.DataObject
 ) -> None:
     """It keeps its slots, and is given no CPU time here, so that the others find the same machines without it."""
-    cluster, policy = asked(data.draw(clusters(name, spare=1)), "hold"), bound(name, data)
+    cluster, policy = asked(data.draw(clusters(spare=1)), "hold"), bound(name, data)
     at = data.draw(st.integers(0, len(cluster.topologies) - 1))
     sick, others = cluster.topologies[at], cluster.topologies[:at] + cluster.topologies[at + 1 :]
     idle = tuple(replace(c, executors=tuple(replace(e, cpu_load=0.0) for e in c.executors)) for c in sick.components)
@@ -197,7 +196,7 @@ def test_in_a_hold_a_topologys_state_changes_nothing_for_the_others(
 @settings(max_examples=60)
 @given(data=st.data())
 def test_greedy_asks_no_machine_for_more_cores_than_it_has(kind: str, data: st.DataObject) -> None:
-    cluster = asked(data.draw(clusters("greedy", spare=data.draw(st.integers(0, 3)))), kind)
+    cluster = asked(data.draw(clusters(spare=data.draw(st.integers(0, 3)))), kind)
     parameters = data.draw(parameters_of("greedy")) | {
         "no_room": "decline",
         "gamma": data.draw(st.sampled_from([1.1, 4])),

@@ -17,7 +17,7 @@ import pytest
 
 from scheduler_plugins.policies import partition
 from scheduler_plugins.policies.communication import CommunicationGraph, Pairs, graph_of_pairs
-from scheduler_plugins.policies.metis_process import NoAnswer
+from scheduler_plugins.policies.metis_process import MetisProcess, NoAnswer
 from scheduler_plugins.policies.partition import MetisOptions, metis_parts
 from scheduler_plugins.service import waited_for_cpu_s
 from tests.support.fake_metis import put_fake_metis
@@ -175,3 +175,22 @@ def test_what_its_process_waits_for_a_cpu_counts_as_the_policys_waiting() -> Non
     finally:
         processes[0].kill()
         thread.join()
+
+
+def test_one_process_takes_all_graphs_of_a_decision_and_ends_with_it(fake: Fake) -> None:
+    calls = fake("pass")
+    with MetisProcess() as metis:
+        for vertices in (8, 800, 8_000, 10):
+            parts = metis_parts(lines(vertices), 2, MetisOptions("vol"), metis).parts
+            assert parts.tolist() == [0, 1] * (vertices // 2)
+    processes = {int(line.split()[0]) for line in calls.read_text().splitlines()}
+    assert len(processes) == 1 and not any(map(is_running, processes))
+
+
+def test_after_one_that_ended_itself_the_next_graph_has_another(fake: Fake) -> None:
+    calls = fake("count == 3 and os.abort()")
+    with MetisProcess() as metis:
+        with pytest.raises(NoAnswer, match="signal 6"):
+            metis_parts(lines(8), 3, MetisOptions("vol"), metis)
+        assert metis_parts(lines(8), 2, MetisOptions("vol"), metis).parts.tolist() == [0, 1] * 4
+    assert len({line.split()[0] for line in calls.read_text().splitlines()}) == 2
