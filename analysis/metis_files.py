@@ -4,7 +4,7 @@ A graph's first line is `vertices edges [fmt [ncon]]`; lines that begin with % a
 whether vertices have sizes, whether they have weights (`ncon` of them), and whether edges have weights. Then a line a
 vertex: its size, its weights, and its neighbours, counted from 1, each with the edge's weight. Every edge stands in the
 lines of both its vertices, maybe with different weights. A partition is a line a vertex, the number of its part.
-docs/partitioning.md says the same to users.
+docs/policies.md says the same to users.
 
 Reading raises GraphFileError, naming file and line, what is there, what is allowed; so does writing where the file
 cannot be written, but for a full disk.

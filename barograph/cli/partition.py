@@ -1,5 +1,5 @@
 """`barograph partition`: a communication graph from elsewhere cut into parts by each method, side by side, and the
-parts of one of them in a file (docs/partitioning.md).
+parts of one of them in a file (docs/policies.md).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Partition:
 
 def add_arguments(partition: argparse.ArgumentParser) -> None:
     partition.add_argument(
-        "graph", type=given_file, metavar="GRAPH", help="a graph file of METIS (docs/partitioning.md)"
+        "graph", type=given_file, metavar="GRAPH", help="a graph file of METIS (docs/policies.md)"
     )
     partition.add_argument(
         "--parts", type=int, required=True, metavar="K", help="into how many parts, from 2 to the number of vertices"

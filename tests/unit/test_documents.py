@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from analysis.ingest.readers import READERS
+from analysis.metrics.metric_directions import METRICS
 from barograph.cli import COMMANDS, parser
 from barograph.errors import ExperimentError
 from barograph.nights.suite import parse_suite
@@ -149,6 +150,12 @@ def test_the_simulators_page_has_every_cost_with_its_default() -> None:
     _, _, table = (ROOT / "docs" / "simulator.md").read_text().partition("| cost | default | unit |")
     rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) \|", table.partition("\n\n")[0], re.MULTILINE)
     assert {name: float(default) for name, default in rows} == asdict(Costs()) and len(rows) == len(fields(Costs))
+
+
+def test_the_page_of_metrics_has_every_metric() -> None:
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    sides = {name: re.sub("_(before|after)$", "_…", name) for name in METRICS}
+    assert [name for name, both in sides.items() if f"`{name}`" not in page and f"`{both}`" not in page] == []
 
 
 def test_the_glossary_has_no_word_twice() -> None:
