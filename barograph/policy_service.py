@@ -82,6 +82,14 @@ class LostTasks:
 
 
 @dataclass(frozen=True)
+class Move:
+    """Tasks changed their slots without a rebalance, in the round after `t`: these slots' workers restart for it."""
+
+    t: float
+    slots: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class TupleCounts:
     """Tuples a second, a row each `step_s` seconds, oldest first; columns of equal length; None where nothing was
     measured."""
@@ -105,6 +113,7 @@ class TopologyStatus:
     tasks_placed: int = 0
     tasks_total: int = 0
     placed_among: tuple[str, ...] | None = None  # machines known when it was placed; None: an older service
+    unplaceable: bool = False  # the policy was asked, and found no slot for it
 
 
 @dataclass(frozen=True)
@@ -127,6 +136,7 @@ class ServiceState:
     nimbus_age_s: float | None = None  # since Nimbus last asked in this run; None: not yet, or an older service
     worker_restarts: tuple[WorkerRestart, ...] = ()
     lost_tasks: tuple[LostTasks, ...] = ()
+    moves: tuple[Move, ...] = ()
     window_fault: str = ""  # why rates cannot be used for a decision; an older service does not say
     topologies: tuple[TopologyStatus, ...] = ()  # all that there were in the run, oldest first
     machine_requests: tuple[PolicyRequest, ...] = ()  # oldest first
@@ -139,7 +149,9 @@ class ServiceState:
         return next((each for each in self.machine_requests if each.outcome == "under_way"), None)
 
     def all_placed(self) -> bool:
-        return 0 < self.tasks_total == self.tasks_placed
+        """Whether every task has a slot, but for those of topologies for which there is none."""
+        waiting = sum(each.tasks_total - each.tasks_placed for each in self.topologies if each.unplaceable)
+        return 0 < self.tasks_placed == self.tasks_total - waiting
 
     def topology(self, name: str) -> TopologyStatus | None:
         """None before the policy service has seen it. An older service names none, and knows one only."""
@@ -151,12 +163,13 @@ def read_state(data: Mapping[str, Any]) -> ServiceState:
     pending, sample_s = data["pending_event"], int(data.get("sample_s", 1))
     shown = _topologies(data)
     running = [topology for topology in shown if topology["running"]]
+    placeable = [topology for topology in running if not topology.get("unplaceable")] or running
     return ServiceState(
         run_id=data["run_id"],
         t=float(data["t"]),
         policy=data["policy"],
         machines=tuple(data["machines"]),
-        samples_age_s=oldest([topology["samples_age_s"] for topology in running]),
+        samples_age_s=oldest([topology["samples_age_s"] for topology in placeable]),
         workers_reporting=sum(int(topology["workers_reporting"]) for topology in running),
         tasks_placed=sum(int(topology["tasks_placed"]) for topology in running),
         tasks_total=sum(int(topology["tasks_total"]) for topology in running),
@@ -176,7 +189,10 @@ def read_state(data: Mapping[str, Any]) -> ServiceState:
             for topology in shown
             for each in topology.get("lost_tasks", ())
         ),
-        window_fault=next((fault for topology in running if (fault := topology.get("window_fault"))), ""),
+        moves=tuple(
+            Move(float(each["t"]), tuple(each["slots"])) for topology in shown for each in topology.get("moves", ())
+        ),
+        window_fault=next((fault for topology in placeable if (fault := topology.get("window_fault"))), ""),
         topologies=tuple(_topology(each, sample_s) for each in shown),
         machine_requests=tuple(policy_request(each) for each in data.get("machine_requests", ())),
         sample_s=sample_s,
@@ -204,6 +220,7 @@ def _topology(shown: Mapping[str, Any], sample_s: int) -> TopologyStatus:
         tasks_placed=int(shown["tasks_placed"]),
         tasks_total=int(shown["tasks_total"]),
         placed_among=tuple(shown["placed_among"]) if "placed_among" in shown else None,
+        unplaceable=bool(shown.get("unplaceable")),
     )
 
 
@@ -299,7 +316,7 @@ def scale_outcome(state: ServiceState, event_id: str) -> ScaleOutcome | None:
 
 def recovery_obstacle(state: ServiceState, since_s: float) -> str | None:
     """Why the topology has not recovered from what happened at `since_s` (epoch seconds); None: it has."""
-    if not state.all_placed():
+    if not 0 < state.tasks_total == state.tasks_placed:
         return f"{state.tasks_placed} of {state.tasks_total} tasks are placed"
     if state.samples_age_s is None or state.t - state.samples_age_s <= since_s:
         return "a worker has sent nothing since"

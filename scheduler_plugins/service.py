@@ -416,6 +416,9 @@ def main(arguments: list[str] | None = None) -> int:
         restart=lambda: os.execv(sys.executable, sys.orig_argv),
         begin_run=watch.begin_run,
     )
+    with suppress(ChildProcessError):  # of a service that began anew in this process
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
     log.info("policy service on %s", options.listen)
     server.serve_forever()
     return 0

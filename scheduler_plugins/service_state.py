@@ -382,7 +382,9 @@ class ServiceState:
         slots = restarting_slots(observation, decision)
         heard = (observation.may_act, observation.failures)
         now = self.clock()
-        decision_id = self.decisions.add(decision, now, observation.event, before, slots, *heard)
+        # What had no slot is placed before the event is decided on: the outcome of that is not the event's.
+        event = observation.event if decision.settled or not _only_places_first(decision, observation) else None
+        decision_id = self.decisions.add(decision, now, event, before, slots, *heard)
         if observation.may_act and (decision.acquire or decision.release):
             self.requests.add(decision, decision_id, now)
         return decision_id
@@ -462,7 +464,10 @@ class ServiceState:
             "policy": self.policy_name,
             "machines": list(self._machines),
             "machines_since": dict(self._machines_since),
-            "topologies": [topology.json(now) for topology in self.topologies.values()],
+            "topologies": [
+                topology.json(now) | {"unplaceable": topology_id in self._unplaceable}
+                for topology_id, topology in self.topologies.items()
+            ],
             "pending_event": self.event.event_id if self.event else None,
             "decisions": [each.json() for each in self.decisions.statuses if not each.was_over(now - SHOWN_S)],
             "machine_requests": self.requests.json(self._is_ready),
@@ -482,6 +487,13 @@ class ServiceState:
             line["withdrawn"] = round.withdrawn
         with self.log_path.open("a", encoding="utf-8") as log:
             log.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+
+def _only_places_first(decision: Decision, observation: Observation) -> bool:
+    """Whether nothing changes but that tasks without a slot get one."""
+    placed = {topology.topology_id: topology.placement for topology in observation.topologies}
+    moved = any(task in placed.get(name, ()) for name, slots in decision.placement.items() for task in slots)
+    return not (moved or any(decision.executors.values()) or decision.release or decision.rebalance)
 
 
 def _window_s(body: Mapping[str, Any]) -> float:

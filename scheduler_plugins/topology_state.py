@@ -26,7 +26,9 @@ class TopologyState:
     spout_tasks: frozenset[int] = frozenset()
     unplaced_why: str | None = None  # what Storm's own scheduler said of executors that it left without a slot
     lost: list[dict[str, Any]] = field(default_factory=list)  # tasks that had a slot, and have none though nobody asked
+    moves: list[dict[str, Any]] = field(default_factory=list)  # slots whose tasks changed though nothing rebalanced
     _placement: Mapping[str, str] = field(default_factory=dict)  # task → slot, in the round before
+    _round_s: float = 0.0  # when that was
 
     @classmethod
     def first(
@@ -48,6 +50,10 @@ class TopologyState:
         if lost:
             machines = sorted({slot.rpartition(":")[0] for slot in lost})
             self.lost.append({"t": now, "tasks": len(lost), "machines": machines})
+        changed = placement.items() ^ self._placement.items() if self._placement and not self.rebalancing else set()
+        if changed:
+            self.moves.append({"t": self._round_s, "slots": sorted({slot for _, slot in changed})})
+        self._round_s = now
         before, self._placement, self.slots = set(self.slots), placement, tuple(sorted(set(placement.values())))
         for slot in self.slots:
             if slot not in before:
@@ -75,6 +81,7 @@ class TopologyState:
             "workers_reporting": samples.reporting(now),
             "worker_restarts": [each for each in samples.restarts if each["t"] > since_s],
             "lost_tasks": [each for each in self.lost if each["t"] > since_s],
+            "moves": [each for each in self.moves if each["t"] > since_s],
             "series": samples.series(now),
         }
 

@@ -169,7 +169,8 @@ class RunContext:
         """The zero of an event: now, unless said."""
         now = self.now() if at_s is None else at_s
         self.zero_s = now if self.zero_s is None else self.zero_s
-        self._end_allowance(now + RESTART_PATIENCE.silence_s)  # of an event that did not say when it was over
+        # Of an event that did not say when it was over. The zero may be some time ago.
+        self._end_allowances(self.now() + RESTART_PATIENCE.silence_s)
         return now
 
     def allow_restarts(self, begin_s: float) -> None:
@@ -179,11 +180,12 @@ class RunContext:
     def end_restarts(self, begin_s: float | None) -> None:
         """The event is over at `begin_s`, None: not yet. Workers may restart for it a while longer."""
         if begin_s is not None:
-            self._end_allowance(begin_s + RESTART_PATIENCE.silence_s)
+            self._end_allowances(begin_s + RESTART_PATIENCE.silence_s)
 
-    def _end_allowance(self, end_s: float) -> None:
-        if self._allowances and self._allowances[-1][1] == math.inf:
-            self._allowances[-1] = (self._allowances[-1][0], end_s)
+    def _end_allowances(self, end_s: float) -> None:
+        open_ = [allowance for allowance in self._allowances if allowance[1] == math.inf]
+        closed = [allowance for allowance in self._allowances if allowance[1] < math.inf]
+        self._allowances = [*closed, *((begin_s, end_s) for begin_s, _ in open_)]
 
     def join(self, machines: Sequence[str]) -> None:
         """Nimbus has yet to hear of these, whatever was known or missed of them before."""
@@ -260,7 +262,9 @@ class RunContext:
         if restart.t >= self.disturbed_s or any(begin <= restart.t <= end for begin, end in self._allowances):
             return True
         until_s = RESTART_PATIENCE.silence_s
-        return any(each.restarts(restart.slot, restart.t, until_s) for each in state.decisions)
+        moves = state.moves if self.policy_entry().is_host else ()  # of the scheduler that places in its stead
+        moved = any(each.t <= restart.t <= each.t + until_s and restart.slot in each.slots for each in moves)
+        return moved or any(each.restarts(restart.slot, restart.t, until_s) for each in state.decisions)
 
     def _note_lost_tasks(self, state: ServiceState) -> None:
         """Before the first event nothing may lose its place. Raises what `_cause` says."""

@@ -43,9 +43,6 @@ def boot(run: RunContext, names: Sequence[str], **about: Any) -> None:
 
 
 def join(run: RunContext, machines: Sequence[str], **about: Any) -> None:
-    """A scheduler that places in the policy's stead may use them, and restart workers, as soon as Nimbus knows them."""
-    if run.policy_entry().is_host:
-        run.allow_restarts(run.now())
     run.context.cluster.join(machines)
     run.join(machines)
     wait_until_registered(run, machines)

@@ -2,8 +2,8 @@
 its process, and while it computes Python does nothing else.
 
 A fresh Python begins with the first graph, since a copy of a process with threads may hang, and takes the graphs of one
-decision. It gets each in memory that it inherits, and it ends at its limit, or with the process that began it. An
-answer depends on nothing but the graph and the calls: the limit is far above what these take.
+decision. It gets each in a file that it inherits. It ends at its limit, which it watches too, or with the process that
+began it. An answer depends on nothing but the graph and the calls: the limit is far above what these take.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import selectors
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from array import array
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ from typing import IO
 
 INTEGERS = "q"  # of 64 bits, as pymetis' METIS has them: others are copied one by one
 BLOCK = 1 << 20  # bytes of an answer that are read at once
+MARGIN_S = 2.0
 
 
 class PymetisMissing(Exception):
@@ -65,7 +67,7 @@ class MetisProcess:
         if find_spec("pymetis") is None:
             raise PymetisMissing("the Python that decides has no pymetis")
         size = 8 * len(calls) * (len(columns[0]) - 1)
-        request = {"lengths": list(map(len, columns)), "count": count, "calls": calls}
+        request = {"lengths": list(map(len, columns)), "count": count, "calls": calls, "limit_s": limit_s}
         try:
             process = self._begin() if self._process is None else self._process
             self._graph.seek(0)
@@ -84,9 +86,8 @@ class MetisProcess:
         return answer
 
     def _begin(self) -> subprocess.Popen[bytes]:
-        self._graph, self._words = (
-            self._stack.enter_context(os.fdopen(os.memfd_create(name), "w+b")) for name in ("graph", "words")
-        )
+        self._graph = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes both
+        self._words = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
         handle = self._graph.fileno()
         command = [sys.executable, "-I", "-S", __file__, json.dumps({"path": sys.path, "graph": handle})]
         process = subprocess.Popen(
@@ -142,6 +143,7 @@ def main() -> None:
     with os.fdopen(setting["graph"], "rb") as graph, os.fdopen(output, "wb") as file:
         for line in sys.stdin.buffer:
             request = json.loads(line)
+            signal.setitimer(signal.ITIMER_REAL, request["limit_s"] + MARGIN_S)  # where nobody is left to end it
             fcntl.fcntl(output, fcntl.F_SETFL, flags | os.O_ASYNC)  # SIGIO, which ends it, where nobody reads any more
             graph.seek(0)
             columns = [array(INTEGERS) for _ in request["lengths"]]
@@ -160,6 +162,7 @@ def main() -> None:
                     options=pymetis.Options(**options),
                 )
                 answers.append(array(INTEGERS, parts))
+            signal.setitimer(signal.ITIMER_REAL, 0)
             fcntl.fcntl(output, fcntl.F_SETFL, flags)
             file.writelines(answers)
             file.flush()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from barograph.policy_service import read_state, recovery_obstacle
 from scheduler_plugins.messages import observation_from_log
 from scheduler_plugins.model import Decision, Memory, Observation, Slot
 from scheduler_plugins.replay import replay
@@ -135,6 +136,34 @@ def test_an_event_waits_for_no_job_that_found_no_slot(state: ServiceState) -> No
     state.schedule(round_of(now + 2, star(), other(), third(), machines=2))
     assert logged(state).event is not None and state.state()["pending_event"] is None
     assert state.state()["decisions"][-1]["release"] == ["m2"] and state.state()["policy_error"] is None
+
+
+def test_a_job_that_found_no_slot_is_said_to_be_and_what_it_gets_later_is_no_part_of_the_event(
+    state: ServiceState,
+) -> None:
+    state.schedule(round_of(1000.0, star(), other(), machines=2))
+    now = state.clock.now = feed(state)  # type: ignore[attr-defined]
+    for t in (now, now + 2):
+        state.schedule(round_of(t, star(), other(), third(), machines=2))
+    shown = read_state(state.state())
+    assert [each.unplaceable for each in shown.topologies] == [False, False, True]
+    assert shown.samples_age_s is not None and shown.all_placed() and recovery_obstacle(shown, 0.0) is not None
+    state.clock.now = now + 60  # type: ignore[attr-defined]
+    state.scale({"event_id": "e1", "kind": "scale_in", "leave": 1})
+    state.schedule(round_of(now + 60, star(), other(), third(), machines=3))
+    *_, placed = state.state()["decisions"]
+    assert placed["event_id"] is None and state.state()["pending_event"] == "e1", "rates are old: the event is held"
+
+
+def test_a_scheduler_that_moves_what_runs_is_on_record_with_the_slots(state: ServiceState) -> None:
+    state.schedule(round_of(1000.0, star()))
+    state.clock.now = 1002.0  # type: ignore[attr-defined]
+    state.schedule(round_of(1002.0, star()))
+    assert of_state(state)["star"]["moves"] == []
+    task, slot = next(iter(PLACED.items()))
+    state.clock.now = 1004.0  # type: ignore[attr-defined]
+    state.schedule(round_of(1004.0, star({**PLACED, task: "m3:6703"})))
+    assert of_state(state)["star"]["moves"] == [{"t": 1002.0, "slots": sorted([slot, "m3:6703"])}]
 
 
 def test_nobody_waits_in_a_hold_for_a_job_that_found_no_slot(state: ServiceState) -> None:

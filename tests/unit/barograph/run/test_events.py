@@ -11,6 +11,7 @@ from barograph.plan.events import Crash, PlannedEvent, RateChange, ScaleIn, Scal
 from barograph.plan.experiment import Variant
 from barograph.policy_service import (
     LostTasks,
+    Move,
     ServiceDecision,
     ServiceUnreachable,
     TopologyStatus,
@@ -476,16 +477,33 @@ def test_a_scheduler_that_acts_by_itself_has_its_zero_at_the_join_of_the_first_m
     assert (asked["t"] <= joined["t"] - 10) == at_join and (asked["t"] == joined["t"]) != at_join
 
 
-@pytest.mark.parametrize(("policy", "status"), [("storm", "complete"), ("stela", "failed")])
-def test_workers_restart_at_the_join_for_a_scheduler_that_acts_by_itself(
-    policy: str, status: str, stage: SetUp
+@pytest.mark.parametrize(
+    ("policy", "ago_s", "slot", "is_asked"),
+    [
+        ("storm", 2.0, "m1:6700", True),
+        ("storm", 90.0, "m1:6700", False),
+        ("storm", 2.0, "m2:6700", False),
+        ("stela", 2.0, "m1:6700", False),
+    ],
+)
+def test_a_worker_may_restart_for_what_a_scheduler_moves_by_itself_and_for_nothing_else(
+    policy: str, ago_s: float, slot: str, is_asked: bool, stage: SetUp
 ) -> None:
-    """For one that waits for the event nobody asked for that."""
-    before = stage_of(stage, policy)
-    told = before.go()
-    (joined,), (submitted,) = named(told, "machines_joined"), named(told, "topology_submitted")
     here = stage_of(stage, policy)
-    here.storm.faults["restarts"] = [(joined["t"] + 2 - submitted["t"], "m1:6700", (1,))]
-    with nullcontext() if status == "complete" else pytest.raises(RunBroken, match="nobody asked for that"):
-        attempt_next_run(here.series, here.context)
-    assert here.document()["status"] == status
+    run = RunContext.begin(here.context, here.series.plan()[0], Events(), last=False)  # type: ignore[arg-type]
+    with nullcontext() if is_asked else pytest.raises(RunBroken, match="nobody asked for that"):
+        restart_of(run, here, moves=(Move(run.now() - ago_s, (slot, "m5:6700")),))
+
+
+def test_allowances_of_restarts_end_with_the_next_event(stage: SetUp) -> None:
+    """That of an event that was never over too, though another began before the next zero; it may be some time ago."""
+    here = stage(OUT, RATE)
+    run = RunContext.begin(here.context, here.series.plan()[0], Events(), last=False)  # type: ignore[arg-type]
+    run.allow_restarts(run.now())
+    here.storm.clock.sleep(500.0)
+    run.allow_restarts(run.now())
+    run.mark_zero(run.now() - 100.0)
+    restart_of(run, here)
+    here.storm.clock.sleep(80.0)
+    with pytest.raises(RunBroken, match="nobody asked for that"):
+        restart_of(run, here)

@@ -15,6 +15,8 @@ from barograph.plan.checks import check
 from barograph.plan.events import KINDS, PlannedEvent, ScaleOut, machines_at_end
 from barograph.plan.events.disturbances import CpuLoad, MemoryLimit, SlowCpu
 from barograph.plan.events.hold import Hold
+from barograph.plan.events.reschedule import Reschedule
+from barograph.plan.events.topologies import Arrival
 from barograph.plan.experiment import Durations, Experiment, MachineCount, TopologyChoice, Variant, load
 from barograph.run.context import SeriesContext
 from barograph.run.monitor import steady_test
@@ -102,6 +104,16 @@ def test_it_is_performed_and_stands_in_the_record(kind: str, simulate: SetUp) ->
     here.go()
     (outcome,) = event_outcomes(RunPaths(here.folder))
     assert outcome.kind == kind
+
+
+@pytest.mark.parametrize("policy", ["ds2", "greedy", "even"])
+def test_an_event_is_asked_of_every_policy_though_a_job_finds_no_slot(policy: str, simulate: SetUp) -> None:
+    """Two jobs have all 16 slots. The third sends nothing, and so has no rates to wait for."""
+    jobs = [TopologyChoice(name, {}, {"workers": 8}, flux="star") for name in ("first", "second", "late")]
+    arrival, reschedule = Arrival("steady", "late"), Reschedule("steady")
+    told = simulate(arrival, reschedule, topologies=jobs, policy=policy).go()
+    (asked,) = (event for event in told if event["kind"] == "scale_requested")
+    assert asked["event"] == "reschedule"
 
 
 def zero(events: Sequence[dict[str, Any]]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import numpy as np
 import pymetis  # noqa: F401  # this process's own, before any that a test puts in its place
 import pytest
 
-from scheduler_plugins.policies import partition
+from scheduler_plugins.policies import metis_process, partition
 from scheduler_plugins.policies.communication import CommunicationGraph, Pairs, graph_of_pairs
 from scheduler_plugins.policies.metis_process import MetisProcess, NoAnswer
 from scheduler_plugins.policies.partition import MetisOptions, metis_parts
@@ -66,14 +67,28 @@ def test_a_process_that_ends_itself_is_told_in_words(
 
 
 def test_a_process_over_its_limit_is_ended_and_waited_for(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = fake("time.sleep(600)")
-    monkeypatch.setattr(partition, "LEAST_LIMIT_S", 5.0)
-    begun = time.monotonic()
-    with pytest.raises(NoAnswer, match=r"METIS has not answered within 5\.0 s and was ended"):
-        metis_parts(lines(8), 2, MetisOptions("cut"))
-    assert time.monotonic() - begun < 60
-    process = int(calls.read_text().split()[0])
-    assert not Path(f"/proc/{process}").exists()
+    calls = fake("count == 3 and time.sleep(600)")
+    with MetisProcess() as metis:
+        metis_parts(lines(8), 2, MetisOptions("vol"), metis)  # so that it is there
+        monkeypatch.setattr(partition, "LEAST_LIMIT_S", 0.5)
+        with pytest.raises(NoAnswer, match=r"METIS has not answered within 0\.5 s and was ended"):
+            metis_parts(lines(8), 3, MetisOptions("vol"), metis)
+        process = int(calls.read_text().split()[0])
+        assert not Path(f"/proc/{process}").exists()
+
+
+def test_a_process_that_nobody_ends_ends_itself_after_its_limit(fake: Fake) -> None:
+    """As where the one that began it is gone before its pipe can say so."""
+    calls = fake("count == 3 and time.sleep(600)")
+    with MetisProcess() as metis:
+        metis_parts(lines(8), 2, MetisOptions("vol"), metis)
+        options = {"recursive": False, "seed": 0}
+        request = {"lengths": [9, 8, 8, 0], "count": 3, "calls": [options], "limit_s": 0.1}
+        assert metis._process is not None
+        line = json.dumps(request).encode() + b"\n"
+        assert metis_process._exchange(metis._process, line, size=64, limit_s=60.0) == b""
+        assert metis._process.wait(60) == -signal.SIGALRM
+    assert len(calls.read_text().splitlines()) == 2
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
