@@ -16,7 +16,7 @@ on_machines = @$(call named,$(1),$(call tests,$(1),$(2),BAROGRAPH_MACHINES_LOCK=
 # With the programs of the packages that set-up declares and no others, as tests/support/programs.py has it.
 declared = PATH=$(CURDIR)/$(BIN):$(CURDIR)/.barograph/path
 
-.PHONY: help demo simulated test cloud machines testbeds codes cluster experiments analyses airflow unit integration spark browser e2e coverage lint java bench setup ui clean lock
+.PHONY: help demo simulated test night cloud machines testbeds codes cluster experiments analyses airflow unit integration spark browser e2e coverage lint java bench setup ui clean lock
 help:  ## what there is
 	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -49,7 +49,10 @@ simulated:  ## the same experiment in a model of Storm: no machines, no root; en
 CHAINS := $(shell awk '/^MemAvailable/ {print ($$2 > 12e6) ? 6 : 2}' /proc/meminfo)
 each = status=0; for part in $(1); do $(MAKE) --no-print-directory $$part || status=1; done; exit $$status
 
-test: setup  ## everything: linters, Java and Python tests, real experiments through Airflow; LONG=1: the long ones too
+night: ## everything, and the tests that others cover in less time
+	@$(MAKE) --no-print-directory test LONG=1
+
+test: setup  ## everything: linters, Java and Python tests, real experiments through Airflow
 	@$(SUDO) rm -rf $(JUNIT)
 	@$(MAKE) --no-print-directory --jobs=$(CHAINS) --keep-going with-cloud cluster codes testbeds with-airflow with-analyses; \
 		status=$$?; $(BIN)/python .ci/timings.py $(JUNIT); exit $$status

@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return
     for item in items:
         if item.get_closest_marker("long"):
-            item.add_marker(pytest.mark.skip(reason=f"long: `make test LONG=1`, or {LONG}=1"))
+            item.add_marker(pytest.mark.skip(reason=f"long: `make night`, or {LONG}=1"))
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,7 @@ from tests.support.repositories import Repository
 from tests.support.short_folder import short_folder
 from topologies import catalogue
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.timeout(1800)]
 
 # Delivering, unpacking and starting wait for the quota: as much as three of them can have on two cores.
 CORES = 0.6

@@ -28,7 +28,7 @@ from inventory.local import lan
 from tests.support import avro_jar, exchange_policy, repositories, worker_launches, worker_lines
 from tests.support.deployed_series import deployed
 
-pytestmark = [pytest.mark.integration, pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(900)]
 
 PLAN = """
 title: Two topologies, a third that arrives, a ramp, a policy that acts by itself, and one that departs
