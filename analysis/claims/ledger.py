@@ -41,8 +41,6 @@ from analysis.record.small_tables import Row, rows
 from analysis.record.sweep_record import is_sweep, newest_sweeps
 from analysis.stats import inference
 
-SLOTS = "instances_on_joined_over_expected"  # in S02
-
 
 def evaluate(
     series_dirs: Sequence[Path | str], family: str | None = None, *, simulated: bool = False
@@ -108,7 +106,6 @@ def conditions(series: Iterable[SeriesPaths], beside: Iterable[SeriesPaths] = ()
     specs: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     timed_otherwise: dict[str, list[str]] = defaultdict(list)
     topologies: dict[str, list[str]] = defaultdict(list)
-    other_slots: set[str] = set()
     runs_of = [(paths, {run["run_id"]: run for run in rows(paths, "runs")}) for paths in series]
     runs_beside = [rows(paths, "runs") for paths in {*beside} - {paths for paths, _ in runs_of}]
     all_runs = [*(runs.values() for _, runs in runs_of), *runs_beside]
@@ -134,10 +131,8 @@ def conditions(series: Iterable[SeriesPaths], beside: Iterable[SeriesPaths] = ()
                     name, row["value"], row["censored"], blocks[run["run_id"]], row.get("steady"), run.get("order")
                 )
                 values[_key(run, row, several)].append(found)
-                if (row["metric"], run.get("policy")) == (SLOTS, "stela") and row["value"]:
-                    other_slots.add(name)
     there = {name: tuple(sorted(dict.fromkeys(of), key=WHOLE_CLUSTER.__eq__)) for name, of in topologies.items()}
-    return Conditions(dict(values), dict(outcomes), dict(specs), dict(timed_otherwise), there, frozenset(other_slots))
+    return Conditions(dict(values), dict(outcomes), dict(specs), dict(timed_otherwise), there)
 
 
 def _names(paths: SeriesPaths) -> Sequence[str]:
@@ -212,10 +207,6 @@ def judge(claim: Claim, measured: Conditions) -> LedgerRow:
         return row_without_sweep(claim)
     own = measured.for_claim(claim)
     row = _with_timed_otherwise(rules.judge(claim, own), [claim], own)
-    ignored = own.of(replace(claim, kind=Kind.EVERY_RUN), claim.variant) if claim.kind is not Kind.EVERY_RUN else ()
-    if names := [value.run_id for value in ignored if value.run_id in own.other_slots]:
-        why = "new machines got other numbers of executors than SP II-B gives (S02)"
-        row = replace(row, reason=f"{row.reason}; left out: {', '.join(names)}: {why}")
     rests_on = (value.block[0] for value in own.of(claim, claim.variant) if value.run_id in row.run_ids)
     return replace(row, series=tuple(sorted(Counter(rests_on).items())))
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from analysis.claims.estimates import Estimated
-from analysis.claims.statements import Claim, Kind
+from analysis.claims.statements import Claim
 from analysis.errors import ClaimFileError
 from analysis.record.event_timeline import WHOLE_CLUSTER
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
@@ -61,9 +61,6 @@ class Conditions:
     timed them; and the names of the topologies that its runs have, with `all` last where a run has several. Without it
     runs have one each, maybe not all the same, as in other people's logs.
 
-    `other_slots`: runs in which Stela gave new machines other numbers of executors than SP II-B, which say nothing of
-    its claims but that.
-
     `by_claim`: of claims that are judged by series of their own, these.
     """
 
@@ -72,7 +69,6 @@ class Conditions:
     specs: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     timed_otherwise: Mapping[str, Sequence[str]] = field(default_factory=dict)
     topologies: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    other_slots: frozenset[str] = frozenset()
     by_claim: Mapping[str, "Conditions"] = field(default_factory=dict)
 
     def for_claim(self, claim: Claim) -> "Conditions":
@@ -87,8 +83,7 @@ class Conditions:
                 f"claim {claim.name}: topology is {claim.topology!r}; allowed of {claim.experiment}: {', '.join(there)}"
             )
         of = (claim.topology,) if WHOLE_CLUSTER in there and claim.topology else ()
-        values = self.values.get((claim.experiment, variant or "", claim.metric, claim.event, *of), [])
-        return [value for value in values if claim.kind is Kind.EVERY_RUN or value.run_id not in self.other_slots]
+        return self.values.get((claim.experiment, variant or "", claim.metric, claim.event, *of), [])
 
 
 @dataclass(frozen=True)

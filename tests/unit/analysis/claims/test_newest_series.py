@@ -14,8 +14,9 @@ from analysis.claims.statements import load_claims
 from analysis.errors import ClaimFileError
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
+from analysis.report.headline import headline
 
-STAR, PAGE_LOAD = "stela/star", "stela/page_load"
+STAR, PAGE_LOAD, EVEN = "stela/star", "stela/page_load", "even_rebalance"
 
 
 def write(
@@ -262,35 +263,44 @@ def test_what_follows_from_times_that_are_left_out_says_so(tmp_path: Path) -> No
     assert of_times and all("left out: s, analysed by an older version" in row.reason for row in of_times)
 
 
-def add_slots(root: Path, difference: float, variants: tuple[str, ...] = ("stela", "even_rebalance")) -> None:
-    """How many executors more than SP II-B's loop gives the new machines got, in the runs of these variants."""
+def test_runs_in_which_stela_found_nothing_to_parallelise_count_as_all_others_do(tmp_path: Path) -> None:
+    """Six blocks: in three new machines get what SP II-B gives them, and throughput grows by 65 %; in three they get
+    nothing, and it stays. The mean of their logarithms is that of 1.65 ** 0.5."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    root = write(tmp_path, "s", {"stela": [165.0, 166.65, 163.35, 100.0, 101.0, 99.0], EVEN: [100.0, 101.0, 99.0] * 2})
     table = SeriesPaths(root).table("measurements") / "part.parquet"
-    more = [{"run_id": f"{name}-r{number}", "metric": "instances_on_joined_over_expected", "value": difference,
-             "censored": False, "event_id": "e1"} for name in variants for number in (1, 2, 3)]  # fmt: skip
-    pq.write_table(pa.Table.from_pylist(pq.read_table(table).to_pylist() + more), table)
+    over = [{"run_id": f"stela-r{number}", "metric": "instances_on_joined_over_expected", "censored": False,
+             "event_id": "e1", "value": 0.0 if number <= 3 else -3.0} for number in range(1, 7)]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(pq.read_table(table).to_pylist() + over), table)
+    rows = {row.claim.name: row for row in evaluate([root])}
+    assert (rows["S03"].verdict, rows["S03"].runs, rows["S03"].blocks) == ("undecided", 6, 6)
+    assert rows["S03"].measured == pytest.approx(100 * (1.65**0.5 - 1))
+    assert rows["S03"].low is not None and rows["S03"].high is not None
+    assert rows["S03"].low < 0 < 65 < rows["S03"].high
+    assert (rows["S02/star slots"].verdict, rows["S02/star slots"].measured) == ("differs", -3.0)
+    specs = {STAR: [{"name": STAR, "variants": [{"name": name} for name in ("stela", EVEN)]}]}
+    measured = replace(conditions([SeriesPaths(root)]), specs=specs)
+    said = headline(STAR, (EVEN, "stela"), {"e1": "scale_out"}, measured)
+    assert "6 runs of each" in said and "no complete run" not in said
 
 
-def test_runs_in_which_stela_gave_other_slots_say_nothing_of_its_claims_but_that(tmp_path: Path) -> None:
-    """star before Stela's rule was the printed one: one executor fewer than the three of 10 / 4."""
-    floored = write(tmp_path, "20261127-000000-a", {"stela": [150.0] * 3, "even_rebalance": [100.0] * 3})
-    add_slots(floored, -1.0)
-    rows = {row.claim.name: row for row in evaluate([floored])}
-    assert (rows["S02/star slots"].verdict, rows["S02/star slots"].measured) == ("differs", -1.0)
-    assert (rows["S03"].verdict, rows["S03"].runs) == ("not run", 0)
-    assert rows["S03"].reason.endswith(
-        "left out: stela-r1, stela-r2, stela-r3: new machines got other numbers of executors than SP II-B gives (S02)"
-    )
-    assert "none of S03, S04" in rows["S16/throughput SP"].reason
-    printed = write(tmp_path, "20261128-000000-a", {"stela": [200.0] * 3, "even_rebalance": [100.0] * 3})
-    add_slots(printed, 0.0, ("stela",))  # the default deals everything out anew: its number is no rule's
-    add_slots(printed, -1.0, ("even_rebalance",))
-    both = {row.claim.name: row for row in evaluate([floored, printed])}["S03"]
-    assert (both.runs, both.measured) == (3, pytest.approx(100.0))
-    assert "left out: 20261127-000000-a/stela-r1, " in both.reason
-    assert "left out" not in {row.claim.name: row for row in evaluate([printed])}["S03"].reason
+@pytest.mark.parametrize("variant", ["slots_of_the_code", "authors"])
+def test_a_variant_with_another_rule_of_slots_is_compared(tmp_path: Path, variant: str) -> None:
+    """By the code's rule new machines get one executor fewer than by SP's: that is what settings/stela_windows asks."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    name = "settings/stela_windows"
+    root = write(tmp_path, "s", {"window_60": [100.0], variant: [125.0]}, experiment=name)
+    runs, measured = (SeriesPaths(root).table(table) / "part.parquet" for table in ("runs", "measurements"))
+    pq.write_table(pa.Table.from_pylist([run | {"policy": "stela"} for run in pq.read_table(runs).to_pylist()]), runs)
+    over = {"run_id": f"{variant}-r1", "metric": "instances_on_joined_over_expected", "value": -1.0, "censored": False,
+            "event_id": "e1"}  # fmt: skip
+    pq.write_table(pa.Table.from_pylist([*pq.read_table(measured).to_pylist(), over]), measured)
+    said = headline(name, ("window_60", variant), {"e1": "scale_out"}, conditions([SeriesPaths(root)]))
+    assert "25" in said and "no complete run" not in said
 
 
 def test_runs_without_a_policy_and_blocks_are_compared_in_their_order(tmp_path: Path) -> None:
