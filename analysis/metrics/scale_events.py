@@ -5,7 +5,7 @@ after an event has the key (run_id, event_id). `e0` stands for the run as a whol
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -26,9 +26,9 @@ def scale_event_rows(
     by_run: dict[str, list[Row]] = defaultdict(list)
     for event in sorted(events, key=lambda event: float(event["t_s"])):
         by_run[event["run_id"]].append(event)
-    at_start: dict[str, int] = defaultdict(int)
+    at_start: dict[str, list[str]] = defaultdict(list)
     for machine in machines:
-        at_start[machine["run_id"]] += not machine["joins_at_scale"]
+        at_start[machine["run_id"]] += [] if machine["joins_at_scale"] else [machine["machine"]]
     return [
         row for axis in zeros
         for row in _while_there(
@@ -48,15 +48,17 @@ def _while_there(rows: list[dict[str, Any]], axis: Row, span_s: tuple[float, flo
             yield row | arrives | departs
 
 
-def events_of_run(events: Sequence[Row], axis: Row, machines: int | None) -> list[dict[str, Any]]:
+def events_of_run(events: Sequence[Row], axis: Row, machines: Collection[str] | None) -> list[dict[str, Any]]:
     """The events of one run in the order in which they happened; `machines` at its start, None where nothing says."""
+    living = None if machines is None else set(machines)
     firsts: dict[str, Row] = {}
     for event in events:
         if event["kind"] in ZEROS and event["event_id"]:
             firsts.setdefault(operation_id(event), event)
     zeros_s = [float(event["t_s"]) for event in firsts.values()]
     if not zeros_s:
-        return [_span(axis, WHOLE_RUN, "none", float(axis["zero_s"]), None, None) | {"machines_before": machines}]
+        whole = _span(axis, WHOLE_RUN, "none", float(axis["zero_s"]), None, None)
+        return [whole | {"machines_before": None if living is None else len(living)}]
     found = []
     for (event_id, first), from_s, zero_s, until_s in zip(
         firsts.items(), [None, *zeros_s], zeros_s, [*zeros_s[1:], None], strict=False
@@ -64,10 +66,13 @@ def events_of_run(events: Sequence[Row], axis: Row, machines: int | None) -> lis
         kind = first["event"] or ZEROS[first["kind"]]
         span = [event for event in events if event["t_s"] >= zero_s and (until_s is None or event["t_s"] < until_s)]
         result = _event_result(span, lines_of_event(events, event_id, span), event_id)
-        found.append(_span(axis, event_id, kind, zero_s, from_s, until_s) | result | {"machines_before": machines})
-        if machines is not None:
+        died = _names([event for event in span if event["kind"] == "scale_aborted"], "machines")
+        before = None if living is None else len(living.difference(died))
+        found.append(_span(axis, event_id, kind, zero_s, from_s, until_s) | result | {"machines_before": before})
+        if living is not None:
+            down, back = ([e["machine"] for e in span if e["kind"] == line] for line in ("crashed", "restarted"))
             joined, released = result["joined"], result["released"]
-            machines = None if joined is None else machines + len(joined) - len(released)
+            living = None if joined is None else living.difference(died, down, released).union(joined, back)
     return found
 
 
@@ -109,8 +114,8 @@ def _event_result(span: Sequence[Row], answers: Sequence[Row], event_id: str) ->
 
 
 def _changes(span: Sequence[Row], joined: set[str]) -> tuple[set[str], set[str]]:
-    """Who has joined and who has left when the span is over. `joined`: for the event itself; a policy that acts by
-    itself may have machines join and leave, and come back."""
+    """Who has joined and who has left when the span is over. `joined`: for the event itself, in all attempts; a policy
+    that acts by itself may have machines join and leave, and come back."""
     released: set[str] = set()
     for event in span:
         names = set(event["machines"] or ())
@@ -118,6 +123,8 @@ def _changes(span: Sequence[Row], joined: set[str]) -> tuple[set[str], set[str]]
             joined, released = joined | (names - released), released - names
         elif event["kind"] == "machines_left":
             joined, released = joined - names, released | (names - joined)
+        elif event["kind"] == "scale_aborted":
+            joined = joined - names  # they died
     return joined, released
 
 
