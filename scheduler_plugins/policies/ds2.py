@@ -15,7 +15,7 @@ What the paper leaves open, or Storm does otherwise, is decided here:
 - it is not to be busy for more than `utilisation` of its time (1 is the paper's), so that a backlog goes away
 - more executors come at once, fewer when `activation` decisions in a row want no more (the paper's activation time)
 - sources stay as they are, and so does what has executed nothing, or is on a cycle, and what is behind it or behind a
-  source that has emitted nothing of what was due: how many tuples come of one is not known then
+  source that has emitted nothing, unless nothing was due: how many tuples come of one is not known then
 - an executor stays where its first task was; one that is new goes to the worker with the fewest of its topology, of
   several to the machine with the fewest executors of all topologies
 """
@@ -120,7 +120,7 @@ def needed_executors(topology: Topology, utilisation: float) -> dict[str, int]:
     inputs: dict[str, float | None] = dict.fromkeys((component.name for component in topology.components), 0.0)
     for component in _components_from_sources(topology):
         if component.kind == "spout":
-            target = component.emitted_per_s if component.due_per_s is None else component.due_per_s
+            target = (component.emitted_per_s or None) if component.due_per_s is None else component.due_per_s
             measured = component.emitted_per_s
         else:
             target, measured = inputs[component.name], component.executed_per_s

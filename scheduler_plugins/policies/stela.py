@@ -314,7 +314,8 @@ def _scale_out(observation: Observation, memory: Memory, parameters: Parameters)
             new.setdefault(target, []).append(slot)
         executors[name] = {c.name: len(c.executors) + len(new[c.name]) for c in topology.components if c.name in new}
         placement[name] = place_new_executors(topology, new)
-        said.append(_scale_out_reason(topology, counts[name] if new or not targets[name] else 0, executors[name]))
+        refused = bool(targets[name]) and not new
+        said.append(_scale_out_reason(topology, counts[name], executors[name], refused=refused))
     reason = "; ".join(said) + scaling.window_remark(observation, parameters.window_s)
     return Decision(executors=executors, placement=placement, memory=memory, settled=True, reason=reason)
 
@@ -352,9 +353,10 @@ def _executor_slots(
     ]
 
 
-def _scale_out_reason(topology: Topology, count: int, grown: Mapping[str, int]) -> str:
+def _scale_out_reason(topology: Topology, count: int, grown: Mapping[str, int], *, refused: bool) -> str:
     if not grown:
-        return f"{topology.name}: nothing to parallelise in {count} slots"
+        nothing = "no slot of the new machines was left" if refused else f"nothing to parallelise in {count} slots"
+        return f"{topology.name}: {nothing}"
     before = {component.name: len(component.executors) for component in topology.components}
     steps = (f"{name} {before[name]}→{n}" for name, n in grown.items())
     return f"{topology.name}: {count} slots, {', '.join(steps)}"

@@ -93,6 +93,14 @@ def test_behind_a_source_that_is_held_back_for_the_whole_window_nothing_is_known
     assert needed_executors(idle, 0.8) == {"filter": 1, "sink": 1}, "of nothing due nothing comes"
 
 
+def test_behind_a_source_of_which_neither_rate_is_known_nothing_shrinks() -> None:
+    """It emitted nothing and nobody says what was due, while bolts worked on what had waited: 800/s of 8 ms."""
+    source, filter_, sink = chain(executors=4).components
+    silent = replace(source, emitted_per_s=0.0, due_per_s=None)
+    busy = replace(filter_, executed_per_s=800.0, emitted_per_s=800.0)
+    assert needed_executors(replace(chain(executors=4), components=(silent, busy, sink)), 0.8) == {}
+
+
 def test_behind_two_sources_of_which_one_is_held_back_nothing_is_known() -> None:
     source, filter_, sink = chain(100.0).components
     second = replace(component("second", "spout", range(15, 17), 1, emitted_per_s=0.0, due_per_s=10.0))

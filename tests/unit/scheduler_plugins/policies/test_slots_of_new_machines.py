@@ -15,6 +15,7 @@ from scheduler_plugins.policies.topology_aware import STRATEGIES
 from scheduler_plugins.refusal import refusal
 from tests.support.topologies_by_hand import LINEAR, topology
 
+NO_SLOT = "no slot of the new machines was left"
 PORTS = st.lists(st.integers(6700, 6705), max_size=4, unique=True).map(sorted).map(tuple)
 
 
@@ -46,6 +47,17 @@ def test_a_slot_that_nine_topologies_cannot_use_is_the_tenths() -> None:
     # 4 executors on 2 machines: two slots. bolt_2, sent 100 and doing 20, then sink, which is sent 40 of its 20.
     assert {name: dict(of) for name, of in decision.executors.items() if of} == {"t-9": {"bolt_2": 2, "sink": 2}}
     assert set(decision.placement["t-9"].values()) == {Slot("m3", 6700), Slot("m3", 6701)}
+
+
+def test_a_topology_that_gets_no_slot_is_told_so_and_one_that_cannot_grow_why_not() -> None:
+    """Six jobs of 4 executors on 2 machines are due 4 each for two new ones, which have 4 slots: t4, t5 get none. One
+    more runs an executor for each task."""
+    new = tuple(Machine(f"m{n}", f"id-{n}", (6700, 6701)) for n in (3, 4))
+    jobs = [*(job(number, tasks=4) for number in range(6)), job(6, tasks=1)]
+    *served, t4, t5, full = bind("stela", {})(asked(jobs, new), {}).reason.split("; ")
+    assert len(served) == 4 and all("bolt_2 1→" in each for each in served)
+    assert (t4, t5) == (f"t4: {NO_SLOT}", f"t5: {NO_SLOT}")
+    assert full == "t6: nothing to parallelise in 4 slots"
 
 
 @given(sizes=st.lists(st.integers(1, 4), min_size=1, max_size=10), ports=st.lists(PORTS, min_size=1, max_size=3))
