@@ -37,6 +37,7 @@ class Verdict(StrEnum):
 
 
 RUNS_FAILED = "runs_failed"
+SURVIVORS = "the side that is ahead failed in more of its runs, and the others have no numbers"
 RESULT, PAGE = "comparison_result.json", "comparison.html"  # its files in the series, for programs and for people
 CALLED = (Verdict.BETTER, Verdict.WORSE, Verdict.DIFFERENT)
 

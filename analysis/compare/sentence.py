@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from analysis.compare.blocks import LostRun, PairRuns, SideRuns, Value
 from analysis.compare.question import Question
-from analysis.compare.result import RUNS_FAILED, Kind, MetricRow, Verdict
+from analysis.compare.result import RUNS_FAILED, SURVIVORS, Kind, MetricRow, Verdict
 from analysis.compare.verdict import (
-    SURVIVORS,
+    better_or_worse,
     beyond_floor,
     block_order,
     holds_zero,
@@ -140,7 +140,7 @@ def sentence(question: Question, rows: Sequence[MetricRow], runs: Sequence[PairR
     metrics and failures.
     """
     primary = [row for row in rows if row.primary]
-    headline = _headline(question, primary, runs)
+    headline = _headline(question, primary, runs, kinds)
     short = len(_parts(runs, primary)) > 1
 
     def of_pair(pair: PairRuns, own: Sequence[MetricRow], failures: bool) -> str:
@@ -180,27 +180,33 @@ def _topologies(pair: PairRuns, primary: Sequence[MetricRow]) -> list[str]:
     ) or [""]  # fmt: skip
 
 
-def _headline(question: Question, primary: Sequence[MetricRow], runs: Sequence[PairRuns]) -> str:
-    """A side that failed more often is not called better, whatever its complete runs are like (`SURVIVORS`)."""
+def _headline(question: Question, primary: Sequence[MetricRow], runs: Sequence[PairRuns], kinds: Kinds) -> str:
+    """A side that failed more often is not called better: where it is ahead in complete runs, both are said."""
     a, b = question.a.label, question.b.label
     failures = [row for row in primary if row.metric == RUNS_FAILED]
     refused = {verdict for row in failures for verdict in praise_of_survivors(row)}
-    called = [row for row in primary if row.verdict in (Verdict.BETTER, Verdict.WORSE) and row.verdict not in refused]
     judged = [row for row in primary if row.verdict is not Verdict.NONE or row.why_no_verdict == SURVIVORS]
+    left = [row for row in judged if row.why_no_verdict or (row.verdict in refused and row.metric != RUNS_FAILED)]
+    called = [row for row in judged if row.verdict in (Verdict.BETTER, Verdict.WORSE) and row not in left]
     if not any(row.blocks for row in judged) and not called:
         return f"{b} cannot be compared with {a}"
-    left = any(row.why_no_verdict == SURVIVORS or row.verdict in refused for row in judged)
-    where = " in complete runs" if failures else ""
     verdicts, sure = {row.verdict for row in called}, {row.verdict for row in called if not row.weak}
+    small = " by less than the goal" if all(row.within_goal for row in [*left, *called]) else ""
+    if left and not any(row.verdict is Verdict.WORSE for row in failures):
+        metrics: dict[str, list[str]] = {}
+        for row in [*left, *(row for row in called if row.metric != RUNS_FAILED)]:
+            ahead = "ahead of" if better_or_worse(row) is Verdict.BETTER else "behind"
+            metrics.setdefault(ahead if row in left else f"{row.verdict} than", []).append(event_text(row, kinds))
+        texts = [f"{words} {a} in {enumeration(distinct(names))}" for words, names in metrics.items()]
+        more = [label for label, verdict in ((a, Verdict.WORSE), (b, Verdict.BETTER)) if verdict in refused]
+        seems = "seems" if all(row.weak for row in [*left, *called]) else "is"
+        return f"In complete runs {b} {seems} {enumeration(texts)}{small}, but {enumeration(more)} failed more often"
+    where = " in complete runs" if failures else ""
     if len(verdicts) > 1:
         return f"{b} {'is' if len(sure) > 1 else 'seems'} better than {a} in some respects and worse in others"
     if called:
-        small = " by less than the goal" if all(row.within_goal for row in called) else ""
-        of = "" if any(row.metric == RUNS_FAILED for row in called) else f" in some respects,{where}" if left else where
+        of = "" if any(row.metric == RUNS_FAILED for row in called) else where
         return f"{b} {'is' if sure else 'seems'} {called[0].verdict.value} than {a}{small}{of}"
-    if left:
-        more = [label for label, verdict in ((a, Verdict.WORSE), (b, Verdict.BETTER)) if verdict in refused]
-        return f"{b} differs from {a}{where}, but {enumeration(more)} failed more often"
     if not any(row.verdict is Verdict.UNDECIDED for row in judged if row.metric != RUNS_FAILED):
         return f"No difference{where} between {b} and {a}"
     blocks = max(len(pair.whole) for pair in runs)
@@ -349,20 +355,20 @@ def _wanted_text(row: MetricRow) -> str:
 
 def _certain_text(question: Question, primary: Sequence[MetricRow], kinds: Kinds) -> str:
     none = [row for row in primary if row.verdict is Verdict.NONE]
+    failures = [row for row in primary if row.metric == RUNS_FAILED and row.verdict is Verdict.UNDECIDED]
     wide = [row for row in primary if is_wide_by_the_unseen(row)]
     ranks = [row for row in primary if row.kind is Kind.RANK]
     others = [row for row in primary if row not in none + wide + ranks and row.metric != RUNS_FAILED]
-    every = f"every{' other' if none or wide or ranks else ''} primary metric"
     texts = [
         _each_text(none, kinds, "no verdict, however many blocks there are"),
         _each_text(wide, kinds, "wider only by what may be lost unseen, which no block narrows"),
         _each_text(ranks, kinds, "some runs never got there, and no number of blocks gives ranks an interval"),
-        f"enough blocks to find a difference of {question.goal_percent:g} % in {every} or to rule it out, or it is "
-        "surely larger"
-        if others or not (none or wide or ranks)
-        else "",
+        _each_text(failures, kinds, "nothing is called for the side that has more of them"),
     ]
-    return "; ".join(text for text in texts if text)
+    if others or not any(texts):
+        every = f"{question.goal_percent:g} % in every{' other' if any(texts) else ''} primary metric"
+        texts.append(f"enough blocks to find a difference of {every} or to rule it out, or it is surely larger")
+    return "; ".join(filter(None, texts))
 
 
 def _each_text(rows: Sequence[MetricRow], kinds: Kinds, what: str) -> str:

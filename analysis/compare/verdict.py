@@ -3,7 +3,7 @@
 Each metric gets its estimate, its test and its A/A floor. Sides that can only be ordered (runs that never converged)
 get exact sign tests over blocks, shares of runs that failed Fisher's test. Then come Holm's correction, the verdicts,
 and whether further blocks are needed. *No difference* is a finding of its own: the whole interval is less than the
-goal. A side that failed more often is not called better: its numbers are those of the runs that were left.
+goal. A side that failed more often is not called better, nor the other one worse: its numbers are of the runs left.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,15 +16,13 @@ import numpy as np
 
 from analysis.compare.blocks import Block, MetricBlocks, PairRuns, SideRuns
 from analysis.compare.question import Question
-from analysis.compare.result import RUNS_FAILED, Kind, MetricRow, Verdict
+from analysis.compare.result import RUNS_FAILED, SURVIVORS, Kind, MetricRow, Verdict
 from analysis.metrics import metric_directions
 from analysis.metrics.metric_directions import PRIMARY, Better, DifferenceKind
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.stats import inference, paired_differences, same_code_floors
 from analysis.stats.paired_differences import MINIMUM_BLOCKS, Estimate, in_units, on_axis, sign_test
 from analysis.stats.shares import Failures
-
-SURVIVORS = "the side that is ahead failed in more of its runs, and the others have no numbers"
 
 
 def rank_row(found: MetricBlocks, words: str) -> MetricRow:
@@ -196,7 +194,7 @@ def judge_rows(rows: Sequence[MetricRow], runs: Sequence[PairRuns], level: float
         for i in family:
             row = _with_needed_blocks(replace(rows[i], p_holm=p_holm.get(i)), level / max(1, len(p_of)))
             fact = row.metric == RUNS_FAILED and row.pair in by_fact
-            verdicts[i] = replace(row, verdict=_better_or_worse(row) if fact else _verdict(row, level))
+            verdicts[i] = replace(row, verdict=better_or_worse(row) if fact else _verdict(row, level))
     judged = [verdicts[i] for i in range(len(rows))]
     refused = {(row.pair, verdict) for row in judged for verdict in praise_of_survivors(row)}
     return [
@@ -261,7 +259,7 @@ def _verdict(row: MetricRow, level: float) -> Verdict:
     if row.p is None:
         return Verdict.UNDECIDED
     if row.p_holm is not None and row.p_holm < level and beyond_floor(row):
-        return _better_or_worse(row)
+        return better_or_worse(row)
     return Verdict.NO_DIFFERENCE if row.within_goal else Verdict.UNDECIDED
 
 
@@ -285,18 +283,11 @@ def _sizes(row: MetricRow) -> list[float]:
     return [] if row.estimate is None else [abs(in_units(each, each.mean)) for each in (row.estimate, *row.extremes)]
 
 
-def _better_or_worse(row: MetricRow) -> Verdict:
+def better_or_worse(row: MetricRow) -> Verdict:
     better = direction(row.metric)
     if better is Better.NONE:
         return Verdict.DIFFERENT
     return Verdict.BETTER if (row.sign > 0) == (better is Better.HIGHER) else Verdict.WORSE
-
-
-def has_enough_blocks(row: MetricRow) -> bool:
-    """Whether so many blocks find the goal, or rule it out, in four of five cases. Their scatter alone decides, so to
-    look after every block favours no answer.
-    """
-    return row.needed_blocks is not None and row.needed_blocks <= len(row.blocks)
 
 
 def is_wide_by_the_unseen(row: MetricRow) -> bool:
@@ -307,14 +298,6 @@ def is_wide_by_the_unseen(row: MetricRow) -> bool:
 def level_of_one_check(level: float, tests: int, most_blocks: int) -> float:
     """The level of one look at one metric, so that all looks of all metrics together keep `level`."""
     return level / (max(1, tests) * max(1, most_blocks - MINIMUM_BLOCKS + 1))
-
-
-def surely_beyond_goal(row: MetricRow, level: float) -> bool:
-    """Whether the difference surely exceeds the goal: its width does not matter any more."""
-    ends = row.ends(1 - level)
-    if ends is None or row.goal is None or row.goal_low is None:
-        return False
-    return ends[0] >= row.goal or ends[1] <= row.goal_low
 
 
 def certainty(
@@ -332,12 +315,22 @@ def certainty(
     level = level_of_one_check(
         question.level, sum(row.p_holm is not None for row in rows if row.primary), question.most_blocks
     )
-    waiting = [row for row in judged_rows if not _is_settled(row, level)]
+    waiting = [row for row in judged_rows if not _is_settled(row, rows, level)]
     return not waiting, waiting, ""
 
 
-def _is_settled(row: MetricRow, level: float) -> bool:
-    """Whether no further block is needed for it; `level`: of one look, for failures are looked at after each block."""
-    if row.metric == RUNS_FAILED:
-        return row.within_goal or (row.p is not None and row.p < level)
-    return has_enough_blocks(row) or is_wide_by_the_unseen(row) or surely_beyond_goal(row, level)
+def _is_settled(row: MetricRow, rows: Sequence[MetricRow], level: float) -> bool:
+    """Whether no further block is needed for it; `level`: of one look. Failures wait while they refuse a call of the
+    goal's size, and while sides are not alike of which nothing is called: only the one that failed less can be.
+    """
+    if row.failures is not None:
+        others = [each for each in rows if each.primary and each.pair == row.pair and each is not row]
+        refuses = any(each.why_no_verdict == SURVIVORS and not each.within_goal for each in others)
+        unopposed = row.failures.alike or any(each.called for each in others)
+        return row.within_goal or row.failures.p < level or (unopposed and not refuses)
+    # So many blocks find the goal, or rule it out, in four of five cases. Their scatter alone decides, so to look after
+    # every block favours no answer.
+    enough = row.needed_blocks is not None and row.needed_blocks <= len(row.blocks)
+    low, high = row.ends(1 - level) or (0.0, 0.0)
+    beyond = row.goal is not None and row.goal_low is not None and (low >= row.goal or high <= row.goal_low)
+    return enough or is_wide_by_the_unseen(row) or beyond

@@ -52,6 +52,13 @@ class Failures:
         table = np.array([[self.a, self.runs_a - self.a], [self.b, self.runs_b - self.b]])
         return float(fisher_exact(table).pvalue)
 
+    @property
+    def alike(self) -> bool:
+        """Whether nothing speaks for one side that fails more often: p is 5 % or more, and the larger share is not
+        by 25 points above the other one even at its upper bound, which of few runs is high."""
+        shares = sorted(((self.a / self.runs_a, self.a, self.runs_a), (self.b / self.runs_b, self.b, self.runs_b)))
+        return not self.points or (self.p >= 0.05 and upper_bound(*shares[1][1:]) - shares[0][0] < 0.25)
+
     def ends(self, confidence: float) -> tuple[float, float]:
         """The interval of `points`, from those of both sides: each has half of the error."""
         both = (1 + confidence) / 2

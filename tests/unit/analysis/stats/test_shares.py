@@ -58,3 +58,15 @@ def test_sides_that_fail_unlike_are_told_apart_and_their_interval_holds_the_diff
     assert np.mean([one.p < 0.05 for one in drawn]) > 0.9
     holds = [low <= 55.0 <= high for low, high in (one.ends(0.95) for one in drawn)]
     assert np.mean(holds) >= 0.95
+
+
+@given(runs, runs)
+def test_sides_are_as_alike_as_they_are_exchanged_and_equal_shares_are(a: tuple[int, int], b: tuple[int, int]) -> None:
+    assert Failures(*a, *b).alike is Failures(*b, *a).alike and Failures(*a, *a).alike
+
+
+@pytest.mark.parametrize("before", [6, 90])
+def test_a_half_is_never_like_none_and_one_of_many_is(before: int) -> None:
+    assert not any(Failures(0, before, -(-runs // 2), runs).alike for runs in range(1, 60))
+    assert [runs for runs in range(1, 270) if Failures(0, before, 1, runs).alike] == list(range(18, 270))
+    assert not Failures(0, 200, 8, 200).alike, "4 % are a difference that so many runs show"
