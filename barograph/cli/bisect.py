@@ -22,6 +22,8 @@ from barograph.code.errors import BuildFailed, Unfit
 from barograph.compare.budget import FEWEST_BLOCKS, Budget
 from barograph.compare.comparison import Comparison, Question
 from barograph.compare.difference import (
+    NO_VERDICT,
+    NOT_CALLED,
     Difference,
     VariantMetric,
     difference_of,
@@ -222,7 +224,7 @@ def _measure(search: Bisection, series: Series, console: Console) -> Difference:
         difference = difference_of(read_json(series.folder / RESULT), search.request.about)
     except (RecordError, ExperimentError) as error:
         raise failure or error from error
-    if failure is not None and difference.half_width is None:
+    if failure is not None and difference.half_width is None and difference.verdict in (NOT_CALLED, NO_VERDICT):
         raise failure
     return difference
 

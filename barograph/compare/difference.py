@@ -7,10 +7,11 @@ half the reference: then a commit that is as GOOD, or as BAD, is taken for the o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from analysis.compare.result import RUNS_FAILED, SURVIVORS
 from analysis.metrics.metric_directions import METRICS, Better, metric
 from analysis.nights.night_series import OF_TOPOLOGY
 from analysis.numerals import number, with_unit
@@ -34,9 +35,9 @@ class VariantMetric:
 
 @dataclass(frozen=True)
 class Difference:
-    """Of a commit against GOOD, in `unit`; None where they can only be ordered. `verdict`: the comparison's own.
-    `simulated`: `low` and `high` are the smallest and the largest difference over seeds. `failed`: how many runs of
-    the commit and of GOOD the system under test failed, where those of the commit are more."""
+    """Of a commit against GOOD, in `unit`; None where they can only be ordered. `verdict`: the comparison's own, and
+    `worse` behind a GOOD that failed more. `simulated`: `low` and `high` are the smallest and the largest difference
+    over seeds. `failed`: how many runs of both the system under test failed, if any."""
 
     value: float | None
     low: float | None
@@ -70,32 +71,32 @@ def require_direction(name: str) -> None:
 
 
 def difference_of(result: Mapping[str, Any], about: VariantMetric) -> Difference:
-    """From `comparison_result.json`. There is no interval where it has no verdict, as of a commit that is ahead and
-    failed more of its runs. Raises ExperimentError where it has no such row."""
-    rows = result["rows"]
+    """From `comparison_result.json`. There is no interval of a commit that is ahead and failed more of its runs. Raises
+    ExperimentError where it has no such row."""
+    match, simulated = _row_of(result["rows"], about), bool(result.get("simulated"))
+    low, high = (match.get(key) for key in (("lowest", "highest") if simulated else ("low", "high")))
+    verdict = match["verdict"]
+    if simulated and low is None:  # which side the model has worse with every seed: a comparison calls nothing there
+        effect = match["effect"] or 0
+        order = "better" if (effect > 0) == (metric(about.metric).better is Better.HIGHER) else WORSE
+        verdict = order if abs(effect) >= 1 else NOT_CALLED if effect else "no difference"
+    of_failures = (match["pair"], RUNS_FAILED)
+    failures = next((row for row in result["rows"] if (row["pair"], row["metric"]) == of_failures), None)
+    if failures and match.get("why_no_verdict") == SURVIVORS:
+        low, high, verdict = (None, None, verdict) if failures["difference"] > 0 else (low, high, WORSE)
+    failed = f"{failures['b']:g} of its runs failed, {failures['a']:g} of GOOD's" if failures else ""
+    return Difference(match["difference"], low, high, match["unit"], match["blocks"], verdict, simulated, failed)
+
+
+def _row_of(rows: Sequence[Mapping[str, Any]], about: VariantMetric) -> Mapping[str, Any]:
+    """Raises ExperimentError where there is none."""
     key = (about.variant, about.metric, about.event)
     match = next((row for row in rows if (_variant(row), row["metric"], row["event"]) == key), None)
     if match is None:
         there = sorted({f"{row['metric']} ({row['event']})" for row in rows if _variant(row) == about.variant})
         missing = f"{about.metric} ({about.event}) of {about.variant}"
         raise ExperimentError(f"the comparison has no {missing}; it has {', '.join(there) or 'none'}")
-    simulated = bool(result.get("simulated"))
-    low, high = (match.get(key) for key in (("lowest", "highest") if simulated else ("low", "high")))
-    verdict = _order_in_model(match) if simulated and low is None else match["verdict"]
-    if verdict == NO_VERDICT and not simulated:
-        low = high = None
-    a, b = next(((runs["a"]["failed"], runs["b"]["failed"]) for runs in result.get("runs", ())
-                 if runs["pair"] == match["pair"]), (0, 0))  # fmt: skip
-    failed = f"{b} of its runs failed, {a} of GOOD's" if b > a else ""
-    return Difference(match["difference"], low, high, match["unit"], match["blocks"], verdict, simulated, failed)
-
-
-def _order_in_model(row: Mapping[str, Any]) -> str:
-    """Of what can only be ordered: which side the model has worse with every seed; a comparison calls nothing there."""
-    effect = row["effect"] or 0
-    if abs(effect) < 1:
-        return NOT_CALLED if effect else "no difference"
-    return "better" if (effect > 0) == (metric(row["metric"]).better is Better.HIGHER) else WORSE
+    return match
 
 
 def is_worse(difference: Difference, name: str) -> bool:
@@ -120,20 +121,17 @@ def required_half_width(reference: Difference) -> float:
     return abs(reference.value or 0.0) / 2
 
 
-def is_narrow_enough(bisecting: Mapping[str, Any], rows: list[Mapping[str, Any]]) -> tuple[bool, str]:
+def is_narrow_enough(bisecting: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> tuple[bool, str]:
     """Whether a search needs no further block of this comparison, and why; only its own metric counts."""
     about = VariantMetric(bisecting["variant"], bisecting["metric"], bisecting["event"])
     try:
-        difference = difference_of({"rows": rows}, about)
+        row = _row_of(rows, about)
     except ExperimentError as error:
         return False, str(error)
-    limit = bisecting["half_width"]
-    if difference.half_width is None:
+    if row["low"] is None or row["high"] is None:
         return False, f"{about.words} has no interval yet"
-    return (
-        difference.half_width <= limit,
-        f"{about.words}: ±{difference.half_width:.3g} {difference.unit}, wanted ±{limit:.3g}",
-    )
+    half, limit = (row["high"] - row["low"]) / 2, bisecting["half_width"]
+    return half <= limit, f"{about.words}: ±{half:.3g} {row['unit']}, wanted ±{limit:.3g}"
 
 
 def _variant(row: Mapping[str, Any]) -> str:

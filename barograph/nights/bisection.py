@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from analysis.errors import RecordError
 from analysis.record.files import SEARCHES, read_json, stamp, write_json_atomic
-from barograph.compare.difference import Difference, VariantMetric, Verdict, is_worse, verdict_of
+from barograph.compare.difference import NO_VERDICT, Difference, VariantMetric, Verdict, is_worse, verdict_of
 from barograph.nights.commits import Commit
 from barograph.nights.search import Answer, Certainty, FirstBad, Query, next_step, probabilities
 from barograph.settings import results_root
@@ -64,7 +64,7 @@ class PendingProbe:
 
 @dataclass(frozen=True)
 class NotWorse:
-    """The search ends before it begins: BAD is not worse than GOOD, as far as was measured."""
+    """The search ends before it begins: BAD is not worse than GOOD, as far as was measured, or has no verdict."""
 
     reference: Difference
 
@@ -141,10 +141,11 @@ def read_bisection(path: Path) -> Bisection:
     """Raises RecordError for a file that is no search."""
     data = read_json(path)
     try:
-        request = _request_of_json(data["wanted"])
+        request = {key: value for key, value in data["wanted"].items() if key != "everything"}
+        request["about"], request["certainty"] = VariantMetric(**request["about"]), Certainty(**request["certainty"])
         return Bisection(
             data["id"],
-            request,
+            BisectionRequest(**request, all_commits=data["wanted"]["everything"]),
             tuple(Commit(**commit) for commit in data["commits"]),
             _difference_of_json(data["reference"]),
             data["reference_series"],
@@ -164,12 +165,6 @@ def _request_data(request: BisectionRequest) -> dict[str, Any]:
     return data
 
 
-def _request_of_json(data: Mapping[str, Any]) -> BisectionRequest:
-    facts = {key: value for key, value in data.items() if key != "everything"}
-    about, certainty = VariantMetric(**data["about"]), Certainty(**data["certainty"])
-    return BisectionRequest(**{**facts, "all_commits": data["everything"], "about": about, "certainty": certainty})
-
-
 def _difference_of_json(data: Mapping[str, Any] | None) -> Difference | None:
     return Difference(**data) if data else None
 
@@ -180,8 +175,10 @@ def sentence(bisection: Bisection) -> str:
     if step == "reference":
         return f"{about}: BAD is not compared with GOOD yet"
     if isinstance(step, NotWorse):
-        shown = "shown to be worse than GOOD in complete runs" if step.reference.failed else "worse than GOOD"
-        return f"{about}: BAD is not {shown} ({step.reference.words}); there is nothing to find"
+        if step.reference.half_width is None and step.reference.verdict == NO_VERDICT:
+            return f"{about}: there is no verdict whether BAD is worse than GOOD ({step.reference.words})"
+        of = " in complete runs" if step.reference.failed else ""
+        return f"{about}: BAD is not worse than GOOD{of} ({step.reference.words}); there is nothing to find"
     assert bisection.reference is not None, "the other steps come after it"
     change = f"{about}, {bisection.reference.words}"
     if isinstance(step, Query):

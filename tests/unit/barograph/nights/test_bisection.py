@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -12,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from analysis.compare.evaluation import compare
-from analysis.compare.result import RESULT, result_data
+from analysis.compare.result import RESULT, RUNS_FAILED, SURVIVORS, result_data
 from barograph import series_steps
 from barograph.cli import bisect as command
 from barograph.cli.bisect import SearchInterruption
@@ -24,14 +25,14 @@ from barograph.compare.difference import (
     is_worse,
     verdict_of,
 )
-from barograph.errors import INTERRUPTED_EXIT, ExperimentError, MachineLost
+from barograph.errors import INTERRUPTED_EXIT, ExperimentError, MachineLost, RunsFailed
 from barograph.nights import bisection
 from barograph.nights.bisection import Bisection, BisectionRequest, NotWorse, Probe
 from barograph.nights.commits import Commit, commit_of
-from barograph.nights.search import FirstBad
+from barograph.nights.search import FirstBad, Query
 from barograph.plan.experiment import load, with_changes
 from barograph.series import interruption
-from barograph.series.series import open_series
+from barograph.series.series import Series, open_series
 from tests.support.compared_series import Failed, SideOf, write
 from tests.support.measured_nights import MakeCommit
 from tests.unit.analysis.calibration.test_validation import judged_and_simulated
@@ -106,11 +107,61 @@ def test_a_commit_that_crashes_in_half_of_its_runs_is_called_by_none_of_the_othe
     assert verdict_of(found["runs"], reference) == "good" and verdict_of(found["crashes"], reference) == "undecided"
     assert not is_worse(found["runs"], ABOUT.metric) and not is_worse(found["crashes"], ABOUT.metric)
     assert found["runs"].failed == "" and found["crashes"].words.endswith("; 3 of its runs failed, 0 of GOOD's")
-    search = Bisection("x", ask("a"), (Commit("c" * 40, "slow", 0.0),), found["crashes"], "compare/x/y")
-    assert bisection.sentence(search).startswith(
-        f"{ABOUT.words}: BAD is not shown to be worse than GOOD in complete runs ("
+    assert_nothing_to_search_by(found["crashes"])
+    assert "3 of its runs failed" in bisection.sentence(search_after(found["crashes"]))
+
+
+def search_after(reference: Difference) -> Bisection:
+    return Bisection("x", ask("a"), tuple(Commit(name * 40, name, 0.0) for name in "cd"), reference, "compare/x/y")
+
+
+def assert_nothing_to_search_by(reference: Difference) -> None:
+    sentence = bisection.sentence(search_after(reference))
+    assert sentence.startswith(f"{ABOUT.words}: there is no verdict whether BAD is worse than GOOD (no verdict in ")
+    assert isinstance(search_after(reference).next(), NotWorse) and "not worse" not in sentence
+
+
+def test_one_failed_run_of_good_ends_no_search(tmp_path: Path) -> None:
+    """BAD is 30 % slower in all of 20 blocks but the one that GOOD failed."""
+    levels = [100 + step for step in (0.0, 2.0, -1.0, 1.0, 0.5)] * 4
+    sides = (SideOf({"throughput_after": levels}, [Failed(20)]),
+             SideOf({"throughput_after": [0.7 * level + i % 2 for i, level in enumerate(levels)]}))  # fmt: skip
+    result = result_data(compare(write(tmp_path / "20260101-000000-aa", {"stela": sides})))
+    found = difference_of(result, ABOUT)
+    assert result["rows"][1]["verdict"] == "no verdict" and is_worse(found, ABOUT.metric)
+    assert found.words.startswith("−29.5") and found.words.endswith("in 19 blocks; 0 of its runs failed, 1 of GOOD's")
+    assert isinstance(search_after(found).next(), Query) and "there is nothing" not in bisection.sentence(
+        search_after(found)
     )
-    assert "3 of its runs failed" in bisection.sentence(search)
+    assert verdict_of(found, Difference(-30.0, -31.0, -29.0, "%", 20, "worse")) == "bad"
+    assert verdict_of(found, Difference(-80.0, -81.0, -79.0, "%", 20, "worse")) == "good"
+
+
+def test_a_failing_good_that_came_first_is_ahead_where_there_are_only_ranks() -> None:
+    ranks = ROW | {"metric": "convergence_sp_s", "difference": None, "low": None, "high": None, "unit": "s",
+                   "verdict": "no verdict", "why_no_verdict": SURVIVORS}  # fmt: skip
+    failures = {"pair": "stela", "metric": RUNS_FAILED, "event": "e0", "a": 1.0, "b": 0.0, "difference": -10.0}
+    assert is_worse(difference_of({"rows": [failures, ranks]}, CONVERGENCE), "convergence_sp_s")
+    ahead = difference_of({"rows": [failures | {"difference": 10.0}, ranks]}, CONVERGENCE)
+    assert verdict_of(ahead, REFERENCE) == "undecided" and not is_worse(ahead, "convergence_sp_s")
+
+
+@pytest.mark.parametrize("verdict", ["worse", "no difference", "no verdict", "undecided"])
+def test_an_order_that_is_called_counts_although_a_run_failed(
+    verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = ROW | {"metric": "convergence_sp_s", "difference": None, "low": None, "high": None, "verdict": verdict}
+    (tmp_path / RESULT).write_text(json.dumps({"rows": [order]}))
+    monkeypatch.setattr(command, "_carry_out_comparison", lambda *_: RunsFailed("no slot", "system_under_test"))
+    search = replace(search_after(REFERENCE), request=replace(ask("a"), about=CONVERGENCE))
+    series = Series(tmp_path, load("stela/star"), 0.0)
+    with nullcontext() if verdict in ("worse", "no difference") else pytest.raises(RunsFailed):
+        assert command._measure(search, series, Console(file=io.StringIO())).verdict == verdict
+
+
+def test_a_metric_without_a_verdict_is_not_said_to_be_no_worse() -> None:
+    row = ROW | {"low": None, "high": None, "verdict": "no verdict", "why_no_verdict": "too many tuples have none"}
+    assert_nothing_to_search_by(difference_of({"rows": [row]}, ABOUT))
 
 
 def test_those_that_do_not_build_leave_a_range(commit: MakeCommit, tmp_path: Path) -> None:
@@ -272,6 +323,8 @@ def test_only_the_metric_that_is_looked_at_says_when_to_stop() -> None:
     assert not enough and "±2 %, wanted ±1.9" in why
     assert not is_narrow_enough({**asks, "half_width": 2.0}, [{**ROW, "low": None, "high": None}])[0]
     assert not is_narrow_enough({**asks, "half_width": 2.0}, [])[0]
+    refused = {**ROW, "verdict": "no verdict", "why_no_verdict": SURVIVORS}
+    assert is_narrow_enough({**asks, "half_width": 2.0}, [refused])[0], "it costs no whole budget"
 
 
 def test_a_comparison_without_the_metric_lists_what_it_has() -> None:
