@@ -16,6 +16,7 @@ from analysis.nights.night_series import Key, Series
 from analysis.nights.settings import Accepted, Renames
 from analysis.stats.change_points import Candidate, Rule, Step, edges, needed_difference, neighbour_deviation, steps
 from analysis.stats.same_code_floors import step_floor
+from analysis.stats.shares import Failures
 
 LEAST_PAIRS = 5  # of nights of the same code, before they say how much the same code scatters
 
@@ -168,17 +169,16 @@ def judge(series: Series, nights: Sequence[Night], found: Sequence[Candidate], s
 
 
 def failed_more(series: Series, changes: Sequence[Step], place: int, first: int) -> str:
-    """How many runs the system under test failed since a step and from night `first` until it, where since then it is a
-    larger share; else empty. Nights without a number count to what comes after them."""
+    """How many runs the system under test failed since a step and from night `first` until it, where that is a larger
+    share, and not `alike`; else empty. Nights without a number count to what comes after them."""
     borders = [*(series.nights[step.after.start - 1] + 1 for step in changes), len(series.points)]
     since, before = series.points[borders[place] : borders[place + 1]], series.points[first : borders[place]]
     (failed, runs), (failed_before, runs_before) = (
         (sum(point.failed for point in points), sum(point.failed + point.runs for point in points))
         for points in (since, before)
     )
-    if failed * runs_before <= failed_before * runs:
-        return ""
-    return f"{failed} of {runs} runs failed since, {failed_before} of {runs_before} before"
+    shares, words = Failures(failed_before, runs_before, failed, runs), f"{failed} of {runs} runs failed since"
+    return "" if shares.points <= 0 or shares.alike else f"{words}, {failed_before} of {runs_before} before"
 
 
 def _finding(series: Series, nights: Sequence[Night], step: Step, later: Sequence[Step], noise: float | None,

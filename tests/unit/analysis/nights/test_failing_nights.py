@@ -77,6 +77,33 @@ def test_it_has_recovered_only_in_runs_that_do_not_crash() -> None:
     assert change.kind is Kind.CHANGE
 
 
+def test_one_failed_run_of_hundreds_is_no_change_of_what_fails() -> None:
+    back = [level * (0.9 if 30 <= i < 45 else 1) for i, level in enumerate(quiet(120))]
+    recovered = only(judged([(level, 3 - (i == 50), int(i == 50)) for i, level in enumerate(back)]))
+    assert (recovered.kind, recovered.status) == (Kind.REGRESSION, Status.RECOVERED)
+    faster = only(judged([(level, 3 - (i == 60), int(i == 60)) for i, level in enumerate(stepped(30, 90, 10))]))
+    assert (faster.kind, faster.failed) == (Kind.IMPROVEMENT, "")
+
+
+@pytest.mark.parametrize("before", [12, 30])
+@pytest.mark.parametrize("failed", [{1, 4}, {0, 2, 3, 5}])
+def test_of_few_runs_that_fail_more_it_is_not_yet_known_that_they_fail_alike(before: int, failed: set[int]) -> None:
+    """2 of 6, one a night, against none of 12: Fisher's p is 0.1. Nothing is praised for want of runs."""
+    levels = stepped(before, 6 + len(failed) // 4, 10)
+    nights = [(level, int(i - before not in failed), int(i - before in failed)) for i, level in enumerate(levels)]
+    assert only(judged(nights)).kind is Kind.CHANGE
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_in_no_night_is_a_code_improved_that_has_crashed_since(runs: int) -> None:
+    """From the first failure on, night by night: 15 drawn histories of a code that crashes in half of its runs."""
+    for seed in range(15):
+        nights = crashing(stepped(30, 15, 10, seed=seed), 30, runs=runs, seed=seed)
+        first = next(i for i, (_, _, failed) in enumerate(nights) if failed)
+        kinds = {one.kind for last in range(first + 1, len(nights) + 1) for one in judged(nights[:last]).all}
+        assert kinds == {Kind.CHANGE}
+
+
 @pytest.mark.parametrize("gain", [10, 20])
 def test_no_drawn_history_of_a_code_that_crashes_improves(gain: int) -> None:
     """Of thirty each: the same steps without failures are all improvements."""
