@@ -139,7 +139,7 @@ HARNESS_FILES = {
 EMPTY_RUN_FILE = ".nothing-was-recorded"
 RAW_FOLDERS = ("workers", "machines", "logs")  # of a run: what --without raw leaves out
 # Nothing is computed of these, so one that holds a secret can stay behind.
-LOG_FILES = re.compile(r"runs/[^/]+/logs/|attempts/|harness\.log|progress\.jsonl|changes-[^/]*\.patch")
+LOG_FILES = re.compile(r"runs/[^/]+/logs/|harness\.log|progress\.jsonl|changes-[^/]*\.patch")
 HOME_FOLDERS = re.compile(rb"/(?:home|Users)/[\w.-]+/|/root/")
 
 
@@ -168,8 +168,9 @@ def select_files(root: Path, *, without_raw: bool, environment: Mapping[str, str
                 )
             selection.left_out[name] = f"holds {found.what} in line {found.line}"
             continue
-        if LOG_FILES.match(name) and _names_a_home(path):
-            selection.homes.append(name)
+        if LOG_FILES.match(name):
+            with path.open("rb") as file:
+                selection.homes += [name] if any(HOME_FOLDERS.search(line) for line in file) else []
         selection.entries.append(Entry(f"{SERIES}/{name}", path))
     selection.entries += _empty_runs(root, selection)
     return selection
@@ -197,7 +198,7 @@ def _reason_to_omit(name: PurePosixPath, without_raw: bool) -> str | None:
     if name.name in HARNESS_FILES:
         return HARNESS_FILES[name.name]
     if name.parts[0] == "attempts" and name.name != "run.json":
-        return "attempts that were repeated are never analysed; why each failed is in its run.json"
+        return "of an attempt that was repeated its run.json is all that is analysed"
     if name.parts[0] == COUNTERFACTUALS:
         return "simulated, and no part of what was measured; `barograph replay RUN --simulate` makes it again"
     if without_raw and name.parts[0] == "runs" and len(name.parts) > 3 and name.parts[2] in RAW_FOLDERS:
@@ -211,8 +212,3 @@ def _file_group(name: str) -> str:
     if parts[0] == "runs" and len(parts) > 3:
         return f"runs/*/{parts[2]}"
     return f"{parts[0]}/*" if parts[0] in ("attempts", COUNTERFACTUALS) else parts[-1]
-
-
-def _names_a_home(path: Path) -> bool:
-    with path.open("rb") as file:
-        return any(HOME_FOLDERS.search(line) for line in file)

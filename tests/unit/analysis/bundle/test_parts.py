@@ -139,6 +139,20 @@ def test_what_was_simulated_on_runs_is_left_out_in_one_line(tmp_path: Path) -> N
     assert list(chosen.left_out) == ["counterfactuals/*"]
 
 
+def test_failures_of_repeated_attempts_are_computed_of_and_nothing_else_of_them(tmp_path: Path) -> None:
+    attempt = tmp_path / "attempts" / "a-r1.attempt-1"
+    for folder in (attempt, tmp_path / "runs"):
+        folder.mkdir(parents=True)
+    (attempt / "run.json").write_text('{"failure": {"blame": "system_under_test", "message": "it died"}}')
+    (attempt / "worker.log").write_text("key AKIA" + "ABCDEFGHIJKLMNOP")
+    chosen = content.select_files(tmp_path, without_raw=False, environment={})
+    assert [entry.name for entry in chosen.entries] == ["series/attempts/a-r1.attempt-1/run.json"]
+    assert chosen.left_out == {"attempts/*": "of an attempt that was repeated its run.json is all that is analysed"}
+    (attempt / "run.json").write_text('{"failure": {"message": "key AKIAABCDEFGHIJKLMNOP"}}')
+    with pytest.raises(BundleError, match=r"run\.json, line 1, holds an AWS access key; numbers are computed of this"):
+        content.select_files(tmp_path, without_raw=False, environment={})
+
+
 def test_only_needed_packages_are_kept_whole() -> None:
     found = environment.requirements_of(PINNED, ["matplotlib", "numpy"])
     assert [line.split("==")[0] for line in found.splitlines() if "==" in line] == [
