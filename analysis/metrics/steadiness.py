@@ -7,6 +7,7 @@ step, which watches live, and for the analysis, which looks back. Numpy only.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ import numpy.typing as npt
 WINDOW_S = 10.0
 Series = npt.NDArray[np.float64]
 FEWEST_WINDOWS = 4
+ENOUGH_WINDOWS = 12  # that show a level whatever there was before; fewer must be as many as were off it in a row
 DRIFT_SPAN_S = 60.0
 DRIFT_LIMIT = 0.10  # of the mean, in DRIFT_SPAN_S: the whole confidence interval of the slope lies within it
 END_LIMITS = 0.05, 0.10  # of the mean: by what the first or the last window may always depart from the others, or never
@@ -46,8 +48,9 @@ def is_steady(rates: Sequence[float], step_s: float = 1.0) -> Steadiness:
     more, in which no window is at zero, those before the last are of one level (`_dip`), and the first departs from the
     mean of the others by at most 5 %, or twice what they scatter, and never more than 10 %. It is level if the same is
     true of its last window, and if a fitted line rises or falls by less than 10 % of the mean in 60 s as far as its
-    windows can tell (95 %): what scatters too much to say so is not steady. A floor and a ceiling on the waiting time
-    are the caller's.
+    windows can tell (95 %): what scatters too much to say so is not steady. Where more windows in a row were off its
+    level before it than it has, it may be a dip that is not over, and is none unless it has lasted 120 s. A floor and a
+    ceiling on the waiting time are the caller's.
     """
     per_window = max(1, round(WINDOW_S / step_s))
     values = np.asarray(rates, dtype=np.float64)
@@ -60,6 +63,11 @@ def is_steady(rates: Sequence[float], step_s: float = 1.0) -> Steadiness:
     if end is None:
         return Steadiness(False, None, str(_ramp(windows[-FEWEST_WINDOWS:])))
     length_s = len(end) * width_s
+    outside = _outside(windows, _level_and_limit(end)[0], _level_and_limit(windows)[1])[: -len(end)]
+    off = max((sum(1 for _ in stretch) for is_off, stretch in groupby(outside) if is_off), default=0)
+    if len(end) < min(off, ENOUGH_WINDOWS):
+        reason = f"only the last {length_s:.0f} s are at {end.mean():.4g}/s; before, {off * width_s:.0f} s were not"
+        return Steadiness(False, None, reason)
     fault = _departure("last", end[-1], end[:-1]) or _trend(end, width_s)
     reason = fault or f"level at {end.mean():.4g}/s over {length_s:.0f} s"
     return Steadiness(fault is None, len(rates) * step_s - length_s, reason)
@@ -80,15 +88,27 @@ def _dip(end: Series) -> str | None:
     their own half. Medians, so that a dip does not widen the limits for itself, and of each half, so that a step does
     not.
     """
-    halves = (end[: len(end) // 2], end[len(end) // 2 :]) if len(end) >= 2 * FEWEST_WINDOWS else (end,)
-    apart, level = np.concatenate([half - _median(half) for half in halves]), _median(halves[-1])
-    limit = (OUTSIDE[0] + OUTSIDE[1] / len(end)) * DEVIATIONS * _median(np.abs(apart))
-    outside = np.zeros(len(end) - 1, dtype=bool)
-    for span in SPANS:
-        off = np.abs(np.convolve(end[:-1], np.full(span, 1 / span), "valid") - level)
-        outside |= np.convolve(off > max(END_LIMITS[0] * level, limit / span**0.5), np.ones(span)) > 0
+    level, limit = _level_and_limit(end)
+    outside = _outside(end[:-1], level, limit)
     moved = float(np.abs(end[:-1][outside] - level).sum()) / len(end) / level
     return f"{outside.sum()} of {len(end)} windows are outside: {moved:.1%} of the mean" if moved > MOVED else None
+
+
+def _level_and_limit(windows: Series) -> tuple[float, float]:
+    half = len(windows) // 2 if len(windows) >= 2 * FEWEST_WINDOWS else 0
+    halves = [part for part in (windows[:half], windows[half:]) if len(part)]
+    apart = np.concatenate([part - _median(part) for part in halves])
+    limit = (OUTSIDE[0] + OUTSIDE[1] / len(windows)) * DEVIATIONS * _median(np.abs(apart))
+    return _median(halves[-1]), limit
+
+
+def _outside(windows: Series, level: float, limit: float) -> npt.NDArray[np.bool_]:
+    """Which windows are further off the level than the limit, alone or in the mean of three."""
+    outside = np.zeros(len(windows), dtype=bool)
+    for span in SPANS:
+        off = np.abs(np.convolve(windows, np.full(span, 1 / span), "valid") - level)
+        outside |= np.convolve(off > max(END_LIMITS[0] * level, limit / span**0.5), np.ones(span)) > 0
+    return outside
 
 
 def _median(values: Series) -> float:

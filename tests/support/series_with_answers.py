@@ -70,7 +70,13 @@ STEPS = (
     Shape("a step up after a third", then_level(*[1 / 1.3] * 10)),
     Shape("a step up half-way", then_level(*[1 / 1.3] * 15)),
     Shape("a step down half-way", then_level(*[1.3] * 15)),
-    Shape("a late step", then_level(*[1 / 1.3] * 21)),
+    Shape("a late step", then_level(*[1 / 1.3] * 18)),
+)
+LATE = (  # as long as there is one: the level before it is most of the watch
+    Shape("40 s of 300 s at another level", lambda _: [1 / 0.8] * 26 + [1.0] * 4),
+    Shape("40 s of 600 s at another level", lambda _: [1 / 0.6] * 56 + [1.0] * 4),
+    Shape("90 s of 300 s at another level", lambda _: [1 / 1.3] * 21 + [1.0] * 9),
+    Shape("40 s after an outage of 560 s", lambda _: [0.0] * 56 + [1.0] * 4),
 )
 SWINGS = (
     Shape("a swing of 5 % in 60 s", swing(0.05, 60)),

@@ -16,6 +16,7 @@ from tests.support.series_with_answers import (
     GENTLE,
     HALVED,
     HARSH,
+    LATE,
     LEVEL,
     LEVEL_FROM_THE_START,
     RAMPS,
@@ -84,6 +85,39 @@ def test_the_level_is_the_one_at_the_end(shape: Shape, noise: float) -> None:
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
 def test_a_level_that_changed_in_noise_is_the_last_one_in_most_runs(step: Shape) -> None:
     assert abs(median(errors(step, 0.05))) < 0.03
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01, 0.02, 0.05])
+@pytest.mark.parametrize("late", LATE, ids=lambda late: late.name)
+def test_a_short_end_does_not_outvote_what_was_before_it(late: Shape, noise: float) -> None:
+    """It may be a dip that is not over; the stand-in is no mean of these windows alone."""
+    runs = drawn(late, noise, len(late.rates(100)))
+    assert fmean(measured(rates)["steady"] for rates in runs) < 0.02 + noise
+    assert abs(fmean(measured(rates)["throughput_after"] / LEVEL for rates in runs) - 1) > 0.05
+
+
+def test_a_watch_does_not_end_in_a_dip() -> None:
+    """One look a window, from a floor of 300 s on: until the dip of 40 s is over, or has lasted as long as a level.
+    Two windows before it are outside as well, in the mean of three."""
+    dip = [100.0] * 26 + [80.0] * 4
+    looks = [is_steady([*dip, *[100.0] * more], 10.0) for more in range(10)]
+    assert [look.steady for look in looks] == [False] * 6 + [True] * 4 and looks[-1].since_s == 300.0
+    lasting = [is_steady([100.0] * 26 + [80.0] * length, 10.0).steady for length in range(4, 20)]
+    assert lasting == [False] * 8 + [True] * 8
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01, 0.05])
+@pytest.mark.parametrize("old", range(1, 7))
+def test_a_change_of_level_is_there_as_soon_as_it_has_lasted_as_long_as_what_it_follows(old: int, noise: float) -> None:
+    """A scale-out: the old level while workers restart, a dip, what waited meanwhile, and the new level."""
+    shape = Shape("scale-out", then_level(*[1 / 1.3] * old, 0.3, 1.2))
+    found = errors(shape, noise)
+    assert abs(fmean(found)) < noise / 5 + 1e-9
+    assert fmean(abs(error) <= 2 * noise for error in found) > 0.95
+    if not noise:
+        looks = range(max(4, old + 2), WINDOWS)
+        steady = [seen for seen in looks if measured(drawn(shape, 0.0, seen, 1)[0])["steady"]]
+        assert steady == list(range(max(2 * (old + 2), old + 6), WINDOWS))
 
 
 def test_a_climb_that_ends_is_level_at_its_end() -> None:
