@@ -33,6 +33,7 @@ from analysis.metrics import (
     topologies,
     traffic,
 )
+from analysis.metrics.line_seconds import in_phases, in_windows
 from analysis.metrics.measurements import Reader
 from analysis.metrics.topologies import Units
 from analysis.record import clock_offsets, sample_views, small_tables
@@ -261,39 +262,30 @@ def _frame_of(at: TableAccess, spans: Sequence[Row]) -> DataFrame:
 def _loss_rows(at: TableAccess, components: DataFrame, spans: DataFrame, events: Sequence[Row]) -> list[Row]:
     """`events`: the rows of `spans`."""
     counts = losses.counts_on_edges(
-        at.read("stream_samples"), at.read("source_samples"), components, at.read("edges"), spans
-    )
+        at.read("stream_samples"), at.read("source_samples"), components, at.read("edges"),
+        lambda samples, counted: in_phases(samples, spans, counted),
+    )  # fmt: skip
     waiting = losses.waiting_at_bounds(at.read("task_samples"), components, spans)
     lines = losses.longest_lines(at.read("worker_samples"), at.read("task_samples"), components, spans)
     return losses.loss_rows(collect_rows(counts), collect_rows(waiting), events, collect_rows(lines))
 
 
 def build_juice(at: TableAccess, components: DataFrame, spans: DataFrame) -> None:
-    """`juice`, a row an event and phase; only where a service level asks for it: nothing else needs what was sent and
-    executed in steady parts."""
-    asked = {row["run_id"] for row in at.rows("topologies") if row["juice"] is not None}
-    counts: list[Row] = []
-
-    def of_runs(read: Reader) -> tuple[list[Row], list[Row], list[Row], frozenset[str]]:
-        parts = [part for part in read("intervals") if part["run_id"] in asked]
-        if not parts:
-            return [], [], [], frozenset()
-        return parts, read("activity"), read("event_throughput"), juice.unthrottled_units(read("runs"))
-
-    if asked:
-        stretches = [
-            stretch for runs in chunked_iter(sorted({run_of(unit) for unit in asked}), RUNS_AT_ONCE)
-            for stretch in juice.served_stretches(*of_runs(partial(at.rows, runs=runs)))
-        ]  # fmt: skip
-        frame = small_tables.frame_of_rows(at.spark, [tuple(row.values()) for row in stretches], juice.STRETCHES)
-        counts = collect_rows(losses.counts_on_edges(
-            at.read("stream_samples"), at.read("source_samples"), components, at.read("edges"), spans,
-            partial(machine_load.in_intervals, frame),
-        ))  # fmt: skip
+    """`juice`, a row an event and window; only where a service level asks for it: nothing else needs what was sent and
+    executed in each window."""
 
     def rows_of_juice(read: Reader) -> dict[str, list[Row]]:
-        parts, activity, windows, unthrottled = of_runs(read)
-        return {"juice": juice.juice_rows(counts, parts, read("edges"), activity, windows, unthrottled)}
+        asked = {row["run_id"] for row in read("topologies") if row["juice"] is not None}
+        if not asked:
+            return {"juice": []}
+        counts = losses.counts_on_edges(
+            at.read("stream_samples"), at.read("source_samples"), components, at.read("edges"),
+            lambda samples, counted: in_windows(samples, spans.where(f.col("run_id").isin(asked)), counted), "window_s",
+        )  # fmt: skip
+        activity, throughput = ([row for row in read(name) if row["run_id"] in asked]
+                                for name in ("activity", "event_throughput"))  # fmt: skip
+        unthrottled = juice.unthrottled_units(read("runs"))
+        return {"juice": juice.juice_rows(collect_rows(counts), read("edges"), activity, throughput, unthrottled)}
 
     at.write_by_runs(["juice"], rows_of_juice)
 

@@ -1,23 +1,23 @@
-"""Juice: the share of its input that a topology processes (HP 5), in the parts of a run that count.
+"""Juice: the share of its input that a topology processes (HP 5), in windows of 10 s, each with those of the minute
+before it. HP: "a sliding window of 1 minute, collecting data in sub-windows of length 10 s".
 
-A component's juice is, over its parents i, the sum of J_i x E_i / T_i (eq. 5): E_i is what it executed of i's tuples
-and T_i all that i sent out. A topology's is the sum over its sinks by the number of its sources (eq. 6). A source has
-no parents and E / T of its own: what it emitted of what was due, for its input is what falls due. HP has 1, where a
-source emits whatever arrives; with back-pressure what was not emitted waits there and nowhere else. More than was due
-is of before, and counts as 1. A source for which nothing was due has no juice, and is none of the sources; one that
-emits as fast as it can always has something to emit.
+A component's juice is, over its parents i, the sum of J_i x E_i / T_i (eq. 5): E_i is what it executed of i's tuples,
+T_i all that i sent out. A topology's is the sum over its sinks by the number of its sources (eq. 6). A source has no
+parents and E / T of its own: what it emitted of what was due, for its input is what falls due. HP has 1, where a source
+emits whatever arrives; with back-pressure what was not emitted waits there and nowhere else. More than was sent on an
+edge, or due, is of before, and counts as that much. A source for which nothing was due has no juice, and is none of the
+sources; one that emits as fast as it can always has something to emit.
 """
 
 import json
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.small_tables import Row, topology_of
 
-STRETCHES = "run_id string, event_id string, phase string, start_s double, end_s double"
+MINUTE_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -83,127 +83,104 @@ def by_event(rows: Iterable[Row], *more: str) -> dict[tuple[Any, ...], list[Row]
     return groups
 
 
-def windows_of_part(interval: Row, windows: Iterable[Row]) -> list[Row]:
-    """Those of an event's windows that are in the part of a side that counts."""
-    return [row for row in windows if interval["start_s"] <= row["window_s"] < interval["end_s"]]
-
-
 def served_windows(
-    interval: Row, activity: Iterable[Row], throughput: Iterable[Row], is_unthrottled: bool = False
+    activity: Iterable[Row], throughput: Iterable[Row], is_unthrottled: bool = False
 ) -> dict[float, bool]:
-    """Return whether a tuple reached a sink, by start of each window of the part in which one was due or did.
+    """Return whether a tuple reached a sink, by start of each whole window of an event in which one was due or did.
 
     Nothing was due where all sources say so; those of which nobody says anything, as of a topology that never got a
     worker, have something to emit. Windows that nobody reported are none.
     """
-    sources: dict[float, list[Row]] = defaultdict(list)
-    for row in windows_of_part(interval, activity):
-        sources[row["window_s"]].append(row)
-    served = {}
-    for row in windows_of_part(interval, throughput):
-        inputs = inputs_of_sources(sources[row["window_s"]], is_unthrottled).values()
-        is_due = is_unthrottled or not inputs or not all(each.is_idle for each in inputs)
-        if row["scope"] == "total" and row["rate"] is not None and (row["rate"] or is_due):
-            served[row["window_s"]] = bool(row["rate"])
-    return served
+    sources = by_window(activity)
+    return {
+        row["window_s"]: bool(row["rate"])
+        for row in sorted(throughput, key=lambda row: float(row["window_s"]))
+        if row["scope"] == "total" and row["complete"] and row["rate"] is not None
+        and (row["rate"] or not is_idle(inputs_of_sources(sources[row["window_s"]], is_unthrottled)))
+    }  # fmt: skip
 
 
-def served_stretches(
-    intervals: Iterable[Row], activity: Iterable[Row], throughput: Iterable[Row], unthrottled: Collection[str] = ()
-) -> list[Row]:
-    """Return the stretches of each interval without windows in which something was due and nothing reached a sink."""
-    of_sources, of_sinks = by_event(activity), by_event(throughput)
-    rows: list[Row] = []
-    for part in intervals:
-        key = part["run_id"], part["event_id"]
-        served = served_windows(part, of_sources[key], of_sinks[key], part["run_id"] in unthrottled)
-        silent = sorted(start for start, is_served in served.items() if not is_served)
-        begins, ends = [part["start_s"], *(start + WINDOW_S for start in silent)], [*silent, part["end_s"]]
-        rows += [{"run_id": key[0], "event_id": key[1], "phase": part["phase"], "start_s": begin, "end_s": end}
-                 for begin, end in zip(begins, ends, strict=True) if begin < end]  # fmt: skip
-    return rows
+def by_window(rows: Iterable[Row]) -> dict[float, list[Row]]:
+    groups: dict[float, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row["window_s"]].append(row)
+    return groups
+
+
+def is_idle(inputs: Mapping[str, SourceInput]) -> bool:
+    """Whether all sources say that nothing was to be emitted."""
+    return bool(inputs) and all(each.is_idle for each in inputs.values())
 
 
 def juice_rows(
-    counts: Iterable[Row], intervals: Iterable[Row], edges: Iterable[Row], activity: Iterable[Row],
-    throughput: Iterable[Row], unthrottled: Collection[str] = (),
+    counts: Iterable[Row], edges: Iterable[Row], activity: Iterable[Row], throughput: Iterable[Row],
+    unthrottled: Collection[str] = (),
 ) -> list[Row]:  # fmt: skip
-    """Rows of the table `juice`, for each of `intervals`: that of their served windows, and 0 in the others, in the
-    mean over time. `counts`: tuples sent and executed in `served_stretches` on every edge that had any there
-    (`losses`); `edges`: all that the topologies have; `unthrottled`: runs whose sources are."""
+    """Rows of the table `juice`: of each window that has a tuple at a sink, over those of its side of the event that
+    have one in the minute up to its end; 0 of one in which something was due and none came.
+
+    `counts`: tuples sent and executed in each window (`losses`); `edges`: all that the topologies have; `unthrottled`:
+    runs whose sources are.
+    """
     of_runs: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for edge in edges:
         of_runs[edge["run_id"]].append((edge["source"], edge["target"]))
-    sides, of_sources, of_sinks = by_event(counts, "phase"), by_event(activity), by_event(throughput)
+    of_edges, of_sources = by_event(counts), by_event(activity)
     rows = []
-    for part in intervals:
-        key, is_unthrottled = (part["run_id"], part["event_id"], part["phase"]), part["run_id"] in unthrottled
-        served = served_windows(part, of_sources[key[:2]], of_sinks[key[:2]], is_unthrottled)
-        emitted = [row for row in windows_of_part(part, of_sources[key[:2]]) if served.get(row["window_s"], True)]
-        value: float | None = 0.0
-        if not served or any(served.values()):
-            value = juice(of_runs[key[0]], sides[key], inputs_of_sources(emitted, is_unthrottled), is_unthrottled)
-        share = sum(served.values()) / len(served) if served else 1.0
-        row = {"run_id": key[0], "event_id": key[1], "phase": key[2]}
-        rows.append(row | {"juice": None if value is None else value * share})
+    for key, windows in by_event(throughput).items():
+        is_unthrottled, (moved, sources) = key[0] in unthrottled, map(by_window, (of_edges[key], of_sources[key]))
+        senders = {row["source"] for row in of_edges[key] if row["sent"]}
+        is_counted = all(row["source"] in senders for row in of_edges[key] if row["executed"])
+        minute: list[float] = []
+        for start, is_served in served_windows(of_sources[key], windows, is_unthrottled).items():
+            value: float | None = 0.0
+            if is_served:
+                minute = [at for at in (*minute, start) if at > start - MINUTE_S and (at < 0) == (start < 0)]
+                inputs = inputs_of_sources([row for at in minute for row in sources[at]], is_unthrottled)
+                if is_idle(inputs):
+                    continue
+                sums = [row for at in minute for row in moved[at]]
+                value = juice(of_runs[key[0]], sums, inputs, is_unthrottled) if is_counted else None
+            rows.append({"run_id": key[0], "event_id": key[1], "window_s": start, "juice": value})
     return rows
 
 
 def juice(
-    edges: Iterable[tuple[str, str]], counts: Sequence[Row], inputs: Mapping[str, SourceInput],
+    edges: Iterable[tuple[str, str]], counts: Iterable[Row], inputs: Mapping[str, SourceInput],
     is_unthrottled: bool = False,
 ) -> float | None:  # fmt: skip
-    """Of a topology with these edges (source, target). None where nothing was due, where a component has executed what
-    nobody counted as sent, where nobody knows what was due, or edges go in a circle.
+    """Of a topology with these edges (source, target). None where nothing was due, where a source emitted what nobody
+    counted as sent, where nobody knows what was due, or edges go in a circle.
 
     A component that sent nothing on, such as a filter that nothing passed, is where its tuples end: a sink.
     """
-    flow = _Flow(frozenset(edges), counts, inputs, SourceInput(is_unthrottled=is_unthrottled))
-    sources = [name for name in flow.sources if not flow.input(name).is_idle]
-    ends = [name for name in flow.components - flow.sources if not flow.sent(name)]
-    found = [flow.juice(name) for name in (*sources, *ends)]
-    known = [each for each in found[len(sources) :] if each is not None]
-    return sum(known) / len(sources) if sources and None not in found else None
+    edges, nothing = set(edges), SourceInput(is_unthrottled=is_unthrottled)  # of a source that nobody measured
+    sent, on_edge, executed = Counter[str](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for row in counts:
+        sent[row["source"]] += row["sent"]
+        on_edge[row["source"], row["target"]] += row["sent"]
+        executed[row["source"], row["target"]] += row["executed"]
+    components = {name for edge in edges for name in edge}
+    sources = components - {target for _, target in edges}
 
-
-@dataclass(frozen=True)
-class _Flow:
-    """The tuples of a topology in one part of a run."""
-
-    edges: frozenset[tuple[str, str]]
-    counts: Sequence[Row]
-    inputs: Mapping[str, SourceInput]
-    nothing: SourceInput  # of a source of which nothing was measured
-
-    @property
-    def components(self) -> frozenset[str]:
-        return frozenset(name for edge in self.edges for name in edge)
-
-    @property
-    def sources(self) -> frozenset[str]:
-        return self.components - {target for _, target in self.edges}
-
-    def input(self, source: str) -> SourceInput:
-        return self.inputs.get(source, self.nothing)
-
-    def sent(self, name: str) -> float:
-        return float(sum(row["sent"] for row in self.counts if row["source"] == name))
-
-    def juice(self, name: str, below: frozenset[str] = frozenset()) -> float | None:
+    def of(name: str, below: frozenset[str] = frozenset()) -> float | None:
         """None where it is not known."""
         if name in below:
             return None
-        if name in self.sources:
-            share = self.input(name).share
-            return None if share and not self.sent(name) else share  # it emitted what nobody counted as sent
+        if name in sources:
+            share = inputs.get(name, nothing).share
+            return None if share and not sent[name] else share  # it emitted what nobody counted as sent
         total = 0.0
-        for source in {source for source, target in self.edges if target == name}:
-            above, sent = self.juice(source, below | {name}), self.sent(source)
-            executed = sum(row["executed"] for row in self.counts if (row["source"], row["target"]) == (source, name))
-            if above is None or (executed and not sent and above):
+        for edge in (edge for edge in edges if edge[1] == name):
+            if (above := of(edge[0], below | {name})) is None:
                 return None
-            total += above * executed / sent if sent else 0.0
+            total += above * min(on_edge[edge], executed[edge]) / (sent[edge[0]] or 1.0)
         return total
+
+    busy = [name for name in sources if not inputs.get(name, nothing).is_idle]
+    found = [of(name) for name in (*busy, *(name for name in components - sources if not sent[name]))]
+    known = [each for each in found[len(busy) :] if each is not None]
+    return sum(known) / len(busy) if busy and None not in found else None
 
 
 def _sum(known: float | None, more: float | None) -> float | None:

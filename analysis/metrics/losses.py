@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from analysis.metrics.line_seconds import SEVERAL_S, in_phases, line_seconds, seconds_before
+from analysis.metrics.line_seconds import SEVERAL_S, line_seconds, seconds_before
 from analysis.metrics.scale_events import phase_of, within_span
 from analysis.record.small_tables import Row
 
@@ -24,30 +24,27 @@ LINE_S = 1.0  # a count may belong to the line before or after the one that has 
 Edge = tuple[str, str, str]
 Phase = tuple[str, str]
 EDGE = ("source", "stream", "target")
-Within = Callable[[DataFrame, DataFrame, Sequence[str]], DataFrame]  # samples, spans, counts -> those of each side
+Within = Callable[[DataFrame, Sequence[str]], DataFrame]  # samples, counts -> those of each part of an event
 PHASE = ("run_id", "event_id", "phase")
 
 
 def counts_on_edges(
-    streams: DataFrame, sources: DataFrame, components: DataFrame, edges: DataFrame, spans: DataFrame,
-    within: Within = in_phases,
+    streams: DataFrame, sources: DataFrame, components: DataFrame, edges: DataFrame, within: Within, part: str = "phase"
 ) -> DataFrame:  # fmt: skip
-    """Tuples sent and executed, one row a run, event, phase and edge on which either was counted. `within`: which part
-    of each side of an event is meant; all of it."""
-    keys = ["run_id", "event_id", "phase", *EDGE]
+    """Tuples sent and executed, one row a run, event, part of its time and edge on which either was counted. `within`
+    and `part`: what divides it, and the column that says so."""
+    keys = ["run_id", "event_id", part, *EDGE]
     none = f.lit(0.0)
     return (
-        sent_on_edges(streams, components, edges, spans, within)
-        .join(executed_on_edges(sources, components, spans, within), keys, how="full")
+        sent_on_edges(streams, components, edges, within, part)
+        .join(executed_on_edges(sources, components, within, part), keys, how="full")
         .join(f.broadcast(edges.select("run_id", *EDGE, "grouping")), ["run_id", *EDGE], how="inner")
         .select(*keys, "grouping", f.coalesce("sent", none).alias("sent"),
                 f.coalesce("executed", none).alias("executed"))
     )  # fmt: skip
 
 
-def sent_on_edges(
-    streams: DataFrame, components: DataFrame, edges: DataFrame, spans: DataFrame, within: Within
-) -> DataFrame:
+def sent_on_edges(streams: DataFrame, components: DataFrame, edges: DataFrame, within: Within, part: str) -> DataFrame:
     """Tuples sent on every edge: emitted x fan-out (tasks of the target where all of them get a copy, else 1)."""
     fan = components.groupBy("run_id", f.col("component").alias("target")).agg(f.count("*").alias("tasks"))
     fan_out = f.when(f.col("grouping") == "all", f.col("tasks")).otherwise(f.lit(1))
@@ -56,24 +53,24 @@ def sent_on_edges(
     )
     owners = components.select("run_id", "task", f.col("component").alias("source"))
     emitted = (
-        within(streams.select("run_id", "t_s", "dt_s", "task", "stream", "emitted"), spans, ["emitted"])
+        within(streams.select("run_id", "t_s", "dt_s", "task", "stream", "emitted"), ["emitted"])
         .join(f.broadcast(owners), ["run_id", "task"], how="inner")
-        .groupBy("run_id", "event_id", "phase", "source", "stream")
+        .groupBy("run_id", "event_id", part, "source", "stream")
         .agg(f.sum("emitted").alias("emitted"))
     )
     return emitted.join(wide_edges, ["run_id", "source", "stream"], how="inner").select(
-        "run_id", "event_id", "phase", *EDGE, (f.col("emitted") * f.col("fan_out")).cast("double").alias("sent")
+        "run_id", "event_id", part, *EDGE, (f.col("emitted") * f.col("fan_out")).cast("double").alias("sent")
     )
 
 
-def executed_on_edges(sources: DataFrame, components: DataFrame, spans: DataFrame, within: Within) -> DataFrame:
+def executed_on_edges(sources: DataFrame, components: DataFrame, within: Within, part: str) -> DataFrame:
     """Tuples executed at the target of every edge."""
     owners = components.select("run_id", "task", f.col("component").alias("target"))
     samples = sources.select("run_id", "t_s", "dt_s", "task", f.col("component").alias("source"), "stream", "executed")
     return (
-        within(samples, spans, ["executed"])
+        within(samples, ["executed"])
         .join(f.broadcast(owners), ["run_id", "task"], how="inner")
-        .groupBy("run_id", "event_id", "phase", "source", "stream", "target")
+        .groupBy("run_id", "event_id", part, "source", "stream", "target")
         .agg(f.sum("executed").cast("double").alias("executed"))
     )
 

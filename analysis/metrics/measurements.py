@@ -3,14 +3,22 @@
 Numbers of a run as a whole have the event `e0`. Plain Python over small tables: a few rows an event or a window.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from statistics import fmean
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, pairwise
+from statistics import fmean, median_low
 from typing import Any
 
 from analysis.metrics import communication_costs, untimed
-from analysis.metrics.juice import by_event, served_windows, unthrottled_units, windows_of_part
+from analysis.metrics.juice import by_event, served_windows, unthrottled_units
 from analysis.metrics.metric_directions import CONVERGENCE
-from analysis.record.event_timeline import REST, WHOLE_CLUSTER, WHOLE_RUN, absent_machines, crashed_machines
+from analysis.record.event_timeline import (
+    REST,
+    WHOLE_CLUSTER,
+    WHOLE_RUN,
+    absent_machines,
+    crashed_machines,
+    event_order,
+)
 from analysis.record.small_tables import Row, run_of, unit_of
 
 # `latency_p50_ms`, `latency_p95_ms` of older series are other numbers: medians of seconds' percentiles.
@@ -53,7 +61,7 @@ def measurements(read: Reader) -> list[Row]:
 
 # What rests on the part of a side that counts (table `intervals`), by how its name begins; its name ends with the side.
 ON_INTERVALS = (
-    "throughput_", "spouts_", "due_", "latency_", "untimed_", "cpu_", "memory_", "utility_", "network_", "traffic_",
+    "throughput_", "spouts_", "due_", "latency_", "untimed_", "cpu_", "memory_", "network_", "traffic_",
     "between_", "processed_",
 )  # fmt: skip
 LATE_WINDOW = "convergence_script_s"  # compares with a late window of its own, not with the steady part
@@ -113,7 +121,8 @@ def offered_rates(read: Reader) -> Iterator[Row]:
     windows = by_event(read("event_throughput"), "scope")
     for span in read("intervals"):
         for scope in ("spouts", "due"):
-            rates = windows_of_part(span, windows[span["run_id"], span["event_id"], scope])
+            rates = [row for row in windows[span["run_id"], span["event_id"], scope]
+                     if span["start_s"] <= row["window_s"] < span["end_s"]]  # fmt: skip
             yield from _metric_rows(span, {f"{scope}_{span['phase']}": _mean(_column_values(rates, "rate"))})
 
 
@@ -274,17 +283,12 @@ def machine_changes(read: Reader) -> Iterator[Row]:
     spans = read("scale_events")
     units = {row["run_id"] for row in spans}
     for row in spans:
-        if row["event_id"] != WHOLE_RUN and _has_machines(row["run_id"], units):
+        cluster = unit_of(run_of(row["run_id"]), WHOLE_CLUSTER)
+        if row["event_id"] != WHOLE_RUN and (row["run_id"] == cluster or cluster not in units):
             yield from _metric_rows(row, {
                 "machines_released": _name_count(row["released"]), "machines_given_back": row["given_back"],
                 "machines_joined": _name_count(row["joined"]), "attempts": row["attempts"],
             })  # fmt: skip
-
-
-def _has_machines(unit: str, units: Collection[str]) -> bool:
-    """Whether what is of machines belongs to a unit: to the cluster's, or to the only one of the run."""
-    cluster = unit_of(run_of(unit), WHOLE_CLUSTER)
-    return unit == cluster or cluster not in units
 
 
 def _name_count(names: Sequence[str] | None) -> int | None:
@@ -306,34 +310,54 @@ def loading_times(read: Reader) -> Iterator[Row]:
 
 def utilities(read: Reader) -> Iterator[Row]:
     """Utility of a topology with a service level (HP 4.1, equations 1 and 2): its most where the level is met, and the
-    share that it comes to otherwise, in the mean over the windows of the part in which something was due or came
-    (HP's figures 16 and 17). 0 in those in which something was due and nothing came. With two levels their mean (HP 7).
+    share that it comes to otherwise, in the mean over all windows of a side in which something was due or came (HP's
+    figures 16 and 17). 0 in a silence that is longer than usual. With two levels their mean (HP 7).
     """
     levels = {row["run_id"]: row for row in read("topologies") if row["max_utility"] is not None}
     if not levels:
         return
-    windows, activity, throughput = (by_event(read(name)) for name in ("latency", "activity", "event_throughput"))
-    unthrottled = unthrottled_units(read("runs"))
-    juices = {(row["run_id"], row["event_id"], row["phase"]): row["juice"] for row in read("juice")}
-    for span in (span for span in read("intervals") if span["run_id"] in levels):
-        level, key = levels[span["run_id"]], (span["run_id"], span["event_id"])
-        served = served_windows(span, activity[key], throughput[key], span["run_id"] in unthrottled)
-        parts = []
-        if level["latency_ms"] is not None:
-            mean_ms = {row["window_s"]: row["mean_ms"] for row in windows[key]}
-            parts.append(_latency_share(level["latency_ms"], served, mean_ms))
-        if level["juice"] is not None:
-            juice = juices.get((*key, span["phase"]))
-            most = fmean(served.values()) if served else 1.0  # a juice above the threshold is worth no more
-            parts.append(None if juice is None else min(most, juice / level["juice"]))
-        known = [part for part in parts if part is not None]
-        if known and len(known) == len(parts):
-            yield from _metric_rows(key, {f"utility_{span['phase']}": level["max_utility"] * fmean(known)})
+    tables = (by_event(read(name)) for name in ("latency", "juice", "activity", "event_throughput"))
+    latency, juices, activity, throughput = tables
+    unthrottled, usual = unthrottled_units(read("runs")), dict[str, int]()
+    for key in sorted(throughput, key=lambda key: event_order(key[1])):
+        if (level := levels.get(key[0])) is None:
+            continue
+        served = served_windows(activity[key], throughput[key], key[0] in unthrottled)
+        before, after = ({s: came for s, came in served.items() if (s < 0) == early} for early in (True, False))
+        if key[0] not in usual:  # of its first event; half of a run's begin, for a start has silences of its own
+            silences = _silences([*before.values()][len(before) // 2 :])
+            usual[key[0]] = max(silences, default=median_low([0, *_silences([*after.values()])]))
+        shares: list[dict[float, float | None]] = []
+        if (limit_ms := level["latency_ms"]) is not None:
+            shares.append({row["window_s"]: limit_ms / max(limit_ms, row["mean_ms"]) for row in latency[key]})
+        if (least := level["juice"]) is not None:
+            values = {row["window_s"]: row["juice"] for row in juices[key]}
+            shares.append({s: None if value is None else min(1.0, value / least) for s, value in values.items()})
+        for side, windows in (("before", before), ("after", after)):
+            means = [_mean_share(windows, each, usual[key[0]]) for each in shares]
+            if means and None not in means:
+                yield from _metric_rows(key, {f"utility_{side}": level["max_utility"] * fmean(m or 0.0 for m in means)})
 
 
-def _latency_share(limit_ms: float, served: Mapping[float, bool], mean_ms: Mapping[float, float]) -> float | None:
-    """Mean of equation 2 over windows. None where tuples came and none of them was timed, or there is no window."""
-    timed = [limit_ms / max(limit_ms, mean_ms[start]) for start, came in served.items() if came and start in mean_ms]
-    if any(served.values()) and not timed:
+def _silences(served: Sequence[bool]) -> list[int]:
+    """Return how many windows are without a tuple between each two that have one; 0 between neighbours."""
+    return [later - place - 1 for place, later in pairwise(i for i, came in enumerate(served) if came)]
+
+
+def _mean_share(served: Mapping[float, bool], shares: Mapping[float, float | None], usual: int) -> float | None:
+    """Mean over windows; those of a usual silence have the share of the one before it. None where none of the windows
+    with a tuple has a share, or one that is not known."""
+    known = {start: share for start, came in served.items() if came and (share := shares.get(start)) is not None}
+    if (any(served.values()) and not known) or any(shares.get(start, 0.0) is None for start in served):
         return None
-    return _mean([*timed, *(0.0 for came in served.values() if not came)])
+    last, values = next(iter(known.values()), None), list[float]()
+    for came, stretch in groupby(served, key=served.__getitem__):
+        starts = [*stretch]
+        if came:
+            values += [known[start] for start in starts if start in known]
+            last = values[-1] if values else last
+        elif len(starts) > usual:
+            values += [0.0] * len(starts)
+        elif last is not None:
+            values += [last] * len(starts)
+    return _mean(values)

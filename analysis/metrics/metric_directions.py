@@ -77,7 +77,7 @@ METRICS = {
         *_both_sides(_ratio, "latency_all_p95_ms", LOWER, "ms", "95 % latency"),
         # No merit of its own: what it takes from latency's verdict.
         *_both_sides(_difference, "untimed_percent", NONE, "points", "share of tuples without a latency", 0.5),
-        *_both_sides(_ratio, "utility", HIGHER, "utility", "utility"),
+        *_both_sides(_ratio, "utility", HIGHER, "utility", "mean utility of the whole watch"),
         # A machine that works more is neither better nor worse by that alone; what all of them use is a cost.
         *_both_sides(_difference, "cpu_percent", NONE, "points", "CPU of quota", 2.0),
         *_both_sides(_difference, "cpu_spread_percent", NONE, "points", "spread of CPU", 5.0),

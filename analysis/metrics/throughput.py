@@ -221,33 +221,24 @@ def silences(tasks: DataFrame, components: DataFrame, axes: DataFrame) -> DataFr
 
 
 def downtime(axes: Iterable[Row], silences: Iterable[Row]) -> list[dict[str, Any]]:
-    """Seconds at zero throughput after each event: in all, the longest stretch, and whole 10 s windows x 10. Until a
-    topology that arrives has worked for the first time it was not down, unless it never does, and when it has departed
-    it is not."""
+    """Seconds at zero throughput after each event: in all, the longest stretch, and whole 10 s windows x 10. A topology
+    that arrives is down until it works; one that has departed is not."""
     stretches: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     for row in silences:
         stretches[row["run_id"], row["event_id"]].append((row["from_second"], row["until_second"]))
-    rows = []
-    for axis in axes:
-        silent = stretches[axis["run_id"], axis["event_id"]]
-        if axis["zero_s"] == axis["first_s"]:
-            silent = [(start, until) for start, until in silent if start > 0 or until >= _seconds(axis)]
-        if axis["event_id"] != WHOLE_RUN and axis.get("until_s") != axis["zero_s"]:
-            rows.append(downtime_of_axis(axis, silent))
-    return rows
-
-
-def _seconds(axis: Row) -> int:
-    """Whole seconds that were observed after its zero."""
-    return floor(float(axis["last_s"] - axis["zero_s"]) - EDGE_S)
+    return [
+        downtime_of_axis(axis, stretches[axis["run_id"], axis["event_id"]])
+        for axis in axes if axis["event_id"] != WHOLE_RUN and axis.get("until_s") != axis["zero_s"]
+    ]  # fmt: skip
 
 
 def downtime_of_axis(axis: Row, stretches: Sequence[tuple[int, int]]) -> dict[str, Any]:
     """A row of the table `downtime`. `stretches` of silence: from and until, in whole seconds after the zero."""
     lengths = [until - start for start, until in stretches]
     windows = sum(max(0, until // WINDOW_S - -(-start // WINDOW_S)) for start, until in stretches)
+    seconds = floor(float(axis["last_s"] - axis["zero_s"]) - EDGE_S)  # whole ones that were observed
     return {
         "run_id": axis["run_id"], "event_id": axis["event_id"], "downtime_s": float(sum(lengths)),
         "longest_s": float(max(lengths, default=0)), "windows_at_zero_s": float(windows * WINDOW_S),
-        "lasts": any(until >= _seconds(axis) and until - start >= WINDOW_S for start, until in stretches),
+        "lasts": any(until >= seconds and until - start >= WINDOW_S for start, until in stretches),
     }  # fmt: skip

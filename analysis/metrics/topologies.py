@@ -25,7 +25,6 @@ SUMS = (
     "lost_before", "lost_after", "lost_after_uncertainty", "missed_before", "missed_after", "late_before",
     "late_after", "utility_before", "utility_after",
 )  # fmt: skip
-UTILITY = "utility_"
 
 
 @dataclass(frozen=True)
@@ -288,7 +287,7 @@ def sums_of_clusters(
             side = metric.split("_")[1]
             ends = (span["first_s"], span["zero_s"]) if side == "before" else (span["zero_s"], span["last_s"])
             here = [unit for unit in units.there(span["run_id"], *ends)
-                    if unit in asked or not metric.startswith(UTILITY)]  # fmt: skip
+                    if unit in asked or not metric.startswith("utility_")]  # fmt: skip
             parts = [values.get((unit, span["event_id"], metric)) for unit in here]
             if metric.startswith("lost_"):
                 rates = [values.get((unit, span["event_id"], f"throughput_{side}")) for unit in here]

@@ -154,12 +154,12 @@ METRIC_TABLES = (
                "as difference"),
     )),
     Table("juice",
-          "share of its input that a topology with a service level in it processed, in the part of each side of an "
-          "event that counts",
-          ("run_id", "topology", "event_id", "phase"), (
-        RUN_ID, TOPOLOGY_NAME, EVENT_ID, PHASE,
-        Column("juice", "double", "1", "Henge's juice, its mean over time; 0 while no tuple reached a sink",
-               "nothing was due, or it is not known what was, or what all components sent"),
+          "share of its input that a topology with a service level in it processed, in windows of 10 s",
+          ("run_id", "topology", "event_id", "window_s"), (
+        RUN_ID, TOPOLOGY_NAME, EVENT_ID, WINDOW_S,
+        Column("juice", "double", "1",
+               "Henge's juice of the minute up to its end; 0 where no tuple came, no row where nothing was due",
+               "it is not known what was due, or what all components sent"),
     )),
     Table("emissions",
           "what each source was to emit, and what became of it, on each side of an event",

@@ -53,8 +53,8 @@ RUN_TABLES = {
         "convergence_sp_s": ("conv. SP (s)", 0),
         "convergence_st_s": ("conv. ST (s)", 0),
         "convergence_script_s": ("conv. script (s)", 0),
-        "utility_before": ("utility before", 1),
-        "utility_after": ("utility after", 1),
+        "utility_before": ("mean utility before", 1),
+        "utility_after": ("mean utility after", 1),
     },
     "Interruption, placement and load": {
         "downtime_s": ("downtime (s)", 0),

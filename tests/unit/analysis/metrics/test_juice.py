@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from analysis.metrics import measurements
+from analysis.metrics.convergence import interval_rows, phase_windows
 from analysis.metrics.juice import (
     SourceInput,
     inputs_of_sources,
     juice,
     juice_rows,
-    served_stretches,
     unthrottled_units,
 )
 
@@ -75,8 +75,9 @@ def test_what_was_not_counted_is_no_number() -> None:
     assert found({}, TWO) is None and found({}, TWO, s1=PLENTY, s2=PLENTY) is None, "no line says what was sent"
     without_sent = {edge: (0, executed) for edge, (_, executed) in TWO.items()}
     assert found(without_sent, TWO, s1=PLENTY, s2=PLENTY) is None
-    half: Edges = {("s1", "a"): (100, 100), ("a", "sink"): (0, 100)}
-    assert found(half, half, s1=PLENTY) is None
+    for lacking in (without_sent, TWO | {("a", "sink"): (0, 200)}):
+        rows = juice_rows(counts_of(lacking, 0.0), EDGES, [window(0.0, "s1", due=100, emitted=100)], throughput(9.0))
+        assert by_window(rows) == {0.0: None}
     circle: Edges = {("s", "a"): (5, 5), ("a", "b"): (5, 5), ("b", "a"): (5, 5), ("b", "sink"): (5, 5)}
     assert found(circle, circle, s=PLENTY) is None
 
@@ -108,14 +109,22 @@ def test_inputs_are_of_sources_alone() -> None:
     assert inputs_of_sources([older]) == {"s1": SourceInput(40, 30)}
 
 
-def part(phase: str, end_s: float = 20.0) -> dict[str, Any]:
-    start = 0.0 if phase == "after" else -end_s
-    return {**KEY, "phase": phase, "steady": True, "start_s": start, "end_s": start + end_s, "mean": 1.0}
-
-
 def throughput(*rates: float | None, start: float = 0.0) -> list[dict[str, Any]]:
     return [{**KEY, "window_s": start + 10.0 * i, "scope": "total", "component": "", "rate": rate, "complete": True}
             for i, rate in enumerate(rates)]  # fmt: skip
+
+
+def timed(start: float, *latencies_ms: float | None) -> list[dict[str, Any]]:
+    return [{**KEY, "window_s": start + 10.0 * i, "n": 10.0, "mean_ms": each}
+            for i, each in enumerate(latencies_ms) if each is not None]  # fmt: skip
+
+
+def counts_of(edges: Edges, *starts: float) -> list[dict[str, Any]]:
+    return [row | {"window_s": start} for start in starts for row in counts(edges)]
+
+
+def by_window(rows: list[dict[str, Any]]) -> dict[float, float | None]:
+    return {row["window_s"]: row["juice"] for row in rows}
 
 
 EDGES = [{"run_id": "r", "source": source, "target": target} for source, target in TWO]
@@ -124,44 +133,152 @@ EDGES = [{"run_id": "r", "source": source, "target": target} for source, target 
 @pytest.mark.parametrize(
     ("rate", "s2", "expected"),
     [(0.0, {"due": 5}, 0.0), (0.0, {"due_unknown": True}, 0.0), (0.0, {"emitted": 5}, 0.0), (0.0, {}, 0.0),
-     (0.0, {"due": 0}, None), (9.0, {"due": 100, "emitted": 0}, 0.5)],
+     (9.0, {"due": 100, "emitted": 0}, 0.5), (9.0, {"due_unknown": True, "emitted": 1}, None)],
 )  # fmt: skip
 def test_a_topology_that_is_starved_has_a_juice_of_0(rate: float, s2: dict[str, Any], expected: float | None) -> None:
     """Though one of its bolts worked, and before the event all went well. What nobody says of a source is due."""
     busy = [window(start, s, due=100, emitted=100) for start in (-20.0, -10.0) for s in ("s1", "s2")]
     after = [window(start, "s2", **s2) for start in (0.0, 10.0)]
     after += [window(start, "s1", due=100, emitted=100) for start in (0.0, 10.0) if rate]
-    of_before = [row | {"phase": "before"} for row in counts(TWO)]
-    of_after = counts(ONE_SILENT) if rate else []
+    of_after = counts_of(ONE_SILENT, 0.0, 10.0) if rate else []
     rates = [*throughput(10.0, 10.0, start=-20.0), *throughput(rate, rate)]
-    rows = juice_rows([*of_before, *of_after], [part("before"), part("after")], EDGES, [*busy, *after], rates)
-    assert {row["phase"]: row["juice"] for row in rows} == {"before": 1.0, "after": expected}
+    rows = juice_rows([*counts_of(TWO, -20.0, -10.0), *of_after], EDGES, [*busy, *after], rates)
+    assert by_window(rows) == {-20.0: 1.0, -10.0: 1.0, 0.0: expected, 10.0: expected}
     assert all(row["run_id"] == "r" and row["event_id"] == "e1" for row in rows)
 
 
-def test_juice_is_a_mean_over_time_of_which_windows_without_a_tuple_are_part() -> None:
-    """In three of four windows nothing came though it was due; then all that had waited, which is not twice as good."""
-    sources = [window(10.0 * i, s, due=100, emitted=400 if i == 3 else 0) for i in range(4) for s in ("s1", "s2")]
-    rates = throughput(0.0, 0.0, 0.0, 80.0)
-    caught_up = counts({("s1", "a"): (400, 400), ("s2", "a"): (400, 400), ("a", "sink"): (800, 800)})
-    (row,) = juice_rows(caught_up, [part("after", 40.0)], EDGES, sources, rates)
-    assert row["juice"] == 0.25
-    found = utilities({"juice": 0.5}, [part("after", 40.0)], juice=[row], activity=sources, event_throughput=rates)
-    assert found == {"utility_after": 2.5}, "a quarter of the time it is met"
-    assert served_stretches([part("after", 40.0)], sources, rates) == [
-        {**KEY, "phase": "after", "start_s": 30.0, "end_s": 40.0}
-    ]
+def test_where_nothing_was_due_there_is_no_juice() -> None:
+    idle = [window(start, s, due=0, emitted=0) for start in (0.0, 10.0) for s in ("s1", "s2")]
+    assert juice_rows([], EDGES, idle, throughput(0.0, 0.0)) == []
+    late = counts_of({("a", "sink"): (0, 50)}, 0.0)
+    assert juice_rows(late, EDGES, idle, throughput(5.0, 0.0)) == [], "what came was due before"
 
 
-def utilities(level: Mapping[str, Any], intervals: Sequence[Any], **tables: Sequence[Any]) -> dict[str, float]:
-    levels = [{"run_id": "r", "latency_ms": None, "juice": None, "max_utility": 10.0} | level]
-    read = {"topologies": levels, "intervals": intervals} | tables
+CHAIN = [{"run_id": "r", "source": "s", "target": "sink"}]
+
+
+def of_chain(*windows: tuple[int, int]) -> dict[str, Any]:
+    """The tables of a topology whose source sends 1000 tuples a window; `windows`: emitted, and executed at the sink.
+    Each is timed at 40 ms where there are any."""
+    sent = [{**KEY, "window_s": 10.0 * i, "source": "s", "target": "sink", "sent": emitted, "executed": executed}
+            for i, (emitted, executed) in enumerate(windows)]  # fmt: skip
+    activity = [window(10.0 * i, "s", due=1000, emitted=emitted) for i, (emitted, _) in enumerate(windows)]
+    rates = throughput(*[executed / 10 for _, executed in windows])
+    return {
+        "activity": activity, "event_throughput": rates, "juice": juice_rows(sent, CHAIN, activity, rates),
+        "latency": timed(0.0, *[40.0 if executed else None for _, executed in windows]),
+        "intervals": interval_rows(phase_windows(rates), {}),
+    }  # fmt: skip
+
+
+def test_what_is_caught_up_with_is_not_twice_as_good() -> None:
+    """A third of the time nothing comes; in the rest a fifth is lost and what had waited is executed, or is lost too.
+    Tuples of before are no more than those that are missing."""
+    silent = [(1000, 0)] * 10
+    for executed, expected in ((1300, 2 / 3), (800, 0.8 * 2 / 3)):
+        found = by_window(of_chain(*silent, *[(1000, executed)] * 20)["juice"])
+        assert sum(filter(None, found.values())) / len(found) == pytest.approx(expected) and len(found) == 30
+
+
+def test_an_event_does_not_smooth_what_was_before_it() -> None:
+    half = counts_of({("s", "sink"): (1000, 500)}, *(10.0 * i for i in range(6)))
+    whole = counts_of({("s", "sink"): (1000, 1000)}, *(10.0 * i for i in range(-6, 0)))
+    due = [window(10.0 * i, "s", due=1000, emitted=1000) for i in range(-6, 6)]
+    found = by_window(juice_rows([*whole, *half], CHAIN, due, throughput(*[50.0] * 12, start=-60.0)))
+    assert found == {10.0 * i: 1.0 if i < 0 else 0.5 for i in range(-6, 6)}
+
+
+def test_a_tuple_that_is_counted_in_the_next_window_is_not_missing() -> None:
+    """Lines of two machines end up to a second apart, and tuples are on their way: juice is of the last minute."""
+    found = by_window(of_chain(*[(1000, 950 if i % 2 else 1050) for i in range(60)])["juice"])
+    assert min(value or 0.0 for value in found.values()) > 0.98
+
+
+def utilities(level: Mapping[str, Any], **tables: Sequence[Any]) -> dict[str, float]:
+    levels = [{"run_id": "r", "latency_ms": None, "juice": None, "max_utility": 10.0, **level}]
+    read = {"topologies": levels} | tables
     rows = measurements.measurements(lambda name: [dict(row) for row in read.get(name, [])])
     return {row["metric"]: row["value"] for row in rows if row["metric"].startswith("utility_")}
 
 
-def timed(start: float, *latencies_ms: float) -> list[dict[str, Any]]:
-    return [{**KEY, "window_s": start + 10.0 * i, "n": 10.0, "mean_ms": each} for i, each in enumerate(latencies_ms)]
+@pytest.mark.parametrize("level", [{"latency_ms": 60.0}, {"juice": 0.8}, {"latency_ms": 60.0, "juice": 1.0}])
+@pytest.mark.parametrize(
+    ("windows", "served"),
+    [([(1000, 1000)] * 32 + [(0, 0)] * 28, 32), ([(0, 0)] * 55 + [(1000, 1000)] * 5, 5),
+     ([(1000, 1000)] * 25 + [(1000, 0)] * 30 + [(1000, 1000)] * 5, 30)],
+)  # fmt: skip
+def test_utility_is_that_of_the_whole_watch(
+    level: dict[str, float], windows: list[tuple[int, int]], served: int
+) -> None:
+    """It is dead at the end, at the start (as one that waits for a slot), or in between; what of it is steady is less
+    than the watch."""
+    found = utilities(level | {"max_utility": 35.0}, **of_chain(*windows))
+    assert found == {"utility_after": pytest.approx(35.0 * served / 60)}
+
+
+def test_before_is_the_whole_watch_as_well() -> None:
+    """Of two sides that are alike the one is worth what the other is; of an event it is what lies before it."""
+    after = of_chain(*[(1000, 0)] * 10, *[(1000, 1000)] * 20)
+    before = {name: [row | {"window_s": row["window_s"] - 300.0} for row in after[name]]
+              for name in ("activity", "event_throughput", "latency")}  # fmt: skip
+    both = {name: [*rows, *after[name]] for name, rows in before.items()}
+    found = utilities({"latency_ms": 60.0, "max_utility": 30.0}, **both)
+    assert found == {"utility_before": pytest.approx(20.0), "utility_after": pytest.approx(20.0)}
+    last = [row | {"complete": False} if row["window_s"] >= 200 else row for row in both["event_throughput"]]
+    both["event_throughput"] = last
+    assert utilities({"latency_ms": 60.0}, **both)["utility_after"] == 5.0, "whole windows only"
+
+
+def seldom(*silences: int, start: float = 0.0) -> dict[str, Any]:
+    """A topology with tuples due all the time of which one reaches the sink, in time, after each of these silences (in
+    windows)."""
+    rates = [rate for length in silences for rate in (*[0.0] * length, 0.1)]
+    return {
+        "activity": [window(start + 10.0 * i, "s", due=1000, emitted=1000) for i in range(len(rates))],
+        "event_throughput": throughput(*rates, start=start),
+        "latency": timed(start, *[40.0 if rate else None for rate in rates]),
+    }
+
+
+def together(*parts: dict[str, Any]) -> dict[str, Any]:
+    return {name: [row for part in parts for row in part[name]] for name in parts[0]}
+
+
+def test_a_sink_that_speaks_seldom_is_not_down_in_between() -> None:
+    """A list every 30 s. What had arrived by then holds until the next one; a silence longer than is usual is one."""
+    level = {"latency_ms": 60.0, "max_utility": 35.0}
+    before = seldom(*[2] * 6, start=-180.0)
+    assert utilities(level, **together(before, seldom(*[2] * 10))) == {"utility_before": 35.0, "utility_after": 35.0}
+    found = utilities(level, **together(before, seldom(2, 2, 2, 2, 17)))
+    assert found["utility_after"] == pytest.approx(35.0 * 13 / 30)
+    assert utilities(level, **seldom(*[2] * 10)) == {"utility_after": 35.0}, "one that has just arrived"
+    arrival = utilities(level, **seldom(2, 2, 2, 2, 17))
+    assert arrival == {"utility_after": pytest.approx(35.0 * 13 / 30)}
+
+
+def test_what_is_usual_is_no_start_and_no_outage() -> None:
+    """A topology that speaks in each window had silences as it began, or has one while it is watched, or was dead."""
+    level = {"latency_ms": 60.0, "max_utility": 35.0}
+    starts = seldom(3, 2, *[0] * 11, start=-180.0)
+    found = utilities(level, **together(starts, seldom(*[0] * 10, 2, *[0] * 17)))
+    assert found == {"utility_before": pytest.approx(35.0 * 13 / 18), "utility_after": pytest.approx(35.0 * 28 / 30)}
+    assert utilities(level, **seldom(*[0] * 10, 2, *[0] * 17)) == {"utility_after": pytest.approx(35.0 * 28 / 30)}
+    dead = seldom(17, start=-180.0)
+    found = utilities(level, **together(dead, seldom(*[0] * 10, 8, *[0] * 11)))
+    assert found["utility_after"] == pytest.approx(35.0 * 22 / 30)
+
+
+def test_the_usual_silence_is_that_of_before_the_first_event() -> None:
+    """Restarts after it are no excuse for those after the second."""
+    first = together(seldom(*[0] * 18, start=-180.0), seldom(5, *[0] * 3, 5, *[0] * 15))
+    tables = together(first, {name: [{**row, "event_id": "e2", "window_s": row["window_s"] - 300.0} for row in rows]
+                              for name, rows in together(seldom(5, *[0] * 3, 5, *[0] * 15),
+                                                         seldom(4, *[0] * 25, start=300.0)).items()})  # fmt: skip
+    rows = measurements.measurements(lambda name: (tables | {"topologies": [
+        {"run_id": "r", "latency_ms": 60.0, "juice": None, "max_utility": 30.0}]}).get(name, []))  # fmt: skip
+    found = {(row["event_id"], row["metric"]): row["value"] for row in rows if row["metric"].startswith("utility_")}
+    assert found["e1", "utility_after"] == found["e2", "utility_before"] == pytest.approx(20.0)
+    assert found["e2", "utility_after"] == pytest.approx(26.0)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +291,7 @@ def test_a_latency_that_no_tuple_has_though_some_were_due_is_worth_nothing(
 ) -> None:
     """Nor has it a worth where nothing was due, tuples came and were not timed, or nobody reported."""
     found = utilities(
-        {"latency_ms": 20.0}, [part("before"), part("after")], latency=timed(-20.0, 40.0, 40.0),
+        {"latency_ms": 20.0}, latency=timed(-20.0, 40.0, 40.0),
         activity=[window(start, "s", **(due if start >= 0 else {"due": 9, "emitted": 9}))
                   for start in (-20.0, -10.0, 0.0, 10.0)],
         event_throughput=[*throughput(1.0, 1.0, start=-20.0), *throughput(rate, rate)],
@@ -183,35 +300,26 @@ def test_a_latency_that_no_tuple_has_though_some_were_due_is_worth_nothing(
     assert found == ({} if expected is None else {"utility_after": expected})
 
 
-def test_the_utility_of_a_job_that_is_dead_most_of_the_time_is_that_of_the_rest() -> None:
-    """It delivers in time for 320 s of 600; of the last half, which counts, it is dead in 28 of 30 windows."""
-    after = part("after") | {"start_s": 300.0, "end_s": 600.0}
-    due = [window(10.0 * i, "s", due=1000, emitted=1000 if i < 32 else 0) for i in range(60)]
-    rates = throughput(*[100.0] * 32, *[0.0] * 28)
-    level = {"latency_ms": 60.0, "max_utility": 35.0}
-    found = utilities(level, [after], latency=timed(0.0, *[40.0] * 32), activity=due, event_throughput=rates)
-    assert found == {"utility_after": pytest.approx(35.0 * 2 / 30)}
-    idle = [row | {"due": 0} if row["window_s"] >= 320 else row for row in due]
-    found = utilities(level, [after], latency=timed(0.0, *[40.0] * 32), activity=idle, event_throughput=rates)
-    assert found == {"utility_after": 35.0}, "nothing was due in the other windows, which is no failure"
+def test_windows_in_which_nothing_was_due_are_no_failure() -> None:
+    tables = of_chain(*[(1000, 1000)] * 32, *[(0, 0)] * 28)
+    idle = [row | {"due": 0} if row["window_s"] >= 320 else row for row in tables["activity"]]
+    assert utilities({"latency_ms": 60.0}, **tables | {"activity": idle}) == {"utility_after": 10.0}
 
 
 def test_utility_is_the_mean_over_time_of_a_knee() -> None:
     """Full up to the limit, hyperbolic above it (HP 4.1, equation 2), whatever the tuples of a window."""
     tables = {"event_throughput": throughput(1.0, 900.0, 5.0, None), "latency": timed(0.0, 10.0, 40.0, 80.0)}
     due = [window(10.0 * i, "s", due=9, emitted=9) for i in range(4)]
-    found = utilities({"latency_ms": 20.0}, [part("after", 40.0)], activity=due, **tables)
+    found = utilities({"latency_ms": 20.0}, activity=due, **tables)
     assert found == {"utility_after": pytest.approx(10 * (1 + 0.5 + 0.25) / 3)}
 
 
 def test_a_juice_of_0_is_worth_nothing_and_one_that_is_not_known_has_no_utility() -> None:
-    values = [{**KEY, "phase": phase, "juice": value} for phase, value in (("before", None), ("after", 0.0))]
+    values = [{**KEY, "window_s": start, "juice": value}
+              for start, value in ((-20.0, 1.0), (-10.0, None), (0.0, 0.0), (10.0, 0.4))]  # fmt: skip
     due = [window(10.0 * i, "s", due=9, emitted=9) for i in range(-2, 2)]
-    tables = {"activity": due, "event_throughput": [*throughput(1.0, 1.0, start=-20.0), *throughput(0.0, 0.0)]}
-    assert utilities({"juice": 0.8}, [part("before"), part("after")], juice=values, **tables) == {"utility_after": 0.0}
-    half = [{**KEY, "phase": "after", "juice": 0.4}]
-    tables["event_throughput"] = throughput(1.0, 1.0)
-    assert utilities({"juice": 0.8}, [part("after")], juice=half, **tables) == {"utility_after": 5.0}
+    tables = {"activity": due, "event_throughput": throughput(1.0, 1.0, 1.0, 1.0, start=-20.0)}
+    assert utilities({"juice": 0.8}, juice=values, **tables) == {"utility_after": 2.5}
 
 
 UNTHROTTLED = SourceInput(0, 0, is_unthrottled=True)
@@ -247,11 +355,9 @@ def test_an_unthrottled_topology_that_is_starved_is_worth_nothing() -> None:
     """Though its sources say that nothing was due: they emit as fast as they can, and could not."""
     idle, rates = [window(10.0 * i, s, due=0, emitted=0) for i in (0, 1) for s in ("s1", "s2")], throughput(0.0, 0.0)
     runs = [{"run_id": "r", "spec": json.dumps({"topology": {"name": "star", "parameters": {"unthrottled": True}}})}]
-    for unthrottled, expected in (({"r"}, 0.0), (set[str](), None)):
-        (row,) = juice_rows([], [part("after")], EDGES, idle, rates, unthrottled)
-        assert row["juice"] == expected
+    assert by_window(juice_rows([], EDGES, idle, rates, {"r"})) == {0.0: 0.0, 10.0: 0.0}
     tables = {"activity": idle, "event_throughput": rates}
-    assert utilities({"latency_ms": 20.0}, [part("after")], runs=runs, **tables) == {"utility_after": 0.0}
-    assert utilities({"latency_ms": 20.0}, [part("after")], **tables) == {}
+    assert utilities({"latency_ms": 20.0}, runs=runs, **tables) == {"utility_after": 0.0}
+    assert utilities({"latency_ms": 20.0}, **tables) == {}
     half = {"activity": idle, "event_throughput": throughput(0.0, 9.0), "latency": timed(10.0, 5.0)}
-    assert utilities({"latency_ms": 20.0}, [part("after")], runs=runs, **half) == {"utility_after": 5.0}
+    assert utilities({"latency_ms": 20.0}, runs=runs, **half) == {"utility_after": 5.0}

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from analysis.metrics.juice import STRETCHES
 from analysis.metrics.line_seconds import in_phases, in_windows
-from analysis.metrics.machine_load import cpu, cpu_windows, in_intervals, network, network_windows
+from analysis.metrics.machine_load import cpu, cpu_windows, network, network_windows
 from analysis.metrics.placement import first_sample_of_tasks, process_starts
 from analysis.metrics.throughput import observation_times
 
@@ -129,23 +128,6 @@ def test_a_machines_line_across_the_end_of_a_part_counts_by_its_seconds_there(sp
     silent = spark.createDataFrame([("r", 1030.0, 5.0, "m1", "exp0", None, None)], sent.schema)
     (after,) = network(sent.union(silent), intervals, axes).where("phase = 'after'").collect()
     assert after.rx_bytes_per_s == 100.25, "over the seconds in which it was measured"
-
-
-def test_a_part_without_some_of_its_windows_has_the_seconds_of_the_others(spark: SparkSession) -> None:
-    """As the juice of a topology that is starved for a while; the line of 8 s has two of them there."""
-    lines = [(ZERO + second, 1.0, 3) for second in range(1, 29)] + [(ZERO + 36.0, 8.0, 80)]
-    frames = {rows: spark.createDataFrame(rows, STRETCHES) for rows in (
-        (("r", "e1", "after", 0.0, 10.0), ("r", "e1", "after", 34.0, 40.0)), (("r", "e1", "after", 0.0, 40.0),),
-    )}  # fmt: skip
-    axes = spark.createDataFrame([("r", "e1", ZERO)], "run_id string, event_id string, zero_s double")
-    sums = [
-        in_intervals(frame, samples(spark, *lines), axes, ["executed"])
-        .groupBy("phase")
-        .sum("executed", "dt_s")
-        .collect()
-        for frame in frames.values()
-    ]
-    assert [tuple(row) for (row,) in sums] == [("after", 30 + 20, 12.0), ("after", 84 + 80, 36.0)]
 
 
 def test_an_axis_has_windows_as_far_as_it_was_observed(spark: SparkSession) -> None:

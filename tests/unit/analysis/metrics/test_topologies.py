@@ -103,14 +103,15 @@ def test_the_cluster_is_down_when_every_topology_is() -> None:
     assert downtimes_of_clusters([spans[0], spans[2]], silent, TWO) == [], "of b nothing is known"
 
 
-def test_what_arrives_is_not_down_until_it_works_and_what_departed_never_is() -> None:
-    """One that never works is down for as long as it is watched."""
+def test_what_arrives_is_down_until_it_works_and_what_departed_never_is() -> None:
+    """Whether it waits for a slot for most of the watch or for all of it."""
     own = {"event_id": "e1", "zero_s": 150.0, "first_s": 150.0, "last_s": 250.0, "until_s": 250.0}
     silent = [{"run_id": "r/b", "event_id": "e1", "from_second": 0, "until_second": 9},
               {"run_id": "r/b", "event_id": "e1", "from_second": 20, "until_second": 23},
               {"run_id": "r/c", "event_id": "e1", "from_second": 0, "until_second": 99}]  # fmt: skip
-    found = downtime([own | {"run_id": "r/b"}, own | {"run_id": "r/c"}], silent)
-    assert [(row["run_id"], row["downtime_s"], row["lasts"]) for row in found] == [("r/b", 3, False), ("r/c", 99, True)]
+    silent.append({"run_id": "r/d", "event_id": "e1", "from_second": 0, "until_second": 95})
+    found = downtime([own | {"run_id": f"r/{name}"} for name in "bcd"], silent)
+    assert [(row["downtime_s"], row["lasts"]) for row in found] == [(12, False), (99, True), (95, False)]
     departed = {"run_id": "r/a", "event_id": "e2", "zero_s": 250.0, "first_s": 150.0, "last_s": 250.0, "until_s": 250.0}
     assert downtime([departed], []) == []
 
