@@ -93,8 +93,8 @@ def test_throughput_is_that_of_the_closed_form_before_and_after(star: Experiment
         assert before == pytest.approx(capacity.throughput(closed, closed.initial), rel=0.03)
         assert after == pytest.approx(capacity.throughput(closed, executors), rel=0.02)
         is_stela = folder.name.startswith("stela")
-        assert executors["centre"] == (3 if is_stela else 2)
-        assert after / before == pytest.approx(1.5 if is_stela else 1.0, abs=0.05)
+        assert executors["centre"] == (4 if is_stela else 2)
+        assert after / before == pytest.approx(2.0 if is_stela else 1.0, abs=0.05)
 
 
 def test_a_run_says_that_it_was_simulated_and_how(star: Experiment, tmp_path: Path, heard: Any) -> None:

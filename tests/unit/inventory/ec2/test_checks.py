@@ -54,7 +54,8 @@ def test_what_ec2_does_not_have_is_said_by_field(
 @pytest.mark.parametrize("action", ["RunInstances", *MAKING])
 def test_a_missing_permission_is_said_by_its_action(site: Site, action: str) -> None:
     site.cloud.expect(Trouble(refusals=(Refusal(action, "UnauthorizedOperation", status=403),)))
-    with pytest.raises(ConfigurationError, match=rf"asking whether {action} is allowed failed: Unauth.*docs/ec2\.md"):
+    words = rf"asking whether {action} is allowed failed: Unauth.*docs/testbeds\.md"
+    with pytest.raises(ConfigurationError, match=words):
         site.testbed(placement="cluster").check([MASTER, M1])
 
 
