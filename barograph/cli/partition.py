@@ -63,9 +63,7 @@ class Partition:
 
 
 def add_arguments(partition: argparse.ArgumentParser) -> None:
-    partition.add_argument(
-        "graph", type=given_file, metavar="GRAPH", help="a graph file of METIS (docs/policies.md)"
-    )
+    partition.add_argument("graph", type=given_file, metavar="GRAPH", help="a graph file of METIS (docs/policies.md)")
     partition.add_argument(
         "--parts", type=int, required=True, metavar="K", help="into how many parts, from 2 to the number of vertices"
     )

@@ -75,7 +75,7 @@ def write_series(root: Path, repetitions: int = 1) -> Path:
     (root / "runs").mkdir(parents=True)
     spec = {"variants": [{"name": variant} for variant in LEVELS], "title": "Three topologies"}
     (root / "series.json").write_text(
-        json.dumps({"v": 2, "experiment": "several/three", "series_id": root.name, "spec": spec})
+        json.dumps({"v": 1, "experiment": "several/three", "series_id": root.name, "spec": spec})
     )
     for number in range(1, repetitions + 1):
         for order, variant in enumerate(LEVELS):
@@ -187,9 +187,9 @@ def decision_line(start: float, second: int, run_id: str, names: Sequence[str]) 
         for name in names if is_there(name, second)
     ]  # fmt: skip
     return {
-        "v": 2, "t": start + second, "run_id": run_id, "decision_id": "d1" if second == E1 + 5 else None, "policy": "stela",
+        "t": start + second, "run_id": run_id, "decision_id": "d1" if second == E1 + 5 else None, "policy": "stela",
         "duration_ms": 1.5, "observation": {}, "memory": {},
-        "request": {"v": 2, "t": start + second, "machines": [], "topologies": shown},
+        "request": {"v": 1, "t": start + second, "machines": [], "topologies": shown},
         "decision": decision_json(Decision(reason="nothing")),
     }  # fmt: skip
 
@@ -206,7 +206,7 @@ def run_json(
 ) -> dict[str, Any]:
     shown = [facts_of(name) for name in names]
     return {
-        "v": 2, "run_id": run_id, "series_id": root.name, "experiment": "several/three", "block": repetition,
+        "v": 1, "run_id": run_id, "series_id": root.name, "experiment": "several/three", "block": repetition,
         "repetition": repetition, "order": order, "seed": 7, "measurement": 2,
         # All of star goes to the new machine, which Stela would not have done.
         "variant": {"name": variant, "policy": {"stela": "greedy"}.get(variant, "even"), "parameters": {}},
