@@ -184,9 +184,9 @@ def _headline(question: Question, primary: Sequence[MetricRow], runs: Sequence[P
     """A side that failed more often is not called better: where it is ahead in complete runs, both are said."""
     a, b = question.a.label, question.b.label
     failures = [row for row in primary if row.metric == RUNS_FAILED]
-    refused = {verdict for row in failures for verdict in praise_of_survivors(row)}
+    refused = {(row.pair, verdict) for row in failures for verdict in praise_of_survivors(row)}
     judged = [row for row in primary if row.verdict is not Verdict.NONE or row.why_no_verdict == SURVIVORS]
-    left = [row for row in judged if row.why_no_verdict or (row.verdict in refused and row.metric != RUNS_FAILED)]
+    left = [row for row in judged if row.why_no_verdict or ((row.pair, row.verdict) in refused and row not in failures)]
     called = [row for row in judged if row.verdict in (Verdict.BETTER, Verdict.WORSE) and row not in left]
     if not any(row.blocks for row in judged) and not called:
         return f"{b} cannot be compared with {a}"
@@ -198,7 +198,8 @@ def _headline(question: Question, primary: Sequence[MetricRow], runs: Sequence[P
             ahead = "ahead of" if better_or_worse(row) is Verdict.BETTER else "behind"
             metrics.setdefault(ahead if row in left else f"{row.verdict} than", []).append(event_text(row, kinds))
         texts = [f"{words} {a} in {enumeration(distinct(names))}" for words, names in metrics.items()]
-        more = [label for label, verdict in ((a, Verdict.WORSE), (b, Verdict.BETTER)) if verdict in refused]
+        reasons = {verdict for pair, verdict in refused if pair in {row.pair for row in left}}
+        more = [label for label, verdict in ((a, Verdict.WORSE), (b, Verdict.BETTER)) if verdict in reasons]
         seems = "seems" if all(row.weak for row in [*left, *called]) else "is"
         return f"In complete runs {b} {seems} {enumeration(texts)}{small}, but {enumeration(more)} failed more often"
     where = " in complete runs" if failures else ""

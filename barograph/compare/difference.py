@@ -82,8 +82,12 @@ def difference_of(result: Mapping[str, Any], about: VariantMetric) -> Difference
         verdict = order if abs(effect) >= 1 else NOT_CALLED if effect else "no difference"
     of_failures = (match["pair"], RUNS_FAILED)
     failures = next((row for row in result["rows"] if (row["pair"], row["metric"]) == of_failures), None)
-    if failures and match.get("why_no_verdict") == SURVIVORS:
-        low, high, verdict = (None, None, verdict) if failures["difference"] > 0 else (low, high, WORSE)
+    fails_more = failures is not None and failures["difference"] > 0
+    if match.get("why_no_verdict") == SURVIVORS:
+        low, high, verdict = (None, None, verdict) if fails_more else (low, high, WORSE)
+    change = match["difference"] or match.get("effect") or 0
+    if simulated and fails_more and change and (change > 0) == (metric(about.metric).better is Better.HIGHER):
+        low, high, verdict = None, None, match["verdict"]  # of a model no comparison refuses it
     failed = f"{failures['b']:g} of its runs failed, {failures['a']:g} of GOOD's" if failures else ""
     return Difference(match["difference"], low, high, match["unit"], match["blocks"], verdict, simulated, failed)
 

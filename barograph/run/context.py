@@ -183,9 +183,7 @@ class RunContext:
             self._end_allowances(begin_s + RESTART_PATIENCE.silence_s)
 
     def _end_allowances(self, end_s: float) -> None:
-        open_ = [allowance for allowance in self._allowances if allowance[1] == math.inf]
-        closed = [allowance for allowance in self._allowances if allowance[1] < math.inf]
-        self._allowances = [*closed, *((begin_s, end_s) for begin_s, _ in open_)]
+        self._allowances = [(begin, end_s if end == math.inf else end) for begin, end in self._allowances]
 
     def join(self, machines: Sequence[str]) -> None:
         """Nimbus has yet to hear of these, whatever was known or missed of them before."""

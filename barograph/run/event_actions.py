@@ -338,8 +338,10 @@ def _wait_until_decidable(run: RunContext, *, again: bool) -> None:
 
     def fresh(state: ServiceState) -> bool | None:
         nonlocal reason
-        placed = f"{state.tasks_placed} of {state.tasks_total} tasks are placed"
-        reason = (stale_samples(state) or "") if reads_rates else "" if state.all_placed() else placed
+        if reads_rates:
+            reason = stale_samples(state) or ""
+        else:
+            reason = "" if state.all_placed() else f"{state.tasks_placed} of {state.tasks_total} tasks are placed"
         return None if reason else True
 
     def late() -> NoFreshSamples:

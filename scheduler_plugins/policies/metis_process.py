@@ -51,6 +51,9 @@ class MetisProcess:
         return self
 
     def __exit__(self, *_error: object) -> None:
+        self._end()
+
+    def _end(self) -> None:
         if self._process is not None:
             self._process.kill()
         self._stack.close()
@@ -78,10 +81,10 @@ class MetisProcess:
             if len(answer) < size:
                 raise NoAnswer(_why_ended(process, self._words, limit_s))
         except OSError as error:
-            self.__exit__()
+            self._end()
             raise NoAnswer(f"METIS' process cannot begin: {error}") from error
         except NoAnswer:
-            self.__exit__()
+            self._end()
             raise
         return answer
 

@@ -107,6 +107,21 @@ def test_a_remnant_is_not_the_answer_where_a_side_is_far_behind(tmp_path: Path, 
     )
 
 
+@pytest.mark.parametrize(("factor", "word"), [(0.7, "worse"), (1.3, "better")])
+def test_failures_of_one_pair_take_nothing_from_the_verdict_of_another(
+    tmp_path: Path, factor: float, word: str
+) -> None:
+    """Of stela the other side failed once, whichever is ahead of metis; stela's numbers are the same."""
+    failed = ([Failed(2)], []) if word == "worse" else ([], [Failed(2)])
+    pairs = {
+        "stela": tuple(SideOf({"throughput_after": LEVELS}, each) for each in failed),
+        "metis": (SideOf({"throughput_after": LEVELS}), SideOf({"throughput_after": [factor * x for x in LEVELS]})),
+    }
+    found = compare(write(tmp_path / "20260101-000000-aa", pairs))
+    headline = found.sentence.partition(".")[0]
+    assert f"my-branch is {word} than main" in headline and "failed more often" not in headline
+
+
 @pytest.mark.parametrize("failed", [1, 3])
 def test_the_same_is_said_of_sides_that_are_exchanged(tmp_path: Path, failed: int) -> None:
     ahead = SideOf({"throughput_after": HIGHER * 2}, [Failed(20 - i) for i in range(failed)])

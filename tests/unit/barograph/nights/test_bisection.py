@@ -355,6 +355,15 @@ def test_of_simulated_runs_the_range_over_seeds_decides_and_an_order_that_is_alw
     assert verdicts == ["worse", "better", "no difference", "undecided", "no verdict"]
 
 
+@pytest.mark.parametrize(("of_b", "effect", "call"), [(5.0, 1.0, "undecided"), (0.0, 1.0, "good"), (5.0, -1.0, "bad")])
+def test_a_simulated_commit_that_is_ahead_and_crashes_is_not_good(of_b: float, effect: float, call: str) -> None:
+    row = ROW | {"verdict": "no verdict", "effect": effect, "difference": 10 * effect, "low": None, "high": None}
+    row |= {"lowest": 10 * effect - 0.1, "highest": 10 * effect + 0.1}
+    crashes = {"pair": "stela", "metric": RUNS_FAILED, "event": "e0", "a": 0.0, "b": of_b, "difference": 10 * of_b}
+    difference = difference_of({"simulated": True, "rows": [row, crashes]}, ABOUT)
+    assert verdict_of(difference, difference_of({"rows": [ROW | {"difference": -10.0}]}, ABOUT)) == call
+
+
 def test_a_simulated_search_asks_no_commit_twice_and_says_what_its_ranges_are(
     commit: MakeCommit, tmp_path: Path
 ) -> None:
