@@ -197,6 +197,8 @@ class PolicyServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    # The library's 5 overflow when a cluster's workers connect at once; a lost SYN is repeated after 1, 3 and 7 s only.
+    request_queue_size = 128
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from barograph.policy_service import HttpService, ServiceState
+from barograph.policy_service import HttpService, ServiceState, ServiceUnreachable
 from barograph.software import mounts, storm_home
 from inventory.leases import registry
 from inventory.leases.reaper import reap
@@ -52,12 +52,19 @@ def service(site: Site) -> HttpService:
 
 
 def seen(site: Site, wanted: Callable[[ServiceState], bool], seconds: float = 60.0) -> ServiceState:
-    """What the service says, once it is what is wanted."""
+    """Return the service's state as soon as it is what is wanted; one call without an answer is made again."""
     deadline = time.monotonic() + seconds
-    while not wanted(state := service(site).state()):
-        assert time.monotonic() < deadline, state
+    while True:
+        try:
+            state = service(site).state()
+        except ServiceUnreachable:
+            if time.monotonic() >= deadline:
+                raise
+        else:
+            if wanted(state):
+                return state
+            assert time.monotonic() < deadline, state
         time.sleep(0.5)
-    return state
 
 
 @contextmanager

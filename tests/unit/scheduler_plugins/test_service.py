@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -431,3 +431,10 @@ def test_with_an_empty_token_nothing_is_served(token: str, harness: bytes, tmp_p
     digest = hashlib.sha256(harness).hexdigest()
     with pytest.raises(ValueError, match="a token is empty"):
         PolicyServer(("127.0.0.1", 0), token, ServiceState(tmp_path), harness_sha256=digest)
+
+
+def test_a_cluster_of_workers_connects_at_once_while_the_server_is_busy(tmp_path: Path) -> None:
+    """It listens and accepts nothing yet: the kernel holds the connections, and loses none to repeat after a second."""
+    with PolicyServer(("127.0.0.1", 0), "secret", ServiceState(tmp_path)) as busy, ExitStack() as connections:
+        for _ in range(40):
+            connections.enter_context(socket.create_connection(("127.0.0.1", busy.server_port), 0.9))
