@@ -135,15 +135,15 @@ java: bootstrap  ## Java unit and contract tests
 bench: setup  ## ratios side by side on this machine: what measuring costs; raw lines to tables beside polars and DuckDB; how analyses, decisions (Stela, METIS, greedy) and the simulator grow; two hours simulated; LONG=1: 10 GB, 10,000 runs, a million tasks, two days
 	@mvn -B -q -f topologies/pom.xml test-compile org.codehaus.mojo:exec-maven-plugin:3.5.1:exec -Dexec.executable=java -Dexec.classpathScope=test \
 		-Dexec.args="-cp %classpath -Dlog4j2.level=error barograph.topologies.measure.MeasuringCost"
-	@$(BIN)/python -m tests.calibration.ingest_bench --mb 100,1000$(if $(LONG),$(comma)10000)
-	@$(BIN)/python -m tests.calibration.runs_bench --runs 100,1000$(if $(LONG),$(comma)10000) --cluster
-	@$(BIN)/python -m tests.calibration.stela_decision_time
-	@$(BIN)/python -m tests.calibration.tuple_by_tuple
-	@$(BIN)/python -m tests.calibration.page_load_by_theory
-	@$(BIN)/python -m tests.calibration.star_by_events
-	@$(BIN)/python -m tests.calibration.simulator_bench $(if $(LONG),,--most-tasks 64000)
-	@$(BIN)/python -m tests.calibration.partition_bench --tasks 80,10000,100000$(if $(LONG),$(comma)1000000)
-	@$(BIN)/python -m tests.calibration.long_runs $(if $(LONG),--analyse,--hours 2)
+	@$(BIN)/python -m bench.speed.ingest_bench --mb 100,1000$(if $(LONG),$(comma)10000)
+	@$(BIN)/python -m bench.speed.runs_bench --runs 100,1000$(if $(LONG),$(comma)10000) --cluster
+	@$(BIN)/python -m bench.speed.stela_decision_time
+	@$(BIN)/python -m bench.simulator.tuple_by_tuple
+	@$(BIN)/python -m bench.simulator.page_load_by_theory
+	@$(BIN)/python -m bench.simulator.star_by_events
+	@$(BIN)/python -m bench.speed.simulator_bench $(if $(LONG),,--most-tasks 64000)
+	@$(BIN)/python -m bench.speed.partition_bench --tasks 80,10000,100000$(if $(LONG),$(comma)1000000)
+	@$(BIN)/python -m bench.speed.long_runs $(if $(LONG),--analyse,--hours 2)
 
 ui: setup  ## Airflow on loopback, with a password that it prints
 	@$(SUDO) $(BIN)/barograph ui

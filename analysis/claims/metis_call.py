@@ -3,7 +3,7 @@ called as MP called it (`vol`)?
 
 A topology of ten thousand tasks in eight stages, each sending to five of the next stage, placed round robin. The policy
 makes its graph of what is measured and places executors; the bare call gets adjacency lists written here. How long
-either takes is timed on the same topology, of any width (tests/calibration/partition_bench.py).
+either takes is timed on the same topology, of any width (bench/speed/partition_bench.py).
 """
 
 from collections.abc import Mapping

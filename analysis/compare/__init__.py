@@ -6,8 +6,8 @@ verdict     blocks -> rows (estimate, test, A/A floor) -> verdicts
 evaluation  all of it for one series, with A/A comparisons on record
 sentence    the result in words
 page        comparison.html, with `drawings`
-`python -m tests.calibration.comparisons` says how often all of it would be wrong, by simulation, and
-`tests.calibration.drawn_comparisons` how often it is, from real runs of one series.
+`python -m bench.statistics.comparisons` says how often all of it would be wrong, by simulation, and
+`bench.statistics.drawn_comparisons` how often it is, from real runs of one series.
 """
 
 from pathlib import Path

@@ -34,7 +34,7 @@ LEAST_NIGHTS_BEFORE = 3  # nights before a step: of fewer nobody knows how much 
 
 @dataclass(frozen=True)
 class Rule:
-    """When a change counts; the defaults were chosen from `python -m tests.calibration.nights`.
+    """When a change counts; the defaults were chosen from `python -m bench.statistics.nights`.
 
     A change is at most `max_p` likely without one (Otava's test, over windows of `window_nights`), and its size at
     least `minimum_percent` of the level before. It is confirmed by `confirming_nights` after the first.

@@ -3,7 +3,7 @@
 Tuples are a fluid: a number that may be a part of one. A queue serves in order, so of its tuples only the origin (the
 intended emission time) of the oldest and of the newest is kept, and those between are taken as evenly spread; that is
 exact as long as what feeds it is even. Waiting that the fluid has not, for an executor that is not saturated, is that
-of `waits`. Both halves are judged tuple by tuple in tests/calibration.
+of `waits`. Both halves are judged tuple by tuple in bench/simulator.
 """
 
 from __future__ import annotations

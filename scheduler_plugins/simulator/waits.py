@@ -1,6 +1,6 @@
 """How long a tuple waits before an executor that is not saturated: for others, and until it is noticed. Closed forms.
 
-Judged tuple by tuple in tests/calibration/tuple_by_tuple.py.
+Judged tuple by tuple in bench/simulator/tuple_by_tuple.py.
 """
 
 from __future__ import annotations

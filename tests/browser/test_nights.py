@@ -11,8 +11,8 @@ import pytest
 from analysis.nights import pages
 from analysis.nights.findings import review
 from analysis.nights.regressions import Settings
+from bench.statistics import synthetic_nights
 from tests.browser import looks
-from tests.calibration import synthetic_nights
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -3,7 +3,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.calibration import ingest_bench
+from bench.speed import ingest_bench
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

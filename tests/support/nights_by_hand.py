@@ -11,7 +11,7 @@ import numpy as np
 from analysis.nights.findings import Findings, evaluate
 from analysis.nights.night_records import History, Night, parse_night
 from analysis.nights.regressions import Finding, Settings
-from tests.calibration.synthetic_nights import experiment, night, noise
+from bench.statistics.synthetic_nights import experiment, night, noise
 
 STAR = "stela/star"
 Differs = dict[str, Any]

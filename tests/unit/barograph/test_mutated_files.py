@@ -10,7 +10,7 @@ import pytest
 from barograph.errors import ExperimentError
 from barograph.plan.experiment import load, with_changes
 from barograph.yaml_files import read_yaml
-from tests.campaign import mutations
+from bench.campaign import mutations
 
 
 def test_a_damaged_file_never_ends_in_a_traceback_and_never_hangs() -> None:

@@ -1,4 +1,4 @@
-"""Simulated verdicts of every kind of claim (`tests.calibration.claim_verdicts`), on few draws."""
+"""Simulated verdicts of every kind of claim (`bench.statistics.claim_verdicts`), on few draws."""
 
 import re
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from analysis.claims.ledger import judge_all
 from analysis.claims.ledger_rows import Conditions, Value
 from analysis.claims.measured_rows import Judgement
 from analysis.claims.statements import load_claims
-from tests.calibration import claim_verdicts
-from tests.calibration.claim_verdicts import CLAIMS, NOISES, SPREADS, Case, Shares, Simulated, counted, verdicts
+from bench.statistics import claim_verdicts
+from bench.statistics.claim_verdicts import CLAIMS, NOISES, SPREADS, Case, Shares, Simulated, counted, verdicts
 
 DRAWS = 300
 QUIET = NOISES["normal"]

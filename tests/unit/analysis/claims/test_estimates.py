@@ -15,7 +15,7 @@ from analysis.claims.estimates import (
     paired_ratio,
 )
 from analysis.claims.statements import Region
-from tests.calibration import claim_verdicts
+from bench.statistics import claim_verdicts
 
 ABOUT_65 = Region(50.0, 81.5)  # a wide one: both ends are tried
 

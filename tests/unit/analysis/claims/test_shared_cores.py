@@ -1,10 +1,10 @@
-"""The fluid model of components that burn CPU (`tests.calibration.shared_cores`)."""
+"""The fluid model of components that burn CPU (`bench.simulator.shared_cores`)."""
 
 import pytest
 
 from analysis.claims import capacity
 from barograph.plan.experiment import load
-from tests.calibration.shared_cores import Running, _level, outcomes, rates, waiting_shape
+from bench.simulator.shared_cores import Running, _level, outcomes, rates, waiting_shape
 
 
 @pytest.mark.parametrize(

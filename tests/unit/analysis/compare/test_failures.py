@@ -14,7 +14,7 @@ from analysis.compare.result import RUNS_FAILED, SURVIVORS, Comparison, MetricRo
 from analysis.ingest.run_tables import failed_attempts
 from analysis.pipeline import analyse_new_runs
 from analysis.record.files import SeriesPaths
-from tests.calibration.comparisons import FAILING, failing_comparison, headline_call
+from bench.statistics.comparisons import FAILING, failing_comparison, headline_call
 from tests.support.compared_series import LATENCY, Failed, SideOf, write
 
 if TYPE_CHECKING:

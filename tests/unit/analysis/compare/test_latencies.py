@@ -13,7 +13,7 @@ from analysis.nights.settings import Renames
 from analysis.record.event_timeline import REST
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import Row, rows
-from tests.calibration.synthetic_nights import experiment, night
+from bench.statistics.synthetic_nights import experiment, night
 from tests.support.compared_series import LATENCY, Numbers, SideOf, same_code, write
 from tests.support.nights_by_hand import STAR, parsed
 from tests.support.series_by_hand import write_table

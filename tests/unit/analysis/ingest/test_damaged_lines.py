@@ -1,4 +1,4 @@
-"""Every damaged worker line is counted, whatever is wrong with it; large files: `tests.calibration.damaged_lines`."""
+"""Every damaged worker line is counted, whatever is wrong with it; large files: `bench.speed.damaged_lines`."""
 
 import json
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from analysis.record import worker_files
-from tests.calibration import damaged_lines
+from bench.speed import damaged_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

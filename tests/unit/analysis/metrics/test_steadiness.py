@@ -102,7 +102,7 @@ def test_swinging_windows_are_not_steady() -> None:
 
 
 def test_noise_of_two_percent_a_window_is_steady_in_nearly_every_series() -> None:
-    """How often exactly: tests.calibration.steadiness."""
+    """How often exactly: bench.statistics.steadiness."""
     assert sum(is_steady(noisy(100.0, 12, 0.02, seed), 10.0).steady for seed in range(100)) >= 96
 
 

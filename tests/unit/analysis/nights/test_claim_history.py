@@ -12,7 +12,7 @@ from analysis.nights.findings_report import findings_data
 from analysis.nights.night_records import ClaimRow, History
 from analysis.nights.page_parts import claim_line
 from analysis.nights.regressions import Settings
-from tests.calibration.synthetic_nights import experiment, night
+from bench.statistics.synthetic_nights import experiment, night
 from tests.support.nights_by_hand import STAR, parsed
 
 

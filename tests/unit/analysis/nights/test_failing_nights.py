@@ -12,7 +12,7 @@ from analysis.nights.findings import Findings, evaluate
 from analysis.nights.night_records import History
 from analysis.nights.regressions import Kind, Settings, Status
 from barograph.nights.findings import finding_line
-from tests.calibration.synthetic_nights import experiment, night
+from bench.statistics.synthetic_nights import experiment, night
 from tests.support.nights_by_hand import STAR, only, parsed, quiet, stepped
 
 Runs = tuple[float, int, int]  # of a night: the level, how many of its runs are complete, and how many failed

@@ -6,7 +6,7 @@ from typing import Any
 
 from analysis.nights.night_series import NEVER_SUFFIX, Series, build_series, name_changes
 from analysis.nights.settings import Renames
-from tests.calibration.synthetic_nights import experiment, night
+from bench.statistics.synthetic_nights import experiment, night
 from tests.support.nights_by_hand import STAR, Differs, judged, parsed, record
 
 NONE = Renames()

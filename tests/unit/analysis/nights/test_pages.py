@@ -18,7 +18,7 @@ from analysis.nights.findings import review
 from analysis.nights.night_records import append_night
 from analysis.nights.regressions import Settings
 from analysis.nights.settings import Accepted
-from tests.calibration.synthetic_nights import experiment, night
+from bench.statistics.synthetic_nights import experiment, night
 from tests.support.nights_by_hand import judged, quiet, stepped
 from tests.support.series_by_hand import cut_short
 from tests.unit.analysis.calibration.test_validation import judged_and_simulated

@@ -11,8 +11,8 @@ from analysis.nights.findings import review
 from analysis.nights.night_records import read_history
 from analysis.nights.regressions import Settings
 from analysis.stats.change_points import Rule
-from tests.calibration import synthetic_nights
-from tests.calibration.nights import (
+from bench.statistics import synthetic_nights
+from bench.statistics.nights import (
     alarms,
     by_night,
     detect_steps,

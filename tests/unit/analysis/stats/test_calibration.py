@@ -13,8 +13,8 @@ from analysis.compare.blocks import Block, MetricBlocks, Value
 from analysis.compare.result import Verdict
 from analysis.compare.verdict import judge_rows, metric_row
 from analysis.stats import inference
-from tests.calibration import comparisons, drawn_comparisons
-from tests.calibration.drawn_comparisons import Request, Series, drawn_sets, shares
+from bench.statistics import comparisons, drawn_comparisons
+from bench.statistics.drawn_comparisons import Request, Series, drawn_sets, shares
 from tests.support.compared_series import LATENCY, SideOf, write
 
 NUMBER = 1500

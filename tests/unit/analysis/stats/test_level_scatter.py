@@ -1,10 +1,10 @@
-"""Scatter of levels on record (`tests.calibration.level_scatter`)."""
+"""Scatter of levels on record (`bench.statistics.level_scatter`)."""
 
 import numpy as np
 import pytest
 
-from tests.calibration import level_scatter
-from tests.calibration.level_scatter import RUNS, beside_variants, by_runs_alone, in_blocks, of_means, recorded_levels
+from bench.statistics import level_scatter
+from bench.statistics.level_scatter import RUNS, beside_variants, by_runs_alone, in_blocks, of_means, recorded_levels
 
 TABLE = """\
 block,date,experiment,variant,throughput_before,steady_before,throughput_after

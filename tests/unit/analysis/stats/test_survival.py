@@ -10,7 +10,7 @@ from scipy.stats import CensoredData, logrank
 
 from analysis.stats import survival
 from analysis.stats.survival import RatioInterval, median, permutation_p, ratio_interval, ratio_p
-from tests.calibration.survival import Cell, draw, shares
+from bench.statistics.survival import Cell, draw, shares
 
 NONE = [False] * 4
 

@@ -16,7 +16,7 @@ from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from analysis.report.ledger_table import ledger_row
 from barograph.nights.outcome import claims_of, collect_numbers, failures_of, numbers_of
-from tests.calibration.synthetic_nights import experiment, night
+from bench.statistics.synthetic_nights import experiment, night
 from tests.support.nights_by_hand import STAR, parsed
 from tests.support.series_by_hand import cut_short
 

@@ -1,5 +1,5 @@
 """Throughput of whole layouts in the simulator beside closed forms, before and after what policies decide: components
-that burn CPU and share cores (`tests.calibration.shared_cores`), and components that wait."""
+that burn CPU and share cores (`bench.simulator.shared_cores`), and components that wait."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 
 from barograph.plan.experiment import load
 from barograph.plan.simulation import simulated_topology
+from bench.simulator.shared_cores import LEFT, OVERHEAD_MS, Layout, layouts, outcomes, waiting_shape
 from inventory.machines import machine_type
 from scheduler_plugins.simulator.work import MachineSize
 from scheduler_plugins.simulator.world import Assignment, Sample, World
-from tests.calibration.shared_cores import LEFT, OVERHEAD_MS, Layout, layouts, outcomes, waiting_shape
 from tests.support.worlds import FREE
 from topologies import catalogue
 

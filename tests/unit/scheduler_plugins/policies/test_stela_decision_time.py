@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from random import Random
 
+from bench.speed.stela_decision_time import layered_topology
 from scheduler_plugins.policies.stela import Parameters, assign_executors
-from tests.calibration.stela_decision_time import layered_topology
 from tests.support import stela_reference as reference
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.simulator.tuple_by_tuple import Closed, closed_per_s, closed_theory_per_s
 from scheduler_plugins.model import Slot
 from scheduler_plugins.simulator.lines import WorkerLines
 from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, TopologyWork, Waits
 from scheduler_plugins.simulator.world import World
-from tests.calibration.tuple_by_tuple import Closed, closed_per_s, closed_theory_per_s
 from tests.support.worlds import ACK_BYTES, BACK_BYTES, FREE, INIT_BYTES, Totals, acked, add, chain, dealt, world_of
 
 M1, M2, M3 = Slot("m1", 6700), Slot("m2", 6700), Slot("m3", 6700)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.simulator.page_load_by_theory import by_simulator, by_theory, page_load, page_load_of_authors
+from bench.simulator.star_by_events import STARS, Star, by_events, by_fluid
+from bench.simulator.tuple_by_tuple import Case, batch_interval, chains, shared_queues
 from scheduler_plugins.model import Slot
 from scheduler_plugins.simulator.work import ComponentWork, EdgeWork, SimulationError, TopologyWork
-from tests.calibration.page_load_by_theory import by_simulator, by_theory, page_load, page_load_of_authors
-from tests.calibration.star_by_events import STARS, Star, by_events, by_fluid
-from tests.calibration.tuple_by_tuple import Case, batch_interval, chains, shared_queues
 from tests.support.worlds import FREE, Totals, advanced, chain, dealt, world_of
 
 GROUPINGS = ("shuffle", "local_or_shuffle", "fields", "global", "none", "ring")

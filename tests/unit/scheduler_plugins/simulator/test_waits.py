@@ -7,9 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scheduler_plugins.simulator.waits import idle_wait_s
-from scheduler_plugins.simulator.work import Waits
-from tests.calibration.tuple_by_tuple import (
+from bench.simulator.tuple_by_tuple import (
     SLEEPERS,
     Sleeper,
     batch_interval,
@@ -17,6 +15,8 @@ from tests.calibration.tuple_by_tuple import (
     sleeper_theory_s,
     sleeper_times,
 )
+from scheduler_plugins.simulator.waits import idle_wait_s
+from scheduler_plugins.simulator.work import Waits
 from tests.support.worlds import FREE, Totals, chain, world_of
 
 

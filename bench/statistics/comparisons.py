@@ -1,9 +1,9 @@
-"""How often comparisons would be wrong, by simulation: `python -m tests.calibration.comparisons`.
+"""How often comparisons would be wrong, by simulation: `python -m bench.statistics.comparisons`.
 
 A simulated comparison has blocks of one run of each side in random order, and several primary metrics without
 correlation (the worst case for a whole sentence). Values are logarithms of what would be measured; `spread` is the
 standard deviation of a run. With `--series` the noise is drawn from how runs of one variant scatter on record.
-What runs on record really differ by, without a model of their noise: `tests.calibration.drawn_comparisons`.
+What runs on record really differ by, without a model of their noise: `bench.statistics.drawn_comparisons`.
 """
 
 import argparse
@@ -34,6 +34,7 @@ from analysis.stats.paired_differences import (
     mean_and_error,
     p_value,
 )
+from bench.tables import markdown_table, percent_text
 
 METRIC = "throughput_after"
 
@@ -259,15 +260,6 @@ def signed_rank_covers(differences: Array, level: float) -> float | None:
     rows, columns = np.triu_indices(blocks)
     walsh = np.sort((differences[:, rows] + differences[:, columns]) / 2, axis=-1)
     return float(((walsh[:, left_out - 1] <= 0) & (walsh[:, -left_out] >= 0)).mean())
-
-
-def markdown_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [f"\n{title}", "| " + " | ".join(headings) + " |", "|" + "---|" * len(headings)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
-
-
-def percent_text(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.1f}"
 
 
 def false_alarm_table(rng: np.random.Generator, number: int, spread: float, noises: Noises) -> str:

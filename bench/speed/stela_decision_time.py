@@ -1,6 +1,6 @@
 """How Stela's decision time grows with the topology: CPU seconds for n components and n / 10 executors to assign.
 
-    python -m tests.calibration.stela_decision_time
+    python -m bench.speed.stela_decision_time
 
 Graphs are layers as wide as they are many, three streams into each component. `few` congested is the harder case: most
 of the graph is free, so that one component more or less congested is felt far upstream.

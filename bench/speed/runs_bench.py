@@ -1,6 +1,6 @@
 """How the analysis grows with the number of runs: time a run, and memory of the processes that do it.
 
-    python -m tests.calibration.runs_bench --runs 100,1000,10000 --cluster
+    python -m bench.speed.runs_bench --runs 100,1000,10000 --cluster
 
 A series of so many runs, all with the same small record (five minutes of a star on five machines), analysed from raw
 lines to metrics in a process of its own for each number. Prints seconds a run of each part, and the most memory that

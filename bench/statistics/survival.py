@@ -1,4 +1,4 @@
-"""Coverage of the intervals of a ratio of times, by simulation: `python -m tests.calibration.survival`.
+"""Coverage of the intervals of a ratio of times, by simulation: `python -m bench.statistics.survival`.
 
 Times are log-normal: a median of 200 s, a standard deviation of 40 % in logarithms, in steps of 10 s (a window; many
 are equal) or not. Both sides are watched for the same time, within which a share of b never gets there. Seeded.
@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 
 from analysis.stats.survival import permutation_p, ratio_interval
-from tests.calibration.comparisons import markdown_table, percent_text
+from bench.tables import markdown_table, percent_text
 
 MEDIAN_S, SPREAD = 200.0, 0.4
 SIZES = (4, 6, 10)

@@ -1,9 +1,9 @@
-"""Queues tuple by tuple and by theory, to judge the simulator's fluid by: `python -m tests.calibration.tuple_by_tuple`.
+"""Queues tuple by tuple and by theory, to judge the simulator's fluid by: `python -m bench.simulator.tuple_by_tuple`.
 
 Each executor is a server with a queue of its own that serves in order. Its departures follow from its arrivals and the
 cost of each tuple (Lindley 1952), all at once: D(n) = S(1) + … + S(n) + max over k ≤ n of A(k) - S(1) - … - S(k - 1).
 Networks without a way back are done component by component. There is no back-pressure and no sharing of cores: what
-these do is judged by closed forms, and by `tests.calibration.star_by_events`. `topology.max.spout.pending` is judged by
+these do is judged by closed forms, and by `bench.simulator.star_by_events`. `topology.max.spout.pending` is judged by
 mean value analysis of a closed network (Reiser and Lavenberg, 1980), which is exact.
 
 Below saturation the waits of the simulator are formulas: that its M/M/1, tandems and sleeps agree with theory is so by
@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.tables import markdown_table
 from scheduler_plugins.simulator.waits import idle_wait_s, queue_wait_s
 from scheduler_plugins.simulator.work import ComponentWork, EdgeWork, TopologyWork, Waits
-from tests.calibration.comparisons import markdown_table
 from tests.support.worlds import FREE, Totals, acked, chain, world_of
 
 Times = NDArray[np.float64]

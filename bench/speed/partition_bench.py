@@ -1,6 +1,6 @@
 """How long METIS and greedy take on topologies of eighty to a million tasks, beside the bare METIS call.
 
-    python -m tests.calibration.partition_bench --tasks 10000,100000 --parts 10,80
+    python -m bench.speed.partition_bench --tasks 10000,100000 --parts 10,80
 
 A topology of eight stages, a task an executor; each task sends to five of the next stage. The observation is as the
 policy service makes it: a mapping with an entry a pair. `bare METIS` gets the graph that the policy makes, with its
@@ -22,8 +22,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from analysis.claims.metis_call import STAGES, observation_of, tuple_counts
+from bench.tables import markdown_table
 from scheduler_plugins.model import Observation
-from tests.calibration.comparisons import markdown_table
 
 if TYPE_CHECKING:
     from scheduler_plugins.policies.executor_graph import ExecutorGraph

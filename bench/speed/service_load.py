@@ -1,4 +1,4 @@
-"""What the policy service needs for many topologies: `python -m tests.calibration.service_load --sizes 1x2,40x20`.
+"""What the policy service needs for many topologies: `python -m bench.speed.service_load --sizes 1x2,40x20`.
 
 No network and no Storm: a minute of workers' lines, as many a second as real workers send, and what each call then
 takes in this process: a post of two seconds of one worker's lines, a scheduling round with the policy `even`, and the
@@ -17,8 +17,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from bench.tables import markdown_table
 from scheduler_plugins.service_state import ServiceState
-from tests.calibration.comparisons import markdown_table
 
 COMPONENTS = ("centre", "sink_1", "sink_2", "spout_1", "spout_2")
 EDGES = (("spout_1", "centre"), ("spout_2", "centre"), ("centre", "sink_1"), ("centre", "sink_2"))

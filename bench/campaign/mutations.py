@@ -1,6 +1,6 @@
 """Damage the files that users write, thousands of times: is each one read or refused, in words and in time?
 
-`python -m tests.campaign.mutations --number 10000` takes the shipped experiments, suites, machine types and prices, a
+`python -m bench.campaign.mutations --number 10000` takes the shipped experiments, suites, machine types and prices, a
 comparison's side and options of every testbed, changes text or values, and reads the result as the commands do. Prints
 a JSON summary; exit code 1 where anything ended with a traceback or took longer than LIMIT_S.
 """

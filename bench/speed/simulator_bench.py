@@ -1,7 +1,7 @@
-"""How fast the simulator's world is, and how that grows: `python -m tests.calibration.simulator_bench`.
+"""How fast the simulator's world is, and how that grows: `python -m bench.speed.simulator_bench`.
 
 CPU seconds, a table of sizes; the world alone, without records, driver and policies, which are in
-`tests.calibration.long_runs`. Each size has a process of its own, so that its peak of memory is its own. The largest
+`bench.speed.long_runs`. Each size has a process of its own, so that its peak of memory is its own. The largest
 takes a minute or two.
 """
 
@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing import get_context
 
+from bench.tables import markdown_table
 from scheduler_plugins.model import Slot
 from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, MachineSize, TopologyWork
 from scheduler_plugins.simulator.world import Assignment, Sample, World
-from tests.calibration.comparisons import markdown_table
 
 ERROR_COLUMNS = [
     "metric", "pairs", "not steady", "median", "worst", "mean, with its sign", "no error", "not reached", "inside",

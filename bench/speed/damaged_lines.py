@@ -1,6 +1,6 @@
 """Is every damaged worker line counted, in files of any size?
 
-    python -m tests.calibration.damaged_lines --mb 1000
+    python -m bench.speed.damaged_lines --mb 1000
 
 Writes worker lines of which nine in ten are damaged, each in one of several ways, analyses them as the product does,
 and compares the table `damaged` and the rows of intact lines with what was written. Exit code 1 where they differ.
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.record import worker_files
-from tests.calibration import ingest_bench
+from bench.speed import ingest_bench
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

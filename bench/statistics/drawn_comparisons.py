@@ -1,4 +1,4 @@
-"""How often comparisons are wrong, from real runs: `python -m tests.calibration.drawn_comparisons SERIES …`.
+"""How often comparisons are wrong, from real runs: `python -m bench.statistics.drawn_comparisons SERIES …`.
 
 One analysed series has runs of the same code as two variants and of slower code as a third, each once a block. Of its
 blocks comparisons are drawn and judged by the product's own code: A/A is the same against the same again, A/B the same
@@ -31,7 +31,8 @@ from analysis.compare.verdict import DifferencesOnRecord, block_differences
 from analysis.metrics.metric_directions import PRIMARY
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import rows
-from tests.calibration.comparisons import LEVEL, markdown_table, percent_text, question
+from bench.statistics.comparisons import LEVEL, question
+from bench.tables import markdown_table, percent_text
 
 BlockNumbers = tuple[int, ...]
 

@@ -1,4 +1,4 @@
-"""Two days of ten topologies as one experiment, and where the time goes: `python -m tests.calibration.long_runs`.
+"""Two days of ten topologies as one experiment, and where the time goes: `python -m bench.speed.long_runs`.
 
 Runs `long/ten_jobs` as `barograph run` does, in a folder that goes afterwards: driver, policy service, policy and
 record. Seconds of this process by part, each without the parts inside it. `--hours` cuts the last watch, `--variant`
@@ -28,12 +28,12 @@ from barograph.run.simulation import SampleFiles
 from barograph.series.results import avro_jars
 from barograph.series.series import open_series
 from barograph.series_steps import attempt_next_run
+from bench.tables import markdown_table
 from inventory.simulated import SimulatedTestbed
 from scheduler_plugins.driver.nimbus import Nimbus
 from scheduler_plugins.service_state import ServiceState
 from scheduler_plugins.simulator.lines import MachineLines, WorkerLines
 from scheduler_plugins.simulator.world import World
-from tests.calibration.comparisons import markdown_table
 
 NAME = "long/ten_jobs"
 DAYS_S, AIM_S = 172_800.0, 60.0  # two days, and what they are to take

@@ -1,6 +1,6 @@
 """How often the nightly is wrong, how soon it is right, and how long it takes.
 
-  python -m tests.calibration.nights [alarms|steps|spikes|drift|shares|grid|speed]...
+  python -m bench.statistics.nights [alarms|steps|spikes|drift|shares|grid|speed]...
                                      [--series 200] [--nights 365] [--seed N]
 
 Every part but `speed` is of synthetic series with known truth, judged night by night as each night would have been
@@ -30,7 +30,7 @@ from analysis.nights.night_records import Night, parse_night
 from analysis.nights.night_series import NEVER_SUFFIX, Key, Point, Series
 from analysis.nights.regressions import Finding, Kind, Settings, Status, judge
 from analysis.stats.change_points import Rule, change_points, share_changes
-from tests.calibration import synthetic_nights
+from bench.statistics import synthetic_nights
 
 KEY = Key("bench/series", "stela", "throughput_after", "e1", "type_1")
 BEFORE = 60  # nights before a step
@@ -289,7 +289,7 @@ def _print_grid(series: int, nights: int, seed: int) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.calibration.nights", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m bench.statistics.nights", description=__doc__.splitlines()[0])
     parts = ("alarms", "steps", "spikes", "drift", "shares", "grid", "speed")
     parser.add_argument("parts", nargs="*", choices=[*parts, []], help="default: all but grid")
     parser.add_argument("--series", type=int, default=200)

@@ -1,5 +1,5 @@
 """What components that burn CPU do on paper, before and after an experiment's first event:
-`python -m tests.calibration.shared_cores cost_models/processing_busy …`.
+`python -m bench.simulator.shared_cores cost_models/processing_busy …`.
 
 A fluid model without noise. Each executor has its tasks' share of what arrives, and needs for each tuple what its text
 costs and a little more (`--overhead-ms`: receiving, counting, sending). The CPU of a machine that is left for tuples
@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from analysis.claims import capacity
 from barograph.plan.events import ScaleIn, ScaleOut
 from barograph.plan.experiment import Experiment, Variant, load
+from bench.tables import markdown_table
 from inventory.machines import machine_type
 from scheduler_plugins.model import (
     Component,
@@ -31,7 +32,6 @@ from scheduler_plugins.model import (
     executor_ranges,
 )
 from scheduler_plugins.policies import bind
-from tests.calibration.comparisons import markdown_table
 from topologies import catalogue
 from topologies.work import SOURCE_CHARACTERS
 

@@ -1,9 +1,9 @@
-"""How often verdicts of the ledger would be wrong, by simulation: `python -m tests.calibration.claim_verdicts`
+"""How often verdicts of the ledger would be wrong, by simulation: `python -m bench.statistics.claim_verdicts`
 (docs/decisions/claims.md).
 
 A simulated claim has blocks of one run of each variant in random order. The truth is put at the stated number, just in
 and just out of its region, and elsewhere; the verdict is the product's own. Scatter of throughput: from the quietest to
-the noisiest topology on record (`tests.calibration.level_scatter`); of times of convergence a third, in windows of ten
+the noisiest topology on record (`bench.statistics.level_scatter`); of times of convergence a third, in windows of ten
 seconds.
 """
 

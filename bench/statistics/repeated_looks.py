@@ -1,5 +1,5 @@
 """How often a wrong verdict is said of a claim whose interval is given again after each sitting, by simulation:
-`python -m tests.calibration.repeated_looks` (docs/decisions/claims.md).
+`python -m bench.statistics.repeated_looks` (docs/decisions/claims.md).
 
 A sitting measures a block in a series of its own. The truth lies just outside the region of S03, or just inside; the
 verdict is the product's own, without Holm's correction.
@@ -13,7 +13,7 @@ from analysis.claims import estimates
 from analysis.claims.ledger_rows import DIFFERS, REPRODUCED
 from analysis.claims.measured_rows import judgement
 from analysis.claims.statements import Region, load_claims
-from tests.calibration.claim_verdicts import NOISES, SEED, Array
+from bench.statistics.claim_verdicts import NOISES, SEED, Array
 
 LOOKS = {
     "6": (6,),

@@ -1,6 +1,6 @@
 """How fast raw lines become tables: Spark as we use it, beside polars and DuckDB on the same files.
 
-    python -m tests.calibration.ingest_bench --mb 100,1000,10000 --rounds 3
+    python -m bench.speed.ingest_bench --mb 100,1000,10000 --rounds 3
 
 Writes generated worker lines to a temporary folder, lets each engine parse all groups of columns into Parquet
 (interleaved, after a warm-up round), checks that all hold the same rows and sums, and prints medians. Spark does what

@@ -1,4 +1,4 @@
-"""By how much levels of one setting scatter, by the runs on record: `python -m tests.calibration.level_scatter`.
+"""By how much levels of one setting scatter, by the runs on record: `python -m bench.statistics.level_scatter`.
 
 The record is docs/findings_runs.csv, a row a run; the series themselves are not all kept. Before an
 event nothing differs between the variants of a block, so all of its runs are of one setting. After it each variant has
@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tests.calibration.comparisons import LEVEL, markdown_table
+from bench.statistics.comparisons import LEVEL
+from bench.tables import markdown_table
 
 Array = npt.NDArray[np.float64]
 RUNS = Path(__file__).parents[2] / "docs/findings_runs.csv"

@@ -1,4 +1,4 @@
-"""What topologies at once cost on real Storm: `python -m tests.calibration.several_on_storm --sizes 2,4,8` (as root).
+"""What topologies at once cost on real Storm: `python -m bench.simulator.several_on_storm --sizes 2,4,8` (as root).
 
 Each size is a run of its own on the testbed `local`, of about three minutes: so many small topologies, each of one
 worker, on two machines, and a hold of 60 s in which the policy may act every 10 s and does not. Of that hold:
@@ -33,8 +33,8 @@ from barograph.plan.experiment import Experiment, parse
 from barograph.policy_service import SERVICE_PORT
 from barograph.series.series import Series
 from barograph.series_steps import do_run
+from bench.tables import markdown_table
 from inventory.leases.processes import cgroup_pids
-from tests.calibration.comparisons import markdown_table
 from tests.support.deployed_series import deployed
 
 HOLD_S = 60

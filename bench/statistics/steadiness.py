@@ -1,6 +1,6 @@
 """How often a series is called steady, and how often wrongly: the test's rates of error on made-up series.
 
-  python -m tests.calibration.steadiness [once|watched]... [--series 2000] [--seed N]
+  python -m bench.statistics.steadiness [once|watched]... [--series 2000] [--seed N]
 
 Series are 10 s windows of a known shape with independent noise. Where the shape has no level, each verdict `steady` is
 wrong; where it has a ramp or a dip, one whose steady part has so much of it that its true mean is more than 2 % off the
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.metrics.steadiness import FEWEST_WINDOWS, WINDOW_S, is_steady
-from tests.calibration.comparisons import markdown_table
+from bench.tables import markdown_table
 from tests.support.series_with_answers import (
     CLIMB,
     GENTLE,

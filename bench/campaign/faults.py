@@ -1,6 +1,6 @@
 """Faults in every phase of a run: is the right one blamed, and is nothing lost?
 
-`python -m tests.campaign.faults` (as root) runs each fault in each phase and prints a JSON line for each cell and a
+`python -m bench.campaign.faults` (as root) runs each fault in each phase and prints a JSON line for each cell and a
 table at the end; exit code 1 where a cell is not as it must be. On the fake testbed: a full disk (a small tmpfs under
 the results, the state folder or Airflow's home) and a bucket that refuses. With `--testbed local`, on real Storm: what
 happens to machines and daemons, and this box's clock, which the machines share, set by half a minute: nothing else
@@ -35,12 +35,12 @@ from werkzeug.serving import make_server
 
 from barograph.errors import EXIT_CODES, BarographError
 from barograph.machines import series_lease
+from bench.campaign.kills import END_LIMIT_S, SMALL, World, await_quiet, whole
 from inventory.errors import InventoryError
 from inventory.local import lan
 from inventory.local.testbed import LocalTestbed
 from inventory.machines import Machine
 from inventory.remote.ssh import Remote
-from tests.campaign.kills import END_LIMIT_S, SMALL, World, await_quiet, whole
 from tests.support import warm_spark
 
 # As they come in the progress of a series; `decision` is between the scale request and its rebalance: on Storm a

@@ -1,4 +1,4 @@
-"""page_load whose aggregators are the limit, beside its closed form: `python -m tests.calibration.page_load_by_theory`.
+"""page_load whose aggregators are the limit, beside its closed form: `python -m bench.simulator.page_load_by_theory`.
 
 Five spout executors of 20 tuples/s and two filters that pass 0.8 bring 64 tuples/s to two aggregators. These let
 2 / cost pass, so at the sink latency grows by 1 - out / 64 seconds a second. The topology is the catalogue's, and what
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from barograph.plan.simulation import simulated_topology
+from bench.simulator.tuple_by_tuple import BATCHES, Interval, interval_of
+from bench.tables import markdown_table
 from scheduler_plugins.simulator.work import Costs
-from tests.calibration.comparisons import markdown_table
-from tests.calibration.tuple_by_tuple import BATCHES, Interval, interval_of
 from tests.support.worlds import FREE, Totals, world_of
 from topologies import catalogue
 from topologies.work import mean, topology_work

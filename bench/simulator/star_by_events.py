@@ -1,6 +1,6 @@
 """The star written tuple by tuple in SimPy, beside the simulator: the same answers, and how much longer it takes.
 
-    python -m tests.calibration.star_by_events
+    python -m bench.simulator.star_by_events
 
 Two spouts, a centre that sleeps, two sinks; a tuple to each sink of every tuple of the centre. Executors serve in order
 from a queue of their own. Shuffles go round their tasks, as Storm's do. Both are timed in this process, in turns. What
@@ -17,10 +17,10 @@ from typing import Any
 
 import simpy
 
+from bench.tables import markdown_table
 from scheduler_plugins.model import Slot, executor_ranges
 from scheduler_plugins.simulator.work import ComponentWork, EdgeWork, MachineSize, TopologyWork
 from scheduler_plugins.simulator.world import Assignment, Sample, World
-from tests.calibration.comparisons import markdown_table
 from tests.support.worlds import FREE
 
 TASKS = 4
