@@ -4,19 +4,16 @@ SUDO := $(shell [ "$$(id -u)" -eq 0 ] || echo sudo --preserve-env=HOME,PATH)
 BIN := .venv/bin
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-# Side by side, each line says whose it is.
-named = set -o pipefail; $(2) 2>&1 | sed -u 's/^/$(1): /'
-# $(call tests,part,folders and options,variables): with the time of each test in .barograph/junit. `make test LONG=1`: also the
-# tests that others cover in less time.
+# $(call part,name,folders and options,niceness beside other parts): each line begins with the name, and .barograph/junit has
+# the time of each test. LONG=1: also the tests that others cover in less time.
 JUNIT := .barograph/junit
-tests = $(SUDO) env $(if $(LONG),BAROGRAPH_LONG_TESTS=1) $(3) $(BIN)/python -m $(if $(COVERED),coverage run -m )pytest --junitxml=$(JUNIT)/$(1).xml $(2)
-part = @$(call named,$(1),$(call tests,$(1),$(2),$(if $(MAKELEVEL:0=),nice -n $(or $(3),5))))
-on_machines = @$(call named,$(1),$(call tests,$(1),$(2),BAROGRAPH_MACHINES_LOCK=$(or $(3),shared)))
+part = @set -o pipefail; $(if $(MAKELEVEL:0=),nice -n $(or $(3),5)) $(SUDO) env $(if $(LONG),BAROGRAPH_LONG_TESTS=1) \
+	$(BIN)/python -m $(if $(COVERED),coverage run -m )pytest --junitxml=$(JUNIT)/$(1).xml $(2) 2>&1 | sed -u 's/^/$(1): /'
 
 # With the programs of the packages that set-up declares and no others, as tests/support/programs.py has it.
 declared = PATH=$(CURDIR)/$(BIN):$(CURDIR)/.barograph/path
 
-.PHONY: help demo simulated test night cloud machines testbeds codes cluster experiments analyses airflow unit integration spark browser e2e coverage lint java bench setup ui clean lock
+.PHONY: help demo simulated test night cloud machines testbeds cluster experiments analyses airflow unit integration spark browser e2e coverage lint java bench setup ui clean lock
 help:  ## what there is
 	@grep -E '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -42,54 +39,37 @@ simulated:  ## the same experiment in a model of Storm: no machines, no root; en
 	@.ci/bootstrap --python-only
 	@$(BIN)/barograph run stela/star --testbed simulated --new
 
-# Chains side by side, as many as memory allows. What has machines waits most of the time, experiments wait for all of it,
-# and Airflow's tests take longest: these begin first, and the rest has the cores that they leave. In each chain everything is
-# run, whatever fails. Whole experiments measure: they wait until no other machines are up (a lock that the process of the tests
-# has, and nothing that it starts: tests/conftest.py), and theirs get their cores before all else on the box.
-CHAINS := $(shell awk '/^MemAvailable/ {print ($$2 > 12e6) ? 6 : 2}' /proc/meminfo)
-each = status=0; for part in $(1); do $(MAKE) --no-print-directory $$part || status=1; done; exit $$status
+# Parts side by side, as many as there are cores (and 2 GB for each), the longest first: those with machines wait most of the time, and stand
+# between those that compute. Whole experiments measure: they come last, alone. Everything is run, whatever fails.
+CHAINS := $(shell awk -v cores=$$(nproc) '/^MemAvailable/ {n = int($$2 / 2e6); print (n < 1) ? 1 : (n < cores) ? n : cores}' /proc/meminfo)
+SIDE_BY_SIDE := lint cluster analyses testbeds airflow cloud unit java
 
 night: ## everything, and the tests that others cover in less time
 	@$(MAKE) --no-print-directory test LONG=1
 
-test: setup  ## everything: linters, Java and Python tests, real experiments through Airflow
+test: setup  ## everything: linters, Java and Python tests, a real experiment through Airflow
 	@$(SUDO) rm -rf $(JUNIT)
-	@$(MAKE) --no-print-directory --jobs=$(CHAINS) --keep-going with-cloud cluster codes testbeds with-airflow with-analyses; \
-		status=$$?; $(BIN)/python .ci/timings.py $(JUNIT); exit $$status
-
-with-cloud:
-	+@$(call each,cloud experiments)
-
-with-airflow:
-	+@$(call each,airflow java)
-
-with-analyses:
-	+@$(call each,analyses unit lint)
-.PHONY: with-cloud with-airflow with-analyses
+	@status=0; $(MAKE) --no-print-directory --jobs=$(CHAINS) --keep-going $(SIDE_BY_SIDE) || status=1; \
+		$(MAKE) --no-print-directory experiments || status=1; $(BIN)/python .ci/timings.py $(JUNIT); exit $$status
 
 # Tests with the marks `integration` and `e2e` are in these folders alone: tests/conftest.py.
 WITH_MACHINES := tests/contract tests/integration
 TESTBEDS := tests/contract tests/integration/test_local_testbed.py
-CODES := tests/integration/test_borrowed_machines.py tests/integration/test_code_of_variants.py
 PARTS := -m "integration and not cloud and not e2e"
 
 cloud: bootstrap  ## EC2 on this box: its parts
-	$(call on_machines,cloud,$(WITH_MACHINES) -m "cloud and not e2e")
+	$(call part,cloud,$(WITH_MACHINES) -m "cloud and not e2e",0)
 
-machines:  ## the parts on other emulated machines: real ssh, Ansible, ZooKeeper, Storm
-	@$(call each,testbeds codes cluster)
+machines: testbeds cluster  ## the parts on other emulated machines: real ssh, Ansible, ZooKeeper, Storm
 
 testbeds: bootstrap  ## of machines: testbeds, and what a cluster on one of them may be relied on for
-	$(call on_machines,testbeds,$(TESTBEDS) $(PARTS))
+	$(call part,testbeds,$(TESTBEDS) $(PARTS),0)
 
-codes: bootstrap  ## of machines: how software comes to them
-	$(call on_machines,codes,$(CODES) $(PARTS))
-
-cluster: bootstrap  ## of machines: the rest
-	$(call on_machines,cluster,tests/integration $(addprefix --ignore=,$(TESTBEDS) $(CODES)) $(PARTS))
+cluster: bootstrap  ## of machines: Storm on them, and how software comes to them
+	$(call part,cluster,tests/integration $(addprefix --ignore=,$(TESTBEDS)) $(PARTS),0)
 
 experiments: bootstrap  ## whole experiments, on the local testbed and on machines rented from EC2 on this box
-	$(call on_machines,experiments,$(WITH_MACHINES) -m e2e,exclusive)
+	$(call part,experiments,$(WITH_MACHINES) -m e2e,0)
 
 analyses: bootstrap  ## the tests with Spark or a browser, in one process: they share a session and the golden series
 	$(call part,analyses,--ignore=tests/dags -m "(spark or browser) and not integration and not e2e")

@@ -8,6 +8,15 @@ from inventory.leases import registry
 from inventory.machines import Machine
 from tests.contract.sites import EVERY, WANTED, Site, opened, taken
 
+NIGHTLY = ("ec2", "existing")  # whose abilities: in the day their contract is kept, and parts of them by unit tests
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests of abilities of those testbeds, of which each starts machines of its own."""
+    parameters = getattr(item, "callspec", None)
+    if item.path.name == "test_testbed_abilities.py" and parameters and parameters.params.get("site") in NIGHTLY:
+        item.add_marker(pytest.mark.long)
+
 
 @pytest.fixture(scope="package", params=EVERY)
 def site(request: pytest.FixtureRequest) -> Iterator[Site]:

@@ -53,6 +53,8 @@ def from_the_form(
     return python(env, "-c", FORM, str(schedulers), *(json.dumps({**given, **each}) for each in answers))
 
 
+# Shorter: a comparison through Airflow in test_dags_on_the_simulator.py; when it goes on and ends in test_stopping.py.
+@pytest.mark.long
 @pytest.mark.spark
 def test_the_same_commit_until_certain_from_the_command_line(world: dict[str, str]) -> None:
     asked = ["compare", "HEAD", "HEAD", "--experiment", EXPERIMENT, "--variants", "stela", "--testbed", "fake"]
@@ -132,6 +134,8 @@ def with_theirs(world: dict[str, str], theirs: Path) -> Path:
     return series
 
 
+# Shorter: a comparison from the form in test_dags_on_the_simulator.py, such a scheduler in unit tests of comparisons.
+@pytest.mark.long
 def test_a_scheduler_that_is_not_ours_from_the_form(unanalysed: dict[str, str], theirs: Path) -> None:
     series = with_theirs(unanalysed, theirs)
     assert set(statuses(series).values()) == {"complete"}

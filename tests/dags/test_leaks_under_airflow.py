@@ -29,11 +29,11 @@ from tests.support.cloud.cloud import Cloud
 from tests.support.ports import free_port
 from tests.support.postgres import Postgres
 
-pytestmark = pytest.mark.timeout(1800)  # an Airflow with all its parts, on a busy box
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.long]  # an Airflow with all its parts, on a busy box
 
 
 # Airflow does the same to a lease of either; tests/support/cloud/test_leaks.py has what a dead harness leaves there.
-@pytest.fixture(scope="module", params=["fake", pytest.param("ec2", marks=pytest.mark.long)])
+@pytest.fixture(scope="module", params=["fake", "ec2"])
 def site(request: pytest.FixtureRequest) -> Site:
     if request.param == "fake":
         return Site("fake")

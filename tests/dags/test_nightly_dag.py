@@ -145,6 +145,8 @@ def test_a_whole_night_through_airflow(home: Path, spark_variables: dict[str, st
     assert [*state_dir.glob("leases/*.json"), *state_dir.glob("nights/*.json")] == []
 
 
+# Shorter: the second experiment of the whole night.
+@pytest.mark.long
 def test_a_deadline_skips_and_is_no_failure(home: Path, tmp_path: Path) -> None:
     state, record, env = night(home, tmp_path, "fake", hours=0.02)
     assert [each["status"] for each in record["experiments"]] == ["deadline", "deadline"]

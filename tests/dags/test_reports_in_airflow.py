@@ -28,7 +28,7 @@ from tests.dags.fake_runs import Resumed
 from tests.support import programs
 from tests.support.ports import free_port
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]  # a busy box is slow
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1200)]  # a busy box is slow
 DAG = "stela.star"
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",

@@ -32,12 +32,12 @@ child._run = steps
 sys.exit(child.main(sys.argv[1:]))
 """
 SHORT = Durations(warm_up_floor_s=45, warm_up_ceiling_s=60, after_floor_s=50, horizon_s=90)
-EVENTS: list[tuple[str, PlannedEvent]] = [
+EVENTS = [
     ("scale", ScaleOut("steady", 1)),
-    ("leave", ScaleIn("steady", 1)),
-    ("rate", RateChange("steady", 2.0)),
+    pytest.param("leave", ScaleIn("steady", 1), marks=pytest.mark.long),
+    pytest.param("rate", RateChange("steady", 2.0), marks=pytest.mark.long),
     ("crash", Crash("steady", "m2", restart_after_s=30.0)),
-    ("recover", Crash("steady", "m2")),
+    pytest.param("recover", Crash("steady", "m2"), marks=pytest.mark.long),
 ]
 
 

@@ -21,6 +21,8 @@ from playbooks import cluster
 from tests.support.short_folder import short_folder
 
 LEASE_S = 1800.0
+WORKERS, JOINING = ("m1", "m2", "m3"), ("m3",)
+CORES = 0.5  # of each worker: three of them and the master have what two cores can give
 MASTER = MachineRequest("master", MACHINE_TYPES["master"])
 
 

@@ -12,7 +12,7 @@ from inventory.local import lan
 from tests.support.cloud.cloud import ROOT, Cloud, running, until
 from tests.support.cloud.serve import NEWEST_IMAGE, STATE, ZONES
 
-pytestmark = [pytest.mark.integration, pytest.mark.cloud, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.cloud, pytest.mark.long, pytest.mark.timeout(900)]
 
 TEST = """
 import sys, time

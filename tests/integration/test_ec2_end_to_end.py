@@ -23,7 +23,7 @@ from tests.support import worker_lines
 from tests.support.cloud.cloud import Cloud
 from tests.support.short_folder import short_folder
 
-pytestmark = [pytest.mark.e2e, pytest.mark.cloud, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.cloud, pytest.mark.long, pytest.mark.timeout(900)]
 
 MACHINES = 4  # the master, two workers, and the one that joins
 RESULTS = Location("results-of-the-lab", "storm")

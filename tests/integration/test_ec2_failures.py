@@ -63,6 +63,7 @@ def zones(cloud: Cloud, *states: str) -> list[str]:
     return [one["Placement"]["AvailabilityZone"] for reservation in found for one in reservation["Instances"]]
 
 
+@pytest.mark.long
 def test_a_zone_without_capacity_for_all_gives_back_what_it_gave_and_the_next_one_is_taken(
     cloud: Cloud, harness: Path
 ) -> None:
@@ -80,6 +81,7 @@ def test_a_zone_without_capacity_for_all_gives_back_what_it_gave_and_the_next_on
     until(lambda: not cloud.machines(), ENDS_S, "the machines are gone")
 
 
+@pytest.mark.long
 def test_no_zone_has_capacity_while_describing_lags(cloud: Cloud, harness: Path) -> None:
     """The first instance is not listed yet when it has to be ended again."""
     cloud.expect(Trouble(hidden_s=4, refusals=(Refusal("RunInstances", FULL, after=1),)))
@@ -89,6 +91,7 @@ def test_no_zone_has_capacity_while_describing_lags(cloud: Cloud, harness: Path)
     assert not cloud.left()
 
 
+@pytest.mark.long
 def test_throttling_and_lag_are_waited_out(cloud: Cloud, harness: Path) -> None:
     begun = time.time()
     throttled = [
@@ -112,6 +115,7 @@ FLAWS = {
 }
 
 
+@pytest.mark.long
 def test_an_instance_that_cannot_be_used_is_infrastructure_and_named(cloud: Cloud, harness: Path) -> None:
     """Each of a lease of its own, side by side: all of the time is timing."""
     cloud.expect(Trouble(silent=("m1",), keyless=("m2",), unconfigured=("m3",)))
@@ -130,6 +134,7 @@ def test_an_instance_that_cannot_be_used_is_infrastructure_and_named(cloud: Clou
     assert not cloud.left()
 
 
+@pytest.mark.long
 def test_an_instance_that_ends_while_it_starts_is_infrastructure_with_amazons_reason(
     cloud: Cloud, harness: Path
 ) -> None:
@@ -140,6 +145,7 @@ def test_an_instance_that_ends_while_it_starts_is_infrastructure_with_amazons_re
     assert not cloud.left()
 
 
+@pytest.mark.long
 def test_a_spot_interruption_is_heard_of_before_the_machine_goes(cloud: Cloud, harness: Path) -> None:
     testbed = Ec2Testbed(cloud.options(market="spot", price_limit_usd=0.2), timing=PACE)
     lease = take(testbed)
@@ -156,6 +162,7 @@ def test_a_spot_interruption_is_heard_of_before_the_machine_goes(cloud: Cloud, h
     testbed.release(lease)
 
 
+@pytest.mark.long
 def test_machines_join_and_leave_while_the_others_stay(cloud: Cloud, harness: Path) -> None:
     testbed = Ec2Testbed(cloud.options(placement="cluster"), timing=PACE)
     lease = take(testbed)

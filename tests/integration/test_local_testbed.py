@@ -286,6 +286,8 @@ def test_a_machine_that_ends_at_once_is_told_with_its_last_words(lease: Lease, t
     assert _remains(lease.lease_id) == []
 
 
+# Shorter: what lost its lease is swept, in test_testbed_contract.py.
+@pytest.mark.long
 def test_kill_nine_at_any_moment_leaves_nothing_after_reap(state: Path) -> None:
     moments, began = random.Random(SEED), time.monotonic()
     span_s = _measured_life(state)

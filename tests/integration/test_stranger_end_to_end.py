@@ -13,7 +13,7 @@ import pytest
 
 from barograph.software import storm_home
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(1500)]
 
 # Deals everything out again as soon as a supervisor has no worker of the topology.
 DEALER = """package theirs;

@@ -1,4 +1,4 @@
-"""Runs of several codes on the same two machines: what is switched, what goes on, what is said of what is broken."""
+"""Runs of several codes on the same machines: what is switched, what goes on, what is said of what is broken."""
 
 import json
 import shutil
@@ -14,9 +14,8 @@ from barograph.code.refs import resolve_ref
 from barograph.errors import RunBroken
 from barograph.plan.experiment import Code, Variant
 from barograph.run import storm_cluster
-from inventory.machines import MACHINE_TYPES, MachineRequest
 from playbooks import cluster
-from tests.integration.cluster_site import Site, deployed, seen, service
+from tests.integration.cluster_site import Site, seen, service
 from tests.support.repositories import Repository, with_plugins
 from topologies import catalogue
 
@@ -33,13 +32,16 @@ public class Theirs extends EvenScheduler {
 """
 
 
-@pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
-    workers = [MachineRequest("m1", MACHINE_TYPES["type_1"])]
-    with deployed(workers, [], ("10.221.0.0/24", "10.222.0.0/24")) as one, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("barograph.code.git.barograph_home", lambda: one.directory.parent)
-        storm_cluster.note_deployment(one.directory, one.home)
-        yield one
+@pytest.fixture(scope="module", autouse=True)
+def _harness_code(site: Site) -> Iterator[None]:
+    """The cluster has the harness's own code before these tests, and again after them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("barograph.code.git.barograph_home", lambda: site.directory.parent)
+        storm_cluster.note_deployment(site.directory, site.home)
+        yield
+        use(site, None)
+    cluster.reset(site.inventory, site.directory, "r0")
+    site.deploy()
 
 
 def pids(site: Site) -> dict[str, int]:
@@ -120,11 +122,13 @@ def test_a_commit_with_another_bridge_restarts_nimbus_too(site: Site, here: Repo
     assert site.run("master", "readlink", "/opt/barograph/storm").strip().endswith(home.name)
     assert site.run("m1", "readlink", "/opt/barograph/storm").strip().endswith(site.home.name)
     run(site, tmp_path, Variant("b", "even", {}, code))
-    seen(site, lambda state: state.all_placed() and state.workers_reporting == 2)
+    seen(site, lambda state: state.all_placed() and state.workers_reporting == 2, 120)
     back_s = use(site, None)
     print(f"switch of Nimbus and the policy service: {took_s:.1f} s, back {back_s:.1f} s")
 
 
+# Shorter: test_code_of_runs.py, on a stand-in.
+@pytest.mark.long
 def test_a_commit_that_breaks_nimbus_is_told_and_the_next_run_is_well(
     site: Site, here: Repository, tmp_path: Path
 ) -> None:
@@ -134,21 +138,23 @@ def test_a_commit_that_breaks_nimbus_is_told_and_the_next_run_is_well(
     with pytest.raises(RunBroken, match=r"Nimbus does not start with the code of this run; it said: .*half merged"):
         use(site, code)
     run(site, tmp_path, Variant("own", "even"))
-    seen(site, lambda state: state.all_placed() and state.workers_reporting == 2)
+    seen(site, lambda state: state.all_placed() and state.workers_reporting == 2, 120)
 
 
+# Shorter: ForeignSchedulerTest.java.
+@pytest.mark.long
 def test_a_scheduler_of_others_places_throws_and_hangs(
     site: Site, foreign: Callable[[str], Code], tmp_path: Path
 ) -> None:
     run(site, tmp_path, Variant("theirs", "foreign", {}, foreign("")))
-    assert seen(site, lambda state: state.all_placed() and state.workers_reporting == 2).policy_error is None
+    assert seen(site, lambda state: state.all_placed() and state.workers_reporting == 2, 120).policy_error is None
     run(site, tmp_path, Variant("theirs", "foreign", {}, foreign('if (true) throw new RuntimeException("boom");')))
-    state = seen(site, lambda state: state.policy_error is not None)
+    state = seen(site, lambda state: state.policy_error is not None, 120)
     assert state.policy_error is not None and state.tasks_placed == 0
     assert "theirs.Theirs threw java.lang.RuntimeException: boom at theirs.Theirs.schedule" in state.policy_error
     forever = "try { Thread.sleep(600000); } catch (InterruptedException e) { }"
     run(site, tmp_path, Variant("theirs", "foreign", {}, foreign(forever)))
-    hung = seen(site, lambda state: state.policy_error is not None)
+    hung = seen(site, lambda state: state.policy_error is not None, 120)
     assert hung.policy_error is not None and "did not answer within 10.0 s" in hung.policy_error
     assert hung.tasks_placed == 0
     events = [json.loads(line) for line in site.run("master", "cat", "/var/log/barograph/bridge.jsonl").splitlines()]

@@ -5,7 +5,7 @@ import json
 import shutil
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -14,30 +14,15 @@ import pytest
 import yaml
 
 from barograph.policy_service import ServiceState, recovery_obstacle, scale_outcome
-from inventory.machines import MACHINE_TYPES, MachineRequest, scale_type
 from playbooks import cluster
 from playbooks.errors import MachineExposed, MachineUnreachable, StormRefused
 from playbooks.storm_home import assemble
-from tests.integration.cluster_site import Site, deployed, seen, service
+from tests.integration.cluster_site import CORES, WORKERS, Site, seen, service
 from tests.support import planted, worker_lines
 from tests.support.stranger import everywhere, listening, places, stranger
 from topologies import catalogue
 
 pytestmark = pytest.mark.integration
-
-WORKERS = ("m1", "m2", "m3")
-JOINING = ("m3",)
-CORES = 0.5  # of each worker: three of them and the master have what two cores can give
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
-    workers = [MachineRequest(name, scale_type(MACHINE_TYPES["type_1"], CORES)) for name in WORKERS]
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in planted.ENVIRONMENT.items():
-            patch.setenv(name, value)
-        with deployed(workers, JOINING, ("10.223.0.0/24", "10.224.0.0/24")) as one:
-            yield one
 
 
 def workers_of(site: Site, machine: str) -> list[str]:
@@ -175,6 +160,8 @@ def star_runs(site: Site, tmp_path: Path) -> None:
     raise AssertionError("m1 has no worker of three submissions")
 
 
+# Shorter: test_cluster_contract.py, on Storm as well.
+@pytest.mark.long
 def test_spouts_offer_half_more_of_the_run_that_goes_on(site: Site, star_runs: None) -> None:
     before = median(offered(seen(site, lambda state: are_alike(offered(state)), 120)))
     service(site).input_rate(1.5)
@@ -230,6 +217,8 @@ def test_a_reset_leaves_nothing_of_the_run(site: Site, star_runs: None, tmp_path
     assert not list((tmp_path / "workers").glob("*"))
 
 
+# Shorter: a scale-out and a machine that leaves in test_cluster_contract.py.
+@pytest.mark.long
 def test_the_machine_that_a_policy_lets_go_leaves_and_the_next_reset_has_it_again(site: Site, tmp_path: Path) -> None:
     cluster.join(site.inventory, site.directory, "r3")
     service(site).configure("r3", "stela", {}, 1, 60.0)
@@ -274,6 +263,8 @@ def last_request(site: Site) -> dict[str, Any]:
     return request
 
 
+# Shorter: the cases of rounds, in Java and in Python.
+@pytest.mark.long
 def test_a_nimbus_that_is_killed_between_decision_and_placement_moves_nobody_else(site: Site, tmp_path: Path) -> None:
     cluster.reset(site.inventory, site.directory, "r3b")
     service(site).configure("r3b", "stela", {}, 1, 60.0)
@@ -314,6 +305,8 @@ def test_a_nimbus_that_is_killed_between_decision_and_placement_moves_nobody_els
     assert eventually(lambda: site.run("master", "cat", PLANS).strip() == "[]", 30)
 
 
+# Shorter: lost tasks in the cases of rounds; a machine without power in test_cluster_contract.py.
+@pytest.mark.long
 def test_tasks_of_a_supervisor_that_dies_as_its_topology_starts_are_lost(site: Site, tmp_path: Path) -> None:
     cluster.reset(site.inventory, site.directory, "r3d")
     service(site).configure("r3d", "stela", {}, 1, 60.0)
