@@ -6,20 +6,15 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
-from typing import TYPE_CHECKING
 
 from analysis.compare import sentence
-from analysis.compare.blocks import Block, Value
 from analysis.compare.question import Pair
 from analysis.compare.result import Comparison, MetricRow, Verdict
 from analysis.metrics import metric_directions
 from analysis.report.figures import points, style, throughput_timeline
-from analysis.report.figures.points import Column, Drawing, Spot
+from analysis.report.figures.chart import Axis, Bar, Chart, Dot, End, Interval, Line, Mark, Panel, categories
+from analysis.report.figures.points import Column, Spot
 from analysis.report.figures.series_data import SeriesData
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 SIDE_COLOURS = style.PALETTE[:2]  # A and B, in every figure
 VERDICT_COLOURS = {Verdict.BETTER: "#00664b", Verdict.WORSE: "#a63f00", Verdict.DIFFERENT: "#332288"}
@@ -58,40 +53,34 @@ FOREST = (
 OF_TESTS = ("floor_percent", "p_holm", "verdict")  # which runs of a model have none of
 
 
-def forest(found: Comparison) -> Drawing | None:
+def forest(found: Comparison) -> Chart | None:
     """Primary metrics that have an interval, in percent of A, over the A/A floor in grey."""
     rows = [row for row in found.primary if row.blocks and row.low is not None and percent_of_a(row)]
     if not rows:
         return None
-    with style.canvas(0.42 * len(rows) + 0.9) as (figure, (axes,)):
-        for position, row in enumerate(rows):
-            _draw_interval(axes, position, row)
-        axes.axvline(0, color="#222222", lw=0.9, zorder=1)
-        axes.set_yticks(range(len(rows)), [row_label(found, row) for row in rows])
-        axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.grid(axis="y", visible=False)
-        axes.margins(x=0.12)
-        axes.set_xlabel(f"{found.question.b.label} against {found.question.a.label} (% of {found.question.a.label})")
-        what = "ranges over seeds" if found.simulated else "95 % intervals"
-        columns = [column for column in FOREST if not (found.simulated and column.name in OF_TESTS)]
-        return style.drawing(figure, f"Differences with their {what}, in percent of A", columns, name_column="metric")
-
-
-def _draw_interval(axes: Axes, position: int, row: MetricRow) -> None:
-    scale = percent_of_a(row) or 0.0
-    middle, low, high, floor = (scale * (value or 0.0) for value in (row.difference, row.low, row.high, row.floor))
-    colour = VERDICT_COLOURS.get(row.verdict, style.GREY)
-    axes.fill_betweenx([position - 0.34, position + 0.34], -floor, floor, color=style.FAINT, alpha=0.55, lw=0, zorder=0)
-    axes.plot([low, high], [position, position], color=colour, lw=2.2, solid_capstyle="butt", zorder=2)
-    axes.plot(middle, position, marker="o", ms=6.5, color=colour, ls="", zorder=3)
-    axes.annotate(f"{sentence.difference_text(row)} {sentence.interval_text(row)}", (1, position), xytext=(6, 0),
-                  xycoords=("axes fraction", "data"), textcoords="offset points", va="center", color=colour,
-                  fontsize=8.5, annotation_clip=False)  # fmt: skip
-    values: points.Row = {
-        "event": row.event, "difference_percent": middle, "low_percent": low, "high_percent": high,
-        "floor_percent": floor, "p_holm": row.p_holm, "blocks": len(row.blocks), "verdict": row.verdict.value,
-    }  # fmt: skip
-    points.add_points(axes, row.words, row.about, colour, [Spot(middle, position, values)])
+    marks: list[Mark] = []
+    ends = []
+    for position, row in enumerate(rows):
+        scale, colour = percent_of_a(row) or 0.0, VERDICT_COLOURS.get(row.verdict, style.GREY)
+        middle, low, high, floor = (scale * (value or 0.0) for value in (row.difference, row.low, row.high, row.floor))
+        values: points.Row = {
+            "event": row.event, "difference_percent": middle, "low_percent": low, "high_percent": high,
+            "floor_percent": floor, "p_holm": row.p_holm, "blocks": len(row.blocks), "verdict": row.verdict.value,
+        }  # fmt: skip
+        marks += [
+            Bar([Spot(position, floor, end=-floor)], style.FAINT, thickness=0.68, alpha=0.55),
+            Interval([Spot(position, low, end=high)], colour, width=2.2, alpha=1.0),
+            Dot([Spot(position, middle, values)], colour, row.words, row.about, size=6.5),
+        ]
+        ends.append(End(f"{sentence.difference_text(row)} {sentence.interval_text(row)}", colour, position))
+    a, b = found.question.a.label, found.question.b.label
+    names = categories([row_label(found, row) for row in rows])
+    percent = Axis(f"{b} against {a} (% of {a})", margin=0.12)
+    panel = Panel(marks, x=names, y=percent, flipped=True, rules=[0.0], ends=ends)
+    what = "ranges over seeds" if found.simulated else "95 % intervals"
+    columns = [column for column in FOREST if not (found.simulated and column.name in OF_TESTS)]
+    title = f"Differences with their {what}, in percent of A"
+    return Chart(title, columns, [panel], 0.42 * len(rows) + 0.9, name_column="metric")
 
 
 # Both runs of each block.
@@ -106,77 +95,66 @@ DOTS = (
 )
 
 
-def block_panels(found: Comparison) -> Drawing | None:
+def block_panels(found: Comparison) -> Chart | None:
     """A panel a primary metric: each block's two runs, joined."""
     rows = [row for row in found.primary if row.blocks][:MOST_PANELS]
     if not rows:
         return None
     columns = min(COLUMNS, len(rows))
-    high = ceil(len(rows) / columns)
-    with style.canvas(2.35 * high + 0.2, columns, high) as (figure, panels):
-        for axes, row in zip(panels, rows, strict=False):
-            _draw_pairs(axes, found, row)
-        for axes in panels[len(rows) :]:
-            axes.set_visible(False)
-        return style.drawing(figure, "Every block: the run of A and the run of B, joined", DOTS, name_column="side",
-                             panels=True)  # fmt: skip
+    return Chart(
+        "Every block: the run of A and the run of B, joined", DOTS, [_pairs(found, row) for row in rows],
+        2.35 * ceil(len(rows) / columns) + 0.2, columns, name_column="side", tells_panels=True, title_size=8.5,
+    )  # fmt: skip
 
 
-def _draw_pairs(axes: Axes, found: Comparison, row: MetricRow) -> None:
+def _pairs(found: Comparison, row: MetricRow) -> Panel:
+    unit = metric_directions.metric(row.metric).unit
+    runs = next(runs for runs in found.runs if runs.pair.name == row.pair)
+    sides = (found.question.a, found.question.b)
+    joins: list[Mark] = []
+    dots: tuple[list[Spot], list[Spot]] = ([], [])
     for block in row.blocks:
         never = block.a.censored or block.b.censored
-        axes.plot([0, 1], [block.a.number, block.b.number], color="#9a9a9a", lw=1.0, ls=":" if never else "-", zorder=1)
-    for place, (side, colour) in enumerate(zip((found.question.a, found.question.b), SIDE_COLOURS, strict=True)):
-        dots = [(block, block.b if place else block.a) for block in row.blocks]
-        for _, value in dots:
-            axes.plot(place, value.number, marker="^" if value.censored else "o", ms=5, ls="", color=colour,
-                      mfc="white" if value.censored else colour, zorder=2)  # fmt: skip
-        points.add_points(axes, side.label, "run", colour, [_dot(found, row, place, *each) for each in dots])
-    axes.set_xticks(
-        [0, 1], [style.multiline_name(found.question.a.label), style.multiline_name(found.question.b.label)]
-    )
-    axes.set_xlim(-0.35, 1.35)
-    values = {value.number for block in row.blocks for value in (block.a, block.b)}
-    if len(values) == 1:
-        axes.set_ylim(min(values) - 1, max(values) + 1)
-    unit = _unit(row)
+        ends = [Spot(0, block.a.number), Spot(1, block.b.number)]
+        joins.append(Line(ends, "#9a9a9a", width=1.0, dashes=":" if never else "-"))
+        for place, (value, side_runs) in enumerate(((block.a, runs.a), (block.b, runs.b))):
+            values: points.Row = {
+                "metric": row.metric, "event": row.event, "block": block.number, "unit": unit,
+                "value": None if value.censored else value.number, "horizon": value.number if value.censored else None,
+            }  # fmt: skip
+            run_id = side_runs.complete[block.number]
+            dots[place].append(Spot(place, value.number, values, run_id, is_bound=value.censored))
+    numbers = {spot.y for spots in dots for spot in spots}
+    names = {float(place): style.multiline_name(side.label) for place, side in enumerate(sides)}
     title = textwrap.fill(row_label(found, row), 24, break_on_hyphens=False) + (f"\n({unit})" if unit else "")
-    axes.set_title(title, loc="left", fontsize=8.5)
-    axes.grid(axis="x", visible=False)
-
-
-def _unit(row: MetricRow) -> str:
-    return metric_directions.metric(row.metric).unit
-
-
-def _dot(found: Comparison, row: MetricRow, place: int, block: Block, value: Value) -> Spot:
-    runs = next(runs for runs in found.runs if runs.pair.name == row.pair)
-    run_id = (runs.b if place else runs.a).complete[block.number]
-    values: points.Row = {
-        "metric": row.metric, "event": row.event, "block": block.number, "unit": _unit(row),
-        "value": None if value.censored else value.number, "horizon": value.number if value.censored else None,
-    }  # fmt: skip
-    return Spot(place, value.number, values, run_id)
+    marks = [
+        Dot(spots, colour, side.label, "run", size=5)
+        for spots, colour, side in zip(dots, SIDE_COLOURS, sides, strict=True)
+    ]
+    y = Axis(low=min(numbers) - 1, high=max(numbers) + 1) if len(numbers) == 1 else Axis()
+    return Panel([*joins, *marks], title, Axis(low=-0.35, high=1.35, ticks=names, has_grid=False), y)
 
 
 # Throughput over time.
 
 
-def throughput_panels(found: Comparison, data: SeriesData) -> Drawing | None:
+def throughput_panels(found: Comparison, data: SeriesData) -> Chart | None:
     """A panel a pair: medians and ranges of both sides, events marked."""
     pairs = [pair for pair in found.question.pairs if any(line.variant in (pair.a, pair.b) for line in data.totals)]
     if not pairs:
         return None
     sides = (found.question.a.label, found.question.b.label)
-    with style.canvas(2.9 * len(pairs) + 0.2, 1, len(pairs), sharex=True) as (figure, panels):
-        for axes, pair in zip(panels, pairs, strict=True):
-            throughput_timeline.draw_panel(
-                axes, data_of_pair(data, pair, sides), sides, values=max(map(len, sides)) <= LONG_LABEL
-            )
-            axes.set_ylabel("throughput (tuples/s)")
-            axes.set_title(style.display_name(pair.name) if len(pairs) > 1 else "", loc="left")
-        return style.drawing(figure, "Throughput over time of both sides: medians and ranges over runs",
-                             throughput_timeline.COLUMNS, name_column="side", panels=len(pairs) > 1)  # fmt: skip
+    panels = []
+    for pair in pairs:
+        panel = throughput_timeline.panel(
+            data_of_pair(data, pair, sides), sides, "throughput (tuples/s)",
+            has_levels=max(map(len, sides)) <= LONG_LABEL,
+        )  # fmt: skip
+        panels.append(replace(panel, title=style.display_name(pair.name) if len(pairs) > 1 else ""))
+    return Chart(
+        "Throughput over time of both sides: medians and ranges over runs", throughput_timeline.COLUMNS, panels,
+        2.9 * len(pairs) + 0.2, shares="x", name_column="side", tells_panels=len(pairs) > 1,
+    )  # fmt: skip
 
 
 def data_of_pair(data: SeriesData, pair: Pair, sides: Sequence[str]) -> SeriesData:

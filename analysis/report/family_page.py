@@ -27,7 +27,7 @@ from analysis.record.simulated import (
 from analysis.record.small_tables import Row, rows
 from analysis.record.sweep_record import is_sweep
 from analysis.report import index_page, page, simulated, sweep_data
-from analysis.report.figures import decision_graph, paper_figures, series_data, sweep_panels, topology_graph
+from analysis.report.figures import decision_graph, published_figures, series_data, topology_graph
 from analysis.report.figures.catalogue import Figure, page_figure
 from analysis.report.figures.points import Drawing
 from analysis.report.figures.series_data import SeriesData
@@ -36,7 +36,7 @@ from analysis.report.page import Download
 from analysis.report.sweep_data import SweepData
 
 TEMPLATE = "family.html.j2"
-DRAWS = frozenset(paper_figures.PANELS) | frozenset(sweep_panels.PANELS)
+DRAWS = frozenset(published_figures.PANELS) | frozenset(published_figures.SWEEP_PANELS)
 # Small tables, and columns that are needed of them.
 NEEDED: Mapping[str, Collection[str]] = {
     **dict.fromkeys((name for name in STORED if name not in LARGE_TABLES), ()),
@@ -226,8 +226,9 @@ def _family_figure(
     if figure.is_graphs:
         drawings = [page_figure(f"figure_{number}_{p.topology}", p.title, "", _graph(p, series)) for p in figure.panels]
     elif any(panel.experiment in there for panel in figure.panels):
-        drawing = sweep_panels.draw(figure, swept) if figure.is_simulated else paper_figures.draw(figure, data)
-        drawings = [page_figure(f"figure_{number}", figure.title, "", drawing)]
+        of_sweeps = figure.is_simulated
+        chart = published_figures.sweep_chart(figure, swept) if of_sweeps else published_figures.chart(figure, data)
+        drawings = [page_figure(f"figure_{number}", figure.title, "", chart)]
     return FamilyFigure(figure.source, figure.title, figure.caption, tuple(drawings), tuple(dict.fromkeys(missing)))
 
 

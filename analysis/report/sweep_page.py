@@ -14,9 +14,9 @@ from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import Row
 from analysis.report import page, simulated, sweep_data
-from analysis.report.figures import style, sweep_curves, sweep_panels
+from analysis.report.figures import published_figures, style, sweep_curves
 from analysis.report.figures.catalogue import Figure, page_figure
-from analysis.report.figures.measured_panels import BASELINE
+from analysis.report.figures.published_figures import BASELINE
 from analysis.report.figures.sweep_curves import MOST_PANELS
 from analysis.report.headline import NOUNS
 from analysis.report.page import Download
@@ -70,11 +70,9 @@ def size_words(data: SweepData) -> str:
 def _section(data: SweepData, event_id: str, what: str) -> EventSection:
     figures = []
     for name in data.metrics(event_id):
-        if drawing := sweep_curves.draw(data, event_id, name):
+        if chart := sweep_curves.chart(data, event_id, name):
             title = metric_words(name)[0]
-            figures.append(
-                page_figure(f"{event_id}_{name}", title[0].upper() + title[1:], _caption(data, name), drawing)
-            )
+            figures.append(page_figure(f"{event_id}_{name}", title[0].upper() + title[1:], _caption(data, name), chart))
     columns, rows = table(data, event_id)
     return EventSection(
         event_id, f"{event_id}: {what}", answers(data, event_id), figures, columns, rows[:SHOWN_ROWS],
@@ -121,7 +119,7 @@ def _changes(data: SweepData, event_id: str) -> list[str]:
         if (claim.simulated, claim.experiment, claim.baseline) == (True, data.experiment, BASELINE)
     )  # fmt: skip
     metrics = list(dict.fromkeys(name for name in about if name in NOUNS)) or [ANSWER]
-    changed = {name: replace(data, runs=tuple(sweep_panels.changes(data, event_id, name))) for name in metrics}
+    changed = {name: replace(data, runs=tuple(published_figures.changes(data, event_id, name))) for name in metrics}
     sentences = []
     for variant in data.variants:
         said = [

@@ -235,7 +235,7 @@ def collect(
     """`said`: the warnings."""
     recorded = comparison.runs[0]
     ran = style.display_name(recorded.name)
-    drawing = throughput_timeline.draw(data, TITLE)
+    chart = throughput_timeline.chart(data, TITLE)
     few = len(data.variants) <= style.LEGIBLE_VARIANTS
     colours = style.colours(data.variants)
     runs = home / "runs" / comparison.run / PAGE
@@ -246,8 +246,8 @@ def collect(
         made=f"{datetime.fromtimestamp(now_s, UTC):%Y-%m-%d %H:%M} UTC",
         warnings=said,
         sections=[section(comparison, lines, event_id) for event_id in comparison.events],
-        figure=page_figure("throughput", "Throughput over time", caption(comparison, data, lines), drawing)
-        if drawing
+        figure=page_figure("throughput", "Throughput over time", caption(comparison, data, lines), chart)
+        if chart
         else None,
         legend=[(style.display_name(name), colours[name]) for name in data.variants] if few else [],
         starts=", ".join(f"{line.title} {line.run.differing_start}" for line in lines if line.run.differing_start),

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from analysis.report import page
-from analysis.report.figures import cpu, event_times, throughput_timeline, traffic_map
+from analysis.report.figures import cpu, event_times, renderer, throughput_timeline, traffic_map
+from analysis.report.figures.chart import Chart
 from analysis.report.figures.points import Drawing
 from analysis.report.figures.series_data import SeriesData
 from analysis.report.page import Download
@@ -27,7 +28,7 @@ class Figure:
 class FigureSpec:
     title: str
     caption: str
-    draw: Callable[[SeriesData], Drawing | None]
+    chart: Callable[[SeriesData], Chart | None]
 
 
 FIGURES = {
@@ -38,28 +39,28 @@ FIGURES = {
         "last event. The dashed line is what the spouts were scheduled to emit "
         "(what fell due while a spout had no process is in it; of spouts that are not throttled there is none); "
         "where a tuple reaches several sinks, their sum may lie above it.",
-        throughput_timeline.draw,
+        throughput_timeline.chart,
     ),
     "convergence": FigureSpec(
         "Convergence time",
         "From the event until throughput is stable, in the three definitions in use. Dots are runs, bars "
         "medians (Kaplan and Meier's). A hollow triangle is a run that had not converged when its watch ended: its "
         "time is longer than shown, and no value. A dashed bar is a lower bound: the median was not reached.",
-        event_times.draw_convergence,
+        event_times.convergence_chart,
     ),
     "downtime": FigureSpec(
         "Downtime",
         "Seconds in which no sink executed a tuple, after machines left or died. Dots are runs, bars medians (Kaplan "
         "and Meier's). A hollow triangle is a run that was still at zero when its watch ended: it was down for longer "
         "than shown. A dashed bar is a lower bound: the median was not reached.",
-        event_times.draw_downtime,
+        event_times.downtime_chart,
     ),
     "cpu": FigureSpec(
         "CPU of each machine",
         "Utilisation of each machine's CPU share in the steady part before the first event (grey) and after the last "
         "(coloured). Dots are the medians over the seconds of single runs, pale bars the 10th to 90th percentile, "
         "strokes the median over runs. A machine that left has no mark after.",
-        cpu.draw,
+        cpu.chart,
     ),
     "traffic": FigureSpec(
         "Traffic from task to task",
@@ -67,23 +68,24 @@ FIGURES = {
         "event, in one run of each variant. Tasks stand in the order of their machines, which lines part: what passes "
         "inside a machine lies in the squares along the diagonal. A colour is the same rate in every panel. Of very "
         "many tasks a cell is a pair of machines.",
-        traffic_map.draw,
+        traffic_map.chart,
     ),
 }
 
 
 def build(data: SeriesData, suffix: str = "", of: str = "") -> list[Figure]:
     """Figures that have something to show. `suffix` and `of` tell those of one topology from others on their page."""
-    drawings = {name: recipe.draw(data) for name, recipe in FIGURES.items()}
+    charts = {name: entry.chart(data) for name, entry in FIGURES.items()}
     return [
-        page_figure(f"{name}{suffix}", f"{FIGURES[name].title}{of}", FIGURES[name].caption, drawing)
-        for name, drawing in drawings.items()
-        if drawing is not None
+        page_figure(f"{name}{suffix}", f"{FIGURES[name].title}{of}", FIGURES[name].caption, chart)
+        for name, chart in charts.items()
+        if chart is not None
     ]
 
 
-def page_figure(name: str, title: str, caption: str, drawing: Drawing) -> Figure:
+def page_figure(name: str, title: str, caption: str, chart: Chart | Drawing) -> Figure:
     """`name`: of its files, and unique on its page."""
+    drawing = renderer.draw(chart) if isinstance(chart, Chart) else chart
     svg = prefix_ids(drawing.svg, name)
     return Figure(name, title, caption, svg, drawing.points(), page.drawing_downloads(name, drawing, svg))
 

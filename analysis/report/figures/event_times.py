@@ -9,17 +9,15 @@ ended was down for longer than that.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from itertools import product
 
 from analysis.record.event_timeline import event_order
-from analysis.report.figures import points, style
-from analysis.report.figures.points import Column, Drawing, Spot
+from analysis.report.figures import style
+from analysis.report.figures.chart import Axis, Bar, Chart, Dot, Mark, Panel, Text, categories
+from analysis.report.figures.points import Column, Row, Spot
 from analysis.report.figures.series_data import Downtime, SeriesData, Time
 from analysis.stats import survival
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 MEDIAN = "median (Kaplan-Meier)"
 DEFINITION_TITLES = {"sp": "IC2E paper (SP)", "st": "thesis (ST)", "script": "authors' script"}
@@ -29,87 +27,6 @@ CONVERGENCE_COLUMNS = (
     Column("convergence_s", "convergence time", "s"),
     Column("censored", "longer than that", kind="yes_no"),
 )
-
-
-def draw_convergence(data: SeriesData) -> Drawing | None:
-    """A row of panels an event, a column a definition."""
-    if not data.times:
-        return None
-    events = sorted({time.event_id for time in data.times}, key=event_order)
-    height = len(events) * (0.36 * len(data.variants) + (0.95 if len(events) > 1 else 0.75)) + 0.2
-    with style.canvas(height, len(DEFINITION_TITLES), len(events), sharex=True, sharey=True) as (figure, panels):
-        for i, axes in enumerate(panels):
-            event, definition = events[i // len(DEFINITION_TITLES)], list(DEFINITION_TITLES)[i % len(DEFINITION_TITLES)]
-            draw_convergence_panel(axes, data, event, definition)
-            first = len(events) > 1 and i % len(DEFINITION_TITLES) == 0
-            axes.set_title(
-                (f"after {data.label(event)}\n" if first else "") + DEFINITION_TITLES[definition], loc="left"
-            )
-        panels[0].set_xlim(0, 1.22 * max(time.seconds for time in data.times))
-        figure.supxlabel("convergence time (s)", fontsize=9)
-        return style.drawing(
-            figure, "Convergence time in seconds, by definition and variant, every run", CONVERGENCE_COLUMNS
-        )
-
-
-def draw_convergence_panel(axes: Axes, data: SeriesData, event: str, definition: str) -> None:
-    """The first variant on top; names at the left."""
-    colours = style.colours(data.variants)
-    for position, variant in enumerate(data.variants):
-        times = [t for t in data.times if (t.variant, t.definition, t.event_id) == (variant, definition, event)]
-        if times:
-            _convergence_bar(axes, position, times, colours[variant], data.label(event))
-    axes.set_yticks(range(len(data.variants)), [style.display_name(variant) for variant in data.variants])
-    axes.set_ylim(len(data.variants) - 0.4, -0.6)
-    axes.grid(axis="y", visible=False)
-
-
-def _convergence_bar(axes: Axes, position: int, times: Sequence[Time], colour: str, event: str) -> None:
-    middle, is_bound = _median(times)
-    axes.barh(position, middle, height=0.6, **_bar_style(colour, is_bound))
-    step = 0.44 / len(times)
-    heights = [position + (i - (len(times) - 1) / 2) * step for i in range(len(times))]
-    for time, at in zip(times, heights, strict=True):
-        _draw_run(axes, time.seconds, at, colour, ">" if time.censored else "o")
-    name, values = (
-        style.display_name(times[0].variant),
-        {"event": event, "definition": DEFINITION_TITLES[times[0].definition]},
-    )
-    points.add_points(axes, name, "run", colour, [
-        Spot(time.seconds, at, values | {"convergence_s": time.seconds, "censored": time.censored}, time.run_id)
-        for time, at in zip(times, heights, strict=True)
-    ])  # fmt: skip
-    middles = values | {"convergence_s": middle, "censored": is_bound}
-    points.add_points(axes, name, MEDIAN, colour, [Spot(middle, position - 0.3, middles)])
-    axes.annotate(_seconds_text(middle, is_bound), (max(t.seconds for t in times), position), xytext=(7, 0),
-                  textcoords="offset points", va="center", color=colour, fontsize=8.5)  # fmt: skip
-
-
-def _median(runs: Sequence[Time | Downtime]) -> tuple[float, bool]:
-    """Kaplan and Meier's; where it was not reached, the longest horizon, and that it is a lower bound."""
-    reached = survival.median([run.seconds for run in runs], [run.censored for run in runs])
-    if reached is None:
-        return max(run.seconds for run in runs if run.censored), True
-    return reached, False
-
-
-def _bar_style(colour: str, is_bound: bool) -> dict[str, Any]:
-    """An open bar is a lower bound of the median."""
-    if is_bound:
-        return {"color": "none", "edgecolor": colour, "ls": "--", "lw": 1.2}
-    return {"color": colour, "alpha": 0.3, "lw": 0}
-
-
-def _draw_run(axes: Axes, x: float, y: float, colour: str, marker: str) -> None:
-    """A dot, or a hollow triangle towards where the value lies."""
-    axes.plot(x, y, marker=marker, ms=4.5, ls="", color=colour, mfc=colour if marker == "o" else "white",
-              clip_on=False, zorder=3)  # fmt: skip
-
-
-def _seconds_text(middle: float, is_bound: bool) -> str:
-    return f"> {middle:.0f} s" if is_bound else f"{middle:.0f} s"
-
-
 DOWNTIME_COLUMNS = (
     Column("event", "event", kind="word"),
     Column("downtime_s", "downtime", "s"),
@@ -117,7 +34,38 @@ DOWNTIME_COLUMNS = (
 )
 
 
-def draw_downtime(data: SeriesData) -> Drawing | None:
+def convergence_chart(data: SeriesData) -> Chart | None:
+    """A row of panels an event, a column a definition."""
+    if not data.times:
+        return None
+    events = sorted({time.event_id for time in data.times}, key=event_order)
+    x = Axis(low=0.0, high=1.22 * max(time.seconds for time in data.times))
+    panels = [
+        replace(convergence_panel(data, event, definition), title=title, y=x)
+        for event, (definition, title) in product(events, DEFINITION_TITLES.items())
+    ]
+    if len(events) > 1:
+        for row, event in enumerate(events):
+            first = row * len(DEFINITION_TITLES)
+            panels[first] = replace(panels[first], title=f"after {data.label(event)}\n{panels[first].title}")
+    return Chart(
+        "Convergence time in seconds, by definition and variant, every run", CONVERGENCE_COLUMNS, panels,
+        len(events) * (0.36 * len(data.variants) + (0.95 if len(events) > 1 else 0.75)) + 0.2, len(DEFINITION_TITLES),
+        shares="xy", x_label="convergence time (s)",
+    )  # fmt: skip
+
+
+def convergence_panel(data: SeriesData, event: str, definition: str) -> Panel:
+    """The first variant on top; names at the left."""
+    times = [time for time in data.times if (time.definition, time.event_id) == (definition, event)]
+    values: Row = {"event": data.label(event), "definition": DEFINITION_TITLES[definition]}
+    marks = _bars(data, times, "convergence_s", values, thickness=0.6, room=0.44)
+    high = 1.25 * max((time.seconds for time in data.times if time.definition == definition), default=0.0)
+    y = Axis("convergence time (s)", 0.0, high or None)
+    return Panel(marks, x=categories([style.display_name(name) for name in data.variants]), y=y, flipped=True)
+
+
+def downtime_chart(data: SeriesData) -> Chart | None:
     """Only where machines left or died: a scale-out's downtime stands in the table of runs."""
     kinds = {mark.event_id: mark for mark in data.marks if mark.kind in ("scale_in", "crash")}
     events = [
@@ -125,49 +73,49 @@ def draw_downtime(data: SeriesData) -> Drawing | None:
     ]
     if not events:
         return None
-    with style.canvas(2.6, columns=len(events), sharey=True) as (figure, panels):
-        for axes, event in zip(panels, events, strict=True):
-            draw_downtime_panel(axes, data, event)
-            axes.set_title(kinds[event].label, loc="left")
-        panels[0].set_ylabel("downtime (s)")
-        panels[0].set_ylim(0, _downtime_top([down for down in data.downtimes if down.event_id in events]))
-        return style.drawing(
-            figure, "Seconds at zero throughput after the event, by variant, every run", DOWNTIME_COLUMNS
-        )
+    y = Axis(low=0.0, high=_top([down for down in data.downtimes if down.event_id in events]))
+    panels = [replace(downtime_panel(data, event), title=kinds[event].label, y=y) for event in events]
+    panels[0] = replace(panels[0], y=replace(y, label="downtime (s)"))
+    return Chart(
+        "Seconds at zero throughput after the event, by variant, every run", DOWNTIME_COLUMNS, panels, 2.6, len(events),
+        shares="y",
+    )  # fmt: skip
 
 
-def draw_downtime_panel(axes: Axes, data: SeriesData, event_id: str) -> None:
+def downtime_panel(data: SeriesData, event_id: str) -> Panel:
     downs = [down for down in data.downtimes if down.event_id == event_id]
-    colours = style.colours(data.variants)
-    event = data.label(event_id)
-    for position, variant in enumerate(data.variants):
-        downs_of_variant = [down for down in downs if down.variant == variant]
-        if downs_of_variant:
-            _downtime_bar(axes, position, downs_of_variant, colours[variant], event)
-    axes.set_ylim(0, _downtime_top(downs))
-    axes.set_xticks(range(len(data.variants)), [style.multiline_name(variant) for variant in data.variants])
-    axes.set_xlim(-0.6, len(data.variants) - 0.4)
-    axes.grid(axis="x", visible=False)
+    marks = _bars(data, downs, "downtime_s", {"event": data.label(event_id)}, thickness=0.55, room=0.42)
+    x = categories([style.multiline_name(variant) for variant in data.variants])
+    return Panel(marks, x=x, y=Axis("downtime (s)", 0.0, _top(downs)))
 
 
-def _downtime_top(downs: list[Downtime]) -> float:
+def _top(downs: Sequence[Downtime]) -> float:
     """Room for the labels; one second where no run had a downtime."""
     return max(1.0, 1.2 * max((down.seconds for down in downs), default=0.0))
 
 
-def _downtime_bar(axes: Axes, position: int, downs_of_variant: list[Downtime], colour: str, event: str) -> None:
-    middle, is_bound = _median(downs_of_variant)
-    axes.bar(position, middle, width=0.55, **_bar_style(colour, is_bound))
-    step = 0.42 / len(downs_of_variant)
-    places = [position + (i - (len(downs_of_variant) - 1) / 2) * step for i in range(len(downs_of_variant))]
-    for down, at in zip(downs_of_variant, places, strict=True):
-        _draw_run(axes, at, down.seconds, colour, "^" if down.censored else "o")
-    name, values = style.display_name(downs_of_variant[0].variant), {"event": event}
-    points.add_points(axes, name, "run", colour, [
-        Spot(at, down.seconds, values | {"downtime_s": down.seconds, "censored": down.censored}, down.run_id)
-        for down, at in zip(downs_of_variant, places, strict=True)
-    ])  # fmt: skip
-    middles = values | {"downtime_s": middle, "censored": is_bound}
-    points.add_points(axes, name, MEDIAN, colour, [Spot(position, middle, middles)])
-    axes.annotate(_seconds_text(middle, is_bound), (position, max(down.seconds for down in downs_of_variant)),
-                  xytext=(0, 6), textcoords="offset points", ha="center", color=colour, fontsize=8.5)  # fmt: skip
+def _bars(
+    data: SeriesData, runs: Sequence[Time | Downtime], column: str, values: Row, *, thickness: float, room: float
+) -> list[Mark]:
+    """`room`: for the dots of a bar, beside each other."""
+    marks: list[Mark] = []
+    for position, variant in enumerate(data.variants):
+        mine = [run for run in runs if run.variant == variant]
+        if not mine:
+            continue
+        name, colour = style.display_name(variant), style.colours(data.variants)[variant]
+        dots = [
+            Spot(position + (i - (len(mine) - 1) / 2) * room / len(mine), run.seconds,
+                 values | {column: run.seconds, "censored": run.censored}, run.run_id, is_bound=run.censored)
+            for i, run in enumerate(mine)
+        ]  # fmt: skip
+        reached = survival.median([run.seconds for run in mine], [run.censored for run in mine])
+        middle = max(run.seconds for run in mine if run.censored) if reached is None else reached
+        bar = Spot(position, middle, values | {column: middle, "censored": reached is None}, is_bound=reached is None)
+        text = f"> {middle:.0f} s" if reached is None else f"{middle:.0f} s"
+        marks += [
+            Dot(dots, colour, name, "run"),
+            Bar([bar], colour, name, MEDIAN, thickness=thickness),
+            Text([Spot(position, max(run.seconds for run in mine))], colour, texts=[text]),
+        ]
+    return marks

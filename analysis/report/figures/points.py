@@ -1,25 +1,17 @@
-"""What a figure shows, as data: every mark with its values and where it lies on the drawing.
-
-A draw function says what it draws with `tell`, beside drawing it; positions come from matplotlib's own transforms once
-the figure is laid out. Tooltip, CSV and Parquet are made of this one list, so that they agree.
+"""What a figure shows, as data: every mark with its values and where it lies on the drawing. Tooltip, CSV and Parquet
+are made of this one list, so that they agree.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
-
+from typing import Any
 
 Value = float | int | str | bool | None
 Row = dict[str, Value]
-POINTS_PER_INCH = 72.0  # the unit of matplotlib's SVG
 
 
 @dataclass(frozen=True)
@@ -38,8 +30,10 @@ class Spot:
 
     x: float
     y: float
-    values: Mapping[str, Value]
+    values: Mapping[str, Value] = field(default_factory=dict)
     run_id: str = ""
+    end: float | None = None  # of y, of marks that reach from one value to another
+    is_bound: bool = False  # the value lies beyond
 
 
 @dataclass(frozen=True)
@@ -66,28 +60,13 @@ class Drawing:
     traces: tuple[Trace, ...]
     name_column: str = "variant"
 
-    @property
-    def several_panels(self) -> bool:
-        return any(trace.panel for trace in self.traces)
-
     def data_columns(self) -> tuple[Column, ...]:
         """Those of the data's files, in their order."""
-        first = [Column("panel", "panel", kind="word")] if self.several_panels else []
-        words = [Column(name, name, kind="word") for name in (self.name_column, "mark", "run_id")]
-        return (*first, *words, *self.columns)
+        return data_columns(self.traces, self.columns, self.name_column)
 
     def rows(self) -> list[Row]:
         """What is drawn, one row a mark."""
-        names = [column.name for column in self.columns]
-        return [
-            {**self._of(trace), "run_id": spot.run_id or None, **{name: spot.values.get(name) for name in names}}
-            for trace in self.traces
-            for spot in trace.spots
-        ]
-
-    def _of(self, trace: Trace) -> Row:
-        panel: Row = {"panel": trace.panel} if self.several_panels else {}
-        return {**panel, self.name_column: trace.name, "mark": trace.mark}
+        return rows(self.traces, self.columns, self.name_column)
 
     def points(self) -> str:
         """The same with positions, as compact JSON for the page (templates/points.js.j2 reads it)."""
@@ -99,47 +78,25 @@ class Drawing:
         return text.replace("<", "\\u003c")  # nothing in it ends the script element that carries it
 
 
-def add_points(axes: Axes, name: str, mark: str, colour: str, spots: Iterable[Spot]) -> None:
-    """What was just drawn on `axes`; `name` is whose it is, in a reader's words."""
-    _traces_of(_canvas(axes)).append((axes, Trace(name, mark, colour, tuple(spots))))
+def data_columns(traces: Sequence[Trace], columns: Sequence[Column], name_column: str) -> tuple[Column, ...]:
+    """The columns of a figure's data: panels are told where there are several."""
+    first = [Column("panel", "panel", kind="word")] if any(trace.panel for trace in traces) else []
+    words = [Column(name, name, kind="word") for name in (name_column, "mark", "run_id")]
+    return (*first, *words, *columns)
 
 
-def traces_on_svg(canvas: Canvas, panels: bool = False) -> tuple[Trace, ...]:
-    """All traces of a figure that is laid out, in units of its SVG; `panels`: with the titles of their axes."""
-    return tuple(
-        replace(trace, spots=_on_svg(axes, trace.spots), panel=_title(axes) if panels else "")
-        for axes, trace in _traces_of(canvas)
-    )
-
-
-def _traces_of(canvas: Canvas) -> list[tuple[Axes, Trace]]:
-    """The figure's traces. matplotlib's artists cannot carry them, so they are kept in an attribute of the figure."""
-    canvas_traces: list[tuple[Axes, Trace]] = vars(canvas).setdefault("_traces", [])
-    return canvas_traces
-
-
-def _canvas(axes: Axes) -> Canvas:
-    canvas: Any = axes.figure
-    figure: Canvas = canvas
-    return figure
-
-
-def _title(axes: Axes) -> str:
-    return axes.get_title(loc="left").replace("\n", " ")
-
-
-def _on_svg(axes: Axes, spots: Sequence[Spot]) -> tuple[Spot, ...]:
-    """From the axes' coordinates to SVG's points, which count from the top."""
-    if not spots:
-        return ()
-    canvas = _canvas(axes)
-    scale = POINTS_PER_INCH / canvas.dpi
-    height = canvas.get_size_inches()[1] * POINTS_PER_INCH
-    pixels = axes.transData.transform([(spot.x, spot.y) for spot in spots])
-    return tuple(
-        replace(spot, x=float(x) * scale, y=float(height - y * scale))
-        for spot, (x, y) in zip(spots, pixels, strict=True)
-    )
+def rows(traces: Sequence[Trace], columns: Sequence[Column], name_column: str) -> list[Row]:
+    """One row a mark, in the order of the columns."""
+    names = [column.name for column in data_columns(traces, columns, name_column)]
+    return [
+        {name: row.get(name) for name in names}
+        for trace in traces
+        for spot in trace.spots
+        for row in [
+            {**spot.values, "panel": trace.panel, name_column: trace.name, "mark": trace.mark,
+             "run_id": spot.run_id or None}
+        ]
+    ]  # fmt: skip
 
 
 def _finite_spots(trace: Trace) -> Trace:

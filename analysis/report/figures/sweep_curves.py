@@ -10,25 +10,31 @@ where the median was not reached the line has a gap.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, nan
-from typing import TYPE_CHECKING
 
-from analysis.report.figures import points, style
-from analysis.report.figures.measured_panels import ARROW_UP
-from analysis.report.figures.points import Column, Drawing, Spot
+from analysis.report.figures import style
+from analysis.report.figures.chart import ARROW_UP, Axis, Chart, Dot, Interval, Line, Mark, Panel
+from analysis.report.figures.points import Column, Spot, Value
 from analysis.report.sweep_data import Summary, SweepAxis, SweepData, SweepRun, metric_words, summary
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 ABREAST = 3
 MOST_PANELS = 24  # more than anybody compares; the files have all
 MOST_LINES = 8
 WIDE_RATIO = 30.0  # of the largest to the smallest value of x: from there on its axis is logarithmic
 SHIFT = 0.12  # of two lines' marks at one place that is no number
+COLUMNS = (
+    Column("x", "swept field"),
+    Column("value", "value"),
+    Column("low", "from"),
+    Column("high", "to"),
+    Column("at_least", "to at least"),
+    Column("runs", "runs"),
+    Column("unreached", "of these longer than watched"),
+    Column("not_steady", "of these not steady"),
+    Column("longer", "longer than that", kind="yes_no"),
+)
 
 
 @dataclass(frozen=True)
@@ -38,15 +44,6 @@ class Layout:
     x: int
     lines: int | None
     panels: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Line:
-    """Its runs by step of x."""
-
-    name: str
-    colour: str
-    by_step: dict[int, list[SweepRun]]
 
 
 def layout(data: SweepData) -> Layout:
@@ -59,132 +56,96 @@ def layout(data: SweepData) -> Layout:
     return Layout(x, lines, tuple(place for place in others if place != lines))
 
 
-def panels_of(data: SweepData, found: Layout) -> list[tuple[int, ...]]:
+def panels_of(data: SweepData, axes: Layout) -> list[tuple[int, ...]]:
     """The steps of the panels' axes, a panel each."""
-    return list(product(*(range(len(data.axes[place].steps)) for place in found.panels)))
+    return list(product(*(range(len(data.axes[place].steps)) for place in axes.panels)))
 
 
-def draw(data: SweepData, event_id: str, metric: str) -> Drawing | None:
+def chart(data: SweepData, event_id: str, metric: str) -> Chart | None:
     """None where no run has the metric."""
     runs = [run for run in data.runs if (run.event_id, run.metric) == (event_id, metric)]
     if not runs:
         return None
-    found, (words, unit) = layout(data), metric_words(metric)
-    panels = panels_of(data, found)[:MOST_PANELS]
+    axes, (words, unit) = layout(data), metric_words(metric)
+    x = data.axes[axes.x]
+    panels = []
+    for steps in panels_of(data, axes)[:MOST_PANELS]:
+        mine = [run for run in runs if tuple(run.steps[axis] for axis in axes.panels) == steps]
+        title = "\n".join(data.axes[axis].words(step) for axis, step in zip(axes.panels, steps, strict=True))
+        panels.append(replace(panel(data, axes, mine), title=title, y=Axis(has_zero=True)))
     columns = min(ABREAST, len(panels))
-    rows = ceil(len(panels) / columns)
-    height = 3.3 if len(panels) == 1 else 2.3 * rows + 0.4
-    with style.canvas(height, columns=columns, rows=rows, sharex=True, sharey=True) as (figure, axes):
-        for place, (panel, steps) in enumerate(zip(axes, panels, strict=False)):
-            mine = [run for run in runs if tuple(run.steps[axis] for axis in found.panels) == steps]
-            draw_panel(panel, data, found, mine)
-            if steps:
-                said = [data.axes[axis].words(step) for axis, step in zip(found.panels, steps, strict=True)]
-                panel.set_title("\n".join(said), loc="left", fontsize=8.5)
-            if place == 0:
-                panel.set_ylim(bottom=min(0.0, panel.get_ylim()[0]))
-        for empty in axes[len(panels) :]:
-            empty.set_visible(False)
-        handles, labels = axes[0].get_legend_handles_labels()
-        if len(labels) > 1:
-            figure.legend(handles, labels, loc="outside upper left", ncols=4, frameon=False, fontsize=8.5)
-        figure.supxlabel(data.axes[found.x].name, fontsize=9)
-        figure.supylabel(f"{words} ({unit})", fontsize=9)
-        title = f"{words} in {unit} over {data.axes[found.x].name}"
-        return style.drawing(figure, title, _columns(data, found, words, unit), panels=len(panels) > 1)
+    units = {"value": (words, unit), "low": ("from", unit), "high": ("to", unit), "at_least": ("to at least", unit)}
+    first = Column("x", x.name, kind="number" if x.is_numeric else "word")
+    lines = len(data.variants) if axes.lines is None else len(data.axes[axes.lines].steps)
+    return Chart(
+        f"{words} in {unit} over {x.name}",
+        (first, *(Column(c.name, *units.get(c.name, (c.label, c.unit)), c.kind) for c in COLUMNS[1:])),
+        panels, 3.3 if len(panels) == 1 else 2.3 * ceil(len(panels) / columns) + 0.4, columns, shares="xy",
+        x_label=x.name, y_label=f"{words} ({unit})", legend="chart" if lines > 1 else "", title_size=8.5,
+        tells_panels=len(panels) > 1,
+    )  # fmt: skip
 
 
-def _columns(data: SweepData, found: Layout, words: str, unit: str) -> tuple[Column, ...]:
-    x = data.axes[found.x]
-    return (
-        Column("x", x.name, kind="number" if x.is_numeric else "word"),
-        Column("value", words, unit),
-        Column("low", "from", unit),
-        Column("high", "to", unit),
-        Column("at_least", "to at least", unit),
-        Column("runs", "runs"),
-        Column("unreached", "of these longer than watched"),
-        Column("not_steady", "of these not steady"),
-        Column("longer", "longer than that", kind="yes_no"),
-    )
-
-
-def draw_panel(axes: Axes, data: SweepData, found: Layout, runs: Sequence[SweepRun]) -> None:
+def panel(data: SweepData, axes: Layout, runs: Sequence[SweepRun]) -> Panel:
     """The lines of these runs over the field that is x."""
-    x = data.axes[found.x]
-    lines = list(_lines(data, found, runs))
-    for place, line in enumerate(lines):
+    x = data.axes[axes.x]
+    lines = list(_lines(data, axes, runs))
+    marks: list[Mark] = []
+    for place, (name, colour, mine) in enumerate(lines):
         shift = 0.0 if x.is_numeric else SHIFT * (place - (len(lines) - 1) / 2)
-        _draw_line(axes, x, line, shift)
-    if not x.is_numeric:
-        axes.set_xticks(range(len(x.steps)), [_tick(x, step) for step in range(len(x.steps))])
-    elif _is_wide(x):
-        axes.set_xscale("log")
+        marks += _line(x, name, colour, mine, shift)
+    if x.is_numeric:
+        values: list[float] = [step[0] for step in x.steps]
+        return Panel(marks, x=Axis(is_log=min(values) > 0 and max(values) / min(values) >= WIDE_RATIO))
+    names = [str(step[0]) for step in x.steps]
+    ticks = {float(i): name if len(name) <= 16 else f"{name[:15]}…" for i, name in enumerate(names)}
+    return Panel(marks, x=Axis(ticks=ticks))
 
 
-def _tick(x: SweepAxis, step: int) -> str:
-    text = str(x.steps[step][0])
-    return text if len(text) <= 16 else f"{text[:15]}…"
-
-
-def _is_wide(x: SweepAxis) -> bool:
-    values: list[float] = [step[0] for step in x.steps]
-    return min(values) > 0 and max(values) / min(values) >= WIDE_RATIO
-
-
-def _lines(data: SweepData, found: Layout, runs: Sequence[SweepRun]) -> Iterator[Line]:
-    if found.lines is None:
+def _lines(
+    data: SweepData, axes: Layout, runs: Sequence[SweepRun]
+) -> Iterator[tuple[str, str, dict[int, list[SweepRun]]]]:
+    """Name, colour and runs by step of x."""
+    if axes.lines is None:
         colours = style.colours(data.variants)
         groups = [(style.display_name(name), colours[name], [r for r in runs if r.variant == name])
                   for name in data.variants]  # fmt: skip
     else:
-        axis = data.axes[found.lines]
+        axis = data.axes[axes.lines]
         groups = [(axis.words(step), style.PALETTE[step % len(style.PALETTE)],
-                   [run for run in runs if run.steps[found.lines] == step])
+                   [run for run in runs if run.steps[axes.lines] == step])
                   for step in range(len(axis.steps))]  # fmt: skip
     for name, colour, mine in groups:
         by_step: dict[int, list[SweepRun]] = {}
         for run in mine:
-            by_step.setdefault(run.steps[found.x], []).append(run)
+            by_step.setdefault(run.steps[axes.x], []).append(run)
         if by_step:
-            yield Line(name, colour, by_step)
+            yield name, colour, by_step
 
 
-def _draw_line(axes: Axes, x: SweepAxis, line: Line, shift: float) -> None:
-    at = {step: place_of(x, step) + shift for step in line.by_step}
-    order = sorted(line.by_step, key=lambda step: at[step])
-    summaries = {step: summary(line.by_step[step]) for step in order}
-    values = [nan if (value := summaries[step].value) is None else value for step in order]
-    axes.plot([at[step] for step in order], values, color=line.colour, lw=1.8, marker="o", ms=4, label=line.name)
-    for step in order:
-        _draw_range(axes, at[step], line.colour, summaries[step])
-        for run in line.by_step[step]:
-            _draw_run(axes, at[step], line.colour, run)
-    middle = [Spot(at[step], _height(summaries[step]), _values(x, step, summaries[step])) for step in order]
-    points.add_points(axes, line.name, "middle of the runs", line.colour, middle)
-    dots = [
-        Spot(at[step], run.value,
-             {"x": value_of(x, step), "value": run.value, "longer": run.censored}, f"point {run.point}, {run.run_id}")
-        for step in order for run in line.by_step[step]
-    ]  # fmt: skip
-    points.add_points(axes, line.name, "run", line.colour, dots)
-
-
-def _draw_run(axes: Axes, place: float, colour: str, run: SweepRun) -> None:
-    if run.censored:
-        axes.plot(place, run.value, marker="^", ms=3, ls="", color=colour, mfc="white", zorder=3, clip_on=False)
-    else:
-        axes.plot(place, run.value, marker=".", ms=3, ls="", color=colour, alpha=0.45)
-
-
-def _draw_range(axes: Axes, place: float, colour: str, found: Summary) -> None:
-    """From the smallest run to the largest, with an arrow where that is longer; and a median that was not reached."""
-    if found.low is not None and found.largest > found.low:
-        axes.plot([place] * 2, [found.low, found.largest], color=colour, lw=1.1)
-    if found.unreached:
-        is_bound = found.value is None
-        axes.plot(place, found.largest, marker="^" if is_bound else ARROW_UP, ms=6, ls="", color=colour,
-                  mfc="white" if is_bound else colour, zorder=3, clip_on=False)  # fmt: skip
+def _line(x: SweepAxis, name: str, colour: str, by_step: dict[int, list[SweepRun]], shift: float) -> list[Mark]:
+    """The range goes from the smallest run to the largest, with an arrow where that is longer."""
+    middles, gapped, ranges, arrows, dots = [], [], [], [], []
+    for step in sorted(by_step, key=lambda step: place_of(x, step)):
+        at, of = place_of(x, step) + shift, summary(by_step[step])
+        is_bound = of.value is None
+        middles.append(Spot(at, of.largest if of.value is None else of.value, _values(x, step, of)))
+        gapped.append(Spot(at, nan if of.value is None else of.value))
+        if of.low is not None and of.largest > of.low:
+            ranges.append(Spot(at, of.low, end=of.largest))
+        if of.unreached:
+            arrows.append(Spot(at, of.largest, is_bound=is_bound))
+        for run in by_step[step]:
+            values: dict[str, Value] = {"x": value_of(x, step), "value": run.value, "longer": run.censored}
+            run_id = f"point {run.point}, {run.run_id}"
+            dots.append(Spot(at, run.value, values, run_id, is_bound=run.censored))
+    return [
+        Line(gapped, colour, label=name, width=1.8, marker="o"),
+        Interval(ranges, colour, width=1.1, alpha=1.0),
+        Dot(arrows, colour, marker=ARROW_UP, size=6),
+        Mark(middles, colour, name, "middle of the runs"),
+        Dot(dots, colour, name, "run", marker=".", size=3, alpha=0.45),
+    ]
 
 
 def place_of(x: SweepAxis, step: int) -> float:
@@ -192,18 +153,14 @@ def place_of(x: SweepAxis, step: int) -> float:
     return float(x.steps[step][0] if x.is_numeric else step)
 
 
-def value_of(x: SweepAxis, step: int) -> points.Value:
+def value_of(x: SweepAxis, step: int) -> Value:
     value: float | str = x.steps[step][0]
     return value if x.is_numeric else str(value)
 
 
-def _height(found: Summary) -> float:
-    return found.largest if found.value is None else found.value
-
-
-def _values(x: SweepAxis, step: int, found: Summary) -> dict[str, points.Value]:
+def _values(x: SweepAxis, step: int, of: Summary) -> dict[str, Value]:
     return {
-        "x": value_of(x, step), "value": _height(found), "low": found.low, "high": found.high,
-        "at_least": found.at_least, "runs": found.number, "unreached": found.unreached,
-        "not_steady": found.not_steady, "longer": found.value is None,
+        "x": value_of(x, step), "value": of.largest if of.value is None else of.value, "low": of.low, "high": of.high,
+        "at_least": of.at_least, "runs": of.number, "unreached": of.unreached,
+        "not_steady": of.not_steady, "longer": of.value is None,
     }  # fmt: skip

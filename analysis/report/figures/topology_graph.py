@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
-from analysis.report.figures import style
+from analysis.report.figures import renderer, style
 from analysis.report.figures.points import Column, Drawing, Spot, Trace
 from topologies.layers import Cell, Layers, layer_graph
 
@@ -233,7 +233,7 @@ def draw_pdf(svg: str, title: str) -> bytes:
     root = ET.fromstring(svg)
     width, height = (float(number) for number in root.attrib["viewBox"].split()[2:])
     inherited = {"font-size": root.attrib["font-size"], "fill": root.attrib["fill"]}
-    with style.canvas(height / PX_PER_INCH, width_in=width / PX_PER_INCH, room=False) as (figure, (axes,)):
+    with renderer.canvas(height / PX_PER_INCH, 1, 1, width / PX_PER_INCH) as (figure, (axes,)):
         axes.set_position((0, 0, 1, 1))
         axes.set(xlim=(0, width), ylim=(height, 0))
         axes.set_axis_off()

@@ -2,26 +2,19 @@
 that what stays in a machine lies in the squares along the diagonal. A row of panels a variant, of one run each.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, product
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from analysis.numerals import number
 from analysis.report.figures import points, style
-from analysis.report.figures.points import Column, Drawing, Spot
+from analysis.report.figures.chart import Axis, Cells, Chart, Mark, Panel
+from analysis.report.figures.points import Column, Spot
 from analysis.report.figures.series_data import SeriesData, Traffic
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.image import AxesImage
-
 
 MOST_TASKS = 400  # beyond that a cell is a pair of machines
 MOST_MARKED = 20  # machines, for each pair of which a mark says how much passes
@@ -44,38 +37,21 @@ class TrafficMap:
     machines: tuple[tuple[str, int, int], ...]
 
 
-def draw(data: SeriesData) -> Drawing | None:
-    """None where no run counted its traffic."""
-    rows = len(_variants(data))
-    if not rows:
+def chart(data: SeriesData) -> Chart | None:
+    """None where no run counted its traffic. A colour means the same rate in all panels."""
+    variants = [variant for variant in data.variants if any(each.variant == variant for each in data.traffic)]
+    if not variants:
         return None
-    with style.canvas(PANEL_IN * rows + 0.9, len(PHASES), rows) as (figure, axes_of):
-        images = draw_panels(axes_of, data)
-        if images:
-            bar = figure.colorbar(images[0], ax=list(axes_of), location="top", shrink=0.5, aspect=50)
-            bar.set_label("tuples/s, in all panels alike", fontsize=8)
-            bar.ax.tick_params(labelsize=7.5)
-        figure.supxlabel("task that is sent to, by machine", fontsize=9)
-        figure.supylabel("task that sends, by machine", fontsize=9)
-        return style.drawing(figure, "Tuples from task to task, by machine", COLUMNS, panels=True)
-
-
-def _variants(data: SeriesData) -> list[str]:
-    return [variant for variant in data.variants if any(each.variant == variant for each in data.traffic)]
-
-
-def draw_panels(axes_of: Sequence[Axes], data: SeriesData) -> list[AxesImage]:
-    """A colour means the same rate in all of them."""
     sides = {(traffic.variant, traffic.phase): (traffic, traffic_map(traffic)) for traffic in data.traffic}
-    most = max((float(np.nan_to_num(found.cells).max(initial=0.0)) for _, found in sides.values()), default=0.0)
+    most = max(float(np.nan_to_num(found.cells).max(initial=0.0)) for _, found in sides.values()) or 1.0
     colours = style.colours(data.variants)
-    images: list[AxesImage] = []
-    for axes, (variant, phase) in zip(axes_of, product(_variants(data), PHASES), strict=True):
-        if (variant, phase) in sides:
-            images.append(_draw_panel(axes, *sides[variant, phase], most or 1.0, colours[variant]))
-        else:
-            axes.set_visible(False)
-    return images
+    return Chart(
+        "Tuples from task to task, by machine", COLUMNS,
+        [_panel(*sides[side], most, colours[side[0]]) if side in sides else Panel(is_hidden=True)
+         for side in product(variants, PHASES)],
+        PANEL_IN * len(variants) + 0.9, len(PHASES), x_label="task that is sent to, by machine",
+        y_label="task that sends, by machine", tells_panels=True, title_size=9,
+    )  # fmt: skip
 
 
 def traffic_map(traffic: Traffic) -> TrafficMap:
@@ -103,24 +79,19 @@ def _slot_order(slot: str) -> tuple[str, int, int]:
     return machine.rstrip("0123456789"), int(digits.group()) if digits else 0, int(port or 0)
 
 
-def _draw_panel(axes: Axes, traffic: Traffic, found: TrafficMap, most: float, colour: str) -> AxesImage:
-    image = axes.imshow(found.cells, cmap="viridis_r", interpolation="nearest", vmin=0.0, vmax=most)
-    image.set_gid(f"map_{traffic.variant}_{traffic.phase}")  # two maps may look alike, and an id is one's alone
-    for _, first, _ in found.machines[1:]:
-        axes.axvline(first - 0.5, color=style.FAINT, lw=0.6)
-        axes.axhline(first - 0.5, color=style.FAINT, lw=0.6)
-    middles = [(first + last) / 2 for _, first, last in found.machines]
-    names = [name for name, _, _ in found.machines] if len(middles) <= MOST_MARKED else [""] * len(middles)
-    axes.set_xticks(middles, names, fontsize=7.5)
-    axes.set_yticks(middles, names, fontsize=7.5)
-    axes.grid(visible=False)
-    share = traffic.between_percent
+def _panel(traffic: Traffic, found: TrafficMap, most: float, colour: str) -> Panel:
+    name, share = style.display_name(traffic.variant), traffic.between_percent
+    cells = Cells((), colour, name, values=found.cells, palette="viridis_r", highest=most,
+                  words="tuples/s, in all panels alike", gid=f"map_{traffic.variant}_{traffic.phase}")  # fmt: skip
+    is_marked = len(found.machines) <= MOST_MARKED
+    ticks = {(first + last) / 2: machine if is_marked else "" for machine, first, last in found.machines}
+    axis = Axis(ticks=ticks, tick_size=7.5, has_grid=False)
     between = "" if share is None else f": {number(share, 1)} % between machines"
-    axes.set_title(f"{style.display_name(traffic.variant)}, {traffic.phase}{between}", loc="left", color=colour,
-                   fontsize=9)  # fmt: skip
-    if len(found.machines) <= MOST_MARKED:
-        points.add_points(axes, style.display_name(traffic.variant), traffic.phase, colour, _spots(found, traffic))
-    return image
+    return Panel(
+        [cells, Mark(_spots(found, traffic), colour, name, traffic.phase)] if is_marked else [cells],
+        f"{name}, {traffic.phase}{between}", axis, axis, title_colour=colour,
+        borders=[first - 0.5 for _, first, _ in found.machines[1:]],
+    )  # fmt: skip
 
 
 def _spots(found: TrafficMap, traffic: Traffic) -> Sequence[Spot]:

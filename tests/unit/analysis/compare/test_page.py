@@ -90,7 +90,9 @@ def test_sides_are_drawn_by_their_names_in_the_same_colours(tmp_path: Path) -> N
     (root / "comparison.json").write_text(json.dumps(comparison_of("stela")))
     drawn = drawings.throughput_panels(_unread(root), series_data.collect(SeriesPaths(root)))
     assert drawn is not None
-    colours = {trace.name: trace.colour for trace in drawn.traces if trace.mark == "median" and trace.name != "offered"}
+    colours = {
+        trace.name: trace.colour for _, _, trace in drawn.traces() if trace.mark == "median" and trace.name != "offered"
+    }
     assert colours["main"] == PALETTE[0] and colours["my-branch"] == PALETTE[1]
     assert max(row["tuples_per_s"] for row in drawn.rows() if row["side"] == "my-branch") == 153.0
 

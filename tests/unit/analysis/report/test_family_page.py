@@ -15,7 +15,7 @@ from analysis.errors import ClaimFileError, SeriesError
 from analysis.record.files import SeriesPaths
 from analysis.report import family_page
 from analysis.report.family_page import DRAWS
-from analysis.report.figures import paper_figures, series_data
+from analysis.report.figures import published_figures, series_data
 from analysis.report.figures.series_data import Line, SeriesData
 from tests.support.series_by_hand import cut_short, drop_column, write_series, write_table
 from tests.unit.analysis.calibration.test_validation import COSTS, FOUND
@@ -126,8 +126,9 @@ def test_a_panel_beside_simulated_ones_was_not_simulated() -> None:
     line = Line("stela-r1", "stela", (0.0,), (1.0,))
     data = SeriesData(("stela",), (line,), (), (), (), (), of_model=True)
     figure = PublishedFigure("SP", "t", "", panels)
-    assert "not simulated" in paper_figures.draw(figure, {"stela/star": data}).svg
-    assert "not run" in paper_figures.draw(figure, {"stela/star": replace(data, of_model=False)}).svg
+    assert "not simulated" in published_figures.chart(figure, {"stela/star": data}).panels[1].message
+    measured = published_figures.chart(figure, {"stela/star": replace(data, of_model=False)})
+    assert "not run" in measured.panels[1].message
 
 
 def test_a_page_of_simulated_series_repeats_the_errors_of_their_costs(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ import pytest
 
 from analysis.record.files import SeriesPaths
 from analysis.report import sweep_data, sweep_page
-from analysis.report.figures import style, sweep_curves
-from analysis.report.figures.measured_panels import ARROW_UP
+from analysis.report.figures import sweep_curves
+from analysis.report.figures.chart import Dot, Interval, Line, Mark
 from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun, summary
 from barograph.cli import main
 from barograph.settings import results_root
@@ -92,9 +92,9 @@ def test_of_several_fields_one_is_x_and_the_others_are_panels_or_lines() -> None
     assert sweep_curves.layout(several) == sweep_curves.Layout(x=1, lines=None, panels=(0,))
     assert sweep_curves.layout(made(axes, ("stela",))) == sweep_curves.Layout(x=1, lines=0, panels=())
     assert sweep_curves.layout(made({"seed": [1, 2]})) == sweep_curves.Layout(x=0, lines=None, panels=())
-    drawing = sweep_curves.draw(several, "e1", "throughput_after")
-    assert drawing is not None
-    middles = [trace for trace in drawing.traces if trace.mark == "middle of the runs"]
+    chart = sweep_curves.chart(several, "e1", "throughput_after")
+    assert chart is not None
+    middles = [trace for _, _, trace in chart.traces() if trace.mark == "middle of the runs"]
     assert {(trace.panel, trace.name) for trace in middles} == {
         ("topology.name = star", "even"), ("topology.name = star", "Stela"),
         ("topology.name = linear", "even"), ("topology.name = linear", "Stela"),
@@ -102,13 +102,13 @@ def test_of_several_fields_one_is_x_and_the_others_are_panels_or_lines() -> None
     (first, *_) = middles
     assert [spot.values["x"] for spot in first.spots] == [4, 8, 16]
     assert [spot.values["value"] for spot in first.spots] == [0.5, 1.5, 2.5], "over both seeds"
-    assert sweep_curves.draw(several, "e1", "gain_percent") is None
+    assert sweep_curves.chart(several, "e1", "gain_percent") is None
 
 
 def test_words_on_x_have_places() -> None:
-    drawing = sweep_curves.draw(made({"topology.name": ["star", "linear"]}), "e1", "throughput_after")
-    assert drawing is not None
-    middles = [trace for trace in drawing.traces if trace.mark == "middle of the runs"]
+    chart = sweep_curves.chart(made({"topology.name": ["star", "linear"]}), "e1", "throughput_after")
+    assert chart is not None
+    middles = [trace for _, _, trace in chart.traces() if trace.mark == "middle of the runs"]
     assert [spot.values["x"] for spot in middles[0].spots] == ["star", "linear"]
 
 
@@ -120,9 +120,9 @@ def test_runs_of_a_model_have_a_range_and_no_interval() -> None:
     found = summary([run(8.0), run(10.0), run(12.0)])
     assert (found.value, found.low, found.high) == (10.0, 8.0, 12.0)
     data = made({"machines.before": [4, 8], "seed": [1, 2, 3]}, ("stela",))
-    drawing = sweep_curves.draw(data, "e1", "throughput_after")
-    assert drawing is not None
-    middles = [row for row in drawing.rows() if row["mark"] == "middle of the runs"]
+    chart = sweep_curves.chart(data, "e1", "throughput_after")
+    assert chart is not None
+    middles = [row for row in chart.rows() if row["mark"] == "middle of the runs"]
     assert [(row["value"], row["low"], row["high"]) for row in middles] == [(1.0, 0.0, 2.0), (2.0, 1.0, 3.0)]
     _, rows = sweep_page.table(data, "e1")
     assert [cells[-1] for cells in rows] == ["1 (0 to 2)", "2 (1 to 3)"]
@@ -140,8 +140,8 @@ def test_a_time_that_was_not_reached_is_a_bound() -> None:
     assert (found.unreached, reached.unreached) == (2, 1)
     data = made({"machines.before": [4, 8]}, ("stela",), SP)
     late = replace(data, runs=tuple(replace(each, value=90.0, censored=True) for each in data.runs))
-    drawing = sweep_curves.draw(late, "e1", SP)
-    assert drawing is not None and {row["longer"] for row in drawing.rows()} == {True}
+    chart = sweep_curves.chart(late, "e1", SP)
+    assert chart is not None and {row["longer"] for row in chart.rows()} == {True}
 
 
 def times(*by_step: tuple[float, ...]) -> SweepData:
@@ -156,34 +156,37 @@ def times(*by_step: tuple[float, ...]) -> SweepData:
 
 def test_a_range_with_a_time_that_was_not_reached_is_open() -> None:
     data = times((100.0, 150.0, -300.0))
-    drawing = sweep_curves.draw(data, "e1", SP)
-    assert drawing is not None
-    (middle,) = (row for row in drawing.rows() if row["mark"] == "middle of the runs")
+    chart = sweep_curves.chart(data, "e1", SP)
+    assert chart is not None
+    (middle,) = (row for row in chart.rows() if row["mark"] == "middle of the runs")
     assert [middle[name] for name in ("value", "low", "high", "at_least", "unreached", "longer")] == [
         150.0, 100.0, None, 300.0, 1, False,
     ]  # fmt: skip
     assert sweep_page.table(data, "e1")[1][0][-1] == "150 (100 to 300 or longer)"
 
 
-def marks(data: SweepData) -> list[tuple[object, list[float]]]:
-    """Marker and heights of all that is drawn, the line of the medians first."""
-    with style.canvas(3.3) as (_, (axes,)):
-        sweep_curves.draw_panel(axes, data, sweep_curves.layout(data), data.runs)
-        return [(line.get_marker(), [float(y) for y in line.get_ydata()]) for line in axes.lines]
+def drawn(data: SweepData) -> dict[type[Mark], list[tuple[float, float | None, bool]]]:
+    """Heights, ends and whether they are bounds, by kind of mark; dots are arrows and then runs."""
+    panel = sweep_curves.panel(data, sweep_curves.layout(data), data.runs)
+    found: dict[type[Mark], list[tuple[float, float | None, bool]]] = {}
+    for mark in panel.marks:
+        found.setdefault(type(mark), []).extend((spot.y, spot.end, spot.is_bound) for spot in mark.spots)
+    return found
 
 
 def test_an_open_range_ends_in_an_arrow_and_no_horizon_is_drawn_as_a_run() -> None:
-    _, *drawn = marks(times((100.0, 150.0, -300.0)))
-    assert drawn == [("None", [100.0, 300.0]), (ARROW_UP, [300.0]), (".", [100.0]), (".", [150.0]), ("^", [300.0])]
-    _, *drawn = marks(times((100.0, 150.0, 300.0)))
-    assert drawn == [("None", [100.0, 300.0]), (".", [100.0]), (".", [150.0]), (".", [300.0])]
-    _, *drawn = marks(times((-300.0, -300.0)))
-    assert {marker for marker, _ in drawn} == {"^"}, "nothing was reached: no range"
+    found = drawn(times((100.0, 150.0, -300.0)))
+    assert found[Interval] == [(100.0, 300.0, False)]
+    assert found[Dot] == [(300.0, None, False), (100.0, None, False), (150.0, None, False), (300.0, None, True)]
+    found = drawn(times((100.0, 150.0, 300.0)))
+    assert found[Interval] == [(100.0, 300.0, False)] and len(found[Dot]) == 3
+    found = drawn(times((-300.0, -300.0)))
+    assert not found[Interval] and all(is_bound for _, _, is_bound in found[Dot]), "nothing was reached: no range"
 
 
 def test_no_line_leads_past_a_median_that_was_not_reached() -> None:
-    (marker, heights), *_ = marks(times((100.0,), (-300.0,), (120.0,)))
-    assert marker == "o" and [heights[0], heights[2]] == [100.0, 120.0] and isnan(heights[1])
+    heights = [y for y, _, _ in drawn(times((100.0,), (-300.0,), (120.0,)))[Line]]
+    assert [heights[0], heights[2]] == [100.0, 120.0] and isnan(heights[1])
 
 
 def swept_metis(experiment: str, numbers: dict[str, dict[str, tuple[float, float]]]) -> SweepData:

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from analysis.report.figures import series_data, style, traffic_map
+from analysis.report.figures import renderer, series_data, traffic_map
+from analysis.report.figures.chart import Cells
 from analysis.report.figures.series_data import SeriesData, Traffic
 from analysis.report.figures.traffic_map import MOST_TASKS
 
@@ -33,15 +34,15 @@ def test_before_and_after_stand_side_by_side_and_marks_say_how_much_passes() -> 
     sides = tuple(Traffic("metis-r1", "metis", phase, RATES, slots, machines) for phase, slots, machines in
                   (("before", HERE, MACHINES),
                    ("after", dict.fromkeys(HERE, "m2:6700"), {("m2", "m2"): 10.0})))  # fmt: skip
-    drawing = traffic_map.draw(SeriesData(("even", "metis"), (), (), (), (), (), traffic=sides))
-    assert drawing is not None
-    assert "METIS, before: 40.0 % between machines" in drawing.svg and "after: 0.0 % between machines" in drawing.svg
-    rows = [(row["mark"], row["from_machine"], row["to_machine"], row["tuples_per_s"]) for row in drawing.rows()]
+    chart = traffic_map.chart(SeriesData(("even", "metis"), (), (), (), (), (), traffic=sides))
+    assert chart is not None
+    assert ["40.0 %" in panel.title for panel in chart.panels] == [True, False]
+    rows = [(row["mark"], row["from_machine"], row["to_machine"], row["tuples_per_s"]) for row in chart.rows()]
     assert rows == [
         ("before", "m2", "m10", 2.0), ("before", "m10", "m2", 2.0), ("before", "m10", "m10", 6.0),
         ("after", "m2", "m2", 10.0),
     ]  # fmt: skip
-    assert traffic_map.draw(SeriesData(("even",), (), (), (), (), ())) is None
+    assert traffic_map.chart(SeriesData(("even",), (), (), (), (), ())) is None
 
 
 def test_maps_that_look_alike_have_ids_of_their_own() -> None:
@@ -50,9 +51,9 @@ def test_maps_that_look_alike_have_ids_of_their_own() -> None:
         for variant in ("even", "metis")
         for phase in ("before", "after")
     )
-    drawing = traffic_map.draw(SeriesData(("even", "metis"), (), (), (), (), (), traffic=sides))
-    assert drawing is not None
-    identifiers = re.findall(r'\bid="([^"]+)"', drawing.svg)
+    chart = traffic_map.chart(SeriesData(("even", "metis"), (), (), (), (), (), traffic=sides))
+    assert chart is not None
+    identifiers = re.findall(r'\bid="([^"]+)"', renderer.draw(chart).svg)
     assert len(identifiers) == len(set(identifiers)) and "map_metis_after" in identifiers
 
 
@@ -65,12 +66,8 @@ def test_the_share_is_the_metrics_where_a_task_moved_meanwhile_or_nobody_knows_w
     traffic = Traffic("r", "metis", "before", rates, slots, machines)
     assert traffic.between_percent == 25.0
     assert (slots, rates) == ({1: "m1:6700", 2: "m1:6701"}, {(1, 2): 40.0, (1, 3): 60.0})
-    drawing = traffic_map.draw(SeriesData(("metis",), (), (), (), (), (), traffic=(traffic,)))
-    assert drawing is not None and "before: 25.0 % between machines" in drawing.svg
     unknown = Traffic("r", "metis", "before", {(1, 3): 60.0}, {1: "m1:6700"}, {})
     assert unknown.between_percent is None
-    drawing = traffic_map.draw(SeriesData(("metis",), (), (), (), (), (), traffic=(unknown,)))
-    assert drawing is not None and "between machines" not in drawing.svg
 
 
 def row(to: int, rate: float, to_slot: str | None) -> dict[str, Any]:
@@ -86,9 +83,7 @@ def test_a_colour_is_the_same_rate_in_every_panel() -> None:
         for variant, phase, rate in (("even", "before", 6.0), ("even", "after", 10.0), ("metis", "before", 2.0))
     )
     data = SeriesData(("even", "metis"), (), (), (), (), (), traffic=sides)
-    with style.canvas(7.0, 2, 2) as (_, axes_of):
-        images = traffic_map.draw_panels(axes_of, data)
-        assert [image.get_clim() for image in images] == [(0.0, 10.0)] * 3
-        assert [axes.get_visible() for axes in axes_of] == [True, True, True, False]
-    drawing = traffic_map.draw(data)
-    assert drawing is not None and "tuples/s, in all panels alike" in drawing.svg
+    chart = traffic_map.chart(data)
+    assert chart is not None
+    assert [mark.highest for panel in chart.panels for mark in panel.marks if isinstance(mark, Cells)] == [10.0] * 3
+    assert [panel.is_hidden for panel in chart.panels] == [False, False, False, True]

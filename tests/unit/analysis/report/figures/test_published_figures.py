@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from analysis.claims.publications import Panel, PublishedFigure
-from analysis.report.figures import paper_figures, sweep_panels
+from analysis.report.figures import published_figures, renderer
 from analysis.report.figures.series_data import Line, RunNumber, SeriesData
 from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun
 
@@ -32,9 +32,9 @@ def figure(draw: str, *, simulated: bool = False) -> PublishedFigure:
 
 
 def test_changes_are_of_blocks_and_the_best_of_three_and_the_stated_number_stand_beside() -> None:
-    drawing = paper_figures.draw(figure("network_change"), {"metis/payload": data()})
+    chart = published_figures.chart(figure("network_change"), {"metis/payload": data()})
     by_mark: dict[str, list[float]] = {}
-    for row in drawing.rows():
+    for row in chart.rows():
         by_mark.setdefault(str(row["mark"]), []).append(float(str(row["change_percent"])))
     assert by_mark["run"] == [pytest.approx(-80.0), pytest.approx(-90.0), pytest.approx(-80.0)]
     assert by_mark["best of three runs"] == [pytest.approx(-95.0)]
@@ -44,11 +44,11 @@ def test_changes_are_of_blocks_and_the_best_of_three_and_the_stated_number_stand
 
 def test_levels_are_as_measured() -> None:
     numbers = {"network_mb_per_s_after": data().numbers[BYTES]}
-    drawing = paper_figures.draw(
+    chart = published_figures.chart(
         figure("network_levels"), {"metis/payload": SeriesData(("even", "metis"), data().totals, (), (), (), (),
                                                               numbers=numbers)},
     )  # fmt: skip
-    means = {row["variant"]: row["network_mb_per_s_after"] for row in drawing.rows() if row["mark"] == "mean"}
+    means = {row["variant"]: row["network_mb_per_s_after"] for row in chart.rows() if row["mark"] == "mean"}
     assert means == {"even": pytest.approx(40 / 3), "METIS": pytest.approx(7 / 3)}
 
 
@@ -58,9 +58,9 @@ def test_of_a_model_there_is_no_interval(draw: str, of_model: bool) -> None:
     metric = "network_mb_per_s_after" if draw == "network_levels" else BYTES
     runs = tuple(replace(each, value=each.value + each.block / 10) for each in data().numbers[BYTES])
     given = replace(data(), numbers={metric: runs}, of_model=of_model)
-    drawing = paper_figures.draw(figure(draw), {"metis/payload": given})
-    assert ("low" in {column.name for column in drawing.columns}) is not of_model
-    means = [row for row in drawing.rows() if row["mark"] == "mean"]
+    chart = published_figures.chart(figure(draw), {"metis/payload": given})
+    assert ("low" in {column.name for column in chart.columns}) is not of_model
+    means = [row for row in chart.rows() if row["mark"] == "mean"]
     assert means and all((row.get("low") is None) is of_model for row in means)
 
 
@@ -71,15 +71,17 @@ def test_of_a_sweep_a_change_is_over_the_default_of_the_same_point_and_repetitio
         for variant, of in (("even", (10.0, 20.0)), ("metis", (5.0, 4.0))) for point, value in enumerate(of, 1)
     )  # fmt: skip
     swept = SweepData("metis/payload_machines", "t", "s", axes, 2, ("even", "metis"), {"e1": "x"}, runs, ())
-    kind = sweep_panels.PANELS["sweep_network_change"]
-    assert [(run.variant, run.value) for run in sweep_panels.runs_of(swept, kind)] == [
+    kind = published_figures.SWEEP_PANELS["sweep_network_change"]
+    assert [(run.variant, run.value) for run in published_figures.runs_of(swept, kind)] == [
         ("metis", -50.0), ("metis", -80.0),
     ]  # fmt: skip
-    drawing = sweep_panels.draw(figure("sweep_network_change", simulated=True), {"metis/payload_machines": swept})
-    stated = [(row["variant"], row["value"]) for row in drawing.rows() if row["mark"] == "stated"]
+    chart = published_figures.sweep_chart(
+        figure("sweep_network_change", simulated=True), {"metis/payload_machines": swept}
+    )
+    stated = [(row["variant"], row["value"]) for row in chart.rows() if row["mark"] == "stated"]
     assert stated == [("METIS", -33.75)] * 2
-    empty = sweep_panels.draw(figure("sweep_network", simulated=True), {})
-    assert empty.rows() == [] and "not simulated" in empty.svg
+    empty = published_figures.sweep_chart(figure("sweep_network", simulated=True), {})
+    assert empty.rows() == [] and "not simulated" in empty.panels[0].message
 
 
 def test_what_is_stated_of_some_sizes_stands_there_and_a_bound_is_no_number() -> None:
@@ -92,8 +94,8 @@ def test_what_is_stated_of_some_sizes_stands_there_and_a_bound_is_no_number() ->
     )  # fmt: skip
     swept = SweepData("metis/payload_size", "t", "s", axes, 5, ("even", "metis"), {"e1": "x"}, runs, ())
     panel = Panel("metis/payload_size", "Payload", "sweep_emitted_change", simulated=True)
-    drawing = sweep_panels.draw(PublishedFigure("MP", "Rate", "", (panel,)), {"metis/payload_size": swept})
-    stated = [row for row in drawing.rows() if str(row["mark"]).startswith("stated")]
+    chart = published_figures.sweep_chart(PublishedFigure("MP", "Rate", "", (panel,)), {"metis/payload_size": swept})
+    stated = [row for row in chart.rows() if str(row["mark"]).startswith("stated")]
     assert {row["mark"] for row in stated} == {"stated to be more than"}
     assert [(row["variant"], row["x"], row["value"]) for row in stated] == [
         ("METIS", size, 300.0) for size in sizes[2:]
@@ -103,9 +105,9 @@ def test_what_is_stated_of_some_sizes_stands_there_and_a_bound_is_no_number() ->
 def test_what_the_paper_states_of_all_sizes_together_has_no_mark_at_one_of_them() -> None:
     numbers = {EMITTED: (*data().numbers[EMITTED], *(RunNumber(f"greedy-r{n}", "greedy", n, 90.0) for n in (1, 2, 3)))}
     given = replace(data(), variants=("even", "greedy", "metis"), numbers=numbers)
-    drawing = paper_figures.draw(figure("emitted_change"), {"metis/payload": given})
+    chart = published_figures.chart(figure("emitted_change"), {"metis/payload": given})
     stated = [
-        (row["variant"], row["mark"], row["change_percent"]) for row in drawing.rows() if "stated" in str(row["mark"])
+        (row["variant"], row["mark"], row["change_percent"]) for row in chart.rows() if "stated" in str(row["mark"])
     ]
     assert stated == [("METIS", "stated to be more than", 0.0)]
 
@@ -113,4 +115,6 @@ def test_what_the_paper_states_of_all_sizes_together_has_no_mark_at_one_of_them(
 @pytest.mark.parametrize("panels", [1, 3, 4, 5])
 def test_a_figure_has_no_axes_without_a_panel(panels: int) -> None:
     several = replace(figure("network_change"), panels=figure("network_change").panels * panels)
-    assert paper_figures.draw(several, {"metis/payload": data()}).svg.count('<g id="axes_') == panels
+    assert (
+        renderer.draw(published_figures.chart(several, {"metis/payload": data()})).svg.count('<g id="axes_') == panels
+    )

@@ -1,0 +1,363 @@
+"""The papers' figures: panels of several experiments, or of sweeps, side by side. What was not run is an empty panel.
+
+What the paper states stands beside what was measured, from the claims: a diamond, of a bound an arrow, of a sweep a
+dotted line over the sizes that it is stated of. Runs of a model have no interval.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import ceil, inf
+from statistics import fmean, quantiles
+from textwrap import fill
+
+from analysis.claims import publications
+from analysis.claims.estimates import geometric_ratio, own_number, paired_ratio
+from analysis.claims.ledger_rows import Value, percent_over
+from analysis.claims.measured_rows import best_of_three
+from analysis.claims.publications import PublishedFigure
+from analysis.claims.statements import RATIOS, Claim, load_claims
+from analysis.metrics.metric_directions import metric
+from analysis.record.event_timeline import FIRST_EVENT
+from analysis.report.figures import event_times, style, sweep_curves, throughput_timeline
+from analysis.report.figures.chart import (
+    ARROW_DOWN,
+    ARROW_LEFT,
+    ARROW_RIGHT,
+    ARROW_UP,
+    Axis,
+    Chart,
+    Dot,
+    Interval,
+    Line,
+    Mark,
+    Panel,
+    Stroke,
+    categories,
+    spread,
+)
+from analysis.report.figures.points import Column, Spot
+from analysis.report.figures.series_data import Level, RunNumber, SeriesData
+from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun, metric_words, short_name
+
+ABREAST, WIDTH_IN = 3, 10.8
+HEIGHTS_IN = {"throughput": 2.7, "downtime": 2.7}
+SWEEPS_ABREAST, SWEEP_IN = 2, 3.0
+LABEL_CHARACTERS = 32  # a line of a label that is as long as a sweep's axis
+AXIS_WORDS = {"machines.before": "machines", "topology.parameters.size_bytes": "size of a tuple (bytes)"}
+BASELINE = "even"  # Storm's default of the papers
+EMITTED, BYTES = "published_emitted_per_s", "published_network_mb_per_s"
+BEST_BY = EMITTED
+GAIN = Column("gain_percent", "gain over its own before", "%")
+LEVEL = Column("throughput_after_per_s", "throughput after", "tuples/s")
+CHANGE = Column("change_percent", "over the default", "%")
+CPU = Column("cpu_p50_percent", "CPU, median over seconds", "% of its share")
+MACHINE = Column("machine", "machine", kind="word")
+EDGES = 4  # quartiles are of so many machines at least
+ALONG_X = {ARROW_UP: ARROW_RIGHT, ARROW_DOWN: ARROW_LEFT}
+
+
+@dataclass(frozen=True)
+class PanelKind:
+    """`intervals`: columns that runs of a model do not have."""
+
+    panel: Callable[[SeriesData], Panel]
+    columns: tuple[Column, ...]
+    intervals: tuple[Column, ...] = ()
+
+
+def chart(figure: PublishedFigure, data_by_experiment: Mapping[str, SeriesData]) -> Chart:
+    """An experiment without data gives an empty panel."""
+    rows = ceil(len(figure.panels) / ABREAST)
+    abreast = ceil(len(figure.panels) / rows)  # four panels are two by two
+    of_model = any(data.of_model for data in data_by_experiment.values())
+    panels, heights, columns = [], [], []
+    for published in figure.panels:
+        kind, data = PANELS[published.draw], data_by_experiment.get(published.experiment)
+        is_empty = data is None or not data.totals
+        missing = Panel(message=f"{published.experiment}\nnot {'simulated' if of_model else 'run'}")
+        panels.append(replace(missing if data is None or is_empty else kind.panel(data), title=published.title))
+        variants = 3 if data is None else len(data.variants)
+        heights.append(HEIGHTS_IN.get(published.draw, 0.34 * variants + 0.8))
+        columns += [*kind.columns, *(() if of_model else kind.intervals)]
+    shared = figure.share_y and all(each.draw.startswith("convergence") for each in figure.panels)
+    if shared:
+        high = max((panel.y.high or 0.0 for panel in panels), default=0.0) or None
+        panels = [replace(panel, y=replace(panel.y, high=high)) for panel in panels]
+    for number, panel in enumerate(panels):  # a label that the panel at the left or below repeats is left out
+        left = figure.panels[number - 1].draw if number % abreast else ""
+        repeated = left == figure.panels[number].draw == "throughput" or (shared and number + abreast < len(panels))
+        if repeated:
+            panels[number] = replace(panel, y=replace(panel.y, label=""))
+    return Chart(
+        f"{figure.title} ({figure.source})", tuple(dict.fromkeys(columns)), panels, rows * max(heights), abreast,
+        WIDTH_IN, shares="x" if shared else "", tells_panels=True, has_bold_titles=True,
+    )  # fmt: skip
+
+
+def _ranked(data: SeriesData, column: Column, measured: Callable[[Level], float | None]) -> Panel:
+    """By gain over the own level before, best on top, with the mean's interval, if the runs were measured."""
+    colours = style.colours(data.variants)
+
+    def runs(variant: str, value: Callable[[Level], float | None]) -> list[tuple[float, str]]:
+        mine = [(value(level), level.run_id) for level in data.levels if level.variant == variant]
+        return [(number, run_id) for number, run_id in mine if number is not None]
+
+    def mean_gain(variant: str) -> float:
+        return fmean([gain for gain, _ in runs(variant, _gain)] or [-inf])
+
+    order = sorted(data.variants, key=mean_gain, reverse=True)
+    marks: list[Mark] = []
+    for position, variant in enumerate(order):
+        if mine := runs(variant, measured):
+            ends = None if data.of_model else _interval([value for value, _ in mine])
+            names = [each.name for each in _interval_columns(column)]
+            marks += spread(position, style.display_name(variant), colours[variant], mine, column.name,
+                            fmean(value for value, _ in mine), ends, names)  # fmt: skip
+    x = categories([style.display_name(variant) for variant in order])
+    y = Axis(f"{column.label} ({column.unit})", has_zero=column is LEVEL, margin=0.12)
+    return Panel(marks, x=x, y=y, flipped=True, rules=() if column is LEVEL else [0.0])
+
+
+def _gain(level: Level) -> float | None:
+    return 100 * (level.after / level.before - 1) if level.before and level.after is not None else None
+
+
+def _interval(values: Sequence[float]) -> tuple[float, float] | None:
+    estimate = own_number(values)
+    return None if estimate is None else estimate.interval()
+
+
+def _interval_columns(of: Column) -> tuple[Column, Column]:
+    """Of the mean's 95 % interval."""
+    return Column(f"low_{of.name}", "95 % interval from", of.unit), Column(f"high_{of.name}", "to", of.unit)
+
+
+def _changes(data: SeriesData, name: str) -> Panel:
+    """Over the default, block by block, with the mean of logarithms and, of runs that were measured, its interval, and
+    the best of three runs."""
+    variants = [variant for variant in data.variants if variant != BASELINE]
+    marks: list[Mark] = []
+    for position, variant in enumerate(variants):
+        words, colour = style.display_name(variant), style.colours(data.variants)[variant]
+        mine, other = _sides(data, name, variant)
+        if mine:
+            top, bottom = [each.value for each in mine], [each.value for each in other]
+            runs = [(percent_over(a.value, b.value), a.run_id) for a, b in zip(mine, other, strict=True)]
+            ratio = None if data.of_model else paired_ratio(top, bottom)
+            ends = None if ratio is None else ratio.interval()
+            marks += spread(position, words, colour, runs, CHANGE.name, geometric_ratio(top, bottom), ends)
+            best, default = (
+                best_of_three(*(_values(data, each, side) for each in (name, BEST_BY))) for side in (variant, BASELINE)
+            )
+            if best is not None and default:
+                marks.append(_mark(position, percent_over(best, default), colour, words, "best of three runs", "x"))
+        if claim := _stated(data.experiment, name, variant):
+            mark, arrow = stated_mark(claim)
+            marks.append(_mark(position, claim.stated, style.INK, words, mark, ALONG_X[arrow] if arrow else "D"))
+    x = categories([style.display_name(variant) for variant in variants])
+    return Panel(marks, x=x, y=Axis(f"{metric(name).words} ({CHANGE.label}, %)"), flipped=True, rules=[0.0])
+
+
+def _mark(position: int, value: float, colour: str, name: str, mark: str, marker: str | int) -> Mark:
+    return Dot([Spot(position, value, {CHANGE.name: value})], colour, name, mark, marker=marker, size=6, is_hollow=True)
+
+
+def _sides(data: SeriesData, name: str, variant: str) -> tuple[list[RunNumber], list[RunNumber]]:
+    """Runs of both sides of the same blocks, in their order."""
+    numbers = data.numbers.get(name, ())
+    mine, other = ({each.block: each for each in numbers if each.variant == side} for side in (variant, BASELINE))
+    both = [block for block in sorted(mine) if block in other and other[block].value > 0.0 < mine[block].value]
+    return [mine[block] for block in both], [other[block] for block in both]
+
+
+def _values(data: SeriesData, name: str, variant: str) -> list[Value]:
+    numbers = (each for each in data.numbers.get(name, ()) if each.variant == variant)
+    return [Value(each.run_id, each.value, block=("", each.block)) for each in numbers]
+
+
+def _stated(experiment: str, name: str, variant: str) -> Claim | None:
+    claims = (c for c in load_claims() if (c.experiment, c.metric, c.variant) == (experiment, name, variant))
+    mine = (claim for claim in claims if claim.kind in RATIOS and claim.baseline == BASELINE and not claim.stated_over)
+    return next(mine, None)
+
+
+def stated_mark(claim: Claim) -> tuple[str, int | None]:
+    """What a stated number is called, and the arrow of one that is only a bound."""
+    if claim.region.high == inf:
+        return "stated to be more than", ARROW_UP
+    return ("stated to be less than", ARROW_DOWN) if claim.region.low == -inf else ("stated", None)
+
+
+def _numbers(data: SeriesData, column: Column) -> Panel:
+    """A measurement as it is, run by run, with the mean's interval, if the runs were measured."""
+    marks: list[Mark] = []
+    for position, variant in enumerate(data.variants):
+        mine = [(each.value, each.run_id) for each in data.numbers.get(column.name, ()) if each.variant == variant]
+        if mine:
+            values = [value for value, _ in mine]
+            ends = None if data.of_model else _interval(values)
+            marks += spread(position, style.display_name(variant), style.colours(data.variants)[variant], mine,
+                            column.name, fmean(values), ends)  # fmt: skip
+    x = categories([style.display_name(variant) for variant in data.variants])
+    return Panel(marks, x=x, y=Axis(f"{column.label} ({column.unit})", low=0.0), flipped=True)
+
+
+def _cpu_machines(data: SeriesData) -> Panel:
+    """A dot a machine and run after the event, and a box from the first to the third quartile."""
+    marks: list[Mark] = []
+    for position, variant in enumerate(data.variants):
+        colour = style.colours(data.variants)[variant]
+        spots = [
+            Spot(position, 100.0 * load.p50, {MACHINE.name: load.machine, CPU.name: 100.0 * load.p50}, load.run_id)
+            for load in data.loads
+            if (load.variant, load.phase) == (variant, "after") and not load.left
+            if load.p50 is not None and load.machine != "master"
+        ]
+        if len(spots) >= EDGES:
+            low, middle, high = quantiles([spot.y for spot in spots], n=4)
+            marks += [
+                Interval([Spot(position, low, end=high)], colour, width=7),
+                Stroke([Spot(position, middle)], colour),
+            ]
+        if spots:
+            marks.append(Dot(spots, colour, style.display_name(variant), "machine", size=3.5, alpha=0.5))
+    x = categories([style.display_name(variant) for variant in data.variants])
+    return Panel(marks, x=x, y=Axis(f"{CPU.label} ({CPU.unit})", 0.0, 105.0), flipped=True)
+
+
+def _throughput(data: SeriesData) -> Panel:
+    return throughput_timeline.panel(data, data.variants, "throughput (tuples/s)", has_levels=False)
+
+
+def _convergence(definition: str) -> PanelKind:
+    return PanelKind(
+        lambda data: event_times.convergence_panel(data, FIRST_EVENT, definition), event_times.CONVERGENCE_COLUMNS
+    )
+
+
+def _change_kind(name: str) -> PanelKind:
+    return PanelKind(partial(_changes, name=name), (CHANGE,), INTERVAL)
+
+
+def _number_kind(name: str) -> PanelKind:
+    column = Column(name, metric(name).words, metric(name).unit)
+    return PanelKind(partial(_numbers, column=column), (column,), INTERVAL)
+
+
+INTERVAL = (Column("low", "95 % interval from"), Column("high", "to"))
+PANELS = {
+    "throughput": PanelKind(_throughput, throughput_timeline.COLUMNS),
+    "downtime": PanelKind(partial(event_times.downtime_panel, event_id=FIRST_EVENT), event_times.DOWNTIME_COLUMNS),
+    "convergence_sp": _convergence("sp"),
+    "convergence_st": _convergence("st"),
+    "ranking": PanelKind(partial(_ranked, column=GAIN, measured=_gain), (GAIN,), _interval_columns(GAIN)),
+    "levels": PanelKind(
+        partial(_ranked, column=LEVEL, measured=lambda level: level.after), (LEVEL,), _interval_columns(LEVEL)
+    ),
+    "network_change": _change_kind(BYTES),
+    "emitted_change": _change_kind(EMITTED),
+    "network_levels": _number_kind("network_mb_per_s_after"),
+    "processed_levels": _number_kind("processed_per_s_after"),
+    "emitted_levels": _number_kind("spouts_after"),
+    "cpu_machines": PanelKind(_cpu_machines, (MACHINE, CPU)),
+}
+
+
+# Of sweeps.
+
+
+@dataclass(frozen=True)
+class SweepKind:
+    """`is_change`: in percent of the default."""
+
+    metric: str
+    is_change: bool = False
+
+
+SWEEP_PANELS = {
+    "sweep_emitted": SweepKind(EMITTED),
+    "sweep_network": SweepKind(BYTES),
+    "sweep_emitted_change": SweepKind(EMITTED, is_change=True),
+    "sweep_network_change": SweepKind(BYTES, is_change=True),
+    "sweep_cpu_imbalance": SweepKind("cpu_imbalance_after"),
+}
+
+
+def sweep_chart(figure: PublishedFigure, swept: Mapping[str, SweepData]) -> Chart:
+    """A metric over the size of a cluster or of a tuple; a sweep that is not there gives an empty panel."""
+    abreast = min(SWEEPS_ABREAST, len(figure.panels))
+    panels = [_sweep_panel(published, swept.get(published.experiment)) for published in figure.panels]
+    return Chart(
+        f"{figure.title} ({figure.source})", sweep_curves.COLUMNS, panels, SWEEP_IN * ceil(len(panels) / abreast),
+        abreast, WIDTH_IN, shares="y" if figure.share_y else "", legend="chart", tells_panels=True,
+        has_bold_titles=True,
+    )  # fmt: skip
+
+
+def _sweep_panel(published: publications.Panel, data: SweepData | None) -> Panel:
+    kind = SWEEP_PANELS[published.draw]
+    runs = [] if data is None else runs_of(data, kind)
+    if data is None or not runs:
+        return Panel(title=published.title, message=f"{published.experiment}\nnot simulated")
+    axes, (words, unit) = sweep_curves.layout(data), metric_words(kind.metric)
+    panel, x = sweep_curves.panel(data, axes, runs), data.axes[axes.x]
+    label = fill(f"{words} ({'% over the default' if kind.is_change else unit})", LABEL_CHARACTERS)
+    return replace(
+        panel, title=published.title, x=replace(panel.x, label=AXIS_WORDS.get(x.paths[0], short_name(x.paths[0]))),
+        y=Axis(label) if kind.is_change else Axis(label, 0.0, 1.08 * max(run.value for run in runs) or 1.0),
+        rules=[0.0] if kind.is_change else (),
+        marks=[*panel.marks, *(_stated_lines(data, kind, x) if kind.is_change else ())],
+    )  # fmt: skip
+
+
+def runs_of(data: SweepData, kind: SweepKind) -> list[SweepRun]:
+    """Of the first event."""
+    return changes(data, FIRST_EVENT, kind.metric) if kind.is_change else _runs(data, FIRST_EVENT, kind.metric)
+
+
+def _runs(data: SweepData, event_id: str, metric: str) -> list[SweepRun]:
+    return [run for run in data.runs if (run.event_id, run.metric) == (event_id, metric)]
+
+
+def changes(data: SweepData, event_id: str, metric: str) -> list[SweepRun]:
+    """In percent over the default: over its run of the same point and repetition."""
+    runs = _runs(data, event_id, metric)
+    default = {(run.point, _repetition(run)): run.value for run in runs if run.variant == BASELINE}
+    return [
+        replace(run, value=percent_over(run.value, default[run.point, _repetition(run)]))
+        for run in runs
+        if run.variant != BASELINE and default.get((run.point, _repetition(run)), 0.0) > 0.0
+    ]
+
+
+def _repetition(run: SweepRun) -> str:
+    """Of `<variant>-r<repetition>`."""
+    return run.run_id.rpartition("-r")[2]
+
+
+def _stated_lines(data: SweepData, kind: SweepKind, x: SweepAxis) -> list[Mark]:
+    """Of each claim, at the steps of the swept field that it is about."""
+    marks: list[Mark] = []
+    for claim in load_claims():
+        about = (claim.simulated, claim.experiment, claim.metric, claim.baseline)
+        if about == (True, data.experiment, kind.metric, BASELINE) and claim.kind in RATIOS:
+            chosen = dict(claim.points)
+            steps = [
+                number for number, step in enumerate(x.steps)
+                if all(json.dumps(value) in chosen.get(path, json.dumps(value))
+                       for path, value in zip(x.paths, step, strict=True))
+            ]  # fmt: skip
+            spots = [
+                Spot(sweep_curves.place_of(x, step), claim.stated,
+                     {"x": sweep_curves.value_of(x, step), "value": claim.stated})
+                for step in sorted(steps, key=lambda step: sweep_curves.place_of(x, step))
+            ]  # fmt: skip
+            colour = style.colours(data.variants).get(claim.variant, style.GREY)
+            mark, arrow = stated_mark(claim)
+            name = style.display_name(claim.variant)
+            marks.append(Line(spots, colour, name, mark, width=1.2, dashes=":", marker=arrow or "_"))
+    return marks

@@ -1,0 +1,389 @@
+"""Draws charts (chart.py) with matplotlib: as SVG for the page, as PDF, and where each of their points lies."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from html import escape
+from itertools import pairwise
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from analysis.report.figures.chart import (
+    Axis,
+    Band,
+    Bar,
+    Cells,
+    Chart,
+    Dot,
+    End,
+    Events,
+    Interval,
+    Line,
+    Mark,
+    Moment,
+    Panel,
+    Stroke,
+    Text,
+)
+from analysis.report.figures.points import Column, Drawing, Spot, Trace
+from analysis.report.figures.style import FAINT, GREY, INK, PALETTE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+
+MARGINS_IN = (0.8, 1.45, 0.5, 0.12)  # of panels with heights: left, right, bottom, top; labels stand at the right
+GAP_IN, TITLE_IN = 0.14, 0.12  # between them, and for a title
+LABEL_IN = 0.145  # a row of events' labels
+CHARACTERS_PER_IN = 15.0  # of such a label
+WIDE_S = 5.0  # an event whose time differs by more between runs is shown as a span
+POINTS_PER_INCH = 72.0  # the unit of matplotlib's SVG
+STYLE: Any = {
+    "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": GREY, "axes.labelcolor": INK,
+    "axes.titlesize": 9.5, "axes.labelsize": 9, "xtick.labelsize": 8.5, "ytick.labelsize": 8.5,
+    "grid.color": "#ECECEC", "grid.linewidth": 0.8, "font.size": 9, "svg.fonttype": "none",
+    "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
+    "font.family": "sans-serif", "font.sans-serif": ["Source Sans 3", "Helvetica", "Arial", "DejaVu Sans"],
+    # Stable ids, so that the same series gives the same bytes.
+    "svg.hashsalt": "barograph",
+}  # fmt: skip
+
+
+def draw(chart: Chart) -> Drawing:
+    """The chart in all its forms."""
+    chart = replace(chart, panels=[_with_label_room(panel, chart) for panel in chart.panels])
+    with _canvas(chart) as (figure, axes_of):
+        drawn = list(zip(axes_of, chart.panels, strict=False))
+        for axes, panel in drawn:
+            for mark in panel.marks:
+                DRAW.get(type(mark), _nothing)(axes, mark, panel.flipped)
+        for axes, panel in drawn:
+            _finish(axes, panel, chart)
+        for number, axes in enumerate(axes_of):
+            axes.set_visible(number < len(chart.panels) and not chart.panels[number].is_hidden)
+        figure.supxlabel(chart.x_label, fontsize=9)
+        figure.supylabel(chart.y_label, fontsize=9)
+        _scale_of_cells(figure, drawn)
+        handles: dict[str, Any] = {}
+        for axes, _ in drawn:
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+                handles.setdefault(label, handle)
+        if chart.legend == "chart" and handles:
+            figure.legend(handles.values(), handles, loc="outside upper left", ncols=6, frameon=False, fontsize=8.5)
+        return forms(figure, chart.title, chart.columns, lambda: _traces(chart, axes_of), chart.name_column)
+
+
+def _with_label_room(panel: Panel, chart: Chart) -> Panel:
+    """A panel with a height of its own is higher by what the labels of its events need."""
+    span = panel.x.low, panel.x.high
+    labelled = [mark for mark in panel.marks if isinstance(mark, Events) and mark.is_labelled]
+    if not (panel.height_in and labelled) or span[0] is None or span[1] is None:
+        return panel
+    rows = label_rows(event_labels(labelled[0].moments, span[0], span[1], _size_in(panel, chart)[0]))
+    return replace(panel, height_in=panel.height_in + 0.08 + LABEL_IN * rows)
+
+
+@contextmanager
+def _canvas(chart: Chart) -> Iterator[tuple[Canvas, Sequence[Axes]]]:
+    """Panels with heights of their own have fixed margins: to find room for every label costs more than drawing."""
+    heights = [panel.height_in for panel in chart.panels if panel.height_in]
+    shares = {f"share{side}": side in chart.shares for side in "xy"}
+    if not heights:
+        with canvas(chart.height_in, chart.abreast, chart.high, chart.width_in, layout="constrained", **shares) as made:
+            yield made
+        return
+    left, right, bottom, top = MARGINS_IN
+    titled = any(panel.title for panel in chart.panels)
+    gap, top = GAP_IN + titled * TITLE_IN, top + 2 * titled * TITLE_IN
+    height = sum(heights) + gap * (len(heights) - 1) + bottom + top
+    shape = {"height_ratios": heights, "hspace": gap * len(heights) / sum(heights)}
+    with canvas(height, 1, len(heights), chart.width_in, gridspec_kw=shape, **shares) as (figure, axes_of):
+        figure.subplots_adjust(left / chart.width_in, bottom / height, 1 - right / chart.width_in, 1 - top / height)
+        yield figure, axes_of
+
+
+@contextmanager
+def canvas(
+    height_in: float, columns: int, rows: int, width_in: float, **settings: Any
+) -> Iterator[tuple[Canvas, Sequence[Axes]]]:
+    """A figure with `rows` x `columns` axes, in reading order, in our style; closed at the end."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+    import seaborn as sns
+
+    with mpl.rc_context(STYLE), sns.axes_style("whitegrid", rc=STYLE):
+        figure, axes = plt.subplots(rows, columns, figsize=(width_in, height_in), squeeze=False, **settings)
+        try:
+            yield figure, list(axes.flat)
+        finally:
+            plt.close(figure)
+
+
+def forms(
+    figure: Canvas, title: str, columns: Sequence[Column], traces: Callable[[], Iterable[Trace]], name_column: str
+) -> Drawing:
+    """As SVG, inline and with an accessible title, and as PDF. `traces`: in units of the SVG, once it is laid out."""
+    text, pdf = io.StringIO(), io.BytesIO()
+    figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    svg = text.getvalue()
+    head, tail = svg[svg.index("<svg") :].split(">", 1)
+    head = re.sub(r' (width|height)="[\d.]+pt"', "", head)
+    svg = f'{head} role="img"><title>{escape(title, quote=False)}</title>{tail}'
+    laid_out = tuple(traces())
+    figure.savefig(pdf, format="pdf", metadata={"Title": title, "CreationDate": None})
+    return Drawing(svg, pdf.getvalue(), tuple(columns), laid_out, name_column)
+
+
+def _traces(chart: Chart, axes_of: Sequence[Axes]) -> Iterator[Trace]:
+    for number, mark, trace in chart.traces():
+        spots = [_told(mark, spot, chart.panels[number].flipped) for spot in trace.spots]
+        yield replace(trace, spots=on_svg(axes_of[number], spots, mark.of_height))
+
+
+def _told(mark: Mark, spot: Spot, flipped: bool) -> Spot:
+    """Where the point of a spot is: of strokes and bars at their edge, where no dot hides it."""
+    shift = mark.half if isinstance(mark, Stroke) else mark.thickness / 2 if isinstance(mark, Bar) else 0.0
+    x, y = spot.x - shift, spot.y
+    return replace(spot, x=y if flipped else x, y=x if flipped else y)
+
+
+def on_svg(axes: Axes, spots: Sequence[Spot], of_height: bool = False) -> tuple[Spot, ...]:
+    """matplotlib's SVG has its zero at the top left and 72 units an inch. `of_height`: y is a part of the panel's."""
+    if not spots:
+        return ()
+    figure: Any = axes.figure
+    transform = axes.get_xaxis_transform() if of_height else axes.transData
+    pixels = transform.transform([(spot.x, spot.y) for spot in spots])
+    scale = POINTS_PER_INCH / figure.dpi
+    height = figure.get_figheight() * POINTS_PER_INCH
+    return tuple(
+        replace(spot, x=float(x) * scale, y=float(height - y * scale))
+        for spot, (x, y) in zip(spots, pixels, strict=True)
+    )
+
+
+# Marks. Places are swapped where the panel is flipped.
+
+
+def _places(spots: Sequence[Spot], flipped: bool) -> tuple[list[float], list[float]]:
+    x, y = [spot.x for spot in spots], [spot.y for spot in spots]
+    return (y, x) if flipped else (x, y)
+
+
+def _nothing(axes: Axes, mark: Mark, flipped: bool) -> None:
+    """Points that other marks draw."""
+
+
+def _line(axes: Axes, mark: Line, flipped: bool) -> None:
+    axes.plot(*_places(mark.spots, flipped), color=mark.colour, lw=mark.width, ls=mark.dashes, marker=mark.marker, ms=4,
+              label=mark.label or None)  # fmt: skip
+
+
+def _band(axes: Axes, mark: Band, flipped: bool) -> None:  # noqa: ARG001 # none is flipped
+    spots = [spot for spot in mark.spots if spot.end is not None]
+    axes.fill_between([spot.x for spot in spots], [spot.y for spot in spots], [spot.end or 0.0 for spot in spots],
+                      color=mark.colour, alpha=mark.alpha, lw=0)  # fmt: skip
+
+
+def _dot(axes: Axes, mark: Dot, flipped: bool) -> None:
+    for is_bound in (False, True):
+        spots = [spot for spot in mark.spots if spot.is_bound is is_bound]
+        if spots:
+            hollow = is_bound or mark.is_hollow
+            marker = (">" if flipped else "^") if is_bound else mark.marker
+            size = max(3.0, mark.size) if is_bound else mark.size
+            axes.plot(*_places(spots, flipped), ls="", marker=marker, ms=size, color=mark.colour, clip_on=False,
+                      alpha=None if is_bound else mark.alpha, mfc="white" if hollow else mark.colour, zorder=3,
+                      transform=axes.get_xaxis_transform() if mark.of_height else axes.transData,
+                      label=mark.label or None)  # fmt: skip
+
+
+def _interval(axes: Axes, mark: Interval, flipped: bool) -> None:
+    lines = axes.hlines if flipped else axes.vlines
+    lines([spot.x for spot in mark.spots], [spot.y for spot in mark.spots], [spot.end or 0.0 for spot in mark.spots],
+          colors=mark.colour, lw=mark.width, alpha=mark.alpha)  # fmt: skip
+
+
+def _stroke(axes: Axes, mark: Stroke, flipped: bool) -> None:
+    lines = axes.vlines if flipped else axes.hlines
+    lines([spot.y for spot in mark.spots], [spot.x - mark.half for spot in mark.spots],
+          [spot.x + mark.half for spot in mark.spots], colors=mark.colour, lw=mark.width)  # fmt: skip
+
+
+def _bar(axes: Axes, mark: Bar, flipped: bool) -> None:
+    for spot in mark.spots:
+        open_bar = {"color": "none", "edgecolor": mark.colour, "ls": "--", "lw": 1.2}
+        look: dict[str, Any] = open_bar if spot.is_bound else {"color": mark.colour, "alpha": mark.alpha, "lw": 0}
+        start = spot.end or 0.0
+        if flipped:
+            axes.barh(spot.x, spot.y - start, mark.thickness, start, **look)
+        else:
+            axes.bar(spot.x, spot.y - start, mark.thickness, start, **look)
+
+
+def _text(axes: Axes, mark: Text, flipped: bool) -> None:
+    for spot, text in zip(mark.spots, mark.texts, strict=True):
+        place, shift = ((spot.y, spot.x), (7, 0)) if flipped else ((spot.x, spot.y), (0, 6))
+        axes.annotate(text, place, xytext=shift, textcoords="offset points", color=mark.colour, fontsize=8.5,
+                      ha="left" if flipped else "center", va="center" if flipped else "baseline")  # fmt: skip
+
+
+def _cells(axes: Axes, mark: Cells, flipped: bool) -> None:  # noqa: ARG001 # none is flipped
+    image = axes.imshow(mark.values, aspect="auto" if mark.extent else "equal", interpolation="nearest",
+                        cmap=mark.palette, vmin=0.0, vmax=mark.highest, extent=mark.extent)  # fmt: skip
+    image.set_gid(mark.gid or None)
+    axes.grid(visible=False)
+
+
+def _scale_of_cells(figure: Canvas, drawn: Sequence[tuple[Axes, Panel]]) -> None:
+    """Beside a panel with a height of its own, or for all panels above them."""
+    maps = [(axes, panel, mark) for axes, panel in drawn for mark in panel.marks if isinstance(mark, Cells)]
+    if not maps:
+        return
+    axes, panel, mark = maps[0]
+    if panel.height_in:
+        box = axes.get_position()
+        beside = figure.add_axes((box.x1 + 0.02, box.y0, 0.016, box.height))
+        scale = figure.colorbar(axes.images[0], cax=beside)
+    else:
+        scale = figure.colorbar(axes.images[0], ax=figure.axes, location="top", shrink=0.5, aspect=50)
+    scale.set_label(mark.words, fontsize=8)
+    scale.ax.tick_params(labelsize=7.5)
+
+
+DRAW: dict[type[Mark], Callable[[Axes, Any, bool], None]] = {
+    Line: _line, Band: _band, Dot: _dot, Interval: _interval, Stroke: _stroke, Bar: _bar, Text: _text, Cells: _cells,
+}  # fmt: skip
+
+
+# Axes, events and labels.
+
+
+def _finish(axes: Axes, panel: Panel, chart: Chart) -> None:
+    axes.set_title(panel.title, loc="left", color=panel.title_colour, fontsize=chart.title_size,
+                   fontweight="bold" if chart.has_bold_titles else "normal", linespacing=1.2)  # fmt: skip
+    if panel.message:
+        axes.text(0.5, 0.5, panel.message, ha="center", va="center", transform=axes.transAxes, color=GREY, fontsize=10)
+        # The ticks themselves may be shared with panels that were run.
+        axes.tick_params(labelbottom=False, labelleft=False, bottom=False, left=False)
+        axes.grid(visible=False)
+        return
+    across, along = (axes.axvline, axes.axhline) if panel.flipped else (axes.axhline, axes.axvline)
+    for at in panel.rules:
+        across(at, color=INK, lw=0.9, zorder=1.5)
+    for at in panel.borders:
+        across(at, color=FAINT, lw=0.6)
+        along(at, color=FAINT, lw=0.6)
+    for start, end in panel.spans:
+        axes.axvspan(start, end, color=PALETTE[2], alpha=0.08, lw=0)
+    alike = chart.panels if ("x" if panel.flipped else "y") in chart.shares else [panel]
+    values = [spot.y for each in alike for mark in each.marks for spot in mark.spots if not mark.of_height]
+    _scale(axes, "y" if panel.flipped else "x", panel.x, panel.flipped, ())
+    _scale(axes, "x" if panel.flipped else "y", panel.y, False, values)
+    size_in = _size_in(panel, chart)
+    for mark in panel.marks:
+        if isinstance(mark, Events):
+            _events(axes, mark, size_in)
+    _ends(axes, panel.ends, size_in[1])
+    if chart.legend == "panel":
+        axes.legend(loc="upper left", frameon=False, ncols=2, handletextpad=0.2, fontsize=8.5)
+
+
+def _scale(axes: Axes, side: str, axis: Axis, is_inverted: bool, values: Sequence[float]) -> None:
+    axes.set(**{f"{side}label": axis.label})
+    if axis.is_log:
+        axes.set(**{f"{side}scale": "log"})
+    if axis.margin is not None:
+        axes.use_sticky_edges = False
+        getattr(axes, f"set_{side}margin")(axis.margin)
+    low, high = axis.low, axis.high
+    if axis.has_zero and low is None:
+        lowest = min((value for value in values if isfinite(value)), default=0.0)
+        low = 0.0 if lowest >= 0 else None
+    if low is not None or high is not None:
+        start, end = getattr(axes, f"get_{side}lim")()
+        limits = (start if low is None else low, end if high is None else high)
+        axes.set(**{f"{side}lim": tuple(reversed(limits)) if is_inverted else limits})
+    if axis.ticks is not None:
+        places, names = list(axis.ticks), list(axis.ticks.values())
+        axes.set(**{f"{side}ticks": places, f"{side}ticklabels": names})
+        axes.tick_params(axis=side, labelsize=axis.tick_size)  # type: ignore[arg-type] # x or y
+    if not axis.has_grid:
+        axes.grid(axis=side, visible=False)  # type: ignore[arg-type]
+
+
+def _size_in(panel: Panel, chart: Chart) -> tuple[float, float]:
+    """Width and height of a panel; about, where its labels have not got their room yet."""
+    if panel.height_in:
+        return chart.width_in - MARGINS_IN[0] - MARGINS_IN[1], panel.height_in
+    return 0.6 * chart.width_in / chart.abreast, 0.8 * chart.height_in / chart.high
+
+
+def _events(axes: Axes, mark: Events, size_in: tuple[float, float]) -> None:
+    for moment in mark.moments:
+        if moment.high_s - moment.low_s > WIDE_S:
+            axes.axvspan(moment.low_s, moment.high_s, color=INK, alpha=0.07, lw=0)
+        axes.axvline(moment.middle_s, color=mark.colour, lw=0.9)
+    if not mark.is_labelled:
+        return
+    labels = event_labels(mark.moments, *axes.get_xlim(), size_in[0])
+    axes.set_ylim(0, axes.get_ylim()[1] / (1 - min(0.6, (0.06 + LABEL_IN * label_rows(labels)) / size_in[1])))
+    for (is_left, tier), moment in zip(labels, mark.moments, strict=True):
+        axes.annotate(moment.label, (moment.middle_s, 1), xycoords=("data", "axes fraction"), va="top", fontsize=8,
+                      ha="right" if is_left else "left", textcoords="offset points", color=INK,
+                      xytext=(-3 if is_left else 3, -2 - 72 * LABEL_IN * tier))  # fmt: skip
+
+
+def event_labels(moments: Sequence[Moment], first_s: float, last_s: float, width_in: float) -> list[tuple[bool, int]]:
+    """Where the label of each event stands in a panel of this width: whether left of its line, as where
+    the panel ends before it does and has more room there, and its row from the top."""
+    per_character = (last_s - first_s) / (CHARACTERS_PER_IN * width_in)
+    sides, spans = [], []
+    for moment in moments:
+        at_s, width = moment.middle_s, per_character * (len(moment.label) + 1)
+        sides.append(at_s + width > last_s and first_s - at_s + width < at_s + width - last_s)
+        spans.append((at_s - width, at_s) if sides[-1] else (at_s, at_s + width))
+    return list(zip(sides, label_tiers(spans), strict=True))
+
+
+def label_rows(labels: Sequence[tuple[bool, int]]) -> int:
+    return 1 + max((tier for _, tier in labels), default=-1)
+
+
+def label_tiers(spans: Sequence[tuple[float, float]]) -> list[int]:
+    """The row of each label, from the top, by where it begins and ends: the highest in which it runs into no other."""
+    rows: list[list[tuple[float, float]]] = []
+    tiers = []
+    for start, end in spans:
+        tier = next((i for i, row in enumerate(rows) if all(end <= a or b <= start for a, b in row)), len(rows))
+        if tier == len(rows):
+            rows.append([])
+        rows[tier].append((start, end))
+        tiers.append(tier)
+    return tiers
+
+
+def _ends(axes: Axes, ends: Sequence[End], height_in: float) -> None:
+    lines = max((end.text.count("\n") + 1 for end in ends), default=1)
+    low, high = sorted(axes.get_ylim())
+    gap = (0.05 + 0.14 * lines) / height_in * (high - low)
+    for end, height in zip(ends, spread_labels([end.height for end in ends], gap), strict=True):
+        axes.annotate(end.text, (1, height), xycoords=("axes fraction", "data"), xytext=(5, 0), color=end.colour,
+                      textcoords="offset points", va="center", fontsize=8.5, annotation_clip=False,
+                      linespacing=0.95)  # fmt: skip
+
+
+def spread_labels(values: Sequence[float], gap: float) -> list[float]:
+    """Heights for labels at `values`, moved apart to at least `gap`, order kept."""
+    order = sorted(range(len(values)), key=lambda i: values[i])
+    heights: list[float] = list(values)
+    for lower, upper in pairwise(order):
+        heights[upper] = max(heights[upper], heights[lower] + gap)
+    return heights

@@ -1,0 +1,163 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis.record import small_tables
+from analysis.record.event_timeline import EventMark
+from analysis.record.files import SeriesPaths
+from analysis.report.figures import style, throughput_timeline
+from analysis.report.figures.catalogue import FIGURES
+from analysis.report.figures.chart import Text
+from analysis.report.figures.series_data import Downtime, Level, Line, SeriesData, Time, collect, order_variants
+from tests.support.series_by_hand import write_series
+from topologies import catalogue
+
+
+def line(run_id: str, *rates: float | None) -> Line:
+    return Line(run_id, run_id.partition("-")[0], tuple(-10.0 + 10 * i for i in range(len(rates))), rates)
+
+
+def data(variants: list[str], marks: tuple[EventMark, ...]) -> SeriesData:
+    lines = tuple(line(f"{variant}-r{n}", 100.0, 0.0, 150.0 + n) for variant in variants for n in (1, 2))
+    return SeriesData(
+        order_variants(set(variants)), lines, lines[:1],
+        tuple(Time(one.run_id, one.variant, d, 40.0, d == "st") for one in lines for d in ("sp", "st", "script")), (),
+        tuple(Level(one.run_id, one.variant, 100.0, 150.0) for one in lines),
+        tuple(Downtime(one.run_id, one.variant, 4.0) for one in lines), marks,
+    )  # fmt: skip
+
+
+SCALE_IN = (EventMark(0.0, "e1", "scale_in", "scale in, −4 machines"),)
+
+
+def test_median_needs_more_than_half_of_the_runs() -> None:
+    lines = [line("a-r1", 1.0, 2.0, None), line("a-r2", 3.0, None, None), line("a-r3", 5.0, 4.0, 9.0)]
+    assert throughput_timeline.median_line(lines) == [(-10.0, 3.0), (0.0, 3.0)]
+
+
+def test_colours_are_those_of_the_family_and_never_shared() -> None:
+    eight = ["even_rebalance", "stela", "least_link_load", "a", "b", "c", "d", "e"]
+    assert len(set(style.colours(eight).values())) == 8
+    assert style.colours(["stela"])["stela"] == style.colours(eight)["stela"]
+    both = style.colours(["recorded", "even_rebalance", "stela", "metis", "even"])  # of two families
+    assert len(set(both.values())) == 5 and both["stela"] == style.FAMILY_COLOURS["stela"]
+
+
+@pytest.mark.parametrize("variants", [["stela"], ["even_rebalance", "stela"], [f"v{i}" for i in range(8)]])
+def test_every_figure_names_every_variant_and_has_a_value_in_each_column(variants: list[str]) -> None:
+    for name, entry in FIGURES.items():
+        chart = entry.chart(data(variants, SCALE_IN))
+        if name in ("cpu", "traffic"):  # nothing was sampled
+            assert chart is None
+            continue
+        assert chart is not None
+        named = {trace.name for _, _, trace in chart.traces() if trace.spots}
+        assert {style.display_name(variant) for variant in variants} <= named, name
+        told = {key for _, _, trace in chart.traces() for spot in trace.spots for key in spot.values}
+        assert told == {column.name for column in chart.columns}, name
+
+
+def test_downtime_is_drawn_where_machines_leave_or_die_only() -> None:
+    out = (EventMark(0.0, "e1", "scale_out", "scale out, +1 machine"),)
+    assert FIGURES["downtime"].chart(data(["stela"], out)) is None
+    chart = FIGURES["downtime"].chart(data(["stela"], SCALE_IN))
+    assert chart is not None and [panel.title for panel in chart.panels] == ["scale in, −4 machines"]
+
+
+@pytest.mark.parametrize(
+    ("downs", "middle", "label"),
+    [
+        (((12.0, False), (199.0, True), (199.0, True)), (199.0, True), "> 199 s"),
+        (((12.0, False), (14.0, False), (199.0, True)), (14.0, False), "14 s"),
+    ],
+)
+def test_a_downtime_that_the_watch_ended_is_no_value(
+    downs: tuple[tuple[float, bool], ...], middle: tuple[float, bool], label: str
+) -> None:
+    runs = tuple(Downtime(f"stela-r{n}", "stela", each, censored=lasts) for n, (each, lasts) in enumerate(downs))
+    chart = FIGURES["downtime"].chart(replace(data(["stela"], SCALE_IN), downtimes=runs))
+    assert chart is not None
+    spots = {trace.mark: [(spot.values["downtime_s"], spot.values["censored"], spot.is_bound) for spot in trace.spots]
+             for _, _, trace in chart.traces()}  # fmt: skip
+    assert spots == {"run": [(*down, down[1]) for down in downs], "median (Kaplan-Meier)": [(*middle, middle[1])]}
+    assert [mark.texts for mark in chart.panels[0].marks if isinstance(mark, Text)] == [[label]]
+
+
+def test_what_lasts_to_the_end_of_the_watch_is_censored(tmp_path: Path) -> None:
+    paths = SeriesPaths(tmp_path)
+    runs = ["stela-r1", "stela-r2"]
+    small_tables.write(paths, "runs", [{"run_id": run, "variant": "stela", "status": "complete"} for run in runs])
+    small_tables.write(paths, "zeros", [{"run_id": run, "scaled": True} for run in runs])
+    small_tables.write(paths, "downtime", [
+        {"run_id": run, "event_id": "e1", "downtime_s": 199.0, "lasts": lasts}
+        for run, lasts in zip(runs, (True, False), strict=True)
+    ])  # fmt: skip
+    assert [(down.seconds, down.censored) for down in collect(paths).downtimes] == [(199.0, True), (199.0, False)]
+
+
+def test_each_event_has_its_own_convergence_panels() -> None:
+    base = data(["stela"], (*SCALE_IN, EventMark(90.0, "e2", "crash", "m3 crashes")))
+    times = (*base.times, Time("stela-r1", "stela", "sp", 20.0, False, "e2"))
+    chart = FIGURES["convergence"].chart(replace(base, times=times))
+    assert chart is not None and len(chart.panels) == 6
+    assert {row["event"] for row in chart.rows()} == {"scale in, −4 machines", "m3 crashes"}
+
+
+@pytest.mark.parametrize(
+    ("times", "middle"),
+    [(((60.0, False), (80.0, False), (50.0, True)), (70.0, False)),  # a horizon of 50 s says nothing of 60 and 80
+     (((60.0, False), (600.0, True), (590.0, True)), (600.0, True))],
+)  # fmt: skip
+def test_the_bar_of_convergence_times_is_no_median_of_horizons(
+    times: tuple[tuple[float, bool], ...], middle: tuple[float, bool]
+) -> None:
+    base = data(["stela"], SCALE_IN)
+    runs = tuple(Time(f"stela-r{n}", "stela", "sp", *each) for n, each in enumerate(times))
+    chart = FIGURES["convergence"].chart(replace(base, times=runs))
+    assert chart is not None
+    (bar,) = [row for row in chart.rows() if str(row["mark"]).startswith("median")]
+    assert (bar["convergence_s"], bar["censored"]) == middle
+
+
+def test_a_long_axis_is_in_hours_and_what_is_drawn_stays_in_seconds() -> None:
+    two_days = Line("stela-r1", "stela", tuple(600.0 * i for i in range(289)), (100.0,) * 289)
+    chart = FIGURES["throughput"].chart(replace(data(["stela"], SCALE_IN), totals=(two_days,), due=()))
+    assert chart is not None
+    axis = chart.panels[0].x
+    assert axis.label.endswith("the request (h)") and axis.ticks is not None and axis.ticks[48 * 3600.0] == "48"
+    assert max(float(str(row["time_s"])) for row in chart.rows()) > 1e5
+    short = FIGURES["throughput"].chart(data(["stela"], SCALE_IN))
+    assert short is not None and short.panels[0].x.label.endswith("(s)")
+
+
+def test_a_topology_has_its_own_events_and_the_axis_of_the_run() -> None:
+    marks = (
+        EventMark(0.0, "e1", "rate", "rate of star × 2", "star"),
+        EventMark(120.0, "e2", "scale_out", "scale out, +1 machine"),
+    )
+    other = replace(data(["stela"], marks), topology="other", axis_s=(-60.0, 240.0))
+    chart = FIGURES["throughput"].chart(other)
+    assert chart is not None
+    assert [row["event"] for row in chart.rows() if row["mark"] == "event"] == ["scale out, +1 machine"]
+    assert (chart.panels[0].x.low, chart.panels[0].x.high) == (-60.0, 240.0)
+    assert other.label("e1") == "rate of star × 2"
+
+
+def test_many_variants_have_a_panel_each_with_its_events_and_the_first_ones_line() -> None:
+    chart = FIGURES["throughput"].chart(data([f"v{i}" for i in range(8)], SCALE_IN))
+    assert chart is not None and len(chart.panels) == 8
+    assert sum(row["mark"] == "event" for row in chart.rows()) == 8
+    assert [spot.y for spot in chart.panels[5].marks[0].spots] == [100.0, 0.0, 151.5]
+    assert len({panel.y.high for panel in chart.panels}) == 1
+
+
+def test_of_spouts_that_are_not_throttled_nothing_is_offered(tmp_path: Path) -> None:
+    """The record has what they emitted as what was due."""
+    root = write_series(tmp_path / "s", "metis/payload", {"even": 100.0})
+    paths = SeriesPaths(root)
+    assert len(collect(paths).due) == 3
+    (paths.run("even-r2").root / "topology.yaml").write_text(catalogue.render("payload", {"unthrottled": True}))
+    (paths.run("even-r3").root / "topology.yaml").write_text(catalogue.render("payload", {}))
+    found = collect(paths)
+    assert [line.run_id for line in found.due] == ["even-r1", "even-r3"] and len(found.totals) == 3
