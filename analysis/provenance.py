@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 FILE = "analysed.json"
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("analysis", "scheduler_plugins", "topologies")
+PACKAGES = ("analysis", "barograph/plan", "scheduler_plugins", "topologies")
+MODULES = ("barograph/__init__.py", "barograph/errors.py", "barograph/yaml_files.py")
 OMISSIONS = ("__pycache__", "target", "src")  # of Maven's modules: what runs on machines, not here
 # The packages that the analysis imports; what these need follows from requirements.txt.
 DISTRIBUTIONS = (
@@ -31,7 +32,8 @@ DISTRIBUTIONS = (
 
 def code_files() -> dict[str, Path]:
     """Every file that the analysis is made of, by its name below the root."""
-    return {path.relative_to(ROOT).as_posix(): path for name in PACKAGES for path in _files(ROOT / name)}
+    files = [ROOT / name for name in MODULES] + [path for name in PACKAGES for path in _files(ROOT / name)]
+    return {path.relative_to(ROOT).as_posix(): path for path in files}
 
 
 def _files(folder: Path) -> Iterator[Path]:

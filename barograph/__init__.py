@@ -1,2 +1,7 @@
 """The harness: plans experiments, takes machines, runs them and keeps their records. Only `web` and `cli` know
-Airflow."""
+Airflow. `plan`, `yaml_files` and `errors` stand below every other package but policies and topologies.
+"""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent  # of the repository

@@ -29,13 +29,13 @@ from analysis.calibration.validity import Validity, validity_of_run
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from barograph.errors import ExperimentError, Say
-from barograph.plan.checks import place_of
 from barograph.plan.simulation import simulated_topology
 from barograph.run.storm_cluster import render_topology
 from barograph.series.results import results_of
 from barograph.series.series import Series, read_series, series_document
 from barograph.settings import spark_master
 from barograph.simulated_series import simulate
+from barograph.testbeds.checks import place_of
 from scheduler_plugins.simulator.work import SimulationError, TopologyWork
 from topologies.errors import TopologyError
 

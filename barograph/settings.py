@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.storage.bucket import Location, parse_location
+from barograph import ROOT as ROOT
 
 if TYPE_CHECKING:
     from inventory.leases.holder import Holder
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def location() -> Location | None:

@@ -19,7 +19,6 @@ from analysis.record.files import RunPaths, SeriesPaths, json_lines, write_json_
 from barograph.counterfactual.recording import event_times
 from barograph.errors import Say, message_of
 from barograph.plan.blocks import PlannedRun
-from barograph.plan.checks import in_memory
 from barograph.plan.durations import step_limit
 from barograph.plan.experiment import Durations, Experiment, Variant
 from barograph.plan.simulation import complaints
@@ -30,6 +29,7 @@ from barograph.run.simulated_cluster import CLUSTER, SimulatedClock, SimulatedCl
 from barograph.series.run_record import read_run
 from barograph.series.series import Series, read_series, series_document
 from barograph.series_steps import attempt_next_run
+from barograph.testbeds.checks import in_memory
 from inventory.simulated import SimulatedTestbed
 
 

@@ -9,6 +9,7 @@ from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from barograph.plan.events.kind import Disturbance
 from inventory.errors import ConfigurationError
 from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
@@ -102,19 +103,6 @@ class SupportsFaults(Protocol):
     def restart(self, machine: Machine) -> None:
         """The crashed machine boots from its disk at its addresses and answers ssh when this returns. Idempotent."""
         ...
-
-
-@dataclass(frozen=True)
-class Disturbance:
-    """What a machine suffers while it goes on running.
-
-    `cpu_load`: something else that would use `amount` cores by itself. `slow_cpu`: it has the share `amount` of its
-    cores. `memory_limit`: it has `amount` MB. `lan_cut`: it is off the experiment LAN. `partition`: what it sends to
-    the other machines there is lost. `sample_loss`: what it sends to the others' control addresses is lost.
-    """
-
-    kind: Literal["cpu_load", "slow_cpu", "memory_limit", "lan_cut", "partition", "sample_loss"]
-    amount: float | None = None
 
 
 @runtime_checkable

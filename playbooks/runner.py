@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from barograph.plan.plays import LIMITS_S
 from playbooks.errors import (
     DiskFull,
     MachineExposed,
@@ -32,21 +33,6 @@ log = logging.getLogger(__name__)
 HERE = Path(__file__).parent
 KEPT_ARTIFACTS = 50
 STDERR_LINES = 8
-# The longest that each play may take, in seconds: what its scripts wait for by themselves, and twice what the rest took
-# on the slowest machines that it was tried on.
-LIMITS_S: Mapping[str, float] = {
-    "deploy": 1800,  # packages of a first boot (10 min) and apt's lock (5 min); Storm goes over the user's own way out
-    "extend": 1200,  # as deploy, and the master has Storm already
-    "switch": 300,  # two jars; Nimbus and the service have 90 s to answer
-    "reset": 180,  # Nimbus has 30 s to forget the topology, workers 15 s to end, supervisors 60 s to register
-    "submit": 300,  # a jar; Flux is a JVM of its own on a fraction of a core, and has 120 s
-    "join": 120,  # Nimbus has 60 s to know them
-    "leave": 120,
-    "revive": 120,
-    "kill": 90,  # Nimbus has 30 s
-    "collect": 600,  # the record of two days from many machines
-    "stop": 120,
-}
 # Where these tasks fail, machine and harness did their part: it was Nimbus or Flux that refused. Each ends by itself on
 # the machine before its play's limit; where one is still open then, ssh or the machine hangs and not Storm.
 STORM_TASKS = frozenset({

@@ -35,11 +35,12 @@ from analysis.errors import RecordError
 from analysis.ingest.run_tables import failed_attempts
 from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.record import small_tables
-from analysis.record.event_timeline import WHOLE_CLUSTER, event_id_of
+from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths, read_json
 from analysis.record.small_tables import Row, rows
 from analysis.record.sweep_record import is_sweep, newest_sweeps
 from analysis.stats import inference
+from barograph.plan.experiment import WHOLE_CLUSTER
 
 
 def evaluate(

@@ -9,8 +9,8 @@ from typing import Any
 from analysis.claims.estimates import Estimated
 from analysis.claims.statements import Claim
 from analysis.errors import ClaimFileError
-from analysis.record.event_timeline import WHOLE_CLUSTER
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
+from barograph.plan.experiment import WHOLE_CLUSTER
 
 REPRODUCED, DIFFERS, UNDECIDED = "reproduced", "differs", "undecided"
 NOT_TESTABLE, NOT_RUN = "not testable here", "not run"

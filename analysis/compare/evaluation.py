@@ -23,10 +23,11 @@ from analysis.ingest.run_tables import failed_attempts
 from analysis.metrics import untimed
 from analysis.metrics.metric_directions import PRIMARY
 from analysis.record import small_tables
-from analysis.record.event_timeline import WHOLE_CLUSTER, event_id_of
+from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths, read_json
-from analysis.record.simulated import SIMULATED, is_simulated
+from analysis.record.simulated import is_simulated
 from analysis.record.small_tables import Row, rows
+from barograph.plan.experiment import SIMULATED, WHOLE_CLUSTER
 
 MOST_SERIES_ON_RECORD = 20  # series that are read, the newest
 # Of an A/A comparison on record: columns that every version has written.

@@ -7,9 +7,9 @@ from typing import Any
 
 from analysis.errors import RecordError
 from analysis.record import small_tables
-from analysis.record.event_timeline import WHOLE_CLUSTER
 from analysis.record.files import STATUSES, RunPaths, SeriesPaths, read_json
 from analysis.record.small_tables import SEPARATOR
+from barograph.plan.experiment import WHOLE_CLUSTER
 
 
 def write(paths: SeriesPaths, runs: Sequence[RunPaths]) -> None:

@@ -12,14 +12,9 @@ from statistics import pstdev
 from typing import Any
 
 from analysis.metrics.steadiness import WINDOW_S
-from analysis.record.event_timeline import (
-    WHOLE_CLUSTER,
-    WHOLE_RUN,
-    absent_machines,
-    crashed_machines,
-    lines_of_event,
-)
+from analysis.record.event_timeline import WHOLE_RUN, absent_machines, crashed_machines, lines_of_event
 from analysis.record.small_tables import Row, run_of, unit_of
+from barograph.plan.experiment import WHOLE_CLUSTER
 
 EXPERIMENT_LAN = "exp0"
 # MP V-A: placed anew after 60 s of 300 s; the first and the last 60 s are left out.

@@ -11,15 +11,9 @@ from typing import Any
 from analysis.metrics import communication_costs, untimed
 from analysis.metrics.juice import by_event, served_windows, unthrottled_units
 from analysis.metrics.metric_directions import CONVERGENCE
-from analysis.record.event_timeline import (
-    REST,
-    WHOLE_CLUSTER,
-    WHOLE_RUN,
-    absent_machines,
-    crashed_machines,
-    event_order,
-)
+from analysis.record.event_timeline import REST, WHOLE_RUN, absent_machines, crashed_machines, event_order
 from analysis.record.small_tables import Row, run_of, unit_of
+from barograph.plan.experiment import WHOLE_CLUSTER
 
 # `latency_p50_ms`, `latency_p95_ms` of older series are other numbers: medians of seconds' percentiles.
 LATENCIES = {"latency_all_p50_ms": 0.50, "latency_all_p95_ms": 0.95}

@@ -16,8 +16,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from analysis.metrics.throughput import EDGE_S, WINDOW_S, downtime_of_axis, grid
-from analysis.record.event_timeline import WHOLE_CLUSTER, WHOLE_RUN, ZEROS
+from analysis.record.event_timeline import WHOLE_RUN, ZEROS
 from analysis.record.small_tables import SEPARATOR, Row, run_of, topology_of, unit_of
+from barograph.plan.experiment import WHOLE_CLUSTER
 
 Stretch = tuple[int, int]
 # Numbers of the cluster that are the sum of its topologies' numbers.

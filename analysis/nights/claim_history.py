@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from analysis.nights.night_records import ClaimRow, Night
 from analysis.nights.night_series import machine_of
-from analysis.record.simulated import SIMULATED
+from barograph.plan.experiment import SIMULATED
 
 
 class ClaimVerdict(StrEnum):

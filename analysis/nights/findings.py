@@ -26,8 +26,8 @@ from analysis.nights.night_series import Key, Series, build_series
 from analysis.nights.regressions import Finding, Kind, Settings, Status, accepts, judge, same_change
 from analysis.numerals import number
 from analysis.record.files import read_json, write_json_atomic
-from analysis.record.simulated import SIMULATED
 from analysis.stats.change_points import Candidate, Rule, change_points, share_changes
+from barograph.plan.experiment import SIMULATED
 
 CACHE_FILE = ".change_points.json"
 OF_MODEL = (

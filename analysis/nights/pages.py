@@ -43,9 +43,9 @@ from analysis.nights.regressions import Finding, Kind, Status
 from analysis.nights.timelines import CURRENT_STATUSES, Timeline, timelines
 from analysis.numerals import change, number
 from analysis.record.files import write_json_atomic
-from analysis.record.simulated import SIMULATED
 from analysis.report.simulated import sentence_of_series
 from analysis.stats.change_points import plain_scatter, scatter
+from barograph.plan.experiment import SIMULATED
 
 NIGHTS_BEFORE = 7  # nights that a night is set beside
 NIGHTS_OF_SCATTER = 30  # nights that say how much is usual

@@ -14,7 +14,6 @@ from analysis.errors import RecordError
 from analysis.record.files import RunPaths, parsed_lines, read_json
 
 WHOLE_RUN = "e0"
-WHOLE_CLUSTER = "all"  # in the place of a topology's name, where something is of all of a run
 FIRST_EVENT = "e1"
 REST = "rest"  # in the place of a side: the part of what is after an event in which what it had begun was over
 # The kinds of lines whose time is the zero of an event, and the kind of event that each stands for where it says none.

@@ -7,7 +7,6 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
@@ -286,20 +285,3 @@ def parsed_lines(path: Path) -> Iterator[dict[str, Any] | None]:
             except (ValueError, RecursionError):
                 value = None
             yield value if isinstance(value, dict) else None
-
-
-STAMP = "%Y%m%d-%H%M%S"
-STAMP_CHARACTERS = 15
-
-
-def stamp(now_s: float) -> str:
-    """In UTC: how the names of series, nights and searches begin, so that they sort by time."""
-    return datetime.fromtimestamp(now_s, UTC).strftime(STAMP)
-
-
-def stamp_time(name: str) -> datetime | None:
-    """The time in such a name; None where there is none."""
-    try:
-        return datetime.strptime(name[:STAMP_CHARACTERS], STAMP).replace(tzinfo=UTC)
-    except ValueError:
-        return None

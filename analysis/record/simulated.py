@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.record.files import SeriesPaths, read_json_or_none
-
-SIMULATED = "simulated"  # the testbed's name, and the key of a simulated run's harness facts
+from barograph.plan.experiment import SIMULATED
 
 
 def is_simulated(document: Mapping[str, Any]) -> bool:
@@ -18,7 +17,7 @@ def is_simulated(document: Mapping[str, Any]) -> bool:
 
 
 def simulated_facts(run: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """How a run was simulated, of its `run.json` or its row; None for one on machines."""
+    """How a run was simulated, by its `run.json` or its row; None for one on machines."""
     facts = _object(run.get("harness_facts")).get(SIMULATED)
     return facts if isinstance(facts, Mapping) else None
 

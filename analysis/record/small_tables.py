@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from boltons.iterutils import chunked_iter
 
 from analysis.errors import RecordError
-from analysis.record.event_timeline import WHOLE_CLUSTER
 from analysis.record.files import SeriesPaths
 from analysis.record.schemas import TABLES
+from barograph.plan.experiment import WHOLE_CLUSTER
 
 if TYPE_CHECKING:
     import pyarrow as pa

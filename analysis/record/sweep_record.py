@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from analysis.record.event_timeline import WHOLE_CLUSTER
 from analysis.record.files import SeriesPaths, experiment_of
 from analysis.record.small_tables import Row, rows
+from barograph.plan.experiment import WHOLE_CLUSTER
 
 SWEEP_FILE = "sweep.json"
 PREFIX = "sweep-"  # of its folder's name

@@ -18,12 +18,7 @@ from analysis.metrics.scale_decisions import AblationRow
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from analysis.record.schemas import LARGE_TABLES, STORED
-from analysis.record.simulated import (
-    SIMULATED,
-    first_date_s,
-    is_simulated_series,
-    simulated_words,
-)
+from analysis.record.simulated import first_date_s, is_simulated_series, simulated_words
 from analysis.record.small_tables import Row, rows
 from analysis.record.sweep_record import is_sweep
 from analysis.report import index_page, page, simulated, sweep_data
@@ -34,6 +29,7 @@ from analysis.report.figures.series_data import SeriesData
 from analysis.report.ledger_table import ledger_row
 from analysis.report.page import Download
 from analysis.report.sweep_data import SweepData
+from barograph.plan.experiment import SIMULATED
 
 TEMPLATE = "family.html.j2"
 DRAWS = frozenset(published_figures.PANELS) | frozenset(published_figures.SWEEP_PANELS)

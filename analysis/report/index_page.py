@@ -20,15 +20,15 @@ from analysis.record.files import (
     COMPARISONS,
     COUNTERFACTUALS,
     NIGHTS,
-    STAMP_CHARACTERS,
     SeriesPaths,
     read_json_or_none,
-    stamp_time,
     write_json_atomic,
 )
-from analysis.record.simulated import SIMULATED, first_date_s, is_simulated, is_simulated_series
+from analysis.record.simulated import first_date_s, is_simulated, is_simulated_series
 from analysis.record.small_tables import Row, rows
 from analysis.report import page
+from barograph.plan.blocks import STAMP_CHARACTERS, stamp_time
+from barograph.plan.experiment import SIMULATED
 
 SUMMARY_FILE = "report.json"
 

@@ -6,8 +6,8 @@ from analysis.claims.ledger_rows import LedgerRow
 from analysis.claims.rules import DERIVED_KINDS
 from analysis.claims.statements import SPREADS, Kind
 from analysis.numerals import MISSING, number, with_unit
-from analysis.record.simulated import SIMULATED
 from analysis.record.small_tables import Row
+from barograph.plan.experiment import SIMULATED
 
 # 1: an interval that met the stated number reproduced it. 2: a verdict had to be sure among all
 # claims of the file, not only of its experiment.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.record import event_timeline, run_errors
-from analysis.record.event_timeline import WHOLE_CLUSTER, WHOLE_RUN, EventOutcome, event_id_of, event_order
+from analysis.record.event_timeline import WHOLE_RUN, EventOutcome, event_id_of, event_order
 from analysis.record.files import RunPaths, SeriesPaths
 from analysis.record.run_errors import ErrorGroup, RunErrors
 from analysis.record.simulated import date_s, is_simulated
@@ -23,6 +23,7 @@ from analysis.report.figures.catalogue import Figure, page_figure
 from analysis.report.figures.run_timeline import RunData, Windows
 from analysis.report.page import Download
 from analysis.report.series_tables import Measurements
+from barograph.plan.experiment import WHOLE_CLUSTER
 
 TEMPLATE = "run.html.j2"
 TABLES = (

@@ -20,7 +20,7 @@ from analysis.claims.publications import families_of
 from analysis.claims.statements import Claim, load_claims
 from analysis.metrics import scale_decisions
 from analysis.record import event_timeline, small_tables
-from analysis.record.event_timeline import FIRST_EVENT, WHOLE_CLUSTER, EventOutcome
+from analysis.record.event_timeline import FIRST_EVENT, EventOutcome
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.simulated import is_simulated
 from analysis.record.small_tables import Row, rows
@@ -33,6 +33,7 @@ from analysis.report.headline import headline
 from analysis.report.ledger_table import ledger_row, ledger_version
 from analysis.report.page import Download
 from analysis.report.series_tables import Measurements
+from barograph.plan.experiment import WHOLE_CLUSTER
 from topologies.work import BUFFER, UNBOUNDED
 
 

@@ -36,13 +36,13 @@ from barograph.nights import bisection
 from barograph.nights.bisection import Bisection, BisectionRequest, NotWorse, PendingProbe, Probe
 from barograph.nights.commits import POLICY_FOLDER, Commit, commit_of, commits_between
 from barograph.nights.search import LEAST_ERROR, Certainty, FirstBad, Query
-from barograph.plan.checks import testbed_of
 from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.plan.simulation import is_simulated
 from barograph.series.interruption import limited
 from barograph.series.results import analyse_again, results
 from barograph.series.series import Series, read_series
 from barograph.settings import ROOT, results_root
+from barograph.testbeds.checks import testbed_of
 
 Compare = Callable[[Bisection, Commit, Console], Bisection]
 OF_MODEL = Certainty(error_rate=LEAST_ERROR)  # the same commit gives the same numbers whenever it is simulated

@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis import java
-from analysis.record.files import stamp
 from barograph.cli.dag_process import signals_as_interrupt
 from barograph.cli.terminal import line_printer, plain_table, stdout_console
 from barograph.errors import INTERRUPTED_EXIT, ExperimentError
+from barograph.plan.blocks import stamp
 from barograph.series import hold
 from barograph.series.results import results
 from barograph.series.series import find_all_series

@@ -14,9 +14,9 @@ from barograph.cli.terminal import say
 from barograph.code.refs import resolve_experiment
 from barograph.errors import EXIT_CODES, Say, blame_of, message_of
 from barograph.machines import holdings
-from barograph.plan.checks import check, claim_notes, place_of
 from barograph.plan.experiment import load, names, with_changes
 from barograph.series.variant_code import prepare_code
+from barograph.testbeds.checks import check, claim_notes, place_of
 
 
 def add_arguments(check: argparse.ArgumentParser) -> None:

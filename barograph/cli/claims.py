@@ -16,9 +16,10 @@ from rich.console import Console
 
 from analysis.errors import RecordError
 from analysis.record.files import SeriesPaths, experiment_of, read_json, read_json_or_none
-from analysis.record.simulated import SIMULATED, is_of_testbed, is_simulated_series, simulated_words
+from analysis.record.simulated import is_of_testbed, is_simulated_series, simulated_words
 from barograph.cli.arguments import add_testbed_choice
 from barograph.cli.terminal import line_printer, say, stdout_console
+from barograph.plan.experiment import SIMULATED
 from barograph.series.results import results
 from barograph.settings import results_root
 

@@ -21,8 +21,6 @@ from barograph.code.refs import resolve_experiment, uncommitted_remark
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, ErrorWithBlame, NotReleased, RunsFailed, Say, message_of
 from barograph.machines import holdings
 from barograph.machines.series_lease import saved_lease
-from barograph.plan.checks import check, place_of, remarks
-from barograph.plan.costs import Cost, cost_lines, usd
 from barograph.plan.durations import series_s
 from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.plan.simulation import is_simulated
@@ -33,6 +31,8 @@ from barograph.series.status import SeriesStatus, hours, initial_status
 from barograph.series.variant_code import prepare_code
 from barograph.settings import airflow_home, process_environment
 from barograph.software import BRIDGE, TOPOLOGIES, build_jar, fetch_libraries, storm_home
+from barograph.testbeds.checks import check, place_of, remarks
+from barograph.testbeds.costs import Cost, cost_lines, usd
 from inventory.leases import registry
 
 SIMULATED_INSTEAD = "a model of Storm needs only Python: `make simulated`, or `barograph run NAME --testbed simulated`"

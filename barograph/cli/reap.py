@@ -13,7 +13,7 @@ from barograph.cli.terminal import plain_table, say, stdout_console
 from barograph.errors import Say
 from barograph.machines import reaper
 from barograph.machines.reaper import Leftover, require_all_released, sweep
-from barograph.plan.costs import usd
+from barograph.testbeds.costs import usd
 
 UNKNOWN = "–"
 

@@ -211,7 +211,8 @@ def require_target(request: SqlRequest) -> None:
 
 def _select_series(request: SqlRequest, say: Say) -> tuple[Results, list[Path]]:
     """The series to ask, and where their results are. Simulated rows never stand among measured ones."""
-    from analysis.record.simulated import SIMULATED, is_of_testbed, is_simulated_series, simulated_words
+    from analysis.record.simulated import is_of_testbed, is_simulated_series, simulated_words
+    from barograph.plan.experiment import SIMULATED
     from barograph.series.results import results, results_of
     from barograph.series.series import find_series
 

@@ -12,8 +12,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from barograph.plan.costs import usd
 from barograph.series.status import PHASE_WORDS, SeriesStatus, fact_rows, sparkline, time_words, update_status
+from barograph.testbeds.costs import usd
 
 
 class View(Protocol):

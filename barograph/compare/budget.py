@@ -9,9 +9,9 @@ from typing import Any
 
 from barograph.errors import ExperimentError
 from barograph.plan import durations
-from barograph.plan.checks import testbed_without_options
-from barograph.plan.costs import cost
 from barograph.plan.experiment import Experiment, TestbedChoice
+from barograph.testbeds.checks import testbed_without_options
+from barograph.testbeds.costs import cost
 from inventory import TESTBEDS
 from inventory.testbed import SupportsPricing
 

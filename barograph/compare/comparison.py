@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
-from analysis.record.event_timeline import WHOLE_CLUSTER
 from analysis.record.files import COMPARISONS
 from barograph.compare.budget import DEFAULT_BUDGET, FEWEST_BLOCKS, Budget, budget_text
 from barograph.compare.sides import LETTERS, Letter, Side
 from barograph.errors import ExperimentError
-from barograph.plan.experiment import FOREIGN, Experiment, TopologyChanges, Variant, from_data
+from barograph.plan.experiment import FOREIGN, WHOLE_CLUSTER, Experiment, TopologyChanges, Variant, from_data
 from barograph.plan.simulation import is_simulated
 
 LEVEL = 0.05

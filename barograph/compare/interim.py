@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from analysis import pipeline
 from analysis.record.files import SeriesPaths, write_json_atomic
 from barograph.compare import record
-from barograph.plan.checks import place_of
 from barograph.series.series import read_series
+from barograph.testbeds.checks import place_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

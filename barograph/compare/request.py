@@ -20,11 +20,11 @@ from barograph.compare.sides import ENDINGS, LETTERS, Side, read_side
 from barograph.errors import ExperimentError
 from barograph.machines import holdings
 from barograph.machines.provision import open_checked
-from barograph.plan.checks import testbed_of
 from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.series import hold
 from barograph.series.series import newest_series, opened_series, series_of_dag_run
 from barograph.settings import ROOT
+from barograph.testbeds.checks import testbed_of
 
 SCHEDULERS = ROOT / "dags" / "schedulers"
 

@@ -24,12 +24,13 @@ from barograph.compare import record
 from barograph.compare.budget import FEWEST_BLOCKS, Budget, budget_text
 from barograph.errors import BarographError, message_of
 from barograph.machines import holdings
-from barograph.plan import costs, durations
+from barograph.plan import durations
 from barograph.plan.blocks import PlannedRun
 from barograph.series.progress import ProgressFile
 from barograph.series.run_record import is_of_execution, overhead_of, read_run
 from barograph.series.series import Series
 from barograph.settings import ROOT
+from barograph.testbeds import costs
 
 CHECKS_FILE = "checks.jsonl"  # a line for each analysis between blocks
 CHECK_NUMBERS = ("t", "blocks", "seconds")

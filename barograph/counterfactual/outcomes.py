@@ -11,13 +11,13 @@ from typing import Any
 from analysis.metrics.metric_directions import METRICS, DifferenceKind
 from analysis.numerals import MISSING, change
 from analysis.record import small_tables
-from analysis.record.event_timeline import WHOLE_CLUSTER, operation_id, read_timeline
+from analysis.record.event_timeline import operation_id, read_timeline
 from analysis.record.files import RunPaths, SeriesPaths
 from analysis.record.small_tables import Row
 from barograph.counterfactual.recording import Recording, event_times
 from barograph.counterfactual.simulation import RECORDED, Simulated
 from barograph.errors import ExperimentError
-from barograph.plan.experiment import Variant
+from barograph.plan.experiment import WHOLE_CLUSTER, Variant
 from scheduler_plugins.model import Slot
 from scheduler_plugins.replay import read_rounds
 

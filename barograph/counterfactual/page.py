@@ -18,7 +18,7 @@ from analysis.metrics.metric_directions import PRIMARY
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.numerals import MISSING, change, number, signed_percent, with_unit
 from analysis.record import small_tables
-from analysis.record.files import COUNTERFACTUALS, SeriesPaths, stamp
+from analysis.record.files import COUNTERFACTUALS, SeriesPaths
 from analysis.record.simulated import is_simulated
 from analysis.record.small_tables import Row
 from analysis.report import page, series_tables, simulated
@@ -43,6 +43,7 @@ from barograph.counterfactual.outcomes import (
 )
 from barograph.counterfactual.recording import Recording
 from barograph.counterfactual.simulation import RECORDED, Simulated
+from barograph.plan.blocks import stamp
 
 TEMPLATE = "counterfactual.html.j2"
 PAGE, FIGURES = "report.html", "figures"

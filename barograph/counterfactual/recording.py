@@ -15,11 +15,11 @@ from typing import Any
 from analysis.record.event_timeline import ZEROS, operation_id
 from analysis.record.files import RunPaths, parsed_lines, read_json
 from barograph.errors import ExperimentError
-from barograph.plan.checks import in_memory
 from barograph.plan.experiment import Experiment, Variant, from_data, with_changes
 from barograph.run.recorded_start import RecordedStart, start_of
 from barograph.series.results import results_of
 from barograph.series.series import find_series
+from barograph.testbeds.checks import in_memory
 from scheduler_plugins.replay import read_rounds
 
 LEAST_AFTER_S = 60.0  # of what follows an event that lasts (docs/experiments.md)

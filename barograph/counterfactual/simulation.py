@@ -19,13 +19,13 @@ from filelock import FileLock, Timeout
 from analysis.record.files import RunPaths, SeriesPaths, read_json
 from barograph.counterfactual.recording import Recording, as_simulated, event_times
 from barograph.errors import ErrorWithBlame, ExperimentError, Say, message_of
-from barograph.plan.checks import check, unanswered_events
 from barograph.plan.experiment import FOREIGN, Variant, from_data
 from barograph.plan.sweep import Point
 from barograph.pool import Death, Pool
 from barograph.series.results import avro_jars
 from barograph.settings import spark_master
 from barograph.sweep.point import PointJob, PointOutcome, do
+from barograph.testbeds.checks import check, unanswered_events
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
 
 RECORDED = "recorded"  # the link to the recorded run

@@ -20,12 +20,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from analysis.record.files import append_line, parsed_lines, write_json_atomic
 from barograph.errors import BudgetSpent
-from barograph.plan import costs
-from barograph.plan.checks import testbed_of
-from barograph.plan.costs import Cost
 from barograph.plan.experiment import Experiment
 from barograph.series import run_record
 from barograph.series.series import Series, series_document, unfinished_series
+from barograph.testbeds import costs
+from barograph.testbeds.checks import testbed_of
+from barograph.testbeds.costs import Cost
 from inventory.leases.registry import Lease
 from inventory.machines import MachineRequest
 from inventory.testbed import SupportsPricing

@@ -17,14 +17,14 @@ from barograph.code.refs import resolve_experiment
 from barograph.errors import NotReleased, Say, TestbedTaken, message_of
 from barograph.machines import holdings, series_lease
 from barograph.machines.series_lease import remove_cluster_files
-from barograph.plan.checks import check, testbed_of, testbed_without_options
-from barograph.plan.costs import cost_lines
 from barograph.plan.experiment import Experiment, TestbedChoice, load, with_changes
 from barograph.series.interruption import step
 from barograph.series.progress import ProgressFile
 from barograph.series.series import STOP_FILE, Series, open_series, series_of_dag_run
 from barograph.series.variant_code import prepare_code
 from barograph.settings import holder
+from barograph.testbeds.checks import check, testbed_of, testbed_without_options
+from barograph.testbeds.costs import cost_lines
 from inventory import TESTBEDS
 from inventory.errors import CapacityError
 from inventory.files import replace_file

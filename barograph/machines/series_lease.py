@@ -19,10 +19,10 @@ from analysis.record.files import write_json_atomic
 from barograph.errors import BarographError, Say
 from barograph.machines.holdings import note_expiry, note_request, note_return
 from barograph.plan import durations
-from barograph.plan.checks import machine_requests, testbed_of
 from barograph.series import hold
 from barograph.series.series import Series
 from barograph.settings import cluster_dir
+from barograph.testbeds.checks import machine_requests, testbed_of
 from inventory.errors import InventoryError
 from inventory.leases import registry
 from inventory.leases.holder import HEARTBEAT_S

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from analysis.errors import RecordError
-from analysis.record.files import SEARCHES, read_json, stamp, write_json_atomic
+from analysis.record.files import SEARCHES, read_json, write_json_atomic
 from barograph.compare.difference import NO_VERDICT, Difference, VariantMetric, Verdict, is_worse, verdict_of
 from barograph.nights.commits import Commit
 from barograph.nights.search import Answer, Certainty, FirstBad, Query, next_step, probabilities
+from barograph.plan.blocks import stamp
 from barograph.settings import results_root
 
 BISECTION_FILE = "bisect.json"

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from analysis.record.files import NIGHTS, read_json, write_json_atomic
-from analysis.record.simulated import SIMULATED
 from barograph.errors import Say
 from barograph.nights.night_state import NIGHT_FILE, nights_folder
 from barograph.nights.outcome import COMPLETE
 from barograph.nights.suite import Suite
+from barograph.plan.experiment import SIMULATED
 from barograph.series.results import results
 from barograph.settings import WEBHOOK_VARIABLE, webhook
 

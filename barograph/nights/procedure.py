@@ -17,8 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from analysis.record.files import NIGHTS, stamp
-from analysis.record.simulated import SIMULATED
+from analysis.record.files import NIGHTS
 from barograph.errors import blame_of, message_of
 from barograph.nights import night_state, outcome
 from barograph.nights.commits import head
@@ -26,13 +25,14 @@ from barograph.nights.night_state import BEGUN, WAITING, Night, NightEntry
 from barograph.nights.outcome import claims_of, failures_of, numbers_of
 from barograph.nights.suite import Choice, Suite
 from barograph.plan import durations
-from barograph.plan.checks import machine_requests, testbed_of, testbed_without_options
-from barograph.plan.experiment import Experiment
+from barograph.plan.blocks import stamp
+from barograph.plan.experiment import SIMULATED, Experiment
 from barograph.plan.simulation import is_simulated
 from barograph.series import run_record
 from barograph.series.results import results
 from barograph.series.series import Series, read_series, set_deadline
 from barograph.settings import holder, results_root
+from barograph.testbeds.checks import machine_requests, testbed_of, testbed_without_options
 from inventory.simulated import SimulatedTestbed
 
 

@@ -8,9 +8,9 @@ import hashlib
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from random import Random
 
-from analysis.record.files import stamp
 from barograph.plan.experiment import Experiment, Variant
 
 NEWER_TESTBED_KEYS = {"options": {}, "joining": "ready"}
@@ -73,3 +73,20 @@ def request_text(experiment: Experiment) -> str:
 def series_id(experiment: Experiment, now_s: float) -> str:
     """`<date>-<time>-<digest>` in UTC; sorts by time."""
     return f"{stamp(now_s)}-{digest(experiment)}"
+
+
+STAMP = "%Y%m%d-%H%M%S"
+STAMP_CHARACTERS = 15
+
+
+def stamp(now_s: float) -> str:
+    """In UTC: how the names of series, nights and searches begin, so that they sort by time."""
+    return datetime.fromtimestamp(now_s, UTC).strftime(STAMP)
+
+
+def stamp_time(name: str) -> datetime | None:
+    """The time in such a name; None where there is none."""
+    try:
+        return datetime.strptime(name[:STAMP_CHARACTERS], STAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return None

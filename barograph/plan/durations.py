@@ -1,15 +1,14 @@
 """The limits of the steps of a run and of a series, and how long runs and series take: as expected, and at the longest
 that these limits allow. Pure.
 
-Smaller limits stand where they are kept: of plays in `playbooks.runner`, of events in `barograph.plan.events.kind`, of
-commands on machines in `inventory.remote.ssh`, of builds in `barograph.code.build`.
+Smaller limits stand where they are kept: of plays in `plays`, of events in `events.kind`, of commands on machines in
+`inventory.remote.ssh`, of builds in `barograph.code.build`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from analysis.record.simulated import SIMULATED
 from barograph.plan.events.kind import (
     DRAIN_S,
     GIVE_BACK_S,
@@ -19,8 +18,8 @@ from barograph.plan.events.kind import (
     SCALE_ATTEMPTS,
     PlannedEvent,
 )
-from barograph.plan.experiment import Experiment
-from playbooks.runner import LIMITS_S as PLAYS_S
+from barograph.plan.experiment import SIMULATED, Experiment
+from barograph.plan.plays import LIMITS_S as PLAYS_S
 
 FIRST_TUPLE_S = 150.0  # from the submission to the first tuple at a sink
 LONGEST_PLAYBOOKS_S = PLAYS_S["reset"] + PLAYS_S["submit"] + PLAYS_S["kill"] + PLAYS_S["collect"]

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field, StringConstraints
 
-from analysis.record.event_timeline import WHOLE_CLUSTER
+from barograph import ROOT
 from barograph.errors import ExperimentError
 from barograph.plan.events import (
     AnyEvent,
@@ -28,11 +28,12 @@ from barograph.plan.events import (
     topologies_at_start,
 )
 from barograph.plan.events.kind import MachineNumber, Seconds
-from barograph.settings import ROOT
 from barograph.yaml_files import CLOSED, Text, Word, no_json, read_yaml, validated
 
 EXPERIMENTS = ROOT / "dags" / "experiments"
 NEWER_EVENT_KEYS = ("over_s", "topology", "source")
+SIMULATED = "simulated"  # the testbed's name
+WHOLE_CLUSTER = "all"  # in the place of a topology's name, where something is of all of a run
 SWEEP = "sweep"  # the key of a file that is many experiments (plan.sweep)
 LARGEST_SEED = 2**31 - 1
 Seed = Annotated[int, Field(strict=True, ge=0, le=LARGEST_SEED)]

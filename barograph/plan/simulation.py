@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from analysis.record import simulated
 from barograph.plan.events.hold import Hold
-from barograph.plan.experiment import Experiment, Variant
+from barograph.plan.experiment import SIMULATED, Experiment, Variant
 from scheduler_plugins.driver.cluster import PLACING_HERE
 from scheduler_plugins.model import ACKER, SHORTEST_ROUND_S, Component, Edge, Executor, Topology, executor_ranges
 from scheduler_plugins.simulator.work import (
@@ -30,7 +29,7 @@ OWN_SETTINGS = "barograph."  # what is recorded, and how often
 
 
 def is_simulated(experiment: Experiment) -> bool:
-    return simulated.is_simulated({"spec": {"testbed": {"name": experiment.testbed.name}}})
+    return experiment.testbed.name == SIMULATED
 
 
 def complaints(experiment: Experiment) -> Sequence[str]:
@@ -61,7 +60,7 @@ def _events(experiment: Experiment) -> Iterator[str]:
 
 def _rounds(experiment: Experiment) -> Iterator[str]:
     """A policy is asked in a round of Nimbus, and no more often."""
-    given = experiment.testbed.options.get(simulated.SIMULATED, {}).get("round_s", SHORTEST_ROUND_S)
+    given = experiment.testbed.options.get(SIMULATED, {}).get("round_s", SHORTEST_ROUND_S)
     round_s = given if isinstance(given, int | float) else SHORTEST_ROUND_S
     for place, event in enumerate(experiment.events):
         if isinstance(event, Hold) and event.decide_every_s < round_s:

@@ -17,12 +17,11 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from analysis.record.simulated import SIMULATED
+from barograph import ROOT
 from barograph.errors import ExperimentError, message_of
 from barograph.plan.blocks import digest, request_text
 from barograph.plan.events import machines_at_end
-from barograph.plan.experiment import DURATION_NAMES, SWEEP, Experiment, parse, with_changes
-from barograph.settings import ROOT
+from barograph.plan.experiment import DURATION_NAMES, SIMULATED, SWEEP, Experiment, parse, with_changes
 from barograph.yaml_files import no_json, read_yaml, validated
 
 SWEEPS = ROOT / "dags" / "sweeps"

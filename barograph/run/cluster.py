@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from barograph.plan.blocks import PlannedRun
-from barograph.plan.events.kind import RunningWorker
+from barograph.plan.events.kind import Disturbance, RunningWorker
 from barograph.plan.experiment import TopologyChoice
-from inventory.testbed import Disturbance
 from playbooks.clock import ClockOffset
 
 

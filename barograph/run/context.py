@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from barograph.errors import MachineLost, MachineRecalled, PolicyHung, RunBroken, ServiceRestarted
 from barograph.machines import holdings, series_lease
 from barograph.plan.blocks import PlannedRun
-from barograph.plan.checks import place_of, testbed_of
-from barograph.plan.events.kind import FAILOVER_S
+from barograph.plan.events.kind import FAILOVER_S, Disturbance
 from barograph.plan.experiment import Experiment, TopologyChoice
 from barograph.plan.simulation import is_simulated
 from barograph.policy_service import LostTasks, ServiceClient, ServiceState, WorkerRestart, absent_machines
@@ -27,7 +26,7 @@ from barograph.series.progress import ProgressFile
 from barograph.series.run_record import Clock, Listener, MonotonicClock, RunRecord
 from barograph.series.series import Series
 from barograph.settings import cluster_dir, fake_pace
-from inventory.testbed import Disturbance
+from barograph.testbeds.checks import place_of, testbed_of
 from scheduler_plugins.policies import POLICIES, Entry
 
 if TYPE_CHECKING:

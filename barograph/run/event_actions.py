@@ -22,6 +22,7 @@ from barograph.plan.events.kind import (
     FRESH_SAMPLES_S,
     OUTCOME_S,
     SCALE_ATTEMPTS,
+    Disturbance,
     EventTimes,
     RunningWorker,
 )
@@ -38,7 +39,6 @@ from barograph.run import machine_changes
 from barograph.run.context import RunContext
 from barograph.run.machine_changes import wait_in_time, wait_until_registered
 from barograph.run.monitor import FAILOVER_PATIENCE, RESTART_PATIENCE, stale_samples
-from inventory.testbed import Disturbance
 from scheduler_plugins.samples import limit_for
 
 

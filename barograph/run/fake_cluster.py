@@ -22,7 +22,7 @@ from typing import Any
 from analysis.record import worker_files
 from barograph.errors import RunBroken
 from barograph.plan.blocks import PlannedRun
-from barograph.plan.events.kind import RunningWorker
+from barograph.plan.events.kind import Disturbance, RunningWorker
 from barograph.plan.experiment import TopologyChoice
 from barograph.policy_service import ServiceState as StateOfRun
 from barograph.policy_service import ServiceUnreachable
@@ -31,7 +31,6 @@ from barograph.run.fake_clock import FakeClock
 from barograph.run.fake_policy import NEVER, FakePolicy
 from barograph.run.fake_records import SINK, fake_topology, machine_line, restart_line, worker_line, write_lines
 from barograph.run.service_in_process import InProcessService
-from inventory.testbed import Disturbance
 from playbooks.clock import ClockOffset
 from playbooks.cluster import NO_SAMPLES
 from scheduler_plugins.driver.cluster import Supervisor, worker_changes

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 
-from analysis.record.event_timeline import WHOLE_CLUSTER
 from barograph.errors import Interrupted, MachineLost, NoFreshSamples, PolicyHung, RunInvalid, blame_of, message_of
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.durations import FIRST_TUPLE_S
 from barograph.plan.events import EventTimes
+from barograph.plan.experiment import WHOLE_CLUSTER
 from barograph.policy_service import (
     ServiceState,
     TopologyStatus,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from barograph.plan.checks import gives_whole_machines
 from barograph.plan.experiment import Experiment
 from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
+from barograph.testbeds.checks import gives_whole_machines
 from inventory.existing.testbed import ExistingTestbed
 from inventory.machines import MachineType
 from inventory.simulated import SimulatedTestbed

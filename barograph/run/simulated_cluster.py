@@ -19,8 +19,7 @@ from pathlib import Path
 
 from barograph.errors import ExperimentError, PolicyHung, RunBroken
 from barograph.plan.blocks import PlannedRun
-from barograph.plan.checks import machine_requests
-from barograph.plan.events.kind import RunningWorker
+from barograph.plan.events.kind import Disturbance, RunningWorker
 from barograph.plan.experiment import Code, Experiment, TopologyChoice
 from barograph.plan.simulation import simulated_topology
 from barograph.pool import Answer, Death, in_own_process
@@ -30,9 +29,9 @@ from barograph.run.rate_courses import REFILL_S
 from barograph.run.service_in_process import InProcessService
 from barograph.run.simulation import Simulation
 from barograph.run.storm_cluster import give_back_quietly, machine_facts, render_topology
+from barograph.testbeds.checks import machine_requests
 from inventory.machines import MachineType
 from inventory.simulated import SimulatedTestbed
-from inventory.testbed import Disturbance
 from playbooks.clock import ClockOffset
 from playbooks.cluster import NO_SAMPLES
 from scheduler_plugins.service import HANG_FILE, hang_of

@@ -19,19 +19,19 @@ from barograph.code.refs import code_label
 from barograph.errors import ExperimentError, RunBroken
 from barograph.machines import series_lease
 from barograph.plan.blocks import PlannedRun
-from barograph.plan.checks import machine_requests, place_of, testbed_of
-from barograph.plan.events.kind import RunningWorker
+from barograph.plan.events.kind import Disturbance, RunningWorker
 from barograph.plan.experiment import Code, Experiment, TopologyChoice
 from barograph.run.cluster import Cluster, ClusterFacts, Collection
 from barograph.series.provenance import box_facts, versions
 from barograph.series.series import Series
 from barograph.settings import cluster_dir
 from barograph.software import libraries_folder, storm_home
+from barograph.testbeds.checks import machine_requests, place_of, testbed_of
 from inventory.errors import InventoryError
 from inventory.machines import Machine, MachineType
 from inventory.remote.ansible_inventory import write_ansible_inventory
 from inventory.remote.ssh import connect
-from inventory.testbed import Disturbance, SupportsDisturbances, SupportsFaults
+from inventory.testbed import SupportsDisturbances, SupportsFaults
 from playbooks import cluster
 from playbooks.clock import ClockOffset
 from playbooks.errors import StormRefused

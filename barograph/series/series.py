@@ -26,13 +26,13 @@ from analysis.record.files import (
     series_folders,
     write_json_atomic,
 )
-from analysis.record.simulated import SIMULATED, date_s, is_of_testbed, is_simulated_series, simulated_words
+from analysis.record.simulated import date_s, is_of_testbed, is_simulated_series, simulated_words
 from barograph.code.refs import resolve_experiment
 from barograph.errors import ExperimentError, Say
 from barograph.plan.blocks import PlannedRun, digest, next_run, plan_runs, series_id
 from barograph.plan.durations import Overhead, run_s
 from barograph.plan.events import Trace
-from barograph.plan.experiment import Experiment, from_data
+from barograph.plan.experiment import SIMULATED, Experiment, from_data
 from barograph.series import provenance
 from barograph.series.progress import OPENED, ProgressFile
 from barograph.series.provenance import git_state

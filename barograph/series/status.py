@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from barograph.plan.costs import usd
 from barograph.plan.durations import DEFAULT_OVERHEAD, run_s
 from barograph.plan.events import KINDS
 from barograph.plan.experiment import Experiment
+from barograph.testbeds.costs import usd
 
 SERIES_PHASES = ("start", "provision", "deploy", "between_blocks", "release", "analyse")
 THROUGHPUT_SAMPLES = 60

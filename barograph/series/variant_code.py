@@ -21,12 +21,12 @@ from barograph.code.refs import code_label
 from barograph.code.sandbox import checkout_sandbox, give_to_sandbox
 from barograph.code.store import LOG, prune
 from barograph.errors import Say
-from barograph.plan.checks import place_of, unanswered_events
 from barograph.plan.experiment import Code, Experiment, Variant
 from barograph.policy_service import read_state
 from barograph.series.series import read_series
 from barograph.settings import ROOT, results_root
 from barograph.software import storm_home
+from barograph.testbeds.checks import place_of, unanswered_events
 from inventory.leases import registry
 from scheduler_plugins.messages import VERSION
 

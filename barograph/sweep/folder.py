@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.record.files import SeriesPaths, read_json, stamp, write_json_atomic
+from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.sweep_record import OTHER_CODE, PREFIX, SWEEP_FILE
+from barograph.plan.blocks import stamp
 from barograph.plan.sweep import Point, Sweep, sweep_digest
 from barograph.series.provenance import code_of_today, code_words, is_of_code
 from barograph.series.run_record import read_run

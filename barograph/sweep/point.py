@@ -20,7 +20,6 @@ from analysis.errors import RecordError
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from barograph.errors import blame_of, message_of
 from barograph.plan.blocks import PlannedRun, plan_runs
-from barograph.plan.checks import check, testbed_of
 from barograph.plan.durations import step_limit
 from barograph.plan.experiment import Experiment
 from barograph.plan.sweep import Point
@@ -30,6 +29,7 @@ from barograph.run.recorded_start import RecordedStart, StartedCluster
 from barograph.run.simulated_cluster import CLUSTER, SimulatedClock, SimulatedCluster, attempt_in_own_process
 from barograph.series.series import Series, keep_traces, trace_contents
 from barograph.series_steps import attempt_next_run
+from barograph.testbeds.checks import check, testbed_of
 from inventory.simulated import SimulatedTestbed
 
 POINT_FILE = "point.json"

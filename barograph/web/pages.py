@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from analysis.record.files import COMPARISONS, NIGHTS, SeriesPaths, stamp_time
+from analysis.record.files import COMPARISONS, NIGHTS, SeriesPaths
 from analysis.record.simulated import is_simulated_series
+from barograph.plan.blocks import stamp_time
 from barograph.settings import ROOT
 from barograph.web.dag_run import REPORTS
 from barograph.web.result_files import dag_of, experiment_folders

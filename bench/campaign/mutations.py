@@ -32,9 +32,10 @@ import yaml
 from barograph.compare.sides import read_side
 from barograph.errors import blame_of, message_of
 from barograph.nights.suite import parse_suite
-from barograph.plan import checks, durations
+from barograph.plan import durations
 from barograph.plan.blocks import digest, plan_runs
 from barograph.plan.experiment import from_data, parse
+from barograph.testbeds import checks
 from barograph.yaml_files import read_yaml
 from inventory import TESTBEDS, machines
 from inventory.ec2 import prices

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from barograph.plan.events.kind import Disturbance
 from inventory.errors import InfrastructureError
 from inventory.leases import processes
 from inventory.local import lan
 from inventory.local.podman import Podman
 from inventory.machines import Machine
 from inventory.remote.ssh import connect
-from inventory.testbed import Disturbance
 
 LOAD = Path(__file__).with_name("cpu_load.py")
 LOAD_ON_MACHINE = "/run/barograph-cpu-load.py"

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from barograph.plan.events.kind import Disturbance
 from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.leases import processes, registry
 from inventory.leases.registry import Lease
@@ -23,7 +24,7 @@ from inventory.local.podman import Container, Podman
 from inventory.machines import Machine, MachineRequest
 from inventory.remote import host_keys
 from inventory.remote.ssh import Remote, connect
-from inventory.testbed import Disturbance, Place, refuse_options
+from inventory.testbed import Place, refuse_options
 
 log = logging.getLogger(__name__)
 

@@ -37,7 +37,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 RUN = """
 from barograph.machines.provision import provision, release
-from barograph.plan.checks import check
+from barograph.testbeds.checks import check
 from barograph.plan.experiment import load, with_changes
 from barograph.series.run_record import read_run
 from barograph.series.series import open_series

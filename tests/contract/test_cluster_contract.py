@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from barograph.machines import provision
-from barograph.plan import checks
 from barograph.plan.experiment import Experiment, load
 from barograph.policy_service import (
     ScaleOutcome,
@@ -30,6 +29,7 @@ from barograph.run import clocks
 from barograph.run.cluster import ClusterFacts, Collection
 from barograph.run.context import SeriesContext, context_of
 from barograph.series.series import Series, open_series
+from barograph.testbeds import checks
 from inventory.local import lan
 from playbooks.clock import ClockOffset
 from tests.support import worker_lines

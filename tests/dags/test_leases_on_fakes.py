@@ -20,10 +20,10 @@ from barograph.airflow_environment import command_line_environment
 from barograph.child_processes import group_members
 from barograph.errors import EXIT_CODES
 from barograph.machines.provision import provision, reserve_testbed
-from barograph.plan import checks
 from barograph.plan.experiment import load, with_changes
 from barograph.series.series import open_series
 from barograph.settings import airflow_home
+from barograph.testbeds import checks
 from inventory.leases import registry
 from inventory.leases.holder import HEARTBEAT_BOUND_S, Holder
 from tests.dags import fake_runs

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from barograph.plan.events.kind import Disturbance
 from inventory.errors import InfrastructureError
 from inventory.leases import processes, registry
 from inventory.leases.reaper import reap
@@ -18,7 +19,6 @@ from inventory.local import lan
 from inventory.local.testbed import LocalTestbed
 from inventory.machines import Machine, MachineRequest, MachineType
 from inventory.remote.ssh import Remote
-from inventory.testbed import Disturbance
 from tests.support.short_folder import short_folder
 
 pytestmark = pytest.mark.integration

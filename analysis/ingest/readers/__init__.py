@@ -15,7 +15,7 @@ from analysis.errors import ForeignLogError
 from analysis.ingest.readers import contract, stela_statistics, storm_metrics
 from analysis.ingest.readers.contract import Reader
 from analysis.ingest.readers.series_folder import write_series
-from analysis.record.files import stamp
+from barograph.plan.blocks import stamp
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

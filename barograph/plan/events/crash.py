@@ -15,8 +15,8 @@ from barograph.plan.events.kind import (
     RunActions,
     Seconds,
 )
+from barograph.plan.plays import LIMITS_S as PLAYS_S
 from barograph.yaml_files import Word
-from playbooks.runner import LIMITS_S as PLAYS_S
 
 ENDED_BY_A_CRASH = ("cpu_load", "slow_cpu", "memory_limit")
 

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from barograph.plan.events.kind import (
     FAILOVER_S,
+    Disturbance,
     EventTime,
     EventTimes,
     PlannedEvent,
@@ -21,7 +22,6 @@ from barograph.plan.events.kind import (
     Seconds,
 )
 from barograph.yaml_files import Word
-from inventory.testbed import Disturbance
 
 WATCHED_S = 60.0  # after it, at least
 BEGIN_S = 30.0  # until a disturbance has begun, or ended, on every machine

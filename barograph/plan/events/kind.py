@@ -16,7 +16,6 @@ from typing import Annotated, ClassVar, Literal, Protocol
 from pydantic import Field
 
 from barograph.plan.events.course import Course
-from inventory.testbed import Disturbance
 
 LONGEST_S = 7 * 86_400  # of anything that an experiment asks for: no lease is longer
 Seconds = Annotated[float, Field(strict=True, gt=0, le=LONGEST_S)]
@@ -42,6 +41,19 @@ GIVE_BACK_S = 600.0  # of machines that leave; EC2 takes the longest to let them
 
 HORIZON_FIELD = "durations.horizon_s"
 EVENT_LINE = "event_performed"  # kind of the line in events.jsonl at the zero of an event that has no line of its own
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """What a machine suffers while it goes on running.
+
+    `cpu_load`: something else that would use `amount` cores by itself. `slow_cpu`: it has the share `amount` of its
+    cores. `memory_limit`: it has `amount` MB. `lan_cut`: it is off the experiment LAN. `partition`: what it sends to
+    the other machines there is lost. `sample_loss`: what it sends to the others' control addresses is lost.
+    """
+
+    kind: Literal["cpu_load", "slow_cpu", "memory_limit", "lan_cut", "partition", "sample_loss"]
+    amount: float | None = None
 
 
 @dataclass(frozen=True)

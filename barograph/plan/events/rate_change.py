@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from barograph import ROOT
 from barograph.plan.events import course
 from barograph.plan.events.disturbances import how_long
 from barograph.plan.events.kind import (
@@ -23,7 +24,6 @@ from barograph.plan.events.kind import (
     Seconds,
 )
 from barograph.plan.events.trace_file import UnfitTrace, facts_of, rows_of
-from barograph.settings import ROOT
 from barograph.yaml_files import Text, Word
 from scheduler_plugins.emission_records import LEAST_FACTOR, MOST_FACTOR
 

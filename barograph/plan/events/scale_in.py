@@ -18,7 +18,7 @@ from barograph.plan.events.kind import (
     RunActions,
     machines_in_words,
 )
-from playbooks.runner import LIMITS_S as PLAYS_S
+from barograph.plan.plays import LIMITS_S as PLAYS_S
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 
-from barograph.plan import checks
 from barograph.plan.experiment import Durations, Experiment, load
 from barograph.run.context import SeriesContext
 from barograph.run.fake_clock import FakeClock
 from barograph.run.fake_cluster import FakeStorm
 from barograph.run.monitor import steady_test
 from barograph.series.series import Series, open_series
+from barograph.testbeds import checks
 
 
 class Heard:

@@ -11,8 +11,7 @@ from analysis.calibration import validation
 from analysis.calibration.validation import SeriesName, Validation
 from analysis.compare import drawings, evaluation
 from analysis.compare.result import RESULT, RUNS_FAILED, Comparison, Verdict, result_data
-from analysis.record.simulated import SIMULATED
-from barograph.plan.experiment import load
+from barograph.plan.experiment import SIMULATED, load
 from tests.support import compared_series
 from tests.support.compared_series import HIGH, LATENCY, LOW, Failed, Numbers, SideOf, same_code, write
 

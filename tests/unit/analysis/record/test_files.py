@@ -18,11 +18,10 @@ from analysis.record.files import (
     parsed_lines,
     read_json,
     read_json_or_none,
-    stamp,
-    stamp_time,
     write_json_atomic,
     write_text_atomic,
 )
+from barograph.plan.blocks import stamp, stamp_time
 
 
 def test_events_are_appended_a_line_each(tmp_path: Path) -> None:

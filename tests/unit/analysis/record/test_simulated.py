@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from analysis.record.simulated import (
-    SIMULATED,
     date_s,
     first_date_s,
     is_of_testbed,
@@ -15,6 +14,7 @@ from analysis.record.simulated import (
     is_simulated_series,
     simulated_words,
 )
+from barograph.plan.experiment import SIMULATED
 from inventory.simulated import SimulatedTestbed
 
 SIMULATED_S, MADE_S = 1_767_225_600.0, 1_795_500_000.0

@@ -16,7 +16,7 @@ import paramiko
 import pytest
 
 from barograph import cli
-from barograph.plan import checks
+from barograph.testbeds import checks
 from inventory.fake import FakeTestbed
 from inventory.leases import registry
 from tests.support.cloud.cloud import Cloud

@@ -6,7 +6,7 @@ import pytest
 
 from barograph import cli
 from barograph.cli.check import experiments_of_this_box
-from barograph.plan import checks
+from barograph.testbeds import checks
 from inventory.fake import FakeTestbed
 from inventory.leases import registry
 

@@ -19,9 +19,9 @@ from barograph.code.refs import resolve_code
 from barograph.compare.request import comparison_request, plan_comparison
 from barograph.compare.sides import read_side
 from barograph.errors import ExperimentError
-from barograph.plan.checks import check
 from barograph.plan.experiment import Code, from_data, load, with_changes
 from barograph.settings import ROOT
+from barograph.testbeds.checks import check
 from tests.support.repositories import jar
 
 pytestmark = pytest.mark.usefixtures("own_folders")

@@ -6,8 +6,8 @@ from barograph.compare.budget import MOST_RUNS, Budget, budget_text, limit_cost,
 from barograph.errors import ExperimentError
 from barograph.machines.holdings import pricing_of
 from barograph.plan import durations
-from barograph.plan.costs import cost, require_affordable
 from barograph.plan.experiment import load, with_changes
+from barograph.testbeds.costs import cost, require_affordable
 
 STAR = load("stela/star")
 

@@ -27,13 +27,13 @@ from barograph.machines.provision import (
 )
 from barograph.machines.reaper import sweep
 from barograph.machines.series_lease import keep_alive
-from barograph.plan import checks
 from barograph.plan.experiment import from_data, load, with_changes
 from barograph.series import hold
 from barograph.series.interruption import request_stop
 from barograph.series.progress import failures_since, lines_since
 from barograph.series.results import results_of
 from barograph.series.series import Series, open_series, series_document
+from barograph.testbeds import checks
 from inventory.errors import InfrastructureError
 from inventory.fake import FakeTestbed
 from inventory.leases import registry

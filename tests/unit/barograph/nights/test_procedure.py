@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from barograph.nights.procedure import fact_lines, facts_of_box, facts_of_experiment, fingerprint
-from barograph.plan import checks
 from barograph.plan.experiment import Experiment, load, with_changes
+from barograph.testbeds import checks
 from scheduler_plugins.simulator.work import Costs
 
 BOX = {"testbed": "fake", "storm": "2.8.3", "java": "17", "measurement": 2, "host": {}}

@@ -11,10 +11,10 @@ from barograph.cli.execution import all_remarks
 from barograph.code.errors import NoSuchRef, Unfit
 from barograph.errors import ExperimentError
 from barograph.machines.provision import open_requested
-from barograph.plan.checks import check
 from barograph.plan.experiment import Code, Experiment, Variant, from_data, load, parse
 from barograph.series.series import read_series
 from barograph.settings import results_root
+from barograph.testbeds.checks import check
 from tests.support.repositories import Repository, with_plugins
 
 FOREIGN = {

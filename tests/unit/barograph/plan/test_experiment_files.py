@@ -17,7 +17,6 @@ from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.metrics.steadiness import WINDOW_S
 from barograph.errors import ExperimentError
 from barograph.plan.blocks import digest, plan_runs
-from barograph.plan.checks import check, claim_notes, machine_requests, remarks
 from barograph.plan.experiment import (
     DURATION_NAMES,
     EXPERIMENTS,
@@ -31,6 +30,7 @@ from barograph.plan.experiment import (
     with_changes,
 )
 from barograph.run.storm_cluster import ansible_groups, render_topology
+from barograph.testbeds.checks import check, claim_notes, machine_requests, remarks
 from barograph.yaml_files import read_yaml
 from inventory.errors import CapacityError
 from inventory.local.preflight import check_cores
@@ -419,7 +419,7 @@ def test_a_crash_needs_a_testbed_with_faults(monkeypatch: pytest.MonkeyPatch) ->
     class Solid:
         name = "fake"
 
-    monkeypatch.setattr("barograph.plan.checks.testbed_of", lambda _choice: Solid())
+    monkeypatch.setattr("barograph.testbeds.checks.testbed_of", lambda _choice: Solid())
     data = star()
     plan({"kind": "crash", "at": "steady", "machine": "m2"})(data)
     with pytest.raises(ExperimentError, match="machines of testbed fake cannot be crashed and restarted"):

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barograph.errors import ExperimentError
-from barograph.plan import checks
 from barograph.plan.blocks import digest
 from barograph.plan.events import RateChange, Trace, course, rest_s
 from barograph.plan.events.course import Step
 from barograph.plan.events.kind import PlanSoFar
 from barograph.plan.events.trace_file import rows_of
 from barograph.plan.experiment import EXPERIMENTS, Experiment, from_data, parse
+from barograph.testbeds import checks
 from barograph.yaml_files import read_yaml
 
 

@@ -8,11 +8,11 @@ import pytest
 import yaml
 
 from barograph.errors import ExperimentError
-from barograph.plan.checks import WINDOW_SETTING, check
 from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import Code, Experiment, MachineCount, TopologyChanges, Variant, load, names
 from barograph.plan.simulation import complaints, is_simulated, simulated_topology
 from barograph.settings import ROOT
+from barograph.testbeds.checks import WINDOW_SETTING, check
 from scheduler_plugins.simulator.work import Acking, Costs, SimulationError, Waits
 from tests.support.worlds import Totals, world_of
 from topologies import catalogue, work

@@ -11,9 +11,9 @@ import yaml
 from barograph.errors import ExperimentError
 from barograph.plan import sweep
 from barograph.plan.blocks import plan_runs
-from barograph.plan.checks import check
 from barograph.plan.experiment import EXPERIMENTS, parse
 from barograph.plan.sweep import Sweep, load, require_simulated, sweep_digest, sweep_of
+from barograph.testbeds.checks import check
 
 
 def star(swept: Any, **changes: Any) -> Sweep:

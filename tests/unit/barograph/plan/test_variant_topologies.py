@@ -15,7 +15,6 @@ from barograph.compare.sides import Side
 from barograph.errors import ExperimentError
 from barograph.nights.procedure import facts_of_experiment, fingerprint
 from barograph.plan.blocks import digest, plan_runs
-from barograph.plan.checks import check, remarks
 from barograph.plan.experiment import (
     EXPERIMENTS,
     Code,
@@ -29,6 +28,7 @@ from barograph.plan.experiment import (
     with_changes,
 )
 from barograph.run.storm_cluster import StormCluster
+from barograph.testbeds.checks import check, remarks
 from barograph.web.dag_documentation import experiment_documentation
 from barograph.yaml_files import read_yaml
 

@@ -12,6 +12,7 @@ from barograph.errors import ExperimentError, RunBroken
 from barograph.plan.blocks import plan_runs
 from barograph.plan.events import KINDS, Crash, PlannedEvent, ScaleIn, ScaleOut
 from barograph.plan.events.disturbances import CpuLoad, LanCut, MemoryLimit, Partition, SampleLoss, SlowCpu, WorkerCrash
+from barograph.plan.events.kind import Disturbance
 from barograph.plan.experiment import EXPERIMENTS, load, parse
 from barograph.run import storm_cluster
 from barograph.run.storm_cluster import StormCluster
@@ -19,7 +20,6 @@ from barograph.series_steps import attempt_next_run
 from barograph.yaml_files import read_yaml
 from inventory.errors import InfrastructureError
 from inventory.machines import Machine
-from inventory.testbed import Disturbance
 from tests.unit.barograph.run.conftest import SetUp, Stage
 
 SLOW = SlowCpu(at="steady", machines=("m1", "m2"), share=0.5)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from barograph.plan.checks import check
 from barograph.plan.events import Sine
 from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import Durations, Experiment, MachineCount, load, only
@@ -18,6 +17,7 @@ from barograph.run.service_in_process import InProcessService
 from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
 from barograph.series.series import open_series
 from barograph.series_steps import attempt_next_run
+from barograph.testbeds.checks import check
 from inventory.simulated import SimulatedTestbed
 from scheduler_plugins.samples import SERIES_LENGTH_S
 from tests.support import worker_lines

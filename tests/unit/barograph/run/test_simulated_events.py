@@ -11,7 +11,6 @@ import pytest
 from analysis.record.event_timeline import event_outcomes
 from analysis.record.files import RunPaths
 from barograph.errors import ExperimentError
-from barograph.plan.checks import check
 from barograph.plan.events import KINDS, PlannedEvent, ScaleOut, machines_at_end
 from barograph.plan.events.disturbances import CpuLoad, MemoryLimit, SlowCpu
 from barograph.plan.events.hold import Hold
@@ -23,6 +22,7 @@ from barograph.run.monitor import steady_test
 from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
 from barograph.series.series import Series, open_series
 from barograph.series_steps import attempt_next_run
+from barograph.testbeds.checks import check
 from inventory.simulated import SimulatedTestbed
 from scheduler_plugins.policies import POLICIES
 from tests.support import elastic_policy, worker_lines

@@ -15,13 +15,13 @@ from analysis.storage.hold import read_hold
 from barograph.cli.claims import newest_findings
 from barograph.errors import message_of
 from barograph.machines.provision import provision, release
-from barograph.plan import checks
 from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.series import hold
 from barograph.series.results import Folder, Spool, analyse_results, finish, results, send_now, send_waiting
 from barograph.series.series import complete_series, find_series, open_series, unfinished_series
 from barograph.series_steps import NothingMeasured, analyse, do_run
 from barograph.settings import DAG_OF_TASK, results_root
+from barograph.testbeds import checks
 
 
 @pytest.fixture

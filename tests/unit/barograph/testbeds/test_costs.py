@@ -7,16 +7,17 @@ from typing import Literal
 import pytest
 
 from barograph.errors import BudgetSpent, ExperimentError
-from barograph.plan import costs, durations
+from barograph.plan import durations
 from barograph.plan.durations import Overhead
 from barograph.plan.events import Crash, PlannedEvent, RateChange, ScaleIn
 from barograph.plan.events.hold import Hold
 from barograph.plan.events.kind import GIVE_BACK_S, OUTCOME_S
 from barograph.plan.experiment import Durations, Experiment, MachineCount, load
+from barograph.plan.plays import LIMITS_S as PLAYS_S
 from barograph.software import BUILD_LIMIT_S
+from barograph.testbeds import costs
 from inventory.machines import MachineRequest
 from inventory.testbed import Estimate
-from playbooks.runner import LIMITS_S as PLAYS_S
 
 STAR = load("stela/star")
 STAR = replace(STAR, testbed=replace(STAR.testbed, name="fake"), durations=Durations(45, 100, 90, 150))

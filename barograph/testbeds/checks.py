@@ -12,11 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.record.simulated import SIMULATED
 from barograph.errors import ExperimentError, blame_of
 from barograph.plan.events import RateChange, Sine, Trace, topologies_after, working_machines_after
 from barograph.plan.events.rate_change import COURSES
-from barograph.plan.experiment import Experiment, TestbedChoice, TopologyChoice, Variant
+from barograph.plan.experiment import SIMULATED, Experiment, TestbedChoice, TopologyChoice, Variant
 from inventory import TESTBEDS, machines
 from inventory.leases import registry
 from inventory.machines import MachineRequest

@@ -12,9 +12,9 @@ from typing import Any
 
 from barograph.errors import BudgetSpent, ExperimentError
 from barograph.plan import durations
-from barograph.plan.checks import machine_requests
 from barograph.plan.durations import Overhead
 from barograph.plan.experiment import Experiment
+from barograph.testbeds.checks import machine_requests
 from inventory.testbed import Estimate, SupportsPricing
 
 
