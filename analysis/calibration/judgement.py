@@ -14,8 +14,8 @@ from functools import partial
 from itertools import combinations
 from statistics import fmean, median
 
+from analysis.metrics.definitions import JUDGED, DifferenceKind, metric
 from analysis.metrics.latency_histogram import merged, percentile_ms
-from analysis.metrics.metric_directions import CONVERGENCE, DifferenceKind, metric
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import WHOLE_RUN, absent_machines, event_order
 from analysis.record.files import SeriesPaths
@@ -26,15 +26,6 @@ CLEARLY = 0.05  # of the larger: what two variants have to differ by in reality 
 ALIKE = 0.005  # of the larger: simulated levels that lie nearer to one another have no order
 LATENCY_MEAN, LATENCY_P95 = "latency_mean_ms", "latency_all_p95_ms"
 LEAST_COMMON_S = 30.0  # that count on both sides; of less there is no latency
-# What is judged, in the order of the page.
-JUDGED = (
-    "throughput_before", "throughput_after", "gain_percent", "convergence_sp_s", "convergence_st_s", "downtime_s",
-    "lost_after", "request_to_running_s", "submit_to_loaded_s", "cpu_percent_before", "cpu_percent_after",
-    f"{LATENCY_MEAN}_before", f"{LATENCY_MEAN}_after", f"{LATENCY_P95}_before", f"{LATENCY_P95}_after",
-)  # fmt: skip
-WORDS = {f"{LATENCY_MEAN}_before": "mean latency before", f"{LATENCY_MEAN}_after": "mean latency after"}
-# Times that the end of a run may cut off.
-CUT_OFF = ("downtime_s", "request_to_running_s")
 # Beside the metrics: of each machine, in points of its quota.
 MACHINE_CPU = "machine_cpu_points"
 
@@ -69,7 +60,7 @@ class Cell:
 
     @property
     def is_ratio(self) -> bool:
-        return self.metric.startswith(LATENCY_MEAN) or metric(self.metric).difference_kind is DifferenceKind.RATIO
+        return metric(self.metric).difference_kind is DifferenceKind.RATIO
 
     @property
     def error(self) -> float | None:
@@ -99,11 +90,11 @@ class Cell:
 
     @property
     def words(self) -> str:
-        return WORDS.get(self.metric) or metric(self.metric).words
+        return metric(self.metric).words
 
     @property
     def unit(self) -> str:
-        return "ms" if self.metric.startswith(LATENCY_MEAN) else metric(self.metric).unit
+        return metric(self.metric).unit
 
 
 @dataclass(frozen=True)
@@ -228,7 +219,7 @@ def over_runs(name: str, of_runs: Sequence[Row]) -> Value:
     values = [math.inf if row["censored"] else float(row["value"]) for row in of_runs]
     low, high = (None if math.isinf(end) else end for end in (min(values), max(values)))
     unsteady = sum(row.get("steady") is False for row in of_runs)
-    if not name.startswith(CONVERGENCE) and name not in CUT_OFF:
+    if not metric(name).bounded:
         mean = fmean(row["value"] for row in of_runs)
         return Value(mean, len(of_runs), low=low, high=high, unsteady=unsteady)
     middle = median(values)

@@ -27,7 +27,7 @@ from analysis.claims.specs import ExperimentSpec, Spec, read, watch_s
 from analysis.claims.statements import RATIOS, Claim, Kind, Region
 from analysis.metrics.communication_costs import PUBLISHED_S
 from analysis.metrics.convergence import DEFINITIONS, Windows, post_scale
-from analysis.metrics.metric_directions import CONVERGENCE
+from analysis.metrics.definitions import CONVERGENCE
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.numerals import extent, signed_percent
 

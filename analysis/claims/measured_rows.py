@@ -26,7 +26,7 @@ from analysis.claims.ledger_rows import (  # fmt: skip
     series_lengths,
 )
 from analysis.claims.statements import RATIOS, Claim, Kind, Region
-from analysis.metrics.metric_directions import quantum
+from analysis.metrics.definitions import quantum
 from analysis.numerals import extent, signed_percent
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
 

@@ -8,7 +8,7 @@ from analysis.claims import estimates, feasibility
 from analysis.claims.estimates import BaselineTime, Times
 from analysis.claims.ledger_rows import Conditions, Value, series_lengths
 from analysis.claims.statements import Claim
-from analysis.metrics.metric_directions import quantum
+from analysis.metrics.definitions import quantum
 from analysis.numerals import extent
 
 MOST_CPU_PERCENT = 80.0  # of its limit, that the busiest machine may use in the mean of a part of a run

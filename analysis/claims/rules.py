@@ -27,7 +27,7 @@ from analysis.claims.ledger_rows import (  # fmt: skip
 from analysis.claims.measured_rows import Judgement, judgement, measured_row, pairs_of_blocks, region_text
 from analysis.claims.specs import Spec
 from analysis.claims.statements import RATIOS, Claim, Kind, Region
-from analysis.metrics.metric_directions import Better, metric
+from analysis.metrics.definitions import Better, metric
 from analysis.numerals import extent, number, signed_percent
 
 DERIVED_KINDS = (Kind.SPAN, Kind.LOWEST)

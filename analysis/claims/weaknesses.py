@@ -28,7 +28,7 @@ from analysis.claims.levels import levels_of
 from analysis.claims.specs import ExperimentSpec, Spec, read, watch_s
 from analysis.claims.statements import Claim, Kind
 from analysis.metrics.communication_costs import PUBLISHED_S
-from analysis.metrics.metric_directions import CONVERGENCE
+from analysis.metrics.definitions import CONVERGENCE
 from analysis.numerals import signed_percent
 from analysis.stats import paired_differences
 from analysis.stats.paired_differences import MINIMUM_BLOCKS

@@ -10,7 +10,7 @@ from math import ceil
 from analysis.compare import sentence
 from analysis.compare.question import Pair
 from analysis.compare.result import Comparison, MetricRow, Verdict
-from analysis.metrics import metric_directions
+from analysis.metrics import definitions
 from analysis.report.figures import points, style, throughput_timeline
 from analysis.report.figures.chart import Axis, Bar, Chart, Dot, End, Interval, Line, Mark, Panel, categories
 from analysis.report.figures.points import Column, Spot
@@ -108,7 +108,7 @@ def block_panels(found: Comparison) -> Chart | None:
 
 
 def _pairs(found: Comparison, row: MetricRow) -> Panel:
-    unit = metric_directions.metric(row.metric).unit
+    unit = definitions.metric(row.metric).unit
     runs = next(runs for runs in found.runs if runs.pair.name == row.pair)
     sides = (found.question.a, found.question.b)
     joins: list[Mark] = []

@@ -21,7 +21,7 @@ from analysis.compare.verdict import DifferencesOnRecord, block_differences
 from analysis.errors import AnalysisError, RecordError, SeriesError
 from analysis.ingest.run_tables import failed_attempts
 from analysis.metrics import untimed
-from analysis.metrics.metric_directions import PRIMARY
+from analysis.metrics.definitions import PRIMARY
 from analysis.record import small_tables
 from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths, read_json

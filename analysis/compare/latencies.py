@@ -17,8 +17,8 @@ from math import ceil, inf
 
 from analysis.compare.blocks import Block, MetricBlocks, PairRuns, Value
 from analysis.metrics import untimed
+from analysis.metrics.definitions import LATENCIES
 from analysis.metrics.latency_histogram import merged, percentile_ms
-from analysis.metrics.measurements import LATENCIES
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.metrics.untimed import MOST_UNTIMED_PERCENT
 from analysis.numerals import number

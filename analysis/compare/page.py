@@ -13,7 +13,7 @@ from analysis.compare.blocks import PairRuns
 from analysis.compare.evaluation import compare
 from analysis.compare.question import Side
 from analysis.compare.result import PAGE, RESULT, RUNS_FAILED, Comparison, Kind, MetricRow, result_data
-from analysis.metrics import metric_directions
+from analysis.metrics import definitions
 from analysis.numerals import number
 from analysis.record import small_tables, wall_time
 from analysis.record.files import SeriesPaths, read_json_or_none, write_json_atomic
@@ -215,7 +215,7 @@ def _timelines(paths: SeriesPaths, found: Comparison) -> list[Figure]:
 
 
 def _table_row(found: Comparison, row: MetricRow) -> TableRow:
-    unit = metric_directions.metric(row.metric).unit
+    unit = definitions.metric(row.metric).unit
     counted = row.kind in (Kind.RATIO, Kind.DIFFERENCE)
     why = row.why_no_verdict if found.simulated or not row.why_no_verdict else f"no verdict: {row.why_no_verdict}"
     return TableRow(

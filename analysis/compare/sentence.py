@@ -18,7 +18,7 @@ from analysis.compare.verdict import (
     praise_of_survivors,
     same_in_every_block,
 )
-from analysis.metrics.metric_directions import CONVERGENCE
+from analysis.metrics.definitions import CONVERGENCE
 from analysis.numerals import MISSING, change, number, with_unit
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.record.small_tables import topology_words

@@ -17,8 +17,8 @@ import numpy as np
 from analysis.compare.blocks import Block, MetricBlocks, PairRuns, SideRuns
 from analysis.compare.question import Question
 from analysis.compare.result import RUNS_FAILED, SURVIVORS, Kind, MetricRow, Verdict
-from analysis.metrics import metric_directions
-from analysis.metrics.metric_directions import PRIMARY, Better, DifferenceKind
+from analysis.metrics import definitions
+from analysis.metrics.definitions import PRIMARY, Better, DifferenceKind
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.stats import inference, paired_differences, same_code_floors
 from analysis.stats.paired_differences import MINIMUM_BLOCKS, Estimate, in_units, on_axis, sign_test
@@ -73,7 +73,7 @@ DifferencesOnRecord = Mapping[tuple[str, ...], Sequence[float]]
 
 def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record: DifferencesOnRecord) -> MetricRow:
     """A row with its p-value as it is, hence without a verdict."""
-    metric, quantum = metric_directions.metric(found.metric), metric_directions.quantum(found.metric)
+    metric, quantum = definitions.metric(found.metric), definitions.quantum(found.metric)
     if found.censored:
         return rank_row(found, metric.words)
     a, b = ([getattr(block, side).number for block in found.blocks] for side in ("a", "b"))
@@ -171,12 +171,12 @@ def _row_floor(
 
 def direction(name: str) -> Better:
     """Which way the metric of a row is better."""
-    return Better.LOWER if name == RUNS_FAILED else metric_directions.metric(name).better
+    return Better.LOWER if name == RUNS_FAILED else definitions.metric(name).better
 
 
 def block_differences(found: MetricBlocks) -> list[float]:
     """On the axis on which the metric is compared; none where that cannot be said. For A/A comparisons on record."""
-    ratio = metric_directions.metric(found.metric).difference_kind is DifferenceKind.RATIO
+    ratio = definitions.metric(found.metric).difference_kind is DifferenceKind.RATIO
     numbers = [(block.a.number, block.b.number) for block in found.blocks]
     if found.censored or found.why_no_verdict or (ratio and min(min(pair) for pair in numbers) <= 0):
         return []

@@ -9,15 +9,12 @@ from statistics import fmean, median_low
 from typing import Any
 
 from analysis.metrics import communication_costs, untimed
+from analysis.metrics.definitions import LATENCIES, LATENCY_COLUMNS, metric
 from analysis.metrics.juice import by_event, served_windows, unthrottled_units
-from analysis.metrics.metric_directions import CONVERGENCE
 from analysis.record.event_timeline import REST, WHOLE_RUN, absent_machines, crashed_machines, event_order
 from analysis.record.small_tables import Row, run_of, unit_of
 from barograph.plan.experiment import WHOLE_CLUSTER
 
-# `latency_p50_ms`, `latency_p95_ms` of older series are other numbers: medians of seconds' percentiles.
-LATENCIES = {"latency_all_p50_ms": 0.50, "latency_all_p95_ms": 0.95}
-LATENCY_COLUMNS = {"latency_all_p50_ms": "p50_ms", "latency_all_p95_ms": "p95_ms"}  # of the table `interval_latency`
 Reader = Callable[[str], list[Row]]
 Key = tuple[Any, ...]
 Numbers = Mapping[str, float | None]
@@ -48,35 +45,18 @@ def measurements(read: Reader) -> list[Row]:
     found = [row for part in parts for row in part(read) if row["value"] is not None]
     steady = {(row["run_id"], row["event_id"], row["phase"]): row["steady"] for row in read("intervals")}
     for row in found:  # False where any side was not steady; None where it rests on none, or one was not tested
-        sides = [steady.get((row["run_id"], row["event_id"], side)) for side in sides_of(row["metric"])]
+        sides = [steady.get((row["run_id"], row["event_id"], side)) for side in metric(row["metric"]).steady_sides]
         row["steady"] = False if False in sides else True if sides and None not in sides else None
     return found
-
-
-# What rests on the part of a side that counts (table `intervals`), by how its name begins; its name ends with the side.
-ON_INTERVALS = (
-    "throughput_", "spouts_", "due_", "latency_", "untimed_", "cpu_", "memory_", "network_", "traffic_",
-    "between_", "processed_",
-)  # fmt: skip
-LATE_WINDOW = "convergence_script_s"  # compares with a late window of its own, not with the steady part
-
-
-def sides_of(metric: str) -> tuple[str, ...]:
-    """The sides of the event on whose steady parts a metric rests; none of what is counted, timed or placed."""
-    if metric == "gain_percent":
-        return "before", "after"
-    if metric.startswith(CONVERGENCE):
-        return () if metric == LATE_WINDOW else ("after",)
-    return (metric.rpartition("_")[2],) if metric.startswith(ON_INTERVALS) else ()
 
 
 def _metric_rows(row: Row | Key, numbers: Numbers, censored: Iterable[str] = ()) -> Iterator[Row]:
     """A row a number; `row` is one with the keys, or they themselves."""
     run_id, event_id = row[:2] if isinstance(row, tuple) else (row["run_id"], row["event_id"])
-    for metric, value in numbers.items():
+    for name, value in numbers.items():
         number = None if value is None else float(value)
-        yield {"run_id": run_id, "event_id": event_id, "metric": metric, "value": number,
-               "censored": metric in censored}  # fmt: skip
+        yield {"run_id": run_id, "event_id": event_id, "metric": name, "value": number,
+               "censored": name in censored}  # fmt: skip
 
 
 def _of_sides(found: Iterable[Row]) -> Iterator[Row]:
@@ -122,9 +102,9 @@ def offered_rates(read: Reader) -> Iterator[Row]:
 
 def convergence_times(read: Reader) -> Iterator[Row]:
     for row in read("convergence"):
-        metric = f"convergence_{row['definition']}_s"
+        name = f"convergence_{row['definition']}_s"
         value = row["horizon_s"] if row["time_s"] is None else row["time_s"]
-        yield from _metric_rows(row, {metric: value}, [metric] if row["censored"] else ())
+        yield from _metric_rows(row, {name: value}, [name] if row["censored"] else ())
 
 
 def downtimes(read: Reader) -> Iterator[Row]:
@@ -158,7 +138,7 @@ def late_emissions(read: Reader) -> Iterator[Row]:
 def latencies(read: Reader) -> Iterator[Row]:
     """What half and 95 % of all tuples keep to in the part that counts; nothing of records without histograms."""
     for row in read("interval_latency"):
-        yield from _metric_rows(row, {f"{metric}_{row['phase']}": row[LATENCY_COLUMNS[metric]] for metric in LATENCIES})
+        yield from _metric_rows(row, {f"{name}_{row['phase']}": row[LATENCY_COLUMNS[name]] for name in LATENCIES})
 
 
 def untimed_shares(read: Reader) -> Iterator[Row]:

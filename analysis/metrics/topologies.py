@@ -15,17 +15,13 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from analysis.metrics.definitions import METRICS
 from analysis.metrics.throughput import EDGE_S, WINDOW_S, downtime_of_axis, grid
 from analysis.record.event_timeline import WHOLE_RUN, ZEROS
 from analysis.record.small_tables import SEPARATOR, Row, run_of, topology_of, unit_of
 from barograph.plan.experiment import WHOLE_CLUSTER
 
 Stretch = tuple[int, int]
-# Numbers of the cluster that are the sum of its topologies' numbers.
-SUMS = (
-    "lost_before", "lost_after", "lost_after_uncertainty", "missed_before", "missed_after", "late_before",
-    "late_after", "utility_before", "utility_after",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -284,7 +280,7 @@ def sums_of_clusters(
     asked = {row["run_id"] for row in levels if row["max_utility"] is not None}
     rows = []
     for span in (span for span in spans if span["run_id"] in units.clusters):
-        for metric in SUMS:
+        for metric in (each.name for each in METRICS.values() if each.is_sum):
             side = metric.split("_")[1]
             ends = (span["first_s"], span["zero_s"]) if side == "before" else (span["zero_s"], span["last_s"])
             here = [unit for unit in units.there(span["run_id"], *ends)

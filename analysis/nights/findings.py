@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from analysis.errors import RecordError
-from analysis.metrics.metric_directions import Better
+from analysis.metrics.definitions import Better
 from analysis.nights import claim_history, night_records, night_series
 from analysis.nights.claim_history import ClaimHistory, VerdictChange
 from analysis.nights.night_records import History, Night, clock_jumps, read_history

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from analysis import numerals
-from analysis.metrics.metric_directions import DifferenceKind
+from analysis.metrics.definitions import DifferenceKind
 from analysis.nights.claim_history import ClaimHistory
 from analysis.nights.findings import Findings
 from analysis.nights.night_records import Night

@@ -13,7 +13,7 @@ from functools import cached_property
 from statistics import median
 
 from analysis.metrics import untimed
-from analysis.metrics.metric_directions import CONVERGENCE, Better, DifferenceKind, Metric, metric
+from analysis.metrics.definitions import CONVERGENCE, Better, DifferenceKind, Metric, metric
 from analysis.nights.night_records import ExperimentNight, Night, Values
 from analysis.nights.settings import Renames
 from analysis.numerals import extent, number

@@ -12,7 +12,7 @@ from html import escape
 from itertools import groupby, product, takewhile
 from typing import Any
 
-from analysis.metrics.metric_directions import PRIMARY
+from analysis.metrics.definitions import PRIMARY
 from analysis.nights import findings_report
 from analysis.nights.chart import never_note
 from analysis.nights.claim_history import ClaimHistory, ClaimVerdict, VerdictChange

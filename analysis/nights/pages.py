@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from analysis.metrics.metric_directions import Better, DifferenceKind
+from analysis.metrics.definitions import Better, DifferenceKind
 from analysis.nights import findings_report
 from analysis.nights.chart import chart_points, draw_chart, never_note, shared_columns
 from analysis.nights.claim_history import ClaimHistory, ClaimVerdict

@@ -10,7 +10,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
-from analysis.metrics.metric_directions import Better, Metric
+from analysis.metrics.definitions import Better, Metric
 from analysis.nights.night_records import Night
 from analysis.nights.night_series import Key, Series
 from analysis.nights.settings import Accepted, Renames

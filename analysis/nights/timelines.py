@@ -13,7 +13,7 @@ from functools import cached_property
 from html import escape
 from itertools import pairwise
 
-from analysis.metrics.metric_directions import METRICS, PRIMARY, Better, Metric
+from analysis.metrics.definitions import METRICS, PRIMARY, Better, Metric
 from analysis.nights.findings import Findings, SeriesFindings
 from analysis.nights.night_records import CalendarCell
 from analysis.nights.night_series import NEVER_SUFFIX, Point, SeriesName, metric_of

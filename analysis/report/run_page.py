@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from analysis.metrics.definitions import RUN_TABLES, metric
 from analysis.record import event_timeline, run_errors
 from analysis.record.event_timeline import WHOLE_RUN, EventOutcome, event_id_of, event_order
 from analysis.record.files import RunPaths, SeriesPaths
@@ -66,7 +67,7 @@ class Section:
     @property
     def rows(self) -> list[tuple[str, list[str]]]:
         """The values of all events side by side, by metric."""
-        headings = [heading for table in series_tables.RUN_TABLES.values() for heading, _ in table.values()]
+        headings = [metric(name).heading for table in RUN_TABLES.values() for name in table]
         by_event = [dict(values) for _, values in self.measurements]
         there = [heading for heading in headings if any(heading in values for values in by_event)]
         return [(heading, [values.get(heading, "–") for values in by_event]) for heading in there]
@@ -310,11 +311,11 @@ def measurement_tables(
     run_id: str, measurements: series_tables.Measurements
 ) -> list[tuple[str, list[tuple[str, str]]]]:
     """By event: the values of the report's tables, with their headings."""
-    columns = {metric: column for table in series_tables.RUN_TABLES.values() for metric, column in table.items()}
+    columns = [metric(name) for table in RUN_TABLES.values() for name in table]
     events = sorted((event for run, event in measurements if run == run_id), key=event_order)
     return [
-        (event, [(heading, series_tables.cell(measurements[run_id, event][metric], digits))
-                 for metric, (heading, digits) in columns.items() if metric in measurements[run_id, event]])
+        (event, [(each.heading, series_tables.cell(measurements[run_id, event][each.name], each.digits))
+                 for each in columns if each.name in measurements[run_id, event]])
         for event in events
     ]  # fmt: skip
 
@@ -322,10 +323,10 @@ def measurement_tables(
 def measurement_rows(run_id: str, measurements: Measurements) -> list[Row]:
     """All that was measured, also what no table of the report shows."""
     return [
-        {"event_id": event, "metric": metric, **found._asdict()}
+        {"event_id": event, "metric": name, **found._asdict()}
         for (run, event), values in sorted(measurements.items())
         if run == run_id
-        for metric, found in sorted(values.items())
+        for name, found in sorted(values.items())
     ]
 
 

@@ -19,6 +19,7 @@ from analysis.claims.ledger_rows import Conditions, LedgerRow
 from analysis.claims.publications import families_of
 from analysis.claims.statements import Claim, load_claims
 from analysis.metrics import scale_decisions
+from analysis.metrics.definitions import RUN_TABLES
 from analysis.record import event_timeline, small_tables
 from analysis.record.event_timeline import FIRST_EVENT, EventOutcome
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
@@ -317,8 +318,7 @@ def _section(
         figures=[],
         measurements=measurements,
         run_tables=[
-            series_tables.run_table(title, columns, entries, measurements)
-            for title, columns in series_tables.RUN_TABLES.items()
+            series_tables.run_table(title, names, entries, measurements) for title, names in RUN_TABLES.items()
         ],
         runs=entries,
         steady=series_tables.steady_rows(read("intervals")),

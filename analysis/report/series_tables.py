@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import Any, NamedTuple
 
+from analysis.metrics.definitions import RUN_TABLES, metric
 from analysis.metrics.scale_decisions import AblationRow
 from analysis.numerals import number
 from analysis.record.event_timeline import (
@@ -42,54 +43,6 @@ class Measured(NamedTuple):
 
 Measurements = Mapping[tuple[str, str], Mapping[str, Measured]]
 
-# The tables of runs: title -> metric -> (heading, digits).
-RUN_TABLES = {
-    "Throughput and convergence": {
-        "throughput_before": ("before (tuples/s)", 1),
-        "throughput_after": ("after (tuples/s)", 1),
-        "gain_percent": ("gain (%)", 1),
-        "due_after": ("offered after (tuples/s)", 1),
-        "spouts_after": ("emitted after (tuples/s)", 1),
-        "convergence_sp_s": ("conv. SP (s)", 0),
-        "convergence_st_s": ("conv. ST (s)", 0),
-        "convergence_script_s": ("conv. script (s)", 0),
-        "utility_before": ("mean utility before", 1),
-        "utility_after": ("mean utility after", 1),
-    },
-    "Interruption, placement and load": {
-        "downtime_s": ("downtime (s)", 0),
-        "lost_after": ("tuples lost", 0),
-        "missed_after": ("tuples missed", 0),
-        "late_after": ("emitted late", 0),
-        "executors_moved": ("executors moved", 0),
-        "workers_restarted": ("workers restarted", 0),
-        "unaffected_workers_restarted": ("of them unaffected", 0),
-        "latency_all_p95_ms_before": ("latency before, 95 % of all tuples (ms)", 1),
-        "latency_all_p50_ms_after": ("latency after, 50 % of all tuples (ms)", 1),
-        "latency_all_p95_ms_after": ("latency after, 95 % of all tuples (ms)", 1),
-        "cpu_percent_after": ("CPU after (%)", 1),
-    },
-    "Traffic between machines": {
-        "between_machines_percent_before": ("tuples between machines before (%)", 1),
-        "between_machines_percent_after": ("after (%)", 1),
-        "between_workers_percent_after": ("between workers after (%)", 1),
-        "network_mb_per_s_before": ("bytes between machines before (MB/s)", 3),
-        "network_mb_per_s_after": ("after (MB/s)", 3),
-        "network_imbalance_after": ("busiest machine's bytes over the mean", 2),
-        "cpu_imbalance_after": ("busiest machine's CPU over the mean", 2),
-        "processed_per_s_after": ("processed after, ackers' too (tuples/s)", 0),
-        "published_emitted_per_s": ("emitted, 180 s (tuples/s)", 1),
-        "published_network_mb_per_s": ("bytes, 180 s (MB/s)", 3),
-        "payback_s": ("paid back after (s)", 0),
-    },
-    "How long it took": {
-        "decision_ms": ("decision (ms)", 1),
-        "submit_to_loaded_s": ("submit to all loaded (s)", 1),
-        "request_to_running_s": ("request to last executor running (s)", 1),
-        "rebalance_s": ("of it Storm's rebalance (s)", 1),
-    },
-}
-
 
 def measurements_by_event(measurements: Sequence[Row]) -> dict[tuple[str, str], dict[str, Measured]]:
     """(run, event) -> metric -> what was measured; what concerns the whole run stands with its first event."""
@@ -101,7 +54,7 @@ def measurements_by_event(measurements: Sequence[Row]) -> dict[tuple[str, str], 
     for row in measurements:
         event = event_id_of(row)
         key = (row["run_id"], first.get(row["run_id"], FIRST_EVENT) if event == WHOLE_RUN else event)
-        values.setdefault(key, {})[row["metric"]] = Measured(row["value"], row["censored"], row.get("steady"))
+        values.setdefault(key, {})[row["metric"]] = Measured(row["value"], row["censored"], row["steady"])
     return values
 
 
@@ -133,15 +86,13 @@ def run_rows(runs: Sequence[Row], measurements: Measurements) -> list[Row]:
 
 
 def run_table(
-    title: str, columns: Mapping[str, tuple[str, int]], entries: Sequence[Row], measurements: Measurements
+    title: str, names: Sequence[str], entries: Sequence[Row], measurements: Measurements
 ) -> tuple[str, list[str], list[list[str]]]:
     """Title, headings and the text of each of `entries`, without empty columns; a censored time is a lower bound."""
     values_by_row = [measurements.get((row["run_id"], row["event_id"]), {}) for row in entries]
-    present = {
-        metric: column for metric, column in columns.items() if any(metric in values for values in values_by_row)
-    }
-    cells = [[cell(values.get(metric), digits) for metric, (_, digits) in present.items()] for values in values_by_row]
-    return title, [heading for heading, _ in present.values()], cells
+    present = [metric(name) for name in names if any(name in values for values in values_by_row)]
+    cells = [[cell(values.get(each.name), each.digits) for each in present] for values in values_by_row]
+    return title, [each.heading for each in present], cells
 
 
 def cell(found: Measured | None, digits: int) -> str:
@@ -444,22 +395,22 @@ def ablation_data(lines: Sequence[AblationRow]) -> list[Row]:
 def run_data(entries: Sequence[Row], measurements: Measurements) -> list[Row]:
     """The tables of runs side by side; a censored time is a lower bound, and `…_censored` says so. `…_steady` says
     which values are of a steady part, where some are not."""
-    metrics = [metric for columns in RUN_TABLES.values() for metric in columns]
-    present = [metric for metric in metrics if any(metric in values for values in measurements.values())]
+    names = [name for table in RUN_TABLES.values() for name in table]
+    present = [name for name in names if any(name in values for values in measurements.values())]
     found = [item for values in measurements.values() for item in values.items()]
-    censored = {metric for metric, each in found if each.censored}
-    unsteady = {metric for metric, each in found if each.steady is False}
+    censored = {name for name, each in found if each.censored}
+    unsteady = {name for name, each in found if each.steady is False}
     table = []
     for row in entries:
         values = measurements.get((row["run_id"], row["event_id"]), {})
         cells: dict[str, Any] = {name: row[name] for name in ("run_id", "event_id", "variant", "status", "why")}
-        for metric in present:
-            each = values.get(metric)
-            cells[metric] = None if each is None else each.value
-            if metric in censored:
-                cells[f"{metric}_censored"] = None if each is None else each.censored
-            if metric in unsteady:
-                cells[f"{metric}_steady"] = None if each is None else each.steady
+        for name in present:
+            each = values.get(name)
+            cells[name] = None if each is None else each.value
+            if name in censored:
+                cells[f"{name}_censored"] = None if each is None else each.censored
+            if name in unsteady:
+                cells[f"{name}_steady"] = None if each is None else each.steady
         table.append(cells)
     return table
 

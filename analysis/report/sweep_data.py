@@ -9,25 +9,12 @@ from statistics import fmean
 from typing import Any
 
 from analysis.errors import SeriesError
-from analysis.metrics.metric_directions import CONVERGENCE, metric
+from analysis.metrics.definitions import CONVERGENCE, SWEPT
 from analysis.record import small_tables, sweep_record
 from analysis.record.files import SeriesPaths, read_json
 from analysis.record.small_tables import Row
 from analysis.record.sweep_record import OTHER_CODE, REPLICATES, SWEEP_FILE, is_mixed, point_of
 from analysis.stats import survival
-
-METRICS = (
-    "throughput_after",
-    "gain_percent",
-    "convergence_sp_s",
-    "network_mb_per_s_after",
-    "between_machines_percent_after",
-    "cpu_spread_percent_after",
-    "cpu_imbalance_after",
-    "latency_all_p95_ms_after",
-    "published_emitted_per_s",
-    "published_network_mb_per_s",
-)
 
 
 @dataclass(frozen=True)
@@ -112,13 +99,7 @@ class SweepData:
 
     def metrics(self, event_id: str) -> tuple[str, ...]:
         found = {run.metric for run in self.runs if run.event_id == event_id}
-        return tuple(name for name in METRICS if name in found)
-
-
-def metric_words(name: str) -> tuple[str, str]:
-    """What a metric is called, and its unit."""
-    found = metric(name)
-    return found.words, "%" if name == "gain_percent" else found.unit
+        return tuple(name for name in SWEPT if name in found)
 
 
 def summary(runs: Sequence[SweepRun]) -> Summary:
@@ -144,7 +125,7 @@ def collect(paths: SeriesPaths) -> SweepData:
     described = {row["run_id"]: row for row in small_tables.rows(paths, "runs")}
     if not described:
         raise SeriesError(f"{paths.root} has no tables; give the command of the sweep again")
-    found = (row for row in sweep_record.measurements(paths) if row["metric"] in METRICS)
+    found = (row for row in sweep_record.measurements(paths) if row["metric"] in SWEPT)
     runs = tuple(_run(row, described[row["run_id"]]["variant"], places) for row in found)
     return SweepData(
         experiment=document["experiment"],

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 
 from analysis.claims.statements import load_claims
-from analysis.metrics.metric_directions import CONVERGENCE
+from analysis.metrics.definitions import CONVERGENCE, SWEPT, metric
 from analysis.numerals import change, number, with_unit
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
@@ -20,7 +20,7 @@ from analysis.report.figures.published_figures import BASELINE
 from analysis.report.figures.sweep_curves import MOST_PANELS
 from analysis.report.headline import NOUNS
 from analysis.report.page import Download
-from analysis.report.sweep_data import METRICS, Summary, SweepData, SweepRun, metric_words, summary
+from analysis.report.sweep_data import Summary, SweepData, SweepRun, summary
 
 TEMPLATE = "sweep.html.j2"
 FIGURES = "figures"
@@ -71,7 +71,7 @@ def _section(data: SweepData, event_id: str, what: str) -> EventSection:
     figures = []
     for name in data.metrics(event_id):
         if chart := sweep_curves.chart(data, event_id, name):
-            title = metric_words(name)[0]
+            title = metric(name).words
             figures.append(page_figure(f"{event_id}_{name}", title[0].upper() + title[1:], _caption(data, name), chart))
     columns, rows = table(data, event_id)
     return EventSection(
@@ -99,7 +99,7 @@ def answers(data: SweepData, event_id: str) -> list[str]:
     default where its throughput after the event is the highest."""
     if BASELINE in data.variants and len(data.variants) > 1:
         return _changes(data, event_id)
-    words, unit = metric_words(ANSWER)
+    words, unit = metric(ANSWER).words, metric(ANSWER).unit
     best: dict[str, tuple[float, tuple[int, ...]]] = {}
     for (variant, steps), runs in groups(data, event_id, ANSWER).items():
         value = summary(runs).value
@@ -172,7 +172,7 @@ def table(data: SweepData, event_id: str) -> tuple[list[str], list[list[str]]]:
     keys = sorted(
         {key for found in by_metric.values() for key in found}, key=lambda k: (k[1], data.variants.index(k[0]))
     )
-    heads = [", ".join((words, unit)) for words, unit in map(metric_words, metrics)]
+    heads = [metric(name).heading for name in metrics]
     rows = [
         [
             *(str(data.axes[place].steps[step][0]) for place, step in zip(shown, steps, strict=True)),
@@ -211,8 +211,8 @@ def run_rows(data: SweepData) -> Iterator[Row]:
         values = {path: value for axis, step in zip(data.axes, mine[0].steps, strict=True)
                   for path, value in zip(axis.paths, axis.steps[step], strict=True)}  # fmt: skip
         found: Mapping[str, SweepRun] = {run.metric: run for run in mine}
-        metrics: Row = {name: found[name].value if name in found else None for name in METRICS}
-        flags = {f"{name}_longer": found[name].censored for name in METRICS
+        metrics: Row = {name: found[name].value if name in found else None for name in SWEPT}
+        flags = {f"{name}_longer": found[name].censored for name in SWEPT
                  if name.startswith(CONVERGENCE) and name in found}  # fmt: skip
         flat = {path: value if isinstance(value, int | float | str) else str(value) for path, value in values.items()}
         yield {"point": point, **flat, "variant": mine[0].variant, "run_id": run_id, "event_id": event_id, **metrics,

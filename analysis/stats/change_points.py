@@ -22,7 +22,7 @@ from statistics import fmean, median
 import numpy as np
 import numpy.typing as npt
 
-from analysis.metrics.metric_directions import Metric
+from analysis.metrics.definitions import Metric
 from analysis.stats.same_code_floors import step_floor
 
 LONE_NIGHT_SIGMAS = 3.5  # beyond this many standard deviations from both sides a night stands alone

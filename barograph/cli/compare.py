@@ -15,7 +15,7 @@ from rich.table import Table
 from analysis.compare.result import PAGE, RESULT
 from analysis.compare.sentence import p_text
 from analysis.errors import RecordError
-from analysis.metrics.metric_directions import metric
+from analysis.metrics.definitions import metric
 from analysis.numerals import MISSING, change, number
 from analysis.record import wall_time
 from analysis.record.files import read_json

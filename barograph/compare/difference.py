@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from analysis.compare.result import RUNS_FAILED, SURVIVORS
-from analysis.metrics.metric_directions import METRICS, Better, metric
+from analysis.metrics.definitions import METRICS, Better, metric
 from analysis.nights.night_series import OF_TOPOLOGY
 from analysis.numerals import number, with_unit
 from barograph.errors import ExperimentError

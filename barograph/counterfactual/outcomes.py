@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any
 
-from analysis.metrics.metric_directions import METRICS, DifferenceKind
+from analysis.metrics.definitions import METRICS, OUTCOMES, DifferenceKind
 from analysis.numerals import MISSING, change
 from analysis.record import small_tables
 from analysis.record.event_timeline import operation_id, read_timeline
@@ -23,20 +23,6 @@ from scheduler_plugins.replay import read_rounds
 
 VERSION = 3
 MOST_MACHINES = 6  # named in a cell
-OUTCOMES = (
-    "throughput_before",
-    "throughput_after",
-    "gain_percent",
-    "downtime_s",
-    "lost_after",
-    "convergence_sp_s",
-    "convergence_st_s",
-    "convergence_script_s",
-    "latency_all_p95_ms_after",
-    "workers_restarted",
-    "executors_moved",
-    "tasks_moved",
-)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from analysis.metrics.metric_directions import PRIMARY
+from analysis.metrics.definitions import OUTCOMES, PRIMARY, RUN_TABLES, Metric, metric
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.numerals import MISSING, change, number, signed_percent, with_unit
 from analysis.record import small_tables
@@ -27,9 +27,8 @@ from analysis.report.figures.catalogue import Figure, page_figure
 from analysis.report.figures.series_data import SeriesData
 from analysis.report.figures.sweep_curves import MOST_PANELS
 from analysis.report.page import Download
-from analysis.report.series_tables import RUN_TABLES, Measured
+from analysis.report.series_tables import Measured
 from barograph.counterfactual.outcomes import (
-    OUTCOMES,
     Comparison,
     DecisionTaken,
     EventOutcome,
@@ -48,8 +47,6 @@ from barograph.plan.blocks import stamp
 TEMPLATE = "counterfactual.html.j2"
 PAGE, FIGURES = "report.html", "figures"
 ANSWER = "throughput_after"
-TABLES = {title: dict(columns) for title, columns in RUN_TABLES.items()}  # the report's, of what is in OUTCOMES
-TABLES["Interruption, placement and load"]["tasks_moved"] = ("tasks moved", 0)
 OVER = "over the policy that ran (%)"
 ALIKE_PERCENT = 1.0  # throughputs that differ by no more are named together
 MOST_NAMED = 4  # of these
@@ -58,7 +55,7 @@ TITLE = "Throughput over time, in tuples per second: as recorded, and simulated 
 SIMULATED_ITSELF = "The recorded run was simulated itself: how far the simulator is from Storm is not known from it."
 
 
-Columns = Mapping[str, tuple[str, int]]  # metric → heading, digits
+Columns = Sequence[Metric]
 
 
 @dataclass(frozen=True)
@@ -279,7 +276,7 @@ def section(comparison: Comparison, lines: Sequence[Line], event_id: str) -> Eve
     return EventSection(
         title=f"{event_id}: {comparison.events[event_id]}",
         sentences=sentences(comparison, lines, event_id),
-        tables=[table for title in TABLES if (table := outcome_table(comparison, lines, event_id, title)).headings],
+        tables=[table for title in RUN_TABLES if (table := outcome_table(comparison, lines, event_id, title)).headings],
         decisions=[decision_row(line, _title(line, comparison), event_id) for line in lines],
         late=late,
     )
@@ -288,11 +285,11 @@ def section(comparison: Comparison, lines: Sequence[Line], event_id: str) -> Eve
 def outcome_table(comparison: Comparison, lines: Sequence[Line], event_id: str, title: str) -> OutcomeTable:
     """Of the metrics of one of the report's tables those that were measured."""
     outcomes = [line.run.events[event_id] for line in lines]
-    columns = {
-        name: column
-        for name, column in TABLES[title].items()
+    columns = [
+        metric(name)
+        for name in RUN_TABLES[title]
         if name in OUTCOMES and any(outcome.metrics[name] is not None for outcome in outcomes)
-    }
+    ]
     own = comparison.own()
     base = own.events[event_id].metrics[ANSWER] if own else None
     groups: tuple[list[OutcomeRow], list[OutcomeRow]] = ([], [])
@@ -303,7 +300,7 @@ def outcome_table(comparison: Comparison, lines: Sequence[Line], event_id: str, 
         cells = _error_cells(comparison.errors()[event_id], columns, base)
         groups[0].append(OutcomeRow("error of the simulator", cells, True))
     headings = [
-        heading for name in columns for heading in (columns[name][0], *([OVER] if _has_over(name, base) else []))
+        heading for each in columns for heading in (each.heading, *([OVER] if _has_over(each.name, base) else []))
     ]
     return OutcomeTable(title, headings, [group for group in groups if group])
 
@@ -327,10 +324,10 @@ def _has_over(name: str, base: float | None) -> bool:
 def _cells(outcome: EventOutcome, columns: Columns, base: float | None, is_other: bool) -> list[str]:
     """`is_other`: than the policy that ran, of whose simulation `base` is."""
     found = []
-    for name, (_, digits) in columns.items():
-        measured = _measured(outcome, name)
-        found.append(series_tables.cell(measured, digits))
-        if base and _has_over(name, base):
+    for each in columns:
+        measured = _measured(outcome, each.name)
+        found.append(series_tables.cell(measured, each.digits))
+        if base and _has_over(each.name, base):
             over = signed_percent(_percent_over(measured.value, base)) if measured else MISSING
             found.append(over if is_other else "")
     return found
@@ -349,8 +346,8 @@ def _percent_over(value: float, base: float) -> float:
 
 def _error_cells(errors: Mapping[str, Mapping[str, float | None]], columns: Columns, base: float | None) -> list[str]:
     found = []
-    for name, (_, digits) in columns.items():
-        found += [_error_cell(errors.get(name), digits), *([""] if _has_over(name, base) else [])]
+    for each in columns:
+        found += [_error_cell(errors.get(each.name), each.digits), *([""] if _has_over(each.name, base) else [])]
     return found
 
 

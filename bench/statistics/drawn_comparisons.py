@@ -28,7 +28,7 @@ from analysis.compare.evaluation import evaluate
 from analysis.compare.question import Pair
 from analysis.compare.result import Comparison, Verdict
 from analysis.compare.verdict import DifferencesOnRecord, block_differences
-from analysis.metrics.metric_directions import PRIMARY
+from analysis.metrics.definitions import PRIMARY
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import rows
 from bench.statistics.comparisons import LEVEL, question

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from analysis.metrics.metric_directions import METRICS
+from analysis.metrics.definitions import METRICS
 from tests.golden import scale_in
 from tests.golden.series import GoldenSeries
 

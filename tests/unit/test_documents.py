@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from analysis.ingest.readers import READERS
-from analysis.metrics.metric_directions import METRICS
+from analysis.metrics.definitions import METRICS
 from barograph.cli import COMMANDS, parser
 from barograph.errors import ExperimentError
 from barograph.nights.suite import parse_suite

@@ -20,7 +20,7 @@ from analysis.claims.ledger_rows import Value, percent_over
 from analysis.claims.measured_rows import best_of_three
 from analysis.claims.publications import PublishedFigure
 from analysis.claims.statements import RATIOS, Claim, load_claims
-from analysis.metrics.metric_directions import metric
+from analysis.metrics.definitions import metric
 from analysis.record.event_timeline import FIRST_EVENT
 from analysis.report.figures import event_times, style, sweep_curves, throughput_timeline
 from analysis.report.figures.chart import (
@@ -41,7 +41,7 @@ from analysis.report.figures.chart import (
 )
 from analysis.report.figures.points import Column, Spot
 from analysis.report.figures.series_data import Level, RunNumber, SeriesData
-from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun, metric_words, short_name
+from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun, short_name
 
 ABREAST, WIDTH_IN = 3, 10.8
 HEIGHTS_IN = {"throughput": 2.7, "downtime": 2.7}
@@ -303,9 +303,9 @@ def _sweep_panel(published: publications.Panel, data: SweepData | None) -> Panel
     runs = [] if data is None else runs_of(data, kind)
     if data is None or not runs:
         return Panel(title=published.title, message=f"{published.experiment}\nnot simulated")
-    axes, (words, unit) = sweep_curves.layout(data), metric_words(kind.metric)
+    axes, shown = sweep_curves.layout(data), metric(kind.metric)
     panel, x = sweep_curves.panel(data, axes, runs), data.axes[axes.x]
-    label = fill(f"{words} ({'% over the default' if kind.is_change else unit})", LABEL_CHARACTERS)
+    label = fill(f"{shown.words} ({'% over the default' if kind.is_change else shown.value_unit})", LABEL_CHARACTERS)
     return replace(
         panel, title=published.title, x=replace(panel.x, label=AXIS_WORDS.get(x.paths[0], short_name(x.paths[0]))),
         y=Axis(label) if kind.is_change else Axis(label, 0.0, 1.08 * max(run.value for run in runs) or 1.0),
@@ -319,13 +319,13 @@ def runs_of(data: SweepData, kind: SweepKind) -> list[SweepRun]:
     return changes(data, FIRST_EVENT, kind.metric) if kind.is_change else _runs(data, FIRST_EVENT, kind.metric)
 
 
-def _runs(data: SweepData, event_id: str, metric: str) -> list[SweepRun]:
-    return [run for run in data.runs if (run.event_id, run.metric) == (event_id, metric)]
+def _runs(data: SweepData, event_id: str, name: str) -> list[SweepRun]:
+    return [run for run in data.runs if (run.event_id, run.metric) == (event_id, name)]
 
 
-def changes(data: SweepData, event_id: str, metric: str) -> list[SweepRun]:
+def changes(data: SweepData, event_id: str, name: str) -> list[SweepRun]:
     """In percent over the default: over its run of the same point and repetition."""
-    runs = _runs(data, event_id, metric)
+    runs = _runs(data, event_id, name)
     default = {(run.point, _repetition(run)): run.value for run in runs if run.variant == BASELINE}
     return [
         replace(run, value=percent_over(run.value, default[run.point, _repetition(run)]))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
 
+from analysis.metrics.definitions import DRAWN
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record import event_timeline
 from analysis.record.event_timeline import FIRST_EVENT, EventMark, event_id_of, event_order
@@ -76,11 +77,6 @@ class Level:
 
 
 PROPOSED = ("stela", "metis")
-# Measurements of the first event that panels draw as they are.
-DRAWN = (
-    "published_emitted_per_s", "published_network_mb_per_s", "network_mb_per_s_after", "processed_per_s_after",
-    "spouts_after",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, nan
 
+from analysis.metrics.definitions import metric
 from analysis.report.figures import style
 from analysis.report.figures.chart import ARROW_UP, Axis, Chart, Dot, Interval, Line, Mark, Panel
 from analysis.report.figures.points import Column, Spot, Value
-from analysis.report.sweep_data import Summary, SweepAxis, SweepData, SweepRun, metric_words, summary
+from analysis.report.sweep_data import Summary, SweepAxis, SweepData, SweepRun, summary
 
 ABREAST = 3
 MOST_PANELS = 24  # more than anybody compares; the files have all
@@ -61,12 +62,12 @@ def panels_of(data: SweepData, axes: Layout) -> list[tuple[int, ...]]:
     return list(product(*(range(len(data.axes[place].steps)) for place in axes.panels)))
 
 
-def chart(data: SweepData, event_id: str, metric: str) -> Chart | None:
+def chart(data: SweepData, event_id: str, name: str) -> Chart | None:
     """None where no run has the metric."""
-    runs = [run for run in data.runs if (run.event_id, run.metric) == (event_id, metric)]
+    runs = [run for run in data.runs if (run.event_id, run.metric) == (event_id, name)]
     if not runs:
         return None
-    axes, (words, unit) = layout(data), metric_words(metric)
+    axes, words, unit = layout(data), metric(name).words, metric(name).value_unit
     x = data.axes[axes.x]
     panels = []
     for steps in panels_of(data, axes)[:MOST_PANELS]:

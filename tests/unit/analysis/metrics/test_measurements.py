@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from analysis.metrics import measurements
+from analysis.metrics.definitions import METRICS
 from analysis.metrics.measurements import Reader
-from analysis.metrics.metric_directions import METRICS
 
 KEY: Mapping[str, Any] = {"run_id": "r", "event_id": "e1"}
 WHOLE: Mapping[str, Any] = {**KEY, "component": "", "complete": True}  # a window
@@ -102,7 +102,7 @@ def test_a_time_to_converge_without_a_part_to_test_is_neither_steady_nor_not() -
 
 
 def test_every_metric_of_a_steady_part_says_so() -> None:
-    sides = {name: measurements.sides_of(name) for name in METRICS}
+    sides = {name: metric.steady_sides for name, metric in METRICS.items()}
     assert sides["throughput_before"] == ("before",) and sides["latency_all_p95_ms_after"] == ("after",)
     assert set(sides.values()) == {(), ("before",), ("after",), ("before", "after")}
     assert sides["convergence_sp_s"] == ("after",)

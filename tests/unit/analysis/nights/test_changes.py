@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.metrics.metric_directions import metric
+from analysis.metrics.definitions import metric
 from analysis.stats.change_points import Rule, Step, change_points, scatter, steps, without_lone_nights
 from tests.support.nights_by_hand import quiet, stepped
 

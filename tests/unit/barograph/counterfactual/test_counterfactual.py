@@ -146,7 +146,7 @@ def test_the_page_has_what_was_recorded_beside_what_is_simulated_and_overwrites_
 
     table = rows_of(first.read_text())
     begin, headings = next((place, row) for place, row in enumerate(table) if pages.OVER in row)
-    after, over = (headings.index(heading) for heading in ("after (tuples/s)", pages.OVER))
+    after, over = (headings.index(heading) for heading in ("throughput after, tuples/s", pages.OVER))
     rows = {row[0]: row for row in table[begin + 1 : begin + 5]}
     for title, executors in (("even + rebalance, recorded", 2), ("even + rebalance, simulated", 2), ("Stela", 4)):
         assert float(rows[title][after]) == pytest.approx(executors * OF_AN_EXECUTOR, rel=0.03)

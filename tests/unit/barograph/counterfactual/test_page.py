@@ -73,7 +73,11 @@ def rows_of(text: str) -> list[list[str]]:
 
 def test_the_policy_that_ran_comes_first_with_the_simulators_error_and_then_the_highest_throughput() -> None:
     found = section(RAN, OWN, run("round_robin", 190.0), run("metis", None), run("stela", 300.0, STELA))
-    assert found.tables[0].headings == ["before (tuples/s)", "after (tuples/s)", "over the policy that ran (%)"]
+    assert found.tables[0].headings == [
+        "throughput before, tuples/s",
+        "throughput after, tuples/s",
+        "over the policy that ran (%)",
+    ]
     mine, others = [[(row.title, row.cells) for row in group] for group in found.tables[0].groups]
     assert mine == [
         ("even + rebalance, recorded", ["200.0", "210.0", ""]),
@@ -89,7 +93,7 @@ def test_the_policy_that_ran_comes_first_with_the_simulators_error_and_then_the_
 
 def test_without_a_simulation_of_the_policy_that_ran_nothing_stands_over_it() -> None:
     found = section(RAN, run("stela", 300.0))
-    assert found.tables[0].headings == ["before (tuples/s)", "after (tuples/s)"]
+    assert found.tables[0].headings == ["throughput before, tuples/s", "throughput after, tuples/s"]
     assert [[row.title for row in group] for group in found.tables[0].groups] == [
         ["even + rebalance, recorded"],
         ["Stela"],

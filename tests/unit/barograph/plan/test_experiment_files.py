@@ -13,7 +13,7 @@ from analysis.claims import capacity
 from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT
 from analysis.claims.specs import topology_of
 from analysis.claims.statements import load_claims
-from analysis.metrics.metric_directions import CONVERGENCE
+from analysis.metrics.definitions import CONVERGENCE
 from analysis.metrics.steadiness import WINDOW_S
 from barograph.errors import ExperimentError
 from barograph.plan.blocks import digest, plan_runs

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.metrics.metric_directions import METRICS, Better, DifferenceKind, metric
+from analysis.metrics.definitions import METRICS, Better, DifferenceKind, metric
 
 
 def test_what_is_compared_as_a_difference_says_how_much_matters_and_in_what() -> None:
