@@ -54,7 +54,7 @@ def measurements_by_event(measurements: Sequence[Row]) -> dict[tuple[str, str], 
     for row in measurements:
         event = event_id_of(row)
         key = (row["run_id"], first.get(row["run_id"], FIRST_EVENT) if event == WHOLE_RUN else event)
-        values.setdefault(key, {})[row["metric"]] = Measured(row["value"], row["censored"], row["steady"])
+        values.setdefault(key, {})[row["metric"]] = Measured(row["value"], row["censored"], row.get("steady"))
     return values
 
 
