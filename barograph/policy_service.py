@@ -19,7 +19,7 @@ from typing import Any
 
 from barograph.errors import BarographError
 from playbooks.cluster import CERTIFICATE_NAME, HARNESS_TOKEN_NAME
-from scheduler_plugins.messages import oldest
+from scheduler_plugins.service.messages import oldest
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from scheduler_plugins.messages import MessageError, decision_json, observation_from_log
 from scheduler_plugins.model import (
     Decision,
     Memory,
@@ -28,7 +27,8 @@ from scheduler_plugins.model import (
 )
 from scheduler_plugins.policies import POLICIES, bind
 from scheduler_plugins.policies.stela import VARIANTS
-from scheduler_plugins.refusal import refusal
+from scheduler_plugins.service.messages import MessageError, decision_json, observation_from_log
+from scheduler_plugins.service.refusal import refusal
 from scheduler_plugins.traffic import TrafficNotLogged
 
 COMPARISON_KEYS = ("executors", "placement", "release", "acquire", "scheduler", "scheduler_conf", "rebalance", "wait_s")

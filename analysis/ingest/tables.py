@@ -26,7 +26,7 @@ from analysis.ingest.lines import (
 from analysis.record import sample_views, small_tables, worker_files
 from analysis.record.files import SeriesPaths, first_bytes, folders_of
 from analysis.record.schemas import LARGE_TABLES, STORED, TABLES, WORKER_LINES
-from scheduler_plugins.samples import LONGEST_LINE_S
+from scheduler_plugins.service.samples import LONGEST_LINE_S
 
 EXCERPT_CHARACTERS = 200
 EXCERPT_BYTES = 64

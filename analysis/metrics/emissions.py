@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from analysis.metrics.line_seconds import in_phases, usual_line_s
-from scheduler_plugins.samples import FRESH_S
+from scheduler_plugins.service.samples import FRESH_S
 
 LONGEST_S = 86_400  # a longer gap is spread over so many slots
 

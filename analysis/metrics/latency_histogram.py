@@ -1,12 +1,12 @@
 """Counts of latencies by bucket, as sinks write them (docs/contracts.md): middles of buckets, percentiles of tuples.
 
-Counts of tasks, seconds and runs add up. What a bucket is: `scheduler_plugins.latency_buckets`.
+Counts of tasks, seconds and runs add up. What a bucket is: `scheduler_plugins.service.latency_buckets`.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from scheduler_plugins.latency_buckets import BITS, LONGEST_US, bounds_us, bucket_of
+from scheduler_plugins.service.latency_buckets import BITS, LONGEST_US, bounds_us, bucket_of
 
 __all__ = ["BITS", "LONGEST_US", "Counts", "bounds_us", "bucket_of", "merged", "middle_ms", "percentile_ms"]
 

@@ -1,8 +1,9 @@
 """A line of several seconds counts evenly in each of them: in windows and in phases. A sampler that was throttled wrote
 it, or the run was simulated with such lines (`sample_s`).
 
-The live series has the same rule (scheduler_plugins.samples). A second belongs to the window, or to the side of a zero,
-that holds its middle; a line of at most a second and a half is one. Tuples stay whole and add up to those of the line.
+The live series has the same rule (scheduler_plugins.service.samples). A second belongs to the window, or to the side
+of a zero, that holds its middle; a line of at most a second and a half is one. Tuples stay whole and add up to those of
+the line.
 """
 
 from collections.abc import Iterator, Sequence

@@ -24,10 +24,10 @@ from analysis.record.event_timeline import (
 from analysis.record.files import RunPaths, SeriesPaths
 from analysis.record.small_tables import Row, rows
 from scheduler_plugins import replay
-from scheduler_plugins.messages import MessageError, observation_from_log
 from scheduler_plugins.model import Topology
 from scheduler_plugins.policies import etp, stela
 from scheduler_plugins.policies.stela import VARIANTS
+from scheduler_plugins.service.messages import MessageError, observation_from_log
 
 
 @dataclass(frozen=True)

@@ -155,7 +155,7 @@ def _storm_homes() -> tuple[Path, ...]:
 def _build_ours(code: Code, folder: Path) -> Mapping[str, Any]:
     (folder / TREE).mkdir()
     refs.export_folder(code, PLUGINS, folder / TREE)
-    for needed in ("service.py", f"{BRIDGE.name}/pom.xml"):
+    for needed in ("service/server.py", f"{BRIDGE.name}/pom.xml"):
         if not (folder / TREE / PLUGINS / needed).is_file():
             raise Unfit(
                 f"{refs.code_label(code)} has no {PLUGINS}/{needed}: it is from before what this harness speaks to"

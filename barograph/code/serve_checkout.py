@@ -4,15 +4,11 @@ with that commit on PYTHONPATH.
     serve_checkout.py FOLDER [SAMPLE_S]
 
 The decision log is in FOLDER; workers write every SAMPLE_S seconds, 1 without it. Each line of the input is a call,
-{"t", "method", "path", "body": text, "headers"}, and gets a line: {"answer"}, or {"status", "error"} as over HTTP. The
-commit may be an old one: names that have changed are tried in both forms, and what it has not is done without, but for
-lines of several seconds, which it would take for late ones.
+{"t", "method", "path", "body": text, "headers"}, and gets a line: {"answer"}, or {"status", "error"} as over HTTP.
 """
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import json
 import os
 import sys
@@ -21,50 +17,42 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from scheduler_plugins.service.messages import MessageError
+from scheduler_plugins.service.policy_call import Outcome, Postponement
+from scheduler_plugins.service.scale_requests import CallRefusal
+from scheduler_plugins.service.server import CALLS
+from scheduler_plugins.service.state import ServiceState
+from scheduler_plugins.service.timed_decisions import TimedDecisions
+
 AGAIN_S = 0.1
 
 
 class Checkout:
     def __init__(self, folder: Path, sample_s: int = 1) -> None:
-        from scheduler_plugins import service
-
-        try:
-            from scheduler_plugins.service_state import ServiceState
-        except ImportError:  # a commit from before the module had its name
-            ServiceState = importlib.import_module("scheduler_plugins.desk").Desk  # type: ignore[misc]  # a class
         self.now_s = 0.0
-        self._calls = service.CALLS
-        known = inspect.signature(ServiceState).parameters
-        if sample_s != 1 and "sample_s" not in known:
-            sys.exit(f"sample_s is {sample_s}; the policy service of this commit knows only lines of a second, give 1")
-        said: dict[str, Any] = {"sample_s": sample_s, "is_simulated": True}
-        more = {name: value for name, value in said.items() if name in known}
-        self._state = ServiceState(folder, clock=lambda: self.now_s, **more)
-        timed = getattr(service, "TimedDecisions", None)
-        self._decisions: Any = None if timed is None else timed()
+        self._state = ServiceState(folder, clock=lambda: self.now_s, sample_s=sample_s, is_simulated=True)
+        self._decisions = TimedDecisions()
 
     def answer(self, call: Mapping[str, Any]) -> dict[str, Any]:
         self.now_s = call["t"]
         try:
             return {"answer": self._take(call)}
+        except CallRefusal as refused:
+            return {"status": refused.status, "error": str(refused)}
         except Exception as error:  # noqa: BLE001 - as over HTTP, whatever it is
-            if (status := getattr(error, "status", None)) is not None:
-                return {"status": status, "error": str(error)}
-            is_told = isinstance(error, ValueError | KeyError | TypeError) or type(error).__name__ == "MessageError"
-            return {"status": 400 if is_told else 500, "error": f"{type(error).__name__}: {error}"}
+            status = 400 if isinstance(error, MessageError | ValueError | KeyError | TypeError) else 500
+            return {"status": status, "error": f"{type(error).__name__}: {error}"}
 
     def _take(self, call: Mapping[str, Any]) -> Any:
-        if call["path"] == "/schedule" and self._decisions is not None:
+        if call["path"] == "/schedule":
             return self._schedule(json.loads(call["body"]))
-        take = self._calls[call["method"], call["path"]]
-        more = (call["headers"],) if len(inspect.signature(take).parameters) > 2 else ()
-        return take(self._state, call["body"].encode(), *more)
+        return CALLS[call["method"], call["path"]](self._state, call["body"].encode(), call["headers"])
 
     def _schedule(self, request: Mapping[str, Any]) -> Any:
         """With the service's own limit for a policy; one that the box has kept from a CPU is asked again."""
         round = self._state.begin_round(request)
-        outcome = round.decision
-        while outcome is None or type(outcome).__name__ == "Postponement":
+        outcome: Outcome | None = round.decision
+        while outcome is None or isinstance(outcome, Postponement):
             if outcome is not None:
                 time.sleep(AGAIN_S)
             outcome = self._decisions.decide(round)

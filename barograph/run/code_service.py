@@ -33,8 +33,8 @@ from barograph.plan.experiment import Code
 from barograph.policy_service import ServiceRefused
 from barograph.settings import ROOT, process_environment
 from scheduler_plugins.driver.rounds import ServiceFailed
-from scheduler_plugins.emission_records import InputRates
-from scheduler_plugins.service_state import PostedLine
+from scheduler_plugins.service.emission_records import InputRates
+from scheduler_plugins.service.state import PostedLine
 
 SCRIPT = ROOT / "barograph" / "code" / "serve_checkout.py"
 PLACE = "/build/service"  # of its folder, in the sandbox

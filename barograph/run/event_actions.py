@@ -39,7 +39,7 @@ from barograph.run import machine_changes
 from barograph.run.context import RunContext
 from barograph.run.machine_changes import wait_in_time, wait_until_registered
 from barograph.run.monitor import FAILOVER_PATIENCE, RESTART_PATIENCE, stale_samples
-from scheduler_plugins.samples import limit_for
+from scheduler_plugins.service.samples import limit_for
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,8 @@ from scheduler_plugins.driver.cluster import Supervisor, worker_changes
 from scheduler_plugins.driver.nimbus import AssignmentChange, Nimbus, NimbusSettings, StormRefusal
 from scheduler_plugins.driver.rounds import Rounds, ServiceFailed, ServiceInProcess
 from scheduler_plugins.model import Slot
-from scheduler_plugins.policy_call import Outcome, PolicyFailure, Round
-from scheduler_plugins.service_state import ServiceState
+from scheduler_plugins.service.policy_call import Outcome, PolicyFailure, Round
+from scheduler_plugins.service.state import ServiceState
 
 RATE_OF_A_MACHINE = 50.0  # tuples/s
 FIRST_PORT = 6700

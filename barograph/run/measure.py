@@ -35,7 +35,7 @@ from barograph.run.monitor import (
 )
 from barograph.series.run_record import RunRecord
 from playbooks.cluster import NO_SAMPLES
-from scheduler_plugins.samples import WINDOW_S
+from scheduler_plugins.service.samples import WINDOW_S
 
 
 def measure(context: SeriesContext, plan: PlannedRun, record: RunRecord, *, last: bool) -> None:

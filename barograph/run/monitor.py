@@ -21,7 +21,7 @@ from barograph.policy_service import (
     throughput_now,
 )
 from barograph.series.run_record import Clock, Listener
-from scheduler_plugins.samples import FRESH_S, limit_for
+from scheduler_plugins.service.samples import FRESH_S, limit_for
 
 SteadyTest = Callable[[Sequence[int], Sequence[float | None]], tuple[bool, str]]
 """Ends of the series' rows and tuples a second in each → whether the series is steady, and why or why not."""

@@ -15,7 +15,7 @@ from barograph.errors import ExperimentError
 from barograph.plan.events.course import Course, Step
 from barograph.policy_service import ServiceClient, ServiceUnreachable
 from barograph.series.run_record import Clock, RunRecord
-from scheduler_plugins.emission_records import EVERYWHERE, InputRates, RateKey, overlap, width
+from scheduler_plugins.service.emission_records import EVERYWHERE, InputRates, RateKey, overlap, width
 
 AHEAD_S = 30.0  # so much is sent
 REFILL_S = 20.0  # as soon as no more than that is ahead

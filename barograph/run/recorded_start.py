@@ -24,7 +24,7 @@ from scheduler_plugins.model import (
     topologies_to_place,
     unplaced_tasks,
 )
-from scheduler_plugins.service_state import ServiceState
+from scheduler_plugins.service.state import ServiceState
 
 REASON = "placed as in the recorded run"
 

@@ -12,11 +12,12 @@ from typing import Any
 
 from barograph.policy_service import ServiceClient, ServiceRefused
 from barograph.run.code_service import CodeService
-from scheduler_plugins.messages import MessageError
-from scheduler_plugins.policy_call import Outcome, Postponement, Round
-from scheduler_plugins.scale_requests import CallRefusal
-from scheduler_plugins.service import CALLS, HangWatch, TimedDecisions
-from scheduler_plugins.service_state import ServiceState
+from scheduler_plugins.service.messages import MessageError
+from scheduler_plugins.service.policy_call import Outcome, Postponement, Round
+from scheduler_plugins.service.scale_requests import CallRefusal
+from scheduler_plugins.service.server import CALLS
+from scheduler_plugins.service.state import ServiceState
+from scheduler_plugins.service.timed_decisions import HangWatch, TimedDecisions
 
 
 class InProcessService(ServiceClient):

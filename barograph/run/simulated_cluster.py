@@ -34,7 +34,7 @@ from inventory.machines import MachineType
 from inventory.simulated import SimulatedTestbed
 from playbooks.clock import ClockOffset
 from playbooks.cluster import NO_SAMPLES
-from scheduler_plugins.service import HANG_FILE, hang_of
+from scheduler_plugins.service.timed_decisions import HANG_FILE, hang_of
 from scheduler_plugins.simulator import model_sha256
 from scheduler_plugins.simulator.work import MachineSize
 from topologies.work import topology_work

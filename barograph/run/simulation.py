@@ -20,8 +20,8 @@ from scheduler_plugins.driver.cluster import Supervisor
 from scheduler_plugins.driver.nimbus import Nimbus, NimbusSettings
 from scheduler_plugins.driver.rounds import ServiceInProcess, bridge_in
 from scheduler_plugins.model import Slot, Topology
-from scheduler_plugins.service import HANG_FILE, HANG_S, HangWatch
-from scheduler_plugins.service_state import ServiceState
+from scheduler_plugins.service.state import ServiceState
+from scheduler_plugins.service.timed_decisions import HANG_FILE, HANG_S, HangWatch
 from scheduler_plugins.simulator.lines import Line, MachineLines, WorkerLines
 from scheduler_plugins.simulator.work import Costs, Load, MachineSize, TopologyWork
 from scheduler_plugins.simulator.world import Assignment, Sample, World

@@ -28,12 +28,11 @@ from barograph.settings import ROOT, results_root
 from barograph.software import storm_home
 from barograph.testbeds.checks import place_of, unanswered_events
 from inventory.leases import registry
-from scheduler_plugins.messages import VERSION
+from scheduler_plugins.service.messages import VERSION
 
 DESCRIBE_LIMIT_S = 60.0
 ANSWERS = "/build/answers"  # in the sandbox
 DESCRIBE_SCRIPT = ROOT / "barograph" / "code" / "describe_checkout.py"
-CALLS = frozenset({"POST /configure", "POST /scale", "POST /samples", "POST /machine_samples", "GET /state"})
 
 
 def require_fit(experiment: Experiment) -> None:
@@ -44,7 +43,6 @@ def require_fit(experiment: Experiment) -> None:
         if (tree := service_of(code)) is not None
     }
     said = [each for code, about in described.items() for each in _complaints(experiment, code, about)]
-    said += _unlike_schedules(experiment, described)
     if said:
         raise Unfit(f"{experiment.name}: {'; '.join(said)}")
 
@@ -54,8 +52,8 @@ def _variants_of(experiment: Experiment, code: Code) -> list[Variant]:
 
 
 def _complaints(experiment: Experiment, code: Code, said: Mapping[str, Any]) -> Iterator[str]:
+    yield from _contract(said, code)
     mine = _variants_of(experiment, code)
-    yield from _contract(experiment, said, code)
     for variant, about in zip(mine, said["variants"], strict=True):
         where = f"variants.{variant.name} at {code_label(code)}"
         if about["error"]:
@@ -64,7 +62,7 @@ def _complaints(experiment: Experiment, code: Code, said: Mapping[str, Any]) -> 
             yield f"{where}: {why}"
 
 
-def _contract(experiment: Experiment, said: Mapping[str, Any], code: Code) -> Iterator[str]:
+def _contract(said: Mapping[str, Any], code: Code) -> Iterator[str]:
     if said["v"] != VERSION:
         yield (
             f"{code_label(code)} speaks version {said['v']} of the contract with its policy service,"
@@ -72,35 +70,10 @@ def _contract(experiment: Experiment, said: Mapping[str, Any], code: Code) -> It
             " they cannot be compared from here; use the harness of a commit between them"
         )
         return
-    if place_of(experiment.testbed) == "elsewhere" and not said["tls"]:
-        yield (
-            f"the policy service of {code_label(code)} speaks no TLS, so that its token would cross the network of"
-            f" testbed {experiment.testbed.name} in clear; take a newer commit, or testbed: local"
-        )
-    needed = CALLS.union(*(event.calls for event in experiment.events))
-    if experiment.machines.limits is not None:
-        needed |= {"POST /machines"}
-    if missing := needed - set(said["calls"]):
-        unknown = ", ".join(sorted(missing))
-        yield f"the policy service of {code_label(code)} does not know {unknown}, which this experiment needs"
     try:
         read_state(said["state"])
     except (KeyError, TypeError, ValueError) as error:
         yield f"the policy service of {code_label(code)} describes its state without what this harness reads: {error!r}"
-
-
-def _unlike_schedules(experiment: Experiment, described: Mapping[Code, Mapping[str, Any]]) -> Iterator[str]:
-    """A service that keeps no schedules (an older commit's) gives its variants less load than another one's."""
-    anew = [code for code, said in described.items() if not said["schedules"]]
-    resuming = [variant.name for variant in experiment.variants if variant.code not in anew]
-    for code in anew if resuming else ():
-        mine = [variant.name for variant in _variants_of(experiment, code)]
-        yield (
-            f"variants {', '.join(mine)} are compared with {', '.join(resuming)}: the policy service of"
-            f" {code_label(code)} keeps no emission schedules, so after a restart spouts of {', '.join(mine)} forget"
-            f" what fell due meanwhile, and those of {', '.join(resuming)} still have to emit it; take a newer commit"
-            " in its place, or compare only commits that keep none"
-        )
 
 
 def describe_tree(tree: Path, variants: Sequence[Variant], code: Code) -> dict[str, Any]:

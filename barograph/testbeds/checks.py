@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 
 from barograph.errors import ExperimentError, blame_of
 from barograph.plan.events import RateChange, Sine, Trace, topologies_after, working_machines_after
-from barograph.plan.events.rate_change import COURSES
 from barograph.plan.experiment import SIMULATED, Experiment, TestbedChoice, TopologyChoice, Variant
 from inventory import TESTBEDS, machines
 from inventory.leases import registry
 from inventory.machines import MachineRequest
 from inventory.testbed import Place, SupportsDisturbances, SupportsFaults, SupportsGiveBack, SupportsGrow, Testbed
-from scheduler_plugins.samples import FRESH_S
+from scheduler_plugins.service.samples import FRESH_S
 
 if TYPE_CHECKING:
     from topologies.catalogue import Topology
@@ -284,7 +283,7 @@ def _courses(experiment: Experiment) -> Sequence[str]:
     courses = [
         (place, event)
         for place, event in enumerate(experiment.events)
-        if isinstance(event, RateChange | Sine | Trace) and event.calls == COURSES
+        if isinstance(event, Sine | Trace) or (isinstance(event, RateChange) and event.is_course)
     ]
     if not courses or _topology(experiment):
         return []

@@ -31,7 +31,7 @@ from barograph.series_steps import attempt_next_run
 from bench.tables import markdown_table
 from inventory.simulated import SimulatedTestbed
 from scheduler_plugins.driver.nimbus import Nimbus
-from scheduler_plugins.service_state import ServiceState
+from scheduler_plugins.service.state import ServiceState
 from scheduler_plugins.simulator.lines import MachineLines, WorkerLines
 from scheduler_plugins.simulator.world import World
 

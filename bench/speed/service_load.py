@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.tables import markdown_table
-from scheduler_plugins.service_state import ServiceState
+from scheduler_plugins.service.state import ServiceState
 
 COMPONENTS = ("centre", "sink_1", "sink_2", "spout_1", "spout_2")
 EDGES = (("spout_1", "centre"), ("spout_2", "centre"), ("centre", "sink_1"), ("centre", "sink_2"))

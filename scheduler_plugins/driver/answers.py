@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from scheduler_plugins.messages import VERSION, machine_from_json, topology_from_request, topology_request_json
 from scheduler_plugins.model import (
     FOREIGN,
     LONGEST_WAIT_S,
@@ -26,6 +25,7 @@ from scheduler_plugins.model import (
     executor_ranges,
     living_slots,
 )
+from scheduler_plugins.service.messages import VERSION, machine_from_json, topology_from_request, topology_request_json
 
 Kind = Literal[
     "malformed",

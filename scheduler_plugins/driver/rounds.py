@@ -30,11 +30,11 @@ from scheduler_plugins.driver.cluster import (
     request_of,
 )
 from scheduler_plugins.driver.nimbus import Nimbus, StormRefusal
-from scheduler_plugins.messages import MessageError
 from scheduler_plugins.model import Slot, Topology
-from scheduler_plugins.policy_call import Outcome, Round, decide
-from scheduler_plugins.scale_requests import CallRefusal
-from scheduler_plugins.service_state import ServiceState
+from scheduler_plugins.service.messages import MessageError
+from scheduler_plugins.service.policy_call import Outcome, Round, decide
+from scheduler_plugins.service.scale_requests import CallRefusal
+from scheduler_plugins.service.state import ServiceState
 
 log = logging.getLogger(__name__)
 PLAN_LIMIT_S = 60.0  # a plan whose rebalance has not come by then, after its own wait, is given up

@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 from scipy.special import ndtri
 
-from scheduler_plugins.latency_buckets import LONGEST_US, bounds_us, bucket_of
+from scheduler_plugins.service.latency_buckets import LONGEST_US, bounds_us, bucket_of
 from scheduler_plugins.simulator.layout import Floats, Ints
 
 MOST_QUANTILES = 256  # of one row; where there are more tuples several are at each

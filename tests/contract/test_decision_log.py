@@ -14,7 +14,7 @@ from analysis.ingest.lines import LINES
 from analysis.record.event_timeline import read_timeline
 from analysis.record.files import RunPaths
 from scheduler_plugins.replay import ablate, read_rounds
-from scheduler_plugins.service_state import ServiceState
+from scheduler_plugins.service.state import ServiceState
 from tests.golden import records
 from tests.support.rounds import PLACED, line, request
 

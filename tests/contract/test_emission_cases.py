@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from analysis.record.schemas import GROUPS, TABLES, group_fields
-from scheduler_plugins.samples import Samples
-from scheduler_plugins.service_state import ServiceState
+from scheduler_plugins.service.samples import Samples
+from scheduler_plugins.service.state import ServiceState
 from tests.support.rounds import PLACED, TOPOLOGY, request
 
 FOLDER = Path(__file__).parent / "emission_cases"

@@ -9,8 +9,8 @@ import pytest
 
 from barograph.errors import ExperimentError
 from barograph.plan.experiment import from_data, load
-from scheduler_plugins.scale_requests import CallRefusal
-from scheduler_plugins.service_state import ServiceState
+from scheduler_plugins.service.scale_requests import CallRefusal
+from scheduler_plugins.service.state import ServiceState
 
 FACTORS = json.loads(Path(__file__).with_name("input_rate_factors.json").read_text())
 CASES = [(factor, word == "allowed") for word, factors in FACTORS.items() for factor in factors]

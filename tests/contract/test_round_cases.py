@@ -16,7 +16,7 @@ import pytest
 from scheduler_plugins.driver.cluster import Cluster, Supervisor
 from scheduler_plugins.driver.nimbus import Nimbus, NimbusSettings, StormRefusal
 from scheduler_plugins.driver.rounds import Rounds, ServiceFailed
-from scheduler_plugins.messages import topology_from_request
+from scheduler_plugins.service.messages import topology_from_request
 from tests.contract.test_schedule_cases import case_of
 
 CASES = {path.stem: path for path in sorted((Path(__file__).parent / "round_cases").glob("*.json"))}

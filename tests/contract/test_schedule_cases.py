@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugins.messages import answer_json, observation_from_request
 from scheduler_plugins.model import Decision, Observation, Slot, executor_ranges
 from scheduler_plugins.policies import POLICIES, bind
-from scheduler_plugins.refusal import refusal
-from scheduler_plugins.samples import MachineSamples
+from scheduler_plugins.service.messages import answer_json, observation_from_request
+from scheduler_plugins.service.refusal import refusal
+from scheduler_plugins.service.samples import MachineSamples
 
 NEEDED: dict[str, dict[str, Any]] = {"foreign": {"scheduler": "org.example.Theirs"}}
 FOLDER = Path(__file__).parent / "schedule_cases"

@@ -12,7 +12,7 @@ import pytest
 
 from scheduler_plugins.driver.answers import Answer, Request, check
 from scheduler_plugins.replay import replay
-from scheduler_plugins.service_state import ServiceState
+from scheduler_plugins.service.state import ServiceState
 
 TOPOLOGY = "chains-1-1000"
 BEGIN, NOW = 1000.0, 1050.0

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from analysis.metrics.latency_histogram import bucket_of
-from scheduler_plugins.messages import decision_json
 from scheduler_plugins.model import Decision
+from scheduler_plugins.service.messages import decision_json
 from tests.golden import records
 
 START = 1_763_900_000.0

@@ -11,8 +11,8 @@ from typing import Any
 
 from analysis.metrics.latency_histogram import bucket_of
 from analysis.record import worker_files
-from scheduler_plugins.messages import decision_json
 from scheduler_plugins.model import Decision
+from scheduler_plugins.service.messages import decision_json
 
 LATENCY_MS = {"sink_1": 5, "sink_2": 9}  # by clocks of which m1's is 0.06 ms behind m4's and 0.08 ms behind m5's
 START = 1_763_700_000.0

@@ -15,8 +15,8 @@ from typing import Any
 
 from analysis.metrics.latency_histogram import bucket_of
 from analysis.record import worker_files
-from scheduler_plugins.messages import decision_json
 from scheduler_plugins.model import Decision
+from scheduler_plugins.service.messages import decision_json
 from tests.golden import records
 
 START = 1_763_800_000.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from scheduler_plugins import service
 from scheduler_plugins.model import Decision, Memory, Observation
 from scheduler_plugins.policies import POLICIES, Entry, initial_placement
+from scheduler_plugins.service import server
 from tests.support.endless_policy import NoParameters
 
 HANG_S = 2.0  # tests need not wait for the service's own limit
@@ -24,4 +24,4 @@ ENTRY = Entry(decide, NoParameters, frozenset({"scale_out"}))
 def register() -> None:
     """In a process of its own."""
     POLICIES["hanging"] = ENTRY
-    service.HANG_S = HANG_S
+    server.HANG_S = HANG_S

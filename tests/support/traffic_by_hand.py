@@ -18,7 +18,7 @@ from scheduler_plugins.model import (
     Topology,
 )
 from scheduler_plugins.policies import bind, initial_placement
-from scheduler_plugins.refusal import refusal
+from scheduler_plugins.service.refusal import refusal
 from tests.support.topologies_by_hand import machines
 
 RESCHEDULE = ScaleEvent("e1", "reschedule")

@@ -183,7 +183,7 @@ ALLOWED = {
     "barograph/pool.py: os.waitpid": "of a process that has answered, or whose pipe has ended: it does nothing more",
     "barograph/run/code_service.py: subprocess.Popen": "each answer has a limit, and `close` kills it",
     "scheduler_plugins/policies/metis_process.py: subprocess.Popen": "each answer has a limit, and `__exit__` kills it",
-    "scheduler_plugins/service.py: os.waitpid": "without waiting",
+    "scheduler_plugins/service/server.py: os.waitpid": "without waiting",
     "barograph/supervisor.py: os.waitpid": "as long as its programs run, which are servers; a signal ends it",
     "barograph/supervisor.py: subprocess.Popen": "ended by `_end_all`, which has limits",
 }

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from math import cos, tau
 
-from scheduler_plugins.emission_records import LEAST_FACTOR
+from scheduler_plugins.service.emission_records import LEAST_FACTOR
 
 STEP_S = 1.0
 Step = tuple[float, float]

@@ -22,7 +22,6 @@ class Hold(PlannedEvent):
     for_s: Seconds | None = None  # from the zero; without it: until the run ends, with a pause in each scale event
     kind: Literal["hold"] = "hold"
 
-    calls: ClassVar[frozenset[str]] = frozenset({"POST /rounds"})
     is_hold: ClassVar[bool] = True
     phases: ClassVar[Mapping[str, str]] = {
         "hold": "the policy decides by itself",

@@ -201,7 +201,6 @@ class PlannedEvent(ABC):
     asks_policy: ClassVar[bool] = False  # the policy decides; `Policy.events` says which kinds it answers
     is_hold: ClassVar[bool] = False  # the policy acts by itself
     crashes_machines: ClassVar[bool] = False  # needs a testbed with inventory's SupportsFaults
-    calls: ClassVar[frozenset[str]] = frozenset()  # of the policy service, that not every run makes
     phases: ClassVar[Mapping[str, str]] = {}  # phases of a run that belong to this kind, in words for people
 
     @property

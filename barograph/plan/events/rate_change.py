@@ -25,11 +25,10 @@ from barograph.plan.events.kind import (
 )
 from barograph.plan.events.trace_file import UnfitTrace, facts_of, rows_of
 from barograph.yaml_files import Text, Word
-from scheduler_plugins.emission_records import LEAST_FACTOR, MOST_FACTOR
+from scheduler_plugins.service.emission_records import LEAST_FACTOR, MOST_FACTOR
 
 Factor = Annotated[float, Field(strict=True, ge=LEAST_FACTOR, le=MOST_FACTOR)]
 Period = Annotated[float, Field(strict=True, ge=2 * course.STEP_S, le=LONGEST_S)]
-COURSES = frozenset({"POST /input_rate", "POST /input_rate changes"})
 BEGIN_S = 10.0  # until the zero of a course has come, at the longest: workers hear of it before
 
 
@@ -70,10 +69,6 @@ class RateChange(PlannedEvent):
         return self.over_s is not None or self.topology is not None or self.source is not None
 
     @property
-    def calls(self) -> frozenset[str]:  # type: ignore[override]  # of this event, not of its kind
-        return COURSES if self.is_course else frozenset({"POST /input_rate"})
-
-    @property
     def longest_s(self) -> float:
         return BEGIN_S if self.is_course else 0.0
 
@@ -105,7 +100,6 @@ class RateChange(PlannedEvent):
 class CourseEvent(PlannedEvent):
     """What the courses below share."""
 
-    calls: ClassVar[frozenset[str]] = COURSES
     phases: ClassVar[Mapping[str, str]] = {"rate": "the input rate changes"}
 
     @property

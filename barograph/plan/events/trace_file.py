@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
-from scheduler_plugins.emission_records import LEAST_FACTOR, MOST_FACTOR
+from scheduler_plugins.service.emission_records import LEAST_FACTOR, MOST_FACTOR
 
 MOST_ROWS, MOST_BYTES = 1_000_000, 100_000_000
 

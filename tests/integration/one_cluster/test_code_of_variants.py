@@ -100,13 +100,13 @@ def run(site: Site, folder: Path, variant: Variant) -> None:
 
 
 def test_a_commit_that_changes_policies_restarts_the_service_alone(site: Site, here: Repository) -> None:
-    code = changed(here, "scheduler_plugins/service.py", '"""The policy service', '"""Another policy service')
+    code = changed(here, "scheduler_plugins/service/server.py", '"""The policy service', '"""Another policy service')
     assert storm_home_of(code, site.home, print) == site.home
     before = pids(site)
     took_s = use(site, code)
     after = pids(site)
     assert {name for name in before if before[name] != after[name]} == {"policy-service"}
-    assert "Another policy service" in site.run("master", "cat", "/opt/barograph/scheduler_plugins/service.py")
+    assert "Another policy service" in site.run("master", "cat", "/opt/barograph/scheduler_plugins/service/server.py")
     assert use(site, code) < 1 and pids(site) == after, "a second run of the same code touches nothing"
     print(f"switch of the policy service: {took_s:.1f} s")
 

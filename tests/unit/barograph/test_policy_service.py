@@ -13,8 +13,8 @@ import yaml
 from barograph.policy_service import HttpService, ServiceRefused, ServiceUnreachable
 from playbooks import cluster
 from scheduler_plugins.model import Decision
-from scheduler_plugins.service import PolicyServer, tls_context
-from scheduler_plugins.service_state import ServiceState
+from scheduler_plugins.service.server import PolicyServer, tls_context
+from scheduler_plugins.service.state import ServiceState
 from tests.support.on_machine import load
 from tests.support.rounds import PLACED, request
 

@@ -28,7 +28,7 @@ from barograph.settings import cluster_dir
 from barograph.simulated_runs import simulate_runs
 from barograph.sweep import point
 from scheduler_plugins.policies import POLICIES
-from scheduler_plugins.service import HANG_FILE
+from scheduler_plugins.service.timed_decisions import HANG_FILE
 from tests.support import endless_policy, hanging_policy
 
 pytestmark = pytest.mark.usefixtures("own_folders")

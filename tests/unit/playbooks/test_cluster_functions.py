@@ -88,7 +88,7 @@ def test_the_delivery_is_the_same_bytes_for_the_same_parts(tmp_path: Path, monke
     assert cluster.pack_delivery(tmp_path).read_bytes() == first
     with tarfile.open(tmp_path / "delivery.tar.gz") as packed:
         names = packed.getnames()
-    assert {"scheduler_plugins/service.py", "jars/barograph-topologies.jar"} <= set(names)
+    assert {"scheduler_plugins/service/server.py", "jars/barograph-topologies.jar"} <= set(names)
     assert not [name for name in names if set(name.split("/")) & set(cluster.EXCLUDED_FOLDERS)]
     jar.unlink()
     with pytest.raises(cluster.DeliveryIncomplete, match="mvn"):
@@ -104,7 +104,7 @@ def test_a_master_gets_all_that_its_service_imports_and_no_simulator(
         names = packed.getnames()
         packed.extractall(tmp_path / "master")
     modules = [name.removesuffix(".py").replace("/", ".") for name in names if name.endswith(".py")]
-    assert "scheduler_plugins.service" in modules
+    assert "scheduler_plugins.service.server" in modules
     unwanted = ("scheduler_plugins.driver", "scheduler_plugins.simulator")
     assert not [name for name in modules if name.startswith(unwanted)]
     imports = f"import importlib; [importlib.import_module(each) for each in {modules}]"
@@ -132,13 +132,14 @@ def test_python_packages_come_with_the_delivery(tmp_path: Path, monkeypatch: pyt
 def test_a_runs_policy_service_comes_with_our_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = tmp_path / "tree"
     (theirs / "scheduler_plugins" / "nimbus_bridge").mkdir(parents=True)
-    (theirs / "scheduler_plugins" / "service.py").write_text("theirs")
+    (theirs / "scheduler_plugins" / "service").mkdir()
+    (theirs / "scheduler_plugins" / "service" / "server.py").write_text("theirs")
     (theirs / "scheduler_plugins" / "nimbus_bridge" / "x.py").touch()
     monkeypatch.setattr(cluster, "TOPOLOGIES", tmp_path / "barograph-topologies.jar")
     cluster.TOPOLOGIES.write_text("jar")
     with tarfile.open(cluster.pack_delivery(tmp_path, theirs, "switched.tar.gz")) as packed:
-        assert packed.getnames() == ["scheduler_plugins/service.py", "jars/barograph-topologies.jar"]
-        assert packed.extractfile("scheduler_plugins/service.py").read() == b"theirs"  # type: ignore[union-attr]
+        assert packed.getnames() == ["scheduler_plugins/service/server.py", "jars/barograph-topologies.jar"]
+        assert packed.extractfile("scheduler_plugins/service/server.py").read() == b"theirs"  # type: ignore[union-attr]
     assert not (tmp_path / "delivery.tar.gz").exists()
 
 
@@ -168,8 +169,8 @@ def deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, 
 
 def test_a_switch_changes_nimbus_and_the_service_alone(tmp_path: Path, deployed: list[dict[str, Any]]) -> None:
     inventory, theirs = tmp_path / "inventory", tmp_path / "tree"
-    (theirs / "scheduler_plugins").mkdir(parents=True)
-    (theirs / "scheduler_plugins" / "service.py").touch()
+    (theirs / "scheduler_plugins" / "service").mkdir(parents=True)
+    (theirs / "scheduler_plugins" / "service" / "server.py").touch()
     cluster.deploy(inventory, tmp_path, tmp_path / "one", {})
     cluster.switch(inventory, tmp_path, tmp_path / "two", {}, theirs)
     cluster.switch(inventory, tmp_path, tmp_path / "one", {})

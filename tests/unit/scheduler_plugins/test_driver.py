@@ -25,9 +25,9 @@ from scheduler_plugins.driver.cluster import (
 from scheduler_plugins.driver.nimbus import AssignmentChange, Nimbus, NimbusSettings, StormRefusal
 from scheduler_plugins.driver.rounds import Rounds, ServiceFailed, ServiceInProcess, bridge_in
 from scheduler_plugins.model import Component, Edge, Slot, Topology
-from scheduler_plugins.policy_call import PolicyFailure
-from scheduler_plugins.service import PolicyServer
-from scheduler_plugins.service_state import ServiceState
+from scheduler_plugins.service.policy_call import PolicyFailure
+from scheduler_plugins.service.server import PolicyServer
+from scheduler_plugins.service.state import ServiceState
 
 START_S = 1_700_000_000.0
 STAR = "star-1-1700000000"

@@ -6,8 +6,8 @@ from analysis.metrics import scale_decisions
 from analysis.metrics.scale_decisions import AblationRow
 from analysis.record.files import RunPaths, SeriesPaths
 from analysis.report import family_page
-from scheduler_plugins.messages import observation_json
 from scheduler_plugins.policies.stela import VARIANTS
+from scheduler_plugins.service.messages import observation_json
 from tests.support.series_by_hand import write_run, write_table
 from tests.unit.analysis.metrics.test_scale_decisions import observation
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from analysis.metrics import scale_decisions
 from analysis.record.files import RunPaths
-from scheduler_plugins.messages import decision_json, observation_json
 from scheduler_plugins.model import Component, Edge, Executor, Machine, Observation, ScaleEvent, Slot, Topology
 from scheduler_plugins.policies import bind
+from scheduler_plugins.service.messages import decision_json, observation_json
 
 
 def executors(*tasks: int, rate: float) -> tuple[Executor, ...]:

@@ -235,7 +235,7 @@ def test_ours_is_what_decides_and_nothing_else(tmp_path: Path, monkeypatch: pyte
     folder = build_code(resolve_ref("main"), print)
     assert folder.is_relative_to(sources_home() / "here")
     assert [path.name for path in (folder / "tree").iterdir()] == ["scheduler_plugins"]
-    assert (folder / "tree" / "scheduler_plugins" / "service.py").is_file()
+    assert (folder / "tree" / "scheduler_plugins" / "service" / "server.py").is_file()
 
 
 def test_links_of_a_commit_are_not_made_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,7 +246,7 @@ def test_links_of_a_commit_are_not_made_here(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("barograph.code.refs.ROOT", here.folder)
     folder = build_code(resolve_ref("main"), print)
     assert [path for path in folder.rglob("*") if path.is_symlink()] == []
-    assert (folder / "tree" / "scheduler_plugins" / "service.py").is_file()
+    assert (folder / "tree" / "scheduler_plugins" / "service" / "server.py").is_file()
 
 
 def test_a_commit_that_is_not_ours_needs_a_jar(foreign: Make) -> None:

@@ -125,7 +125,7 @@ def test_uncommitted_changes_are_a_remark(here: Repository) -> None:
     star = load("stela/star")
     mine = replace(star, variants=(Variant("mine", "stela", {}, Code("main", "a" * 40)),))
     before = all_remarks(mine)
-    (here.folder / "scheduler_plugins" / "service.py").write_text("changed")
+    (here.folder / "scheduler_plugins" / "model.py").write_text("changed")
     assert [said for said in all_remarks(mine) if said not in before] == [
         "what is changed here and not committed (1 file) is in no ref: mine run without it"
     ]

@@ -30,7 +30,7 @@ from inventory.simulated import SimulatedTestbed
 from tests.support.repositories import Repository, with_plugins
 
 POLICIES = "scheduler_plugins/policies/__init__.py"
-SERVICE = "scheduler_plugins/service.py"
+SERVICE = "scheduler_plugins/service/server.py"
 # Whatever Stela's parameters say, nothing moves at the scale-out.
 STILL = """
 POLICIES = {**POLICIES, "stela": Entry(
@@ -138,15 +138,6 @@ def test_the_service_of_a_commit_is_told_how_long_lines_are(commit: Callable[...
         assert service.call("/state")["sample_s"] == 10
     finally:
         service.close()
-
-
-def test_one_from_before_lines_of_several_seconds_ends_in_words(commit: Callable[..., Code], tmp_path: Path) -> None:
-    older = "\n\nclass Older(ServiceState):\n    def __init__(self, folder, clock):\n"
-    older += "        super().__init__(folder, clock)\n\n\nServiceState = Older\n"
-    service = CodeService(commit(older, "scheduler_plugins/service_state.py"), tmp_path / "run", lambda: 0.0, 10)
-    with pytest.raises(RunBroken, match=r"it said last: sample_s is 10; the policy service of this commit knows only"):
-        service.call("/state")
-    service.close()
 
 
 def test_a_service_that_hangs_breaks_its_run(

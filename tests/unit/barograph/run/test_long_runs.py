@@ -19,7 +19,7 @@ from barograph.series.series import open_series
 from barograph.series_steps import attempt_next_run
 from barograph.testbeds.checks import check
 from inventory.simulated import SimulatedTestbed
-from scheduler_plugins.samples import SERIES_LENGTH_S
+from scheduler_plugins.service.samples import SERIES_LENGTH_S
 from tests.support import worker_lines
 
 HOURS = 2

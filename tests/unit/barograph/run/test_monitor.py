@@ -58,7 +58,7 @@ def decision(**changes: Any) -> dict[str, Any]:
 
 
 def test_what_the_service_itself_says_can_be_read(tmp_path: Any) -> None:
-    from scheduler_plugins.service_state import ServiceState as Service
+    from scheduler_plugins.service.state import ServiceState as Service
 
     said = read_state(Service(tmp_path).state())
     assert said.window_fault == "" and not said.all_placed(), "there is no topology yet"
@@ -67,7 +67,7 @@ def test_what_the_service_itself_says_can_be_read(tmp_path: Any) -> None:
 
 def test_the_state_of_a_run_of_several_topologies_is_that_of_all_that_run(tmp_path: Any) -> None:
     """The tasks of both have the same numbers; one that left counts no more."""
-    from scheduler_plugins.service_state import ServiceState as Service
+    from scheduler_plugins.service.state import ServiceState as Service
     from tests.support.rounds import PLACED, line, request
 
     now = [1000.0]

@@ -20,7 +20,7 @@ from barograph.run.rate_courses import AHEAD_S, LEAD_S, RateCourses, RunningCour
 from barograph.series.run_record import MonotonicClock, RunRecord
 from barograph.series.series import open_series, read_series
 from barograph.series_steps import attempt_next_run
-from scheduler_plugins.emission_records import EVERYWHERE
+from scheduler_plugins.service.emission_records import EVERYWHERE
 from tests.unit.barograph.conftest import Heard
 from tests.unit.barograph.run.conftest import SetUp, Stage
 

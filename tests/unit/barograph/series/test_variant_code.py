@@ -1,6 +1,5 @@
 """A commit is asked what its policies can do, before any machine is touched."""
 
-import re
 import sys
 from ast import literal_eval
 from collections.abc import Callable
@@ -13,9 +12,7 @@ import pytest
 from barograph.code.errors import Unfit
 from barograph.code.refs import resolve_ref
 from barograph.errors import blame_of
-from barograph.plan.events import RateChange
-from barograph.plan.events.hold import Hold
-from barograph.plan.experiment import Code, Experiment, MachineCount, Variant, load
+from barograph.plan.experiment import Code, Experiment, Variant, load
 from barograph.series import variant_code
 from barograph.series.variant_code import prepare_code
 from barograph.settings import ROOT
@@ -94,71 +91,15 @@ def test_events_that_it_does_not_answer_are_named(change: Callable[[str, str, st
 
 
 def test_another_contract_is_told_before_anything_else(change: Callable[[str, str, str], Code]) -> None:
-    code = change("messages.py", "VERSION = 1 ", "VERSION = 2 ")
+    code = change("service/messages.py", "VERSION = 1 ", "VERSION = 2 ")
     with pytest.raises(Unfit, match="speaks version 2 of the contract with its policy service, this harness 1"):
         prepare_code(of(code), print)
 
 
-def test_a_commit_without_tls_stays_on_this_box(
-    change: Callable[[str, str, str], Code], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code = change("service.py", "def tls_context(", "def other_context(")
-    prepare_code(of(code), print)
-    monkeypatch.setattr(variant_code, "place_of", lambda _testbed: "elsewhere")
-    with pytest.raises(
-        Unfit, match=r"main \([0-9a-f]{12}\) speaks no TLS, .* in clear; take a newer commit, or testbed: local"
-    ):
-        prepare_code(of(code), print, pack=False)
-
-
-def test_a_commit_from_before_the_version_was_named_speaks_the_first(change: Callable[[str, str, str], Code]) -> None:
-    change("messages.py", "VERSION = 1 ", "OLD = 1 ")
-    prepare_code(of(change("messages.py", '"v": VERSION', '"v": 1')), print)
-
-
 def test_a_state_that_this_harness_cannot_read_is_told(change: Callable[[str, str, str], Code]) -> None:
-    code = change("service_state.py", '            "held": self.held,\n', "")
+    code = change("service/state.py", '            "held": self.held,\n', "")
     with pytest.raises(Unfit, match="describes its state without what this harness reads: KeyError\\('held'\\)"):
         prepare_code(of(code), print)
-
-
-def test_a_call_is_needed_only_where_the_experiment_makes_it(change: Callable[[str, str, str], Code]) -> None:
-    code = change("service.py", '("POST", "/input_rate"): _json_call(ServiceState.change_input_rate),', "")
-    prepare_code(of(code), print)
-    with pytest.raises(Unfit, match="does not know POST /input_rate, which this experiment needs"):
-        prepare_code(replace(of(code), events=(RateChange("steady", 2.0),)), print)
-
-
-def test_a_service_that_gives_no_machines_is_told_where_a_policy_may_ask_for_some(
-    change: Callable[[str, str, str], Code],
-) -> None:
-    code = change("service.py", '("POST", "/machines"): _json_call(ServiceState.end_machine_request),', "")
-    held = replace(of(code), events=(Hold("steady", decide_every_s=10.0),), machines=MachineCount(4, 4))
-    prepare_code(held, print)
-    with pytest.raises(Unfit, match="does not know POST /machines, which this experiment needs"):
-        prepare_code(replace(held, machines=MachineCount(4, 4, max=6)), print)
-
-
-def test_a_course_needs_a_service_that_takes_what_is_ahead(change: Callable[[str, str, str], Code]) -> None:
-    code = change("emission_records.py", "MOST_AHEAD_S", "MOST_S")
-    prepare_code(replace(of(code), events=(RateChange("steady", 2.0),)), print)
-    with pytest.raises(Unfit, match="does not know POST /input_rate changes, which this experiment needs"):
-        prepare_code(replace(of(code), events=(RateChange("steady", 2.0, over_s=9.0),)), print)
-
-
-def test_a_commit_whose_spouts_begin_anew_is_compared_only_with_its_like(
-    change: Callable[[str, str, str], Code],
-) -> None:
-    code = change("service_state.py", ', "schedules": schedules', "")
-    with pytest.raises(Unfit) as told:
-        prepare_code(of(code), print)
-    assert re.search(
-        r"variants theirs are compared with mine: the policy service of main \([0-9a-f]{12}\) keeps no emission"
-        r" schedules, .* spouts of theirs forget what fell due meanwhile, .* mine still have to emit it; take a newer",
-        str(told.value),
-    )
-    both = of(code)
-    prepare_code(replace(both, variants=tuple(replace(each, code=code) for each in both.variants)), print)
 
 
 def test_code_that_throws_as_it_loads_is_told_with_what_it_says(change: Callable[[str, str, str], Code]) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugins.messages import decision_json, observation_json
 from scheduler_plugins.model import Decision, Observation, ScaleEvent
 from scheduler_plugins.policies import PolicyError, bind, initial_placement
 from scheduler_plugins.policies.stela import AUTHORS_PARAMETERS, PAPER_PARAMETERS, VARIANTS
 from scheduler_plugins.replay import AblationRow, ReplayError, ablate, read_rounds
+from scheduler_plugins.service.messages import decision_json, observation_json
 from tests.support.topologies_by_hand import machines, topology
 
 # a → b → d and a → c → e: b and c get 400 each, and execute 100 and 120.

@@ -23,7 +23,7 @@ from scheduler_plugins.model import (
     unplaced_tasks,
 )
 from scheduler_plugins.policies import POLICIES, bind, initial_placement
-from scheduler_plugins.refusal import refusal
+from scheduler_plugins.service.refusal import refusal
 
 # `storm` and `foreign` name a scheduler that places; themselves they place nothing.
 OURS = sorted(set(POLICIES) - {"storm", "foreign"})

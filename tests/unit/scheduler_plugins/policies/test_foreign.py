@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugins.messages import answer_json, observation_from_request
 from scheduler_plugins.model import FOREIGN, Decision, Observation, ScaleEvent
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
-from scheduler_plugins.refusal import refusal
-from scheduler_plugins.samples import MachineSamples
+from scheduler_plugins.service.messages import answer_json, observation_from_request
+from scheduler_plugins.service.refusal import refusal
+from scheduler_plugins.service.samples import MachineSamples
 from tests.support.rounds import PLACED, TOPOLOGY, request
 
 THEIRS = "org.example.Theirs$Inner"

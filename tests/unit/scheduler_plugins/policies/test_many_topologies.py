@@ -28,7 +28,7 @@ from scheduler_plugins.model import (
 )
 from scheduler_plugins.policies import POLICIES, bind
 from scheduler_plugins.policies.initial_placement import executor_slots
-from scheduler_plugins.refusal import refusal
+from scheduler_plugins.service.refusal import refusal
 from tests.unit.scheduler_plugins.policies.test_every_policy import parameters_of
 
 FEW = settings(max_examples=10)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scheduler_plugins.model import Machine, Observation, ScaleEvent, Slot, Topology
 from scheduler_plugins.policies import bind, scaling
 from scheduler_plugins.policies.topology_aware import STRATEGIES
-from scheduler_plugins.refusal import refusal
+from scheduler_plugins.service.refusal import refusal
 from tests.support.topologies_by_hand import LINEAR, topology
 
 NO_SLOT = "no slot of the new machines was left"

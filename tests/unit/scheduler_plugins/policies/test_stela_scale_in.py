@@ -8,7 +8,7 @@ import pytest
 
 from scheduler_plugins.model import Decision, Observation, ScaleEvent, Slot, Topology
 from scheduler_plugins.policies import bind, initial_placement
-from scheduler_plugins.refusal import refusal
+from scheduler_plugins.service.refusal import refusal
 from tests.support.topologies_by_hand import LINEAR, machines, topology
 
 # bolt_2 is congested (900/s come, 300/s are executed): ETP spout and bolt_1 0, bolt_2 and sink 1.

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugins.messages import answer_json, observation_from_request
 from scheduler_plugins.model import STORM_SCHEDULERS, Decision, Observation, ScaleEvent
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
 from scheduler_plugins.policies.storm import ISOLATION_MACHINES
-from scheduler_plugins.samples import MachineSamples
+from scheduler_plugins.service.messages import answer_json, observation_from_request
+from scheduler_plugins.service.samples import MachineSamples
 from tests.support.rounds import PLACED, TOPOLOGY, request
 
 SCALE_OUT = ScaleEvent("e1", "scale_out", ("m3",))

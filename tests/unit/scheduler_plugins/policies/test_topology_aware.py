@@ -8,7 +8,7 @@ import pytest
 from scheduler_plugins.model import Decision, Observation, ScaleEvent, Topology
 from scheduler_plugins.policies import PolicyError, bind, initial_placement
 from scheduler_plugins.policies.topology_aware import STRATEGIES, Parameters
-from scheduler_plugins.refusal import refusal
+from scheduler_plugins.service.refusal import refusal
 from tests.support.topologies_by_hand import LINEAR, STAR, machines, topology
 
 Edges = Sequence[tuple[str, str]]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import gamma
 
-from scheduler_plugins.latency_buckets import bounds_us, bucket_of
+from scheduler_plugins.service.latency_buckets import bounds_us, bucket_of
 from scheduler_plugins.simulator.latencies import MOST_QUANTILES, Histograms, buckets_of
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scheduler_plugins.model import Slot
-from scheduler_plugins.samples import Samples
+from scheduler_plugins.service.samples import Samples
 from scheduler_plugins.simulator.lines import MachineLines, WorkerLines
 from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, TopologyWork
 from scheduler_plugins.simulator.world import Sample, World

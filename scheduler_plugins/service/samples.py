@@ -19,8 +19,8 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from scheduler_plugins.emission_records import EmissionRecords
-from scheduler_plugins.line_sums import CountedLine, LineSums, counted
+from scheduler_plugins.service.emission_records import EmissionRecords
+from scheduler_plugins.service.line_sums import CountedLine, LineSums, counted
 
 LONGEST_LINE_S = 3600.0
 AHEAD_S = 60.0  # a line from further ahead is of a clock set wrong; it would stay, as old lines go by newer ones' time

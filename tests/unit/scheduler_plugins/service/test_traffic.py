@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from scheduler_plugins import replay
-from scheduler_plugins.messages import observation_from_log
 from scheduler_plugins.model import Decision, Memory, Observation
 from scheduler_plugins.replay import read_rounds
-from scheduler_plugins.samples import Samples, Window
-from scheduler_plugins.service_state import ServiceState
+from scheduler_plugins.service.messages import observation_from_log
+from scheduler_plugins.service.samples import Samples, Window
+from scheduler_plugins.service.state import ServiceState
 from scheduler_plugins.traffic import Traffic, TrafficNotLogged
 from tests.support.rounds import PLACED, TOPOLOGY, line, request
 

@@ -19,17 +19,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from scheduler_plugins.decision_tracker import EXPIRY_S, DecisionStatus, DecisionTracker
-from scheduler_plugins.emission_records import (
-    EVERYWHERE,
-    LEAST_FACTOR,
-    MOST_FACTOR,
-    InputRates,
-    is_factor,
-    wrong_changes,
-)
-from scheduler_plugins.machine_requests import MachineRequests, RequestRefusal, RequestStatus, why_refused
-from scheduler_plugins.messages import answer_json, log_line, observation_from_request
 from scheduler_plugins.model import (
     LONGEST_ROUND_S,
     SHORTEST_ROUND_S,
@@ -47,11 +36,22 @@ from scheduler_plugins.model import (
     with_topology_as_before,
 )
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
-from scheduler_plugins.policy_call import Outcome, PolicyFailure, Postponement, Round, decide
-from scheduler_plugins.refusal import restarting_slots
-from scheduler_plugins.samples import AHEAD_S, WINDOW_S, MachineSamples
-from scheduler_plugins.scale_requests import CallRefusal, limits_from, scale_event_from
-from scheduler_plugins.topology_state import SHOWN_S, TopologyState
+from scheduler_plugins.service.decision_tracker import EXPIRY_S, DecisionStatus, DecisionTracker
+from scheduler_plugins.service.emission_records import (
+    EVERYWHERE,
+    LEAST_FACTOR,
+    MOST_FACTOR,
+    InputRates,
+    is_factor,
+    wrong_changes,
+)
+from scheduler_plugins.service.machine_requests import MachineRequests, RequestRefusal, RequestStatus, why_refused
+from scheduler_plugins.service.messages import answer_json, log_line, observation_from_request
+from scheduler_plugins.service.policy_call import Outcome, PolicyFailure, Postponement, Round, decide
+from scheduler_plugins.service.refusal import restarting_slots
+from scheduler_plugins.service.samples import AHEAD_S, WINDOW_S, MachineSamples
+from scheduler_plugins.service.scale_requests import CallRefusal, limits_from, scale_event_from
+from scheduler_plugins.service.topology_state import SHOWN_S, TopologyState
 
 PostedLine = str | Mapping[str, Any]  # JSON, or what it says
 ANEW_S = 15.0  # no round for so long: Nimbus has ended, and one that takes over has its 60 s anew

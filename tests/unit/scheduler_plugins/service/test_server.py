@@ -19,13 +19,22 @@ from typing import Any
 
 import pytest
 
+import scheduler_plugins
 from barograph.policy_service import HttpService, ServiceUnreachable
 from barograph.policy_service import ServiceState as State
 from barograph.run.monitor import Patience
-from scheduler_plugins import service
 from scheduler_plugins.model import Decision, Memory, Observation
-from scheduler_plugins.service import HangWatch, PolicyServer, TimedDecisions, hang_of, waited_for_cpu_s
-from scheduler_plugins.service_state import ServiceState
+from scheduler_plugins.service.server import PolicyServer, main
+from scheduler_plugins.service.state import ServiceState
+from scheduler_plugins.service.timed_decisions import (
+    DECIDE_S,
+    HANG_FILE,
+    HANG_S,
+    HangWatch,
+    TimedDecisions,
+    hang_of,
+    waited_for_cpu_s,
+)
 from tests.support.ports import free_port
 from tests.support.rounds import PLACED, line, only_topology
 from tests.support.rounds import request as round_request
@@ -219,10 +228,10 @@ def test_a_policy_that_answers_late_because_the_box_was_busy_is_asked_again(
 
 def test_the_kernel_says_how_long_a_thread_waited_for_a_cpu() -> None:
     """More threads that compute than there are CPUs, in processes of their own, or else they wait for Python's lock."""
-    waits = "import threading; from scheduler_plugins.service import waited_for_cpu_s as w\n"
+    waits = "import threading; from scheduler_plugins.service.timed_decisions import waited_for_cpu_s as w\n"
     waits += "import os, time; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); end = time.monotonic() + 0.5\n"
     waits += "while time.monotonic() < end: pass\nprint(w(threading.current_thread()))"
-    root = str(Path(service.__file__).parents[1])
+    root = str(Path(scheduler_plugins.__file__).parents[1])
     argv, environment = [sys.executable, "-c", waits], {**os.environ, "PYTHONPATH": root}
     both = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(3)]
     assert sum(float(each.communicate(timeout=60)[0]) for each in both) > 0.1
@@ -256,7 +265,7 @@ def process(folder: Path, script: str) -> Iterator[tuple[subprocess.Popen[bytes]
     (folder / "serve.py").write_text(script)
     port = free_port()
     argv = [sys.executable, "serve.py", "--listen", f"127.0.0.1:{port}", "--token-file", "token", "--log-dir", "."]
-    root = str(Path(service.__file__).parents[1])
+    root = str(Path(scheduler_plugins.__file__).parents[1])
     started = subprocess.Popen(argv, cwd=folder, env={**os.environ, "PYTHONPATH": root})
     try:
         yield started, HttpService("127.0.0.1", folder / "token", port=port, patience_s=60.0)
@@ -267,19 +276,19 @@ def process(folder: Path, script: str) -> Iterator[tuple[subprocess.Popen[bytes]
 
 SERVE = """
 import os, sys
-from scheduler_plugins import service, service_state
+from scheduler_plugins.service import server, state
 def decide(*_):
     {decides}
-service.HANG_S = {hang_s}
+server.HANG_S = {hang_s}
 if not os.path.exists("begun"):
     open("begun", "w").close()
-    service_state.bind = lambda *_: decide
-sys.exit(service.main())
+    state.bind = lambda *_: decide
+sys.exit(server.main())
 """
 
 
 def test_a_policy_that_never_ends_does_not_reach_into_the_next_run(tmp_path: Path) -> None:
-    with process(tmp_path, SERVE.format(decides="while True: pass", hang_s=service.HANG_S)) as (started, client):
+    with process(tmp_path, SERVE.format(decides="while True: pass", hang_s=HANG_S)) as (started, client):
         client.configure("r1", "stela", {}, 1, 60.0)
         while client.state().policy_error is None:  # on a busy box it has its time after some rounds
             client._call("/schedule", round_request(1000.0, PLACED))
@@ -332,7 +341,7 @@ def test_no_alarm_is_set_before_there_is_a_thread_that_puts_it_off(
 ) -> None:
     alarms: list[float] = []
     monkeypatch.setattr(faulthandler, "dump_traceback_later", lambda limit_s, **_: alarms.append(limit_s))
-    watch = HangWatch(tmp_path / service.HANG_FILE, 0.8)
+    watch = HangWatch(tmp_path / HANG_FILE, 0.8)
 
     def fail(_thread: threading.Thread) -> None:
         assert not alarms
@@ -349,7 +358,7 @@ def test_no_alarm_is_set_before_there_is_a_thread_that_puts_it_off(
 
 
 def test_a_policy_that_hangs_is_ended_before_the_harness_gives_the_service_up() -> None:
-    assert 4 * service.DECIDE_S < service.HANG_S < Patience().unreachable_s - 5
+    assert 4 * DECIDE_S < HANG_S < Patience().unreachable_s - 5
 
 
 def raw(server: PolicyServer) -> socket.socket:
@@ -377,7 +386,7 @@ HEAD = b"POST /samples HTTP/1.1\r\nAuthorization: Bearer secret\r\nContent-Lengt
 def test_whoever_sends_slowly_is_not_waited_for(
     server: PolicyServer, begin: bytes, drop: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "REQUEST_S", 0.3)
+    monkeypatch.setattr("scheduler_plugins.service.server.REQUEST_S", 0.3)
     with raw(server) as connection:
         connection.sendall(begin)
         connection.settimeout(0.05)
@@ -422,7 +431,7 @@ def test_what_cannot_be_written_is_said(server: PolicyServer, tmp_path: Path) ->
 @pytest.mark.parametrize("address", ["", "0.0.0.0", "::", "*"])
 def test_the_service_is_not_for_every_address(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        service.main(["--listen", f"{address}:8700", "--token-file", "/nowhere", "--log-dir", "/nowhere"])
+        main(["--listen", f"{address}:8700", "--token-file", "/nowhere", "--log-dir", "/nowhere"])
     assert "every address; give the one of the control LAN" in capsys.readouterr().err
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugins.messages import observation_from_log
 from scheduler_plugins.model import Decision, Memory, Observation, Slot
-from scheduler_plugins.policy_call import Postponement
 from scheduler_plugins.replay import replay
-from scheduler_plugins.scale_requests import CallRefusal
-from scheduler_plugins.service_state import ServiceState
+from scheduler_plugins.service.messages import observation_from_log
+from scheduler_plugins.service.policy_call import Postponement
+from scheduler_plugins.service.scale_requests import CallRefusal
+from scheduler_plugins.service.state import ServiceState
 from tests.support.rounds import PLACED, TOPOLOGY, request
-from tests.unit.scheduler_plugins.test_service_state import Clock
+from tests.unit.scheduler_plugins.service.test_state import Clock
 
 OUT = {"event_id": "e1", "kind": "scale_out", "joined": ["m3"]}
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugins.messages import observation_from_log
 from scheduler_plugins.model import Decision
 from scheduler_plugins.replay import ReplayError, replay
-from scheduler_plugins.scale_requests import CallRefusal
-from scheduler_plugins.service_state import ServiceState
-from scheduler_plugins.topology_state import SHOWN_S
+from scheduler_plugins.service.messages import observation_from_log
+from scheduler_plugins.service.scale_requests import CallRefusal
+from scheduler_plugins.service.state import ServiceState
+from scheduler_plugins.service.topology_state import SHOWN_S
 from tests.support.rounds import PLACED, TOPOLOGY, line, only_topology, request
 
 

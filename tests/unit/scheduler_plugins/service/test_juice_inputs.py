@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugins.messages import observation_from_request
 from scheduler_plugins.model import Edge, Topology
-from scheduler_plugins.samples import MachineSamples, Samples
+from scheduler_plugins.service.messages import observation_from_request
+from scheduler_plugins.service.samples import MachineSamples, Samples
 
 NOW = 1100
 Edges = dict[tuple[str, str], tuple[int, int]]  # (source, target) → sent, and executed of it, in a second

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduler_plugins.model import LONGEST_ROUND_S, Decision, Memory, Observation, Policy, Topology
-from scheduler_plugins.refusal import refusal
+from scheduler_plugins.service.refusal import refusal
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ import pytest
 
 from scheduler_plugins.model import Decision, Memory, Observation, Slot
 from scheduler_plugins.policies import POLICIES, Entry, PolicyError, bind
-from scheduler_plugins.policy_call import decide
 from scheduler_plugins.replay import replay
-from scheduler_plugins.scale_requests import CallRefusal
-from scheduler_plugins.service_state import ServiceState
+from scheduler_plugins.service.policy_call import decide
+from scheduler_plugins.service.scale_requests import CallRefusal
+from scheduler_plugins.service.state import ServiceState
 from tests.support.rounds import PLACED, TOPOLOGY, line, only_topology, request
-from tests.unit.scheduler_plugins.test_service_state import Clock, feed
+from tests.unit.scheduler_plugins.service.test_state import Clock, feed
 
 OUT = {"event_id": "e1", "kind": "scale_out", "joined": ["m3"]}
 IN = {"event_id": "e1", "kind": "scale_in", "leave": 1}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugins.emission_records import (
+from scheduler_plugins.service.emission_records import (
     COARSE,
     EVERYWHERE,
     MOST_FACTOR,
@@ -20,8 +20,8 @@ from scheduler_plugins.emission_records import (
     is_factor,
     rates_since,
 )
-from scheduler_plugins.scale_requests import CallRefusal
-from scheduler_plugins.service_state import ServiceState
+from scheduler_plugins.service.scale_requests import CallRefusal
+from scheduler_plugins.service.state import ServiceState
 from tests.support.rounds import PLACED, TOPOLOGY, request
 
 

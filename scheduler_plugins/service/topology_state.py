@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from scheduler_plugins.samples import Samples
+from scheduler_plugins.service.samples import Samples
 
 SHOWN_S = 3600.0  # of what is over and grows with the run: the harness looks every minute, and has it on record then
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugins.messages import answer_json, observation_from_log
 from scheduler_plugins.model import Decision, MachineLimits, MachineRequest, Memory, Observation, Slot
 from scheduler_plugins.policies import POLICIES
 from scheduler_plugins.replay import replay
-from scheduler_plugins.scale_requests import CallRefusal
-from scheduler_plugins.service import CALLS, OF_THE_MACHINES
-from scheduler_plugins.service_state import ServiceState
+from scheduler_plugins.service.messages import answer_json, observation_from_log
+from scheduler_plugins.service.scale_requests import CallRefusal
+from scheduler_plugins.service.server import CALLS, OF_THE_MACHINES
+from scheduler_plugins.service.state import ServiceState
 from tests.support import elastic_policy
 from tests.support.rounds import PLACED, TOPOLOGY, request
-from tests.unit.scheduler_plugins.test_service_state import Clock
+from tests.unit.scheduler_plugins.service.test_state import Clock
 
 LIMITS = {"min": 1, "max": 4}
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from barograph.policy_service import read_state, recovery_obstacle
-from scheduler_plugins.messages import observation_from_log
 from scheduler_plugins.model import Decision, Memory, Observation, Slot
 from scheduler_plugins.replay import replay
-from scheduler_plugins.service_state import ServiceState
+from scheduler_plugins.service.messages import observation_from_log
+from scheduler_plugins.service.state import ServiceState
 from tests.support.rounds import PLACED, TOPOLOGY, line, request
-from tests.unit.scheduler_plugins.test_service_state import Clock
+from tests.unit.scheduler_plugins.service.test_state import Clock
 
 OTHER = "other-2-1010"
 OTHER_PLACED = {task: slot.replace("6700", "6701") for task, slot in PLACED.items()}

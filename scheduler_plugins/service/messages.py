@@ -25,7 +25,7 @@ from scheduler_plugins.model import (
     Slot,
     Topology,
 )
-from scheduler_plugins.samples import MachineSamples, Samples, TaskSums, WindowCounts
+from scheduler_plugins.service.samples import MachineSamples, Samples, TaskSums, WindowCounts
 from scheduler_plugins.traffic import Traffic, traffic_from_json, traffic_json
 
 Json = Mapping[str, Any]

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugins.messages import observation_from_request
 from scheduler_plugins.model import Observation, ScaleEvent
 from scheduler_plugins.policies.scaling import rates_problem
-from scheduler_plugins.samples import INCOMPLETE_S, SERIES_LENGTH_S, MachineSamples, Samples, limit_for
+from scheduler_plugins.service.messages import observation_from_request
+from scheduler_plugins.service.samples import INCOMPLETE_S, SERIES_LENGTH_S, MachineSamples, Samples, limit_for
 
 SPOUT, BOLT, SINK = "m1:6700", "m2:6700", "m3:6700"
 TASKS = {SPOUT: 1, BOLT: 2, SINK: 3}

@@ -1,0 +1,161 @@
+"""Limits of a policy's computing time: a round is answered without a slow policy, a process in which one hangs ends."""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import os
+import queue
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from scheduler_plugins.model import Decision
+from scheduler_plugins.service.policy_call import Outcome, PolicyFailure, Postponement, Round, decide
+
+log = logging.getLogger(__name__)
+DECIDE_S = 1.5  # the bridge waits 2 s for an answer, and falls back without one
+HANG_S = 8.0  # the harness waits 15 s for an answer, and this process needs some to begin anew
+HANG_FILE = "policy_hang.log"
+DECIDE = re.compile(r'policy_call\.py", line \d+ in decide$')  # of a traceback, where a policy is asked
+
+
+def waited_for_cpu_s(thread: threading.Thread) -> float:
+    """How long the kernel has kept a thread, and processes that it waits for (METIS'), from a CPU; 0 where it does not
+    say."""
+    task, processes, waited_ns = Path(f"/proc/self/task/{thread.native_id}"), "", 0
+    with suppress(OSError):
+        processes = (task / "children").read_text(encoding="ascii")
+    for path in (task, *(Path("/proc", process) for process in processes.split())):
+        with suppress(OSError, ValueError, IndexError):
+            waited_ns += int((path / "schedstat").read_text(encoding="ascii").split()[1])
+    return waited_ns / 1e9
+
+
+@dataclass
+class TimedDecisions:
+    """Asks policies in threads of their own, each for at most `limit_s`. One that takes longer goes on unheard.
+
+    A policy's time is what it computes or sleeps: on a busy box it may not have had its `limit_s` by then. That round
+    is held, and so are the next ones until it has answered (too late to count) or has had its time.
+    """
+
+    limit_s: float = DECIDE_S
+    late: Callable[[Round, str], None] = lambda _round, _why: None
+    waited_s: Callable[[threading.Thread], float] = waited_for_cpu_s
+    watch: AbstractContextManager[object] = field(default_factory=nullcontext)
+    _unheard: dict[threading.Thread, float] = field(default_factory=dict)  # since when (monotonic)
+    _held: threading.Thread | None = None  # unheard, and it has not had its time
+
+    def decide(self, round: Round) -> Outcome:
+        if self._held is not None and self._held.is_alive():
+            return self._overrun(self._held)
+        self._held = None
+        answers: queue.SimpleQueue[Decision | PolicyFailure] = queue.SimpleQueue()
+        begin = time.monotonic()
+
+        def work() -> None:
+            with self.watch:
+                answers.put(decide(round))
+            if threading.current_thread() in self._unheard:
+                self.late(round, f"its decide took {time.monotonic() - begin:.1f} s; allowed: {self.limit_s:g} s")
+
+        thread = threading.Thread(target=work, name="decide", daemon=True)
+        thread.start()
+        try:
+            return answers.get(timeout=self.limit_s)
+        except queue.Empty:
+            self._unheard[thread] = begin
+            return self._overrun(thread)
+
+    def _overrun(self, thread: threading.Thread) -> PolicyFailure | Postponement:
+        """A tenth of its limit is as much as a box that is not busy takes away."""
+        seconds, waited_s = time.monotonic() - self._unheard[thread], self.waited_s(thread)
+        self._held = thread
+        if seconds - waited_s < 0.9 * self.limit_s:
+            had = f"decide had {seconds - waited_s:.1f} of {seconds:.1f} s, its thread waited for a CPU else"
+            return Postponement(f"the box is busy: {had}; allowed: {self.limit_s:g} s")
+        self._held = None
+        frame = sys._current_frames().get(thread.ident or 0)
+        at = f"; it is at {frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
+        waited = f", {waited_s:.1f} s of them without a CPU" if waited_s >= 0.1 else ""
+        why = f"its decide has not answered after {seconds:.1f} s{waited}; allowed: {self.limit_s:g} s{at}"
+        return PolicyFailure(why, final=True)
+
+    def busy(self) -> bool:
+        """Whether a policy still computes what nobody waits for."""
+        return any(thread.is_alive() for thread in self._unheard)
+
+
+class HangWatch:
+    """Ends this process where a policy's call has kept Python from everybody else for `limit_s`: nobody is answered.
+
+    `file` then has the run's id, and below it where each thread was, for the process that comes next (on a master
+    supervisord starts it). In use while a policy decides. One that computes in Python, however long, lets this go on.
+    """
+
+    def __init__(self, file: Path, limit_s: float) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+        self._file = os.fdopen(os.open(file, flags, 0o644), "rb+", buffering=0)
+        self.hang = hang_of(self._file.read().decode(errors="replace"))
+        self._limit_s, self._deciding, self._lock = limit_s, 0, threading.Lock()
+        self._thread: threading.Thread | None = None  # that puts it off
+
+    def begin_run(self, run_id: str) -> None:
+        self.hang = None
+        self._file.truncate(0)
+        self._file.write(f"{run_id}\n".encode())
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._deciding += 1
+            if self._begin_thread():
+                self._arm()
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._deciding -= 1
+            if not self._deciding:
+                faulthandler.cancel_dump_traceback_later()
+
+    def _begin_thread(self) -> bool:
+        """Whether there is a thread that puts the alarm off; one begins where there is none. Where the box has none
+        left a policy decides unwatched: an alarm that nobody puts off ends a process in which nothing hangs."""
+        if self._thread is not None and self._thread.is_alive():  # a copy of a process has none of its threads
+            return True
+        thread = threading.Thread(target=self._put_off, name="hang watch", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            log.warning("a policy decides without a watch on hangs: %s", error)
+            return False
+        self._thread = thread
+        return True
+
+    def _put_off(self) -> None:
+        while True:
+            time.sleep(self._limit_s / 8)
+            with self._lock:
+                if not self._deciding:
+                    self._thread = None
+                    return
+                self._arm()
+
+    def _arm(self) -> None:
+        """It is in C, and asks nobody whether it may run."""
+        faulthandler.dump_traceback_later(self._limit_s, exit=True, file=self._file)
+
+
+def hang_of(text: str) -> dict[str, str] | None:
+    """The run that a HangWatch's file is of, and where its policy was; None where no policy hung."""
+    run_id, _, dump = text.partition("\n")
+    for thread in dump.split("\n\n"):
+        frames = [line.strip().removeprefix("File ") for line in thread.splitlines() if line.startswith("  File ")]
+        if any(map(DECIDE.search, frames)):
+            return {"run_id": run_id, "why": f"its decide hung in one call and kept Python from all else: {frames[0]}"}
+    return None
