@@ -18,6 +18,7 @@ from barograph.cli import nightly
 from barograph.nights.suite import Choice, Suite
 from barograph.plan.experiment import load, with_changes
 from barograph.series.series import Series, open_series
+from tests.support.durations import SHORT
 
 SUITE = Suite(
     "try", "Two experiments", "0 1 * * *", "fake", 10.0,
@@ -62,7 +63,7 @@ class World:
     def prepare(self, name: str, changes: Mapping[str, Any], *, new: bool, **_: object) -> Series:
         self.opened.append(name)
         self.new.append(new)
-        return open_series(with_changes(load(name), changes), new=new)
+        return open_series(with_changes(load(name), {**SHORT, **changes}), new=new)
 
     def carry_out(self, series: Series, _console: Console) -> int:
         self.before(series)

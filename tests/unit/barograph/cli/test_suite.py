@@ -19,9 +19,10 @@ from barograph.series import results
 from barograph.series.series import Series, open_series
 from barograph.series.status import hours
 from barograph.series_steps import attempt_next_run
+from tests.support.durations import SHORT
 
 KNOWN = ("henge/diurnal", "stela/diamond", "stela/linear", "stela/star")
-FAKE: dict[str, Any] = {"testbed": "fake", "repetitions": 1}
+FAKE: dict[str, Any] = {**SHORT, "testbed": "fake", "repetitions": 1}
 
 
 @pytest.fixture
