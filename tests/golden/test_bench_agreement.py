@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]  # a bench's own; the golden series has the same reader
 
 
 def test_all_engines_make_the_same_tables_of_generated_lines(tmp_path: Path, spark: "SparkSession") -> None:

@@ -61,7 +61,7 @@ def await_end(pid: int) -> None:
 @pytest.mark.parametrize(
     ("number", "at_work"),
     [
-        pytest.param(signal.SIGTERM, False, id="term while it starts"),
+        pytest.param(signal.SIGTERM, False, id="term while it starts", marks=pytest.mark.long),
         pytest.param(signal.SIGKILL, True, id="kill at work"),
         pytest.param(signal.SIGTERM, True, id="term at work", marks=pytest.mark.long),
         pytest.param(signal.SIGKILL, False, id="kill while it starts", marks=pytest.mark.long),
@@ -100,6 +100,7 @@ except SparkEnded as error:
 """
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_jvm_that_does_not_stop_is_killed() -> None:
     found = subprocess.run([sys.executable, "-c", HUNG], cwd=ROOT, capture_output=True, text=True, check=False)

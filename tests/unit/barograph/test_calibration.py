@@ -149,6 +149,8 @@ def test_a_series_simulated_with_its_own_costs_is_the_same(world: World) -> None
     assert validity.watches_s is not None and validity.watches_s[0] <= watched_s <= validity.watches_s[1]
 
 
+# Shorter: the test before it, and tests/unit/analysis/calibration/test_judgement.py.
+@pytest.mark.long
 def test_other_costs_are_seen_beside_the_real_ones(world: World) -> None:
     """Three times the start, a tenth of the tuples' CPU."""
     other = replace(GIVEN, start_cpu_s=1.5, stop_s=6.0, receive_ms=0.02, local_emit_ms=0.01, remote_emit_ms=0.015)

@@ -23,7 +23,9 @@ from tests.unit.barograph.run.test_code_of_simulated_runs import POLICIES, STILL
 
 EXPERIMENT = "small/star"
 TRUST = "Simulated, not measured: no machine and no Storm ran. "  # what is said of its errors: report/test_simulated.py
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("own_folders")]
+# The same through Airflow: tests/dags/test_dags_on_the_simulator.py, test_nightly_dag.py; commits of simulated runs:
+# run/test_code_of_simulated_runs.py; the search: nights/test_bisection.py; commands on a stubbed analysis: nights/.
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.usefixtures("own_folders")]
 
 
 @pytest.fixture(autouse=True)
@@ -68,8 +70,6 @@ def test_two_commits_are_compared(here: Repository, capsys: pytest.CaptureFixtur
     assert TRUST in (series / PAGE).read_text()
 
 
-# As long as the one before it, for it is such a comparison. The search: nights/test_bisection.py.
-@pytest.mark.long
 def test_the_commit_that_moves_is_found(here: Repository) -> None:
     about = VariantMetric("stela", "downtime_s", "e1")
     request = BisectionRequest(EXPERIMENT, about, "still", "main", blocks=3, testbed="simulated")

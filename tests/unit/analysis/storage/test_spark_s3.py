@@ -86,12 +86,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
         yield running
 
 
-@pytest.mark.long
 def test_local_spark_makes_the_same_tables_as_in_a_folder(folder: Path, bucket: Bucket, tmp_path: Path) -> None:
-    """As a cluster does, and as a whole experiment on rented machines does with its results in a bucket."""
     makes_the_same_tables(folder, bucket, tmp_path, "local[2]")
 
 
+# Shorter: local Spark on the same bucket.
+@pytest.mark.long
 def test_a_cluster_makes_the_same_tables_as_in_a_folder(
     folder: Path, bucket: Bucket, tmp_path: Path, cluster: Standalone
 ) -> None:
@@ -111,6 +111,7 @@ def makes_the_same_tables(folder: Path, bucket: Bucket, tmp_path: Path, master: 
     assert f"{SERIES}/{layout.HOLD}" not in bucket.objects(f"{SERIES}/")
 
 
+@pytest.mark.long
 def test_a_folder_that_workers_do_not_see_is_refused(
     folder: Path, cluster: Standalone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,6 +95,8 @@ def test_each_policy_has_the_outcome_of_its_closed_form(
     assert not (recorded.parents[1] / "counterfactuals").exists(), "a program has no use for a page"
 
 
+# Shorter: the same with an event, above; pages of such runs in test_page.py.
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_run_that_only_holds_is_simulated_too_and_shown(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
