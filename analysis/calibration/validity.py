@@ -3,24 +3,23 @@ simulated run no real run has judged."""
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from hashlib import sha256
-from math import ceil, floor, inf, isfinite
-from pathlib import Path
+from math import ceil, floor, inf
 from typing import Any
 
-from analysis.claims.specs import changed_topology
 from analysis.numerals import number
 from analysis.record.simulated import simulated_facts
 from analysis.record.small_tables import Row
+from barograph import ROOT
+from barograph.plan.events import AnyEvent, RateChange, Sine, Trace, machines_at_end
+from barograph.plan.events.trace_file import UnfitTrace, rows_of, sha256_of
+from barograph.plan.experiment import Experiment, TopologyChoice, Variant, recorded
 from topologies import catalogue, work
 from topologies.errors import TopologyError
 
 PAIR = " + "  # between the two of Validity.pairs
-ROOT = Path(__file__).parents[2]  # of the repository: paths of traces begin there
 
 Range = tuple[float, float]
 
@@ -84,34 +83,34 @@ PERIODS = ("step_s", "sample_s", "look_s", "round_s")  # of the facts that a sim
 
 def validity_of_run(run: Row) -> Validity:
     """Of a simulated run, a row of the table `runs`: its own variant, and how it was simulated."""
-    spec = json.loads(run.get("spec") or "null")
-    if not spec:
+    experiment = recorded({"spec": json.loads(run.get("spec") or "null")})
+    if experiment is None:
         return Validity()
-    own = [variant for variant in spec["variants"] if variant["name"] == run.get("variant")]
-    return validity_of({**spec, "variants": own or spec["variants"]}, simulated_facts(run) or {})
+    variants = tuple(variant for variant in experiment.variants if variant.name == run.get("variant"))
+    return validity_of(replace(experiment, variants=variants or experiment.variants), simulated_facts(run) or {})
 
 
-def validity_of(spec: Mapping[str, Any], periods: Mapping[str, float]) -> Validity:
+def validity_of(experiment: Experiment, periods: Mapping[str, float]) -> Validity:
     """Of an experiment as a run has it on record, with the templates of topologies as they are today. `periods`: of its
     simulation, by PERIODS."""
-    testbed, durations = spec["testbed"], spec["durations"]
+    testbed, durations, events = experiment.testbed, experiment.durations, experiment.events
     found = Validity(
-        machine_types=(testbed["machine_type"],),
-        scales=_one(testbed["scale"]),
-        machines=_machines(spec),
-        events=tuple(sorted({_event_word(event) for event in spec["events"]})),
-        policies=tuple(sorted({_policy_words(variant) for variant in spec["variants"]})),
-        bandwidths=_one(testbed["bandwidth_mbit"]) if "bandwidth_mbit" in testbed else None,  # records of before
-        joining=(testbed["joining"],) if "joining" in testbed else (),
-        watches_s=_whole_seconds(durations["after_floor_s"], max(durations["after_floor_s"], durations["horizon_s"])),
-        side_by_side=_one(len(spec.get("topologies") or [None])),
-        changes=_one(len(spec["events"])),
+        machine_types=(testbed.machine_type,),
+        scales=_one(testbed.scale),
+        machines=_machines(experiment),
+        events=tuple(sorted(set(map(_event_word, events)))),
+        policies=tuple(sorted(set(map(_policy_words, experiment.variants)))),
+        bandwidths=_one(testbed.bandwidth_mbit),
+        joining=(testbed.joining,),
+        watches_s=_whole_seconds(durations.after_floor_s, durations.horizon_s),
+        side_by_side=_one(len(experiment.every_topology())),
+        changes=_one(len(events)),
         periods=tuple(f"{name} {periods[name]:g}" for name in PERIODS if name in periods),
     )
-    for variant in spec["variants"]:
+    for variant in experiment.variants:
         tasks = 0
-        for topology in spec.get("topologies") or [spec["topology"]]:
-            known, of_topology = _of_topology(topology, variant.get("topology") or {}, spec)
+        for topology in experiment.topologies_of(variant):
+            known, of_topology = _of_topology(topology, experiment)
             tasks += of_topology
             found += known
         found += Validity(tasks=_one(tasks) if tasks else None)
@@ -127,38 +126,29 @@ def _whole_seconds(least: float, most: float) -> Range:
     return float(floor(least)), float(ceil(most))
 
 
-def _machines(spec: Mapping[str, Any]) -> Range:
+def _machines(experiment: Experiment) -> Range:
     """The fewest and the most there may be at a time, whatever joins and leaves in between."""
-    planned = spec["machines"]
-    at = planned["before"]
-    found = [at, planned["after"], planned.get("min") or at, planned.get("max") or at]
-    for event in spec["events"]:
-        if event["kind"] in ("scale_out", "scale_in"):  # others name their machines
-            count = event.get("machines") or 0
-            at += count if event["kind"] == "scale_out" else -count
-            found.append(at)
-    return float(min(found)), float(max(found))
+    before = experiment.machines.before
+    planned = [machines_at_end(before, experiment.events[:number]) for number in range(len(experiment.events) + 1)]
+    possible = [*planned, *(experiment.machines.limits or ())]
+    return float(min(possible)), float(max(possible))
 
 
-def _policy_words(variant: Mapping[str, Any]) -> str:
+def _policy_words(variant: Variant) -> str:
     """With its parameters as they are written, and that it is a commit's: another policy than the one of that name."""
-    given = [f"{name}={value}" for name, value in sorted((variant.get("parameters") or {}).items())]
-    return " ".join([variant["policy"], *given, *(["of a commit"] if variant.get("code") else [])])
+    given = [f"{name}={value}" for name, value in sorted(variant.parameters.items())]
+    return " ".join([variant.policy, *given, *(["of a commit"] if variant.code else [])])
 
 
-def _of_topology(
-    topology: Mapping[str, Any], changes: Mapping[str, Any], spec: Mapping[str, Any]
-) -> tuple[Validity, int]:
+def _of_topology(topology: TopologyChoice, experiment: Experiment) -> tuple[Validity, int]:
     """And its tasks. Of a topology that cannot be read any more that is said; nothing else is known of it."""
-    mine = changes if changes.get("name") in (None, topology["name"]) else {}
-    file = topology.get("flux") or topology["name"]
-    events = [event for event in spec["events"] if event.get("topology") in (None, topology["name"])]
+    file = topology.file
+    events = [event for event in experiment.events if getattr(event, "topology", None) in (None, topology.name)]
     named = Validity(
-        topologies=(file,), pairs=_pairs(file, {spec["testbed"]["machine_type"], *map(_event_word, events)})
+        topologies=(file,), pairs=_pairs(file, {experiment.testbed.machine_type, *map(_event_word, events)})
     )
-    asked = changed_topology(topology, mine)
     try:
-        known = work.topology_work(catalogue.render(file, asked["parameters"], asked["overrides"], topology["name"]))
+        known = work.topology_work(catalogue.render(file, topology.parameters, topology.overrides, topology.name))
     except TopologyError:
         return replace(named, topologies=(f"{file} (which cannot be read)",)), 0
     rates = [
@@ -193,45 +183,36 @@ def _wait_words(components: str, wait: work.IdleWait) -> str:
 UNKNOWN_TRACE = "trace of unknown rates"
 
 
-def _event_word(event: Mapping[str, Any]) -> str:
-    return UNKNOWN_TRACE if event["kind"] == "trace" and _trace_factors(event) is None else str(event["kind"])
+def _event_word(event: AnyEvent) -> str:
+    return UNKNOWN_TRACE if isinstance(event, Trace) and _trace_factors(event) is None else event.kind
 
 
-def _factors(events: Iterable[Mapping[str, Any]], source: str) -> Iterator[float]:
+def _factors(events: Iterable[AnyEvent], source: str) -> Iterator[float]:
     """What the rate of a source is at some time of a run, as a multiple of the submitted one: 1, and what events of its
     topology say of it; of courses, the least and the most."""
     yield 1.0
     for event in events:
-        if event.get("source") in (None, source):
-            match event["kind"]:
-                case "rate":
-                    yield event["factor"]
-                case "sine":
-                    yield from (max(0.0, event["mean"] - event["amplitude"]), event["mean"] + event["amplitude"])
-                case "trace":
-                    yield from _trace_factors(event) or ()
+        if getattr(event, "source", None) not in (None, source):
+            continue
+        match event:
+            case RateChange():
+                yield event.factor
+            case Sine():
+                yield from (max(0.0, event.mean - event.amplitude), event.mean + event.amplitude)
+            case Trace():
+                yield from _trace_factors(event) or ()
 
 
-def _trace_factors(event: Mapping[str, Any]) -> Range | None:
+def _trace_factors(event: Trace) -> Range | None:
     """Least and most of its file; None where that is not there, or is another by now."""
-    path = ROOT / event["file"]
+    path = ROOT / event.file
     try:
-        content = path.read_bytes()
-    except OSError:
+        if sha256_of(path) != event.sha256:
+            return None
+        factors = [factor for _, factor in rows_of(path, event.scale)]
+    except (OSError, UnfitTrace):
         return None
-    if event.get("sha256") not in ("", None, sha256(content).hexdigest()):
-        return None
-    rows = csv.reader(content.decode(errors="replace").splitlines())
-    numbers = [float(row[1]) for row in rows if len(row) > 1 and _is_number(row[1])]
-    scale = event.get("scale") or 1.0
-    return (min(numbers) * scale, max(numbers) * scale) if numbers else None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return isfinite(float(text))
-    except ValueError:
-        return False
+    return min(factors), max(factors)
 
 
 def outside(asked: Validity, validated: Validity) -> list[str]:

@@ -9,7 +9,7 @@ where they are placed. Times at zero have no bound: a variant without any is 100
 sources emit has none either, but where they are paced it is what they are offered, unless a variant is saturated: where
 that is not what is stated, nothing else than saturation can make it come out.
 
-`spec`: an experiment as data (specs.py). Nothing is said of one that does not parse.
+An experiment that is None was not recorded, as of logs of others: only runs bound numbers there.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 
 from analysis.claims.estimates import BaselineTime
 from analysis.claims.ledger_rows import percent_over
-from analysis.claims.levels import Levels, levels_of, offered_per_s
-from analysis.claims.specs import ExperimentSpec, Spec, read, watch_s
+from analysis.claims.levels import Levels, levels_of, offered_per_s, watch_s
 from analysis.claims.statements import RATIOS, Claim, Kind, Region
 from analysis.metrics.communication_costs import PUBLISHED_S
 from analysis.metrics.convergence import DEFINITIONS, Windows, post_scale
 from analysis.metrics.definitions import CONVERGENCE
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.numerals import extent, signed_percent
+from barograph.plan.experiment import Experiment
 
 PUBLISHED = "published_"  # what the names of rates as MP counts them begin with
 EMITTED = ("published_emitted_per_s", "spouts_after")  # rates of what sources emit
@@ -80,29 +80,29 @@ class Attainable:
         return region.low < self.region.low and self.region.high < region.high
 
 
-def reason_not_testable(claim: Claim, spec: Spec, taken: BaselineTime | None = None) -> str | None:
+def reason_not_testable(claim: Claim, experiment: Experiment | None, taken: BaselineTime | None = None) -> str | None:
     """Why a claim about runs cannot come out in this experiment, and what would be needed; None: it can, for all that
     is known. `taken`: of a ratio of times, by its runs."""
     if claim.stated_over:
         return f"{signed_percent(claim.stated)} % is stated of {claim.stated_over}, and of none of them alone"
-    if short := _too_short(claim, spec):
+    if short := _too_short(claim, experiment):
         return short
-    if paced := _paced_outside(claim, spec):
-        return paced
-    found = attainable(claim, spec)
+    percent = paced_percent(claim, experiment) if is_about_one_number(claim) else None
+    if percent is not None and not claim.region.low < percent < claim.region.high:
+        return f"{paced_words(claim, percent)}; the claim needs {region_text(claim.region)}"
+    found = attainable(claim, experiment)
     if taken is not None and (found is None or found.reaches(claim.region)):
-        found = attainable(claim, spec, taken)
+        found = attainable(claim, experiment, taken)
     if found is None or found.reaches(claim.region):
         return None
     return found.out_of_reach(claim.region)
 
 
-def _too_short(claim: Claim, spec: Spec) -> str | None:
+def _too_short(claim: Claim, experiment: Experiment | None) -> str | None:
     """Rates as MP counts them are of a fixed time after the event; of a shorter watch there are none."""
-    known = read(spec)
-    if known is None or not claim.metric.startswith(PUBLISHED):
+    if not claim.metric.startswith(PUBLISHED):
         return None
-    longest_s = watch_s(claim, known)[1]
+    longest_s = watch_s(claim, experiment)[1]
     if longest_s >= PUBLISHED_S + SLACK_S:
         return None
     return (
@@ -111,23 +111,15 @@ def _too_short(claim: Claim, spec: Spec) -> str | None:
     )
 
 
-def _paced_outside(claim: Claim, spec: Spec) -> str | None:
-    """Of what sources emit on a schedule, where that is not what is stated."""
-    known = read(spec)
-    percent = None if known is None or not is_about_one_number(claim) else paced_percent(claim, known)
-    if percent is None or claim.region.low < percent < claim.region.high:
-        return None
-    return f"{paced_words(claim, percent)}; the claim needs {region_text(claim.region)}"
-
-
 def reason_derived(
     claim: Claim,
     members: Sequence[Claim],
-    specs: Mapping[str, Sequence[Spec]],
+    experiments: Mapping[str, Sequence[Experiment]],
     taken: Mapping[str, BaselineTime] | None = None,
     unbounded: Collection[str] = (),
 ) -> str | None:
-    """The same of a claim that follows from others, `members`; `specs` by experiment, `taken` by member. Nothing bounds
+    """The same of a claim that follows from others, `members`; `experiments`: by name,
+    what was run of each; `taken`: by member. Nothing bounds
     the members in `unbounded`. A span cannot come out where one of the numbers cannot lie in it, a lowest number where
     none can, or where one must lie below it.
 
@@ -137,7 +129,7 @@ def reason_derived(
     found = {
         member.name: None
         if member.name in unbounded
-        else _widest(member, specs.get(member.experiment, ()), (taken or {}).get(member.name))
+        else _widest(member, experiments.get(member.experiment, ()), (taken or {}).get(member.name))
         for member in members
     }
     known = {name: each for name, each in found.items() if each is not None}
@@ -154,9 +146,9 @@ def reason_derived(
     return f"{name} cannot lie there{nor}: {against[name].out_of_reach(region)}"
 
 
-def _widest(claim: Claim, specs: Sequence[Spec], taken: BaselineTime | None) -> Attainable | None:
+def _widest(claim: Claim, experiments: Sequence[Experiment], taken: BaselineTime | None) -> Attainable | None:
     """Of all that was run: None where there is no bound in one of them, or nothing was run."""
-    found = [attainable(claim, spec, taken) for spec in specs]
+    found = [attainable(claim, experiment, taken) for experiment in experiments]
     known = [each for each in found if each is not None]
     if not known or len(known) < len(found):
         return None
@@ -165,22 +157,16 @@ def _widest(claim: Claim, specs: Sequence[Spec], taken: BaselineTime | None) -> 
     return replace(widest, region=Region(low, high))
 
 
-def attainable(claim: Claim, spec: Spec, taken: BaselineTime | None = None) -> Attainable | None:
+def attainable(claim: Claim, experiment: Experiment | None, taken: BaselineTime | None = None) -> Attainable | None:
     """Where the claim's number can lie in this experiment; None where nothing bounds it."""
-    known = read(spec)
-    return None if known is None else attainable_in(claim, known, taken)
-
-
-def attainable_in(claim: Claim, spec: ExperimentSpec, taken: BaselineTime | None = None) -> Attainable | None:
-    """The same of an experiment that parses."""
     if not is_about_one_number(claim):
         return None
     if claim.metric.startswith(CONVERGENCE):
-        return _attainable_times(claim, spec, taken)
-    if claim.kind in RATIOS and claim.metric == "throughput_after":
-        return _attainable_ratio(claim, spec)
-    if claim.kind not in RATIOS and claim.metric == "gain_percent":
-        return _attainable_gain(claim, spec)
+        return _attainable_times(claim, experiment, taken)
+    if experiment is not None and claim.kind in RATIOS and claim.metric == "throughput_after":
+        return _attainable_ratio(claim, experiment)
+    if experiment is not None and claim.kind not in RATIOS and claim.metric == "gain_percent":
+        return _attainable_gain(claim, experiment)
     return None
 
 
@@ -227,10 +213,10 @@ def noise_s(claim: Claim) -> float:
     return time_without_event_s(definition_of(claim)) if of_times else 0.0
 
 
-def _attainable_times(claim: Claim, spec: ExperimentSpec, taken: BaselineTime | None) -> Attainable | None:
+def _attainable_times(claim: Claim, experiment: Experiment | None, taken: BaselineTime | None) -> Attainable | None:
     """Medians lie between the time that noise takes and the horizon; a shorter watch can only show two alike. Of runs
     the baseline's lies within its interval."""
-    horizon_s, soonest_s = watch_s(claim, spec)[1], noise_s(claim)
+    horizon_s, soonest_s = watch_s(claim, experiment)[1], noise_s(claim)
     if soonest_s <= 0.0 or (horizon_s == inf and (taken is None or taken.high_s == inf)):
         return None
     longest_s = max(horizon_s, soonest_s)
@@ -268,16 +254,16 @@ def definition_of(claim: Claim) -> str:
 # --- throughput ------------------------------------------------------------------------------------------------------
 
 
-def _attainable_gain(claim: Claim, spec: ExperimentSpec) -> Attainable | None:
-    levels = levels_of(claim, spec, claim.variant)
+def _attainable_gain(claim: Claim, experiment: Experiment) -> Attainable | None:
+    levels = levels_of(claim, experiment, claim.variant)
     if levels is None:
         return None
     region = Region(0.0, levels.gain)
     return Attainable(region, f"{claim.variant} can gain {_range_text(region)} here: {_because(levels)}")
 
 
-def _attainable_ratio(claim: Claim, spec: ExperimentSpec) -> Attainable | None:
-    top, bottom = levels_of(claim, spec, claim.variant), levels_of(claim, spec, str(claim.baseline))
+def _attainable_ratio(claim: Claim, experiment: Experiment) -> Attainable | None:
+    top, bottom = (levels_of(claim, experiment, str(name)) for name in (claim.variant, claim.baseline))
     if top is None or bottom is None:
         return None
     region = Region(percent_over(top.before, bottom.most), percent_over(top.most, bottom.before))
@@ -301,17 +287,11 @@ def _because(levels: Levels) -> str:
 # --- what sources emit -----------------------------------------------------------------------------------------------
 
 
-def is_paced(claim: Claim, spec: Spec) -> bool:
-    """Whether it compares what sources emit, and those of both variants are paced."""
-    known = read(spec)
-    return known is not None and paced_percent(claim, known) is not None
-
-
-def paced_percent(claim: Claim, spec: ExperimentSpec) -> float | None:
+def paced_percent(claim: Claim, experiment: Experiment | None) -> float | None:
     """A ratio of what sources emit, where those of both variants are paced."""
-    if claim.metric not in EMITTED or claim.kind not in RATIOS:
+    if experiment is None or claim.metric not in EMITTED or claim.kind not in RATIOS:
         return None
-    own, other = (offered_per_s(spec, str(name)) for name in (claim.variant, claim.baseline))
+    own, other = (offered_per_s(experiment, str(name)) for name in (claim.variant, claim.baseline))
     return percent_over(own, other) if own and other else None
 
 

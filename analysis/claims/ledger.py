@@ -14,7 +14,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from analysis.claims import rules, weaknesses
 from analysis.claims.exact import judge_exact
@@ -31,16 +30,15 @@ from analysis.claims.pools import Pool, blocks_of, kept_series, pools_of_claims
 from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import Claim, Kind, load_claims
 from analysis.claims.sweep_rows import row_without_sweep, with_sweeps
-from analysis.errors import RecordError
 from analysis.ingest.run_tables import failed_attempts
 from analysis.metrics.definitions import CONVERGENCE
 from analysis.record import small_tables
 from analysis.record.event_timeline import event_id_of
-from analysis.record.files import SeriesPaths, read_json
+from analysis.record.files import SeriesPaths, read_json_or_none
 from analysis.record.small_tables import Row, rows
 from analysis.record.sweep_record import is_sweep, newest_sweeps
 from analysis.stats import inference
-from barograph.plan.experiment import WHOLE_CLUSTER
+from barograph.plan.experiment import WHOLE_CLUSTER, Experiment, recorded
 
 
 def evaluate(
@@ -104,7 +102,7 @@ def conditions(series: Iterable[SeriesPaths], beside: Iterable[SeriesPaths] = ()
     """
     values: dict[Key, list[Value]] = defaultdict(list)
     outcomes: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
-    specs: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    experiments: dict[str, list[Experiment]] = defaultdict(list)
     timed_otherwise: dict[str, list[str]] = defaultdict(list)
     topologies: dict[str, list[str]] = defaultdict(list)
     runs_of = [(paths, {run["run_id"]: run for run in rows(paths, "runs")}) for paths in series]
@@ -113,7 +111,8 @@ def conditions(series: Iterable[SeriesPaths], beside: Iterable[SeriesPaths] = ()
     times = Counter(experiment for runs in all_runs for experiment in {run["experiment"] for run in runs})
     for paths, runs in runs_of:
         for experiment in {run["experiment"] for run in runs.values() if run["experiment"]}:
-            specs[experiment] += _specs(paths)
+            if (asked := recorded(read_json_or_none(paths.series_json) or {})) is not None:
+                experiments[experiment].append(asked)
             topologies[experiment] += _names(paths)
         failed = {run["run_id"]: run for run in failed_attempts(paths)}
         for run in runs.values():
@@ -133,7 +132,7 @@ def conditions(series: Iterable[SeriesPaths], beside: Iterable[SeriesPaths] = ()
                 )
                 values[_key(run, row, several)].append(found)
     there = {name: tuple(sorted(dict.fromkeys(of), key=WHOLE_CLUSTER.__eq__)) for name, of in topologies.items()}
-    return Conditions(dict(values), dict(outcomes), dict(specs), dict(timed_otherwise), there)
+    return Conditions(dict(values), dict(outcomes), dict(experiments), dict(timed_otherwise), there)
 
 
 def _names(paths: SeriesPaths) -> Sequence[str]:
@@ -150,15 +149,6 @@ def _timed_as_today(paths: SeriesPaths) -> frozenset[str]:
     known = {run_id for run_id, _ in horizons}
     otherwise = {run_id for (run_id, _), of in horizons.items() if of.get("script") == of.get("sp")}
     return frozenset(known - otherwise)
-
-
-def _specs(paths: SeriesPaths) -> list[Mapping[str, Any]]:
-    """None of logs of others."""
-    try:
-        spec = read_json(paths.series_json).get("spec")
-    except RecordError:
-        return []
-    return [spec] if isinstance(spec, Mapping) else []
 
 
 def _key(run: Row, row: Row, several: bool) -> Key:

@@ -4,13 +4,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any
 
 from analysis.claims.estimates import Estimated
 from analysis.claims.statements import Claim
 from analysis.errors import ClaimFileError
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
-from barograph.plan.experiment import WHOLE_CLUSTER
+from barograph.plan.experiment import WHOLE_CLUSTER, Experiment
 
 REPRODUCED, DIFFERS, UNDECIDED = "reproduced", "differs", "undecided"
 NOT_TESTABLE, NOT_RUN = "not testable here", "not run"
@@ -56,8 +55,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Conditions:
-    """Complete runs: (experiment, variant, metric, event) -> values; how all runs of (experiment, variant) ended; what
-    each experiment was (`spec` of its series); its series whose times of convergence are left out, for an older version
+    """Complete runs: (experiment, variant, metric, event) -> values; how all runs of (experiment, variant) ended; each
+    experiment as its series were asked for; its series whose times of convergence are left out, for an older version
     timed them; and the names of the topologies that its runs have, with `all` last where a run has several. Without it
     runs have one each, maybe not all the same, as in other people's logs.
 
@@ -66,7 +65,7 @@ class Conditions:
 
     values: Mapping[Key, Sequence[Value]]
     outcomes: Mapping[tuple[str, str], Sequence[Outcome]] = field(default_factory=dict)
-    specs: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    experiments: Mapping[str, Sequence[Experiment]] = field(default_factory=dict)
     timed_otherwise: Mapping[str, Sequence[str]] = field(default_factory=dict)
     topologies: Mapping[str, Sequence[str]] = field(default_factory=dict)
     by_claim: Mapping[str, "Conditions"] = field(default_factory=dict)

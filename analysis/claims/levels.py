@@ -6,14 +6,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from math import inf
 from typing import Any
 
 import yaml
 
 from analysis.claims import capacity
 from analysis.claims.ledger_rows import percent_over
-from analysis.claims.specs import ExperimentSpec, Variant, place_of, topology_of
 from analysis.claims.statements import Claim
+from barograph.plan.events import ScaleIn, ScaleOut
+from barograph.plan.experiment import Experiment, Variant
 from scheduler_plugins.policies import topology_aware
 from scheduler_plugins.policies.stela import Parameters
 from topologies import catalogue
@@ -21,7 +23,6 @@ from topologies.work import components_of
 
 # None of these ever changes how many executors a component has.
 KEEP_EXECUTORS = frozenset({"even", "round_robin", "storm", *topology_aware.STRATEGIES})
-SCALE_EVENTS = ("scale_out", "scale_in")
 
 
 @dataclass(frozen=True)
@@ -42,40 +43,50 @@ class Levels:
         return percent_over(self.most, self.before)
 
 
-def levels_of(claim: Claim, spec: ExperimentSpec, variant: str) -> Levels | None:
+def watch_s(claim: Claim, experiment: Experiment | None) -> tuple[float, float]:
+    """Floor and ceiling of what is watched after the claim's event, in s; infinite where the record does not say."""
+    return (inf, inf) if experiment is None else experiment.watched(_place_of_event(claim))
+
+
+def _place_of_event(claim: Claim) -> int:
+    """Return 0 for `e1`."""
+    return int(claim.event[1:]) - 1
+
+
+def levels_of(claim: Claim, experiment: Experiment, variant: str) -> Levels | None:
     """None where the closed form says nothing: another event than the first, several topologies, code or a policy that
     is not known, costs that burn CPU."""
-    chosen, event = _variant(spec, variant), next(iter(spec.events), None)
-    if chosen is None or place_of(claim) != 0 or event is None or event.kind not in SCALE_EVENTS:
+    chosen, event = _variant(experiment, variant), experiment.events[0]
+    if chosen is None or _place_of_event(claim) != 0 or not isinstance(event, ScaleOut | ScaleIn):
         return None
-    choice = topology_of({"topology": spec.topology}, {"topology": chosen.topology})
-    topology = _cached_closed_form(json.dumps(choice, sort_keys=True))
+    topology = _cached_closed_form(_template_of(experiment, chosen))
     if topology is None or chosen.policy not in {*KEEP_EXECUTORS, "stela"}:
         return None
     before = capacity.throughput(topology, topology.initial)
     if before <= 0.0:
         return None
-    if chosen.policy in KEEP_EXECUTORS or event.kind == "scale_in":
+    if chosen.policy in KEEP_EXECUTORS or isinstance(event, ScaleIn):
         return Levels(before, before)
-    if spec.machines is None or not isinstance(event.machines, int):
-        return None
-    return _levels_of_stela(topology, spec.machines.before, event.machines, chosen.parameters)
+    return _levels_of_stela(topology, experiment.machines.before, event.machines, chosen.parameters)
 
 
-def offered_per_s(spec: ExperimentSpec, variant: str) -> float | None:
+def offered_per_s(experiment: Experiment, variant: str) -> float | None:
     """Tuples/s that the sources of a variant offer by their schedules, where each is emitted, if late. None where a
     source emits as fast as Storm lets it or skips what fell due during a restart, and where it is not known."""
-    chosen = _variant(spec, variant)
-    if chosen is None:
-        return None
-    topology = topology_of({"topology": spec.topology}, {"topology": chosen.topology})
-    return _cached_offer(json.dumps(topology, sort_keys=True))
+    chosen = _variant(experiment, variant)
+    return None if chosen is None else _cached_offer(_template_of(experiment, chosen))
 
 
-def _variant(spec: ExperimentSpec, name: str) -> Variant | None:
+def _variant(experiment: Experiment, name: str) -> Variant | None:
     """None where its code is not ours, or runs have several topologies."""
-    chosen = next((each for each in spec.variants if each.name == name), None)
-    return None if chosen is None or chosen.code or len(spec.topologies) > 1 else chosen
+    chosen = next((each for each in experiment.variants if each.name == name), None)
+    return None if chosen is None or chosen.code or len(experiment.every_topology()) > 1 else chosen
+
+
+def _template_of(experiment: Experiment, variant: Variant) -> str:
+    """What the variant's topology is rendered of, as JSON: the same text is the same topology."""
+    (topology,) = experiment.topologies_of(variant)
+    return json.dumps([topology.file, topology.parameters, topology.overrides], sort_keys=True)
 
 
 def _levels_of_stela(topology: capacity.Topology, before: int, new: int, given: Mapping[str, Any]) -> Levels | None:
@@ -97,7 +108,7 @@ def _levels_of_stela(topology: capacity.Topology, before: int, new: int, given: 
 @cache
 def _cached_closed_form(text: str) -> capacity.Topology | None:
     try:
-        return capacity.topology_of_flux(catalogue.render(**json.loads(text)))
+        return capacity.topology_of_flux(catalogue.render(*json.loads(text)))
     except catalogue.TopologyError:
         return None  # of another version
 
@@ -105,7 +116,7 @@ def _cached_closed_form(text: str) -> capacity.Topology | None:
 @cache
 def _cached_offer(text: str) -> float | None:
     try:
-        flux = yaml.safe_load(catalogue.render(**json.loads(text)))
+        flux = yaml.safe_load(catalogue.render(*json.loads(text)))
         components = components_of(flux, catalogue.topology_of_flux(flux["name"], flux))
     except catalogue.TopologyError:
         return None  # of another version, or not ours

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from analysis import provenance
-from analysis.claims import specs
 from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT, BlockId
 from analysis.claims.statements import Claim
 from analysis.errors import RecordError
@@ -24,6 +23,8 @@ from analysis.record.files import SeriesPaths, experiment_of, read_json_or_none,
 from analysis.record.simulated import is_of_testbed, is_simulated_series
 from analysis.record.small_tables import Row, rows
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
+from barograph.plan.blocks import request_data
+from barograph.plan.experiment import Experiment, recorded
 
 # Of a request: what changes neither a run nor how it is measured. The seed gives the order of runs in their blocks and
 # the sources' texts, which both runs of a pair share.
@@ -79,14 +80,14 @@ def _names_text(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class _Kept:
-    """An analysed series. `blocks`: by variant, those that have a complete run. `spec`: None where nobody recorded what
-    was asked for, and of simulated series: the same seed gives the same runs again. `record`: what else must be equal.
-    `contradictions`: the names of its copies that contradict it.
+    """An analysed series. `blocks`: by variant, those that have a complete run. `experiment`: None where nobody
+    recorded what was asked for, and of simulated series: the same seed gives the same runs again. `record`: what else
+    must be equal. `contradictions`: the names of its copies that contradict it.
     """
 
     paths: SeriesPaths
     blocks: Mapping[str, frozenset[BlockId]]
-    spec: specs.Spec | None
+    experiment: Experiment | None
     record: dict[str, Any]
     contradictions: tuple[str, ...] = ()
 
@@ -104,11 +105,11 @@ class _Kept:
 
     def conditions(self, claim: Claim) -> dict[str, str]:
         """By what it is: what must be equal in series whose blocks count together."""
-        known = None if self.spec is None else specs.read(self.spec)
         compared = set(claim.variants) & set(self.blocks)
-        if self.spec is None or known is None or not compared <= {variant.name for variant in known.variants}:
+        if self.experiment is None or not compared <= {variant.name for variant in self.experiment.variants}:
             return {ALONE: self.name}
-        return {key: _text(value) for key, value in (_request(claim, self.spec) | self.record).items()}
+        asked = _request(claim, self.experiment) | self.record
+        return {key: json.dumps(value, sort_keys=True) for key, value in asked.items()}
 
 
 @dataclass(frozen=True)
@@ -192,13 +193,13 @@ def _kept(folder: Path) -> _Kept | None:
     if not complete or not read["measurements"]:
         return None
     document = read_json_or_none(paths.series_json) or {}
-    spec = None if is_simulated_series(folder) else document.get("spec")
+    asked = None if is_simulated_series(folder) else recorded(document)
     of_run = blocks_of(runs)
     blocks: dict[str, set[BlockId]] = defaultdict(set)
     for run in complete:
         blocks[run["variant"]].add(of_run[run["run_id"]])
     frozen = {variant: frozenset(of) for variant, of in blocks.items()}
-    return _Kept(paths, frozen, spec if isinstance(spec, Mapping) else None, _record(paths, document, complete))
+    return _Kept(paths, frozen, asked, _record(paths, document, complete))
 
 
 def _series_id(folder: Path) -> str:
@@ -269,44 +270,12 @@ def _versions(run: Row) -> Mapping[str, Any]:
     return found or {}
 
 
-def _request(claim: Claim, spec: specs.Spec) -> dict[str, Any]:
-    """What was asked for, of the variants that the claim compares. Keys that came later say nothing at their defaults:
-    series from before them asked for the same."""
-    said = {key: value for key, value in spec.items() if key not in OF_NO_CONSEQUENCE}
-    variants = sorted(spec.get("variants") or (), key=lambda variant: str(variant["name"]))
-    testbed = said.get("testbed")
-    return said | {
-        "variants": [_without_label(variant) for variant in variants if variant["name"] in claim.variants],
-        "events": [_without(event, "file") for event in spec.get("events") or ()],  # a trace's digest says which
-        "testbed": _testbed(testbed) if isinstance(testbed, Mapping) else testbed,
+def _request(claim: Claim, experiment: Experiment) -> dict[str, Any]:
+    """What was asked for, of the variants that the claim compares, with the options of the chosen testbed alone."""
+    asked = {key: value for key, value in request_data(experiment).items() if key not in OF_NO_CONSEQUENCE}
+    variants = [variant for variant in asked["variants"] if variant["name"] in claim.variants]
+    options = asked["testbed"]["options"].get(experiment.testbed.name) or {}
+    return asked | {
+        "variants": sorted(variants, key=lambda variant: str(variant["name"])),
+        "testbed": asked["testbed"] | {"options": options},
     }
-
-
-def _without_label(variant: Mapping[str, Any]) -> dict[str, Any]:
-    """A branch and its commit are the same code."""
-    code = variant.get("code")
-    return {**variant, "code": _without(code, "label") if isinstance(code, Mapping) else code}
-
-
-def _testbed(testbed: Mapping[str, Any]) -> dict[str, Any]:
-    """With its own options alone, whatever they may cost, and `joining` only where it is not the default."""
-    options = testbed.get("options") or {}
-    own = options.get(testbed.get("name")) if isinstance(options, Mapping) else None
-    said = {**testbed, "options": _without(own, "budget_usd") if isinstance(own, Mapping) else own}
-    return _without(said, "joining") if said.get("joining") == "ready" else said
-
-
-def _without(value: Mapping[str, Any], key: str) -> dict[str, Any]:
-    return {name: each for name, each in value.items() if name != key}
-
-
-def _text(value: Any) -> str:
-    return json.dumps(_said(value), sort_keys=True)
-
-
-def _said(value: Any) -> Any:
-    """Without what says nothing."""
-    if isinstance(value, Mapping):
-        found = {key: _said(each) for key, each in value.items()}
-        return {key: each for key, each in found.items() if each is not None and each != {} and each != []}
-    return [_said(each) for each in value] if isinstance(value, list | tuple) else value

@@ -39,8 +39,8 @@ def times_of(values: Sequence[Value]) -> Times:
 def shortage_note(claim: Claim, measured: Conditions, limit_percent: float = MOST_CPU_PERCENT) -> str:
     """Of a claim that the closed form bounds: in which of its runs a machine used so much of its CPU that the closed
     form does not hold. Empty where none did, and where nobody measured it."""
-    specs, phases = measured.specs.get(claim.experiment, ()), PHASES.get(claim.metric, ())
-    if not phases or claim.stated_over or not any(feasibility.attainable(claim, spec) for spec in specs):
+    experiments, phases = measured.experiments.get(claim.experiment, ()), PHASES.get(claim.metric, ())
+    if not phases or claim.stated_over or not any(feasibility.attainable(claim, each) for each in experiments):
         return ""
     runs = sorted({value.run_id for name in claim.variants for value in measured.of(claim, name)})
     used = [_busiest(claim, measured, phase) for phase in phases]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf, isfinite
 
-from analysis.claims import feasibility, premises, specs, weaknesses
+from analysis.claims import feasibility, premises, weaknesses
 from analysis.claims.estimates import BaselineTime
 from analysis.claims.ledger_rows import (  # fmt: skip
     NOT_RUN,
@@ -25,10 +25,10 @@ from analysis.claims.ledger_rows import (  # fmt: skip
     with_note,
 )
 from analysis.claims.measured_rows import Judgement, judgement, measured_row, pairs_of_blocks, region_text
-from analysis.claims.specs import Spec
 from analysis.claims.statements import RATIOS, Claim, Kind, Region
 from analysis.metrics.definitions import Better, metric
 from analysis.numerals import extent, number, signed_percent
+from barograph.plan.experiment import Experiment
 
 DERIVED_KINDS = (Kind.SPAN, Kind.LOWEST)
 
@@ -77,9 +77,10 @@ def _unless_survivors(row: LedgerRow, note: str) -> LedgerRow:
 def _unless_not_testable(row: LedgerRow, measured: Conditions) -> LedgerRow:
     """What cannot come out in any of the series does not differ; what came out could. Of machines that were short of
     CPU nobody knows what could."""
-    specs = measured.specs.get(row.claim.experiment) or ([{}] if row.runs else [])  # logs of others have none
+    run: Sequence[Experiment | None] = measured.experiments.get(row.claim.experiment, ())
+    experiments = run or ([None] if row.runs else [])
     taken = premises.baseline_time(row.claim, measured)
-    reasons = [feasibility.reason_not_testable(row.claim, spec, taken) for spec in specs]
+    reasons = [feasibility.reason_not_testable(row.claim, experiment, taken) for experiment in experiments]
     if not reasons or None in reasons:
         return with_note(row, premises.shortage_note(row.claim, measured))
     why = str(reasons[0])
@@ -125,8 +126,8 @@ RESCHEDULED = "rescheduled_percent"
 
 def moved_note(claim: Claim, measured: Conditions) -> str:
     """In how many runs such policies moved anything, of those that the claim compares."""
-    known = [found for spec in measured.specs.get(claim.experiment, ()) if (found := specs.read(spec)) is not None]
-    names = {variant.name for each in known for variant in each.variants if variant.policy in BY_TRAFFIC}
+    experiments = measured.experiments.get(claim.experiment, ())
+    names = {variant.name for each in experiments for variant in each.variants if variant.policy in BY_TRAFFIC}
     asked = replace(claim, metric=RESCHEDULED)
     return moved_text({name: measured.of(asked, name) for name in claim.variants if name in names})
 
@@ -169,8 +170,8 @@ def weakness_note(row: LedgerRow, measured: Conditions) -> str:
     """What `barograph check` says of the claim in this experiment: that it cannot fail, or can only differ. The closed
     form says so with CPU enough."""
     blocks = row.blocks or row.runs
-    specs_of_claim = measured.specs.get(row.claim.experiment, ())
-    said = (weaknesses.lasting_weaknesses(row.claim, spec, blocks) for spec in specs_of_claim)
+    experiments = measured.experiments.get(row.claim.experiment, ())
+    said = (weaknesses.lasting_weaknesses(row.claim, experiment, blocks) for experiment in experiments)
     return "; ".join(dict.fromkeys(text for texts in said for text in texts))
 
 
@@ -195,13 +196,13 @@ def judge_derived(claim: Claim, rows: Mapping[str, LedgerRow], measured: Conditi
 
     def judge_at(limit: float) -> LedgerRow:
         short = [each.name for each in members if premises.shortage_note(each, own[each.name], limit)]
-        return _unless_members_rule_it_out(row, members, measured.specs, taken, short)
+        return _unless_members_rule_it_out(row, members, measured.experiments, taken, short)
 
     return _by_limits(judge_at)
 
 
 def _unless_members_rule_it_out(
-    row: LedgerRow, members: Sequence[Claim], run: Mapping[str, Sequence[Spec]],
+    row: LedgerRow, members: Sequence[Claim], run: Mapping[str, Sequence[Experiment]],
     taken: Mapping[str, BaselineTime], short: Sequence[str],
 ) -> LedgerRow:  # fmt: skip
     """`run`: by experiment, what was run; `short`: members whose machines were short of CPU, so that the closed form

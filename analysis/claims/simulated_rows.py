@@ -96,7 +96,7 @@ def _unsteady_note(row: LedgerRow) -> str:
 
 def _possible(claim: Claim, measured: Conditions) -> str:
     """Where the number can lie in this experiment, by what is known before a run."""
-    said = [weaknesses.possible_words(claim, spec) for spec in measured.specs.get(claim.experiment, ())]
+    said = [weaknesses.possible_words(claim, each) for each in measured.experiments.get(claim.experiment, ())]
     return "; ".join(dict.fromkeys(filter(None, said)))
 
 
@@ -105,7 +105,7 @@ def _derived_row(claim: Claim, sources: Sequence[LedgerRow], measured: Condition
     row = rules.derived_numbers(claim, sources)
     if row.verdict == NOT_RUN:
         return row
-    why = feasibility.reason_derived(claim, [each.claim for each in sources], measured.specs)
+    why = feasibility.reason_derived(claim, [each.claim for each in sources], measured.experiments)
     missing = [each.claim.name for each in sources if each.measured is None]
     notes = [row.reason, f"no number of {', '.join(missing)}" if missing else "", why or ""]
     return replace(row, verdict=NO_VERDICT, reason="; ".join(filter(None, notes)))

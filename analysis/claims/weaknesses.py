@@ -4,6 +4,7 @@ Pure.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import inf, log, sqrt
 
 import numpy as np
@@ -12,7 +13,7 @@ from analysis.claims.feasibility import (  # fmt: skip
     PUBLISHED,
     SLACK_S,
     TOLERANCE,
-    attainable_in,
+    attainable,
     definition_of,
     is_about_one_number,
     noise_s,
@@ -24,54 +25,50 @@ from analysis.claims.feasibility import (  # fmt: skip
     times_without_event,
 )
 from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT, percent_over
-from analysis.claims.levels import levels_of
-from analysis.claims.specs import ExperimentSpec, Spec, read, watch_s
+from analysis.claims.levels import levels_of, watch_s
 from analysis.claims.statements import Claim, Kind
 from analysis.metrics.communication_costs import PUBLISHED_S
 from analysis.metrics.definitions import CONVERGENCE
 from analysis.numerals import signed_percent
 from analysis.stats import paired_differences
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
+from barograph.plan.experiment import Experiment
 
 
-def weaknesses(claim: Claim, spec: Spec) -> tuple[str, ...]:
+def weaknesses(claim: Claim, experiment: Experiment) -> tuple[str, ...]:
     """What keeps this experiment from saying much about a claim that can come out in it; claims that follow from others
     too."""
-    known = read(spec)
-    if claim.within is None or known is None:
+    if claim.within is None:
         return ()
     found = (
-        _few_blocks(known),
-        _scattered(claim, known),
+        _few_blocks(experiment),
+        _scattered(claim, experiment),
         _slow_baseline(claim),
-        _early_end(claim, known),
-        _certain(claim, known),
-        _certain_unless_saturated(claim, known),
-        _rule_outside(claim, known),
+        _early_end(claim, experiment),
+        _certain(claim, experiment),
+        _certain_unless_saturated(claim, experiment),
+        _rule_outside(claim, experiment),
     )
     return tuple(weakness for weakness in found if weakness)
 
 
-def lasting_weaknesses(claim: Claim, spec: Spec, blocks: int) -> tuple[str, ...]:
+def lasting_weaknesses(claim: Claim, experiment: Experiment, blocks: int) -> tuple[str, ...]:
     """Those that a row of so many blocks has as well. That they are few it says itself, and its runs say how long its
     baseline takes."""
-    own = {**spec, "repetitions": blocks}
-    known = read(own)
-    if known is None:
-        return ()
-    said_by_runs = {_few_blocks(known), _slow_baseline(claim)}
-    return tuple(said for said in weaknesses(claim, own) if said not in said_by_runs)
+    measured = replace(experiment, repetitions=blocks)
+    said_by_runs = {_few_blocks(measured), _slow_baseline(claim)}
+    return tuple(said for said in weaknesses(claim, measured) if said not in said_by_runs)
 
 
-def _few_blocks(spec: ExperimentSpec) -> str:
-    blocks = spec.repetitions
+def _few_blocks(experiment: Experiment) -> str:
+    blocks = experiment.repetitions
     if blocks >= BLOCKS_OF_A_VERDICT:
         return ""
     outcome = "no interval" if blocks < MINIMUM_BLOCKS else "an indication at most"
     return f"{blocks} block{'' if blocks == 1 else 's'}: {outcome}; a verdict needs {BLOCKS_OF_A_VERDICT}"
 
 
-def _scattered(claim: Claim, spec: ExperimentSpec) -> str:
+def _scattered(claim: Claim, experiment: Experiment) -> str:
     """Of a time that is stated to a number: what noise alone makes of it, in a series that is level throughout."""
     region = claim.region
     is_time = claim.metric.startswith(CONVERGENCE) and is_about_one_number(claim)
@@ -83,11 +80,11 @@ def _scattered(claim: Claim, spec: ExperimentSpec) -> str:
     scatter = float(np.log(times).std())
     room = log((1.0 + region.high / 100.0) / (1.0 + region.low / 100.0)) / 2.0
     blocks = paired_differences.blocks_to_exclude(sqrt(2.0) * scatter, room)
-    if blocks is not None and blocks <= spec.repetitions:
+    if blocks is not None and blocks <= experiment.repetitions:
         return ""
     return (
         f"noise alone scatters such times by {100.0 * scatter:.0f} %: {_blocks_text(blocks)} would show that they are"
-        f" as stated; {spec.repetitions} can show that they are not"
+        f" as stated; {experiment.repetitions} can show that they are not"
     )
 
 
@@ -106,8 +103,8 @@ def _slow_baseline(claim: Claim) -> str:
     )
 
 
-def _early_end(claim: Claim, spec: ExperimentSpec) -> str:
-    floor_s, horizon_s = watch_s(claim, spec)
+def _early_end(claim: Claim, experiment: Experiment) -> str:
+    floor_s, horizon_s = watch_s(claim, experiment)
     if claim.metric.startswith(PUBLISHED) and floor_s < PUBLISHED_S + SLACK_S <= horizon_s:
         return f"the watch may end after {floor_s:g} s, and what is published is of {PUBLISHED_S:g} s"
     if not claim.metric.startswith(CONVERGENCE) or floor_s >= horizon_s:
@@ -118,24 +115,24 @@ def _early_end(claim: Claim, spec: ExperimentSpec) -> str:
     )
 
 
-def _certain(claim: Claim, spec: ExperimentSpec) -> str:
-    found = attainable_in(claim, spec)
+def _certain(claim: Claim, experiment: Experiment) -> str:
+    found = attainable(claim, experiment)
     if found is None or not found.is_within(claim.region):
         return ""
     return f"by the closed form it cannot fail: {found.why}"
 
 
-def _certain_unless_saturated(claim: Claim, spec: ExperimentSpec) -> str:
+def _certain_unless_saturated(claim: Claim, experiment: Experiment) -> str:
     """Of what sources emit on a schedule, whatever a placement is worth."""
-    percent = paced_percent(claim, spec)
+    percent = paced_percent(claim, experiment)
     if percent is None or not claim.region.low < percent < claim.region.high:
         return ""
     return f"{paced_words(claim, percent)}; otherwise it cannot fail"
 
 
-def _rule_outside(claim: Claim, spec: ExperimentSpec) -> str:
+def _rule_outside(claim: Claim, experiment: Experiment) -> str:
     """What happens may differ from Stela's rule where a component is hardly congested."""
-    found, percent = attainable_in(claim, spec), _rule_percent(claim, spec)
+    found, percent = attainable(claim, experiment), _rule_percent(claim, experiment)
     if percent is None or (found is not None and not found.reaches(claim.region)):
         return ""
     if claim.region.low < percent - TOLERANCE and percent + TOLERANCE < claim.region.high:
@@ -146,47 +143,44 @@ def _rule_outside(claim: Claim, spec: ExperimentSpec) -> str:
     )
 
 
-def _rule_percent(claim: Claim, spec: ExperimentSpec) -> float | None:
+def _rule_percent(claim: Claim, experiment: Experiment) -> float | None:
     """What Stela's rule makes of a claim's number by the closed form, without noise in the rates; None where it is of
     another policy or number."""
     if claim.metric not in ("throughput_after", "gain_percent") or not is_about_one_number(claim):
         return None
-    levels = levels_of(claim, spec, claim.variant)
-    other = levels_of(claim, spec, claim.baseline) if claim.baseline else levels
+    levels = levels_of(claim, experiment, claim.variant)
+    other = levels_of(claim, experiment, claim.baseline) if claim.baseline else levels
     if levels is None or levels.stela is None or other is None:
         return None
     return percent_over(levels.stela, other.before)
 
 
-def possible_words(claim: Claim, spec: Spec) -> str:
+def possible_words(claim: Claim, experiment: Experiment) -> str:
     """Where a claim's number can lie in this experiment, and what Stela's rule makes of it, or what a schedule does;
     empty where nothing bounds it."""
-    known = read(spec)
-    if known is None:
-        return ""
-    if (paced := paced_percent(claim, known)) is not None:
+    if (paced := paced_percent(claim, experiment)) is not None:
         return paced_words(claim, paced)
-    found = attainable_in(claim, known)
+    found = attainable(claim, experiment)
     if found is None:
         return ""
-    percent = _rule_percent(claim, known)
+    percent = _rule_percent(claim, experiment)
     rule = "" if percent is None else f"; by the closed form Stela's rule gives {signed_percent(percent)} %"
     return f"{found.why if found.reaches(claim.region) else found.out_of_reach(claim.region)}{rule}"
 
 
-def notes(claims: Sequence[Claim], spec: Spec) -> tuple[str, ...]:
+def notes(claims: Sequence[Claim], experiment: Experiment) -> tuple[str, ...]:
     """What an experiment cannot show, or only weakly, of its own claims, among all of a family; alike ones together.
     Last comes what the source's own numbers of these claims say against claims that follow from them."""
-    by_name, known = {claim.name: claim for claim in claims}, read(spec)
-    if known is None:
-        return ()
+    by_name = {claim.name: claim for claim in claims}
     found: dict[str, list[str]] = {}
-    own = {claim.name: claim for claim in claims if claim.experiment == known.name and claim.id in known.claims}
+    own = {
+        claim.name: claim for claim in claims if claim.experiment == experiment.name and claim.id in experiment.claims
+    }
     for name, claim in own.items():
         members = [by_name[member] for member in claim.of]
-        specs = {member.experiment: [spec] for member in members if member.experiment == claim.experiment}
-        why = reason_derived(claim, members, specs) if members else reason_not_testable(claim, spec)
-        for said in (f"not testable here: {why}",) if why else weaknesses(claim, spec):
+        run = {member.experiment: [experiment] for member in members if member.experiment == claim.experiment}
+        why = reason_derived(claim, members, run) if members else reason_not_testable(claim, experiment)
+        for said in (f"not testable here: {why}",) if why else weaknesses(claim, experiment):
             found.setdefault(said, []).append(name)
     for claim in claims:
         misfits = {name: percent for name, percent in _misfits(claim, claims).items() if name in own}

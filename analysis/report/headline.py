@@ -94,7 +94,9 @@ def headline(
     verb = " is" if left == 1 else "s are"
     more = [f"{left} more variant{verb} compared with themselves in the report."] if left > 0 else []
     is_paced = any(
-        feasibility.is_paced(row.claim, spec) for row in rows for spec in measured.specs.get(row.claim.experiment, ())
+        feasibility.paced_percent(row.claim, run) is not None
+        for row in rows
+        for run in measured.experiments.get(row.claim.experiment, ())
     )
     left_out = []
     for name in absent:

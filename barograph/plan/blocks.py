@@ -10,10 +10,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import Random
+from typing import Any
 
 from barograph.plan.experiment import Experiment, Variant
-
-NEWER_TESTBED_KEYS = {"options": {}, "joining": "ready"}
 
 
 @dataclass(frozen=True)
@@ -49,25 +48,21 @@ def digest(experiment: Experiment) -> str:
 
 
 def request_text(experiment: Experiment) -> str:
-    """What was asked for: the same text is the same request."""
+    """Return `request_data` as text: the same text is the same request."""
+    return json.dumps(request_data(experiment), sort_keys=True)
+
+
+def request_data(experiment: Experiment) -> dict[str, Any]:
+    """Return what was asked for: an experiment's data without that which makes no other series."""
     data = experiment.as_data()
-    # Keys that came later say nothing at their defaults: series from before them are still the same request.
-    data["testbed"] = {
-        key: value for key, value in data["testbed"].items() if NEWER_TESTBED_KEYS.get(key, ...) != value
-    }
     for variant in data["variants"]:
-        if variant["code"] is None:
-            del variant["code"]
-        else:
-            del variant["code"]["label"]  # a branch and its commit are the same code
-        if variant["topology"] is None:
-            del variant["topology"]
+        variant.get("code", {}).pop("label", None)  # a branch and its commit are the same code
     for event in data["events"]:
         if event["kind"] == "trace":
             del event["file"]  # wherever it lies, it is the same by its digest
-    for options in data["testbed"].get("options", {}).values():
+    for options in data["testbed"]["options"].values():
         options.pop("budget_usd", None)  # a series that its budget stopped goes on with a larger one
-    return json.dumps(data, sort_keys=True)
+    return data
 
 
 def series_id(experiment: Experiment, now_s: float) -> str:

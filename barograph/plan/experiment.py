@@ -5,12 +5,13 @@ form or a command line may change in it. Errors name the file, the field, the va
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, Field, StringConstraints
+from pydantic import AliasChoices, Field, StringConstraints, TypeAdapter
 
 from barograph import ROOT
 from barograph.errors import ExperimentError
@@ -31,7 +32,6 @@ from barograph.plan.events.kind import MachineNumber, Seconds
 from barograph.yaml_files import CLOSED, Text, Word, no_json, read_yaml, validated
 
 EXPERIMENTS = ROOT / "dags" / "experiments"
-NEWER_EVENT_KEYS = ("over_s", "topology", "source")
 SIMULATED = "simulated"  # the testbed's name
 WHOLE_CLUSTER = "all"  # in the place of a topology's name, where something is of all of a run
 SWEEP = "sweep"  # the key of a file that is many experiments (plan.sweep)
@@ -63,6 +63,9 @@ class TopologyChoice:
     def file(self) -> str:
         """Its name in `topologies/flux/`."""
         return self.flux or self.name
+
+
+Topologies = Annotated[tuple[TopologyChoice, ...], Field(exclude_if=operator.not_)]
 
 
 @dataclass(frozen=True)
@@ -197,7 +200,7 @@ class Experiment:
     name: str  # family/name
     title: str  # one line, for reports
     topology: TopologyChoice | None = field(default=None, kw_only=True)  # what runs; or `topologies`
-    topologies: tuple[TopologyChoice, ...] = field(default=(), kw_only=True)  # of several: what runs
+    topologies: Topologies = field(default=(), kw_only=True)  # of several: what runs
     testbed: TestbedChoice  # where it runs
     machines: MachineCount  # on how many
     variants: Annotated[tuple[Variant, ...], Field(min_length=1)]  # what is compared
@@ -258,34 +261,14 @@ class Experiment:
         return durations.after_floor_s, durations.horizon_s
 
     def as_data(self) -> dict[str, Any]:
-        """JSON data; `from_data` turns it back into an equal value. Keys of several topologies are in it where they say
-        something: the data of an experiment with one is as it was before there were others."""
-        data: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        for bound in ("min", "max"):  # came later: without them data are as they were
-            if data["machines"][bound] is None:
-                del data["machines"][bound]
-        del data["topology" if self.topologies else "topologies"]
-        of_all = data.get("topologies", [data.get("topology")])
-        for each in (*of_all, *(variant["topology"] for variant in data["variants"])):
-            _leave_out_unset(each)
-        for event in data["events"]:
-            for key in NEWER_EVENT_KEYS:  # that say nothing: the data of experiments from before them stay the same
-                if key in event and event[key] is None:
-                    del event[key]
-        return data
+        """Return JSON data without keys that are not set; `from_data` turns it back into an equal value."""
+        return as_data(self)
 
 
-def variant_data(variant: Variant) -> dict[str, Any]:
-    """As it stands in the data of its experiment and of its runs."""
-    data = asdict(variant)
-    _leave_out_unset(data["topology"])
+def as_data(value: Experiment | Variant) -> dict[str, Any]:
+    """Return the JSON data of an experiment or of one of its variants, without keys that are not set."""
+    data: dict[str, Any] = TypeAdapter(type(value)).dump_python(value, mode="json", exclude_none=True)
     return data
-
-
-def _leave_out_unset(topology: dict[str, Any] | None) -> None:
-    for key in ("flux", "service_level", "name"):
-        if topology is not None and topology.get(key, ...) is None:
-            del topology[key]
 
 
 def _changed(topology: TopologyChoice, changes: TopologyChanges) -> TopologyChoice:
@@ -320,6 +303,16 @@ def from_data(data: Mapping[str, Any], source: str = "as recorded") -> Experimen
     """The inverse of `Experiment.as_data`; `source`: where the data is from, for errors."""
     rest = {key: value for key, value in data.items() if key != "name"}
     return parse(str(data["name"]), rest, source=f"{data['name']} ({source})")
+
+
+def recorded(document: Mapping[str, Any]) -> Experiment | None:
+    """Return the experiment of a `series.json` or `run.json`; None for logs of others, which have none, and where it
+    cannot be read."""
+    spec = document.get("spec")
+    try:
+        return from_data(spec) if isinstance(spec, Mapping) and "name" in spec else None
+    except ExperimentError:
+        return None
 
 
 def only(experiment: Experiment, variants: tuple[str, ...]) -> Experiment:

@@ -26,7 +26,7 @@ from analysis.record.simulated import first_date_s
 from barograph.errors import blame_of, message_of
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.durations import Overhead, default_overhead
-from barograph.plan.experiment import TestbedChoice, variant_data
+from barograph.plan.experiment import TestbedChoice, as_data
 from barograph.settings import results_root
 
 
@@ -107,7 +107,7 @@ def set_attempt_aside(folder: Path, attempts: Path) -> int:
 
 def _plan_facts(run: PlannedRun) -> dict[str, Any]:
     data = {key: getattr(run, key) for key in ("run_id", "block", "repetition", "order", "seed")}
-    return data | {"variant": variant_data(run.variant)}
+    return data | {"variant": as_data(run.variant)}
 
 
 def _failure_facts(error: Exception, phases: list[dict[str, Any]]) -> dict[str, str]:

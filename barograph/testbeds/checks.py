@@ -234,8 +234,7 @@ def claim_notes(experiment: Experiment) -> tuple[str, ...]:
     from analysis.claims import weaknesses
     from analysis.claims.statements import FAMILIES, load_claims
 
-    spec = experiment.as_data()
-    return tuple(note for family in FAMILIES for note in weaknesses.notes(load_claims(family), spec))
+    return tuple(note for family in FAMILIES for note in weaknesses.notes(load_claims(family), experiment))
 
 
 def _slots(experiment: Experiment) -> Sequence[str]:

@@ -17,7 +17,6 @@ from analysis.claims import capacity, feasibility
 from analysis.claims.ledger import conditions
 from analysis.claims.ledger_rows import NO_VERDICT, Conditions, LedgerRow, Value
 from analysis.claims.simulated_rows import simulated_rows
-from analysis.claims.specs import topology_of
 from analysis.claims.statements import Kind, load_claims
 from analysis.record.files import SeriesPaths
 from barograph.plan.experiment import Experiment, load, names
@@ -62,8 +61,8 @@ def test_the_closed_forms_give_these_gains(name: str) -> None:
 
 
 def closed_form(experiment: Experiment) -> capacity.Topology:
-    spec = experiment.as_data()
-    closed = capacity.topology_of_flux(catalogue.render(**topology_of(spec, {})))
+    (topology,) = experiment.every_topology()
+    closed = capacity.topology_of_flux(catalogue.render(topology.file, topology.parameters, topology.overrides))
     assert closed is not None, "every component waits, or costs nothing"
     return closed
 
@@ -102,8 +101,8 @@ def simulated(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> 
         for run in SeriesPaths(job.folder).all_runs():
             (runs / f"{job.point.number:02d}.{run.run_id}").symlink_to(run.root, target_is_directory=True)
     analyse_runs(folder)
-    specs = {name: [experiment.as_data()] for name, experiment in experiments.items()}
-    measured = replace(conditions([SeriesPaths(folder)]), specs=specs)
+    asked = {name: [experiment] for name, experiment in experiments.items()}
+    measured = replace(conditions([SeriesPaths(folder)]), experiments=asked)
     claims = load_claims()
     rows = {row.claim.name: row for row in simulated_rows(claims, measured)}
     return Simulated(experiments, measured, rows)
@@ -179,7 +178,7 @@ def test_every_claim_of_the_family_has_what_the_model_gives_and_lies_where_it_ca
     assert {row.verdict for row in mine} == {NO_VERDICT}
     bounded = 0
     for row in mine:
-        found = feasibility.attainable(row.claim, simulated.measured.specs[row.claim.experiment][0])
+        found = feasibility.attainable(row.claim, simulated.measured.experiments[row.claim.experiment][0])
         if found is not None and not row.claim.metric.startswith("convergence"):
             assert row.measured is not None
             assert found.region.low - 2 * POINTS <= row.measured <= found.region.high + 2 * POINTS, row.claim.name

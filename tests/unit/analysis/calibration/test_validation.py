@@ -22,12 +22,15 @@ from analysis.calibration.validation import (
     sentences,
     write,
 )
-from analysis.calibration.validity import ROOT, Validity, outside, validity_of, validity_of_run
+from analysis.calibration.validity import Validity, outside, validity_of, validity_of_run
 from analysis.errors import RecordError
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths, read_json
+from barograph import ROOT
+from barograph.plan.experiment import Experiment
 from inventory.simulated import SimulatedTestbed
 from scheduler_plugins.simulator.work import Costs
+from tests.support.experiments import changed
 
 ESTIMATES = [
     Estimate("receive_ms", 0.0312345678, 0.02, 0.03, 0.033, 4),
@@ -60,27 +63,25 @@ FOUND = Validation(
 )  # fmt: skip
 
 
-def spec(**changes: Any) -> dict[str, Any]:
-    whole: dict[str, Any] = {
-        "testbed": {
-            "name": "simulated", "machine_type": "type_1", "scale": 0.3, "bandwidth_mbit": 100.0, "joining": "ready",
-        },
-        "machines": {"before": 4, "after": 5},
-        "topology": {"name": "linear", "parameters": {}, "overrides": {}},
-        "variants": [{"name": "stela", "policy": "stela", "topology": None}],
+def asked(**changes: Any) -> Experiment:
+    usual: dict[str, Any] = {
+        "testbed": {"name": "simulated", "machine_type": "type_1", "scale": 0.3},
+        "machines": {"before": 4},
+        "topology": {"name": "linear"},
+        "variants": [{"name": "stela", "policy": "stela"}],
         "events": [{"kind": "scale_out"}],
         "durations": {"horizon_s": 370.0, "after_floor_s": 300.0},
-    }  # fmt: skip
-    return {**whole, **changes}
+    }
+    return changed("stela/linear", **usual | changes)
 
 
-def validity_in(of: dict[str, Any]) -> Validity:
-    return validity_of(of, PERIODS)
+def validity_in(**changes: Any) -> Validity:
+    return validity_of(asked(**changes), PERIODS)
 
 
 def run(costs: dict[str, float] | None, model: str = FOUND.model, **changes: Any) -> dict[str, Any]:
     facts = {} if costs is None else {"simulated": {"seed": 0, **PERIODS, "model": model, "costs": costs}}
-    return {"harness_facts": json.dumps(facts), "spec": json.dumps(spec(**changes))}
+    return {"harness_facts": json.dumps(facts), "spec": json.dumps(asked(**changes).as_data())}
 
 
 def judged_and_simulated(results: Path, *series: str) -> None:
@@ -91,32 +92,27 @@ def judged_and_simulated(results: Path, *series: str) -> None:
 
 
 def test_an_experiment_is_about_its_topology_as_it_is_rendered() -> None:
-    found = validity_in(spec())
+    found = validity_in()
     assert found.topologies == ("linear",) and found.cost_models == ("sleep",) and found.rates_per_s == (720.0, 720.0)
     assert found.machines == (4.0, 5.0) and found.tasks == (48.0, 48.0) and found.events == ("scale_out",)
     assert (found.sources, found.acking) == (("paced",), ("none",))
     acked = {"config": {"topology.acker.executors": 4, "topology.max.spout.pending": 100}}
-    limited = validity_in(spec(topology={"name": "parallel", "parameters": {"unthrottled": True}, "overrides": acked}))
+    limited = validity_in(topology={"name": "parallel", "parameters": {"unthrottled": True}, "overrides": acked})
     assert (limited.sources, limited.acking) == (("unthrottled",), ("limited",))
-    busy = spec(
-        variants=[
-            {"name": "b", "policy": "even", "topology": {"parameters": {"cost_model": "busy", "rate_per_s": 50.0}}}
-        ]
-    )
-    changed = validity_in(busy)
-    assert changed.cost_models == ("busy",) and changed.rates_per_s == (50.0, 50.0)
+    slower = {"parameters": {"cost_model": "busy", "rate_per_s": 50.0}}
+    busy = validity_in(variants=[{"name": "b", "policy": "even", "topology": slower}])
+    assert busy.cost_models == ("busy",) and busy.rates_per_s == (50.0, 50.0)
 
 
 def rates_of(*events: dict[str, Any]) -> tuple[tuple[float, float] | None, tuple[str, ...]]:
-    found = validity_in(spec(events=list(events)))
+    found = validity_in(events=list(events))
     return found.rates_per_s, found.events
 
 
 def test_rates_are_also_those_that_events_make_of_them() -> None:
     assert rates_of({"kind": "rate", "factor": 2.5}, {"kind": "rate", "factor": 0.5}) == ((360.0, 1800.0), ("rate",))
-    assert rates_of({"kind": "sine", "mean": 1.5, "amplitude": 1.0})[0] == (360.0, 1800.0)
-    elsewhere = [{"kind": "rate", "factor": 9.0, "topology": "star"}, {"kind": "rate", "factor": 9.0, "source": "else"}]
-    assert rates_of(*elsewhere)[0] == (720.0, 720.0), "of other sources"
+    assert rates_of({"kind": "sine", "mean": 1.5, "amplitude": 1.0, "period_s": 60.0})[0] == (360.0, 1800.0)
+    assert rates_of({"kind": "rate", "factor": 9.0, "source": "else"})[0] == (720.0, 720.0), "of another source"
     assert rates_of({"kind": "rate", "factor": 3.0, "topology": "linear", "source": "spout"})[0] == (720.0, 2160.0)
 
 
@@ -129,12 +125,12 @@ def test_rates_of_a_trace_are_those_of_its_file(tmp_path: Path) -> None:
     assert rates_of(event) == ((720.0, 720.0), ("trace of unknown rates",)), "it is another file by now"
     path.unlink()
     assert rates_of(event)[1] == ("trace of unknown rates",)
-    unknown = validity_in(spec(events=[event]))
+    unknown = validity_in(events=[event])
     assert outside(unknown, unknown) == ["event trace of unknown rates (validated: trace of unknown rates)"]
 
 
 def test_a_policy_that_may_ask_for_machines_reaches_further() -> None:
-    assert validity_in(spec(machines={"before": 4, "after": 5, "min": 2, "max": 9})).machines == (2.0, 9.0)
+    assert validity_in(machines={"before": 4, "after": 5, "min": 2, "max": 9}).machines == (2.0, 9.0)
 
 
 def test_what_lies_outside_is_named_with_what_was_validated() -> None:
@@ -175,31 +171,28 @@ def test_every_field_of_a_validity_is_looked_at() -> None:
 
 
 def test_what_was_validated_apart_and_not_together_is_outside() -> None:
-    known = validity_in(spec()) + validity_in(spec(**of_star("type_2"), events=[{"kind": "scale_in"}]))
-    assert outside(validity_in(spec(**of_star("type_1"))), known) == [
+    known = validity_in() + validity_in(**of_star("type_2"), events=[{"kind": "scale_in"}])
+    assert outside(validity_in(**of_star("type_1")), known) == [
         "star with scale_out (validated with: scale_in, sleep, type_2)",
         "star with type_1 (validated with: scale_in, sleep, type_2)",
     ]
     busy = {"name": "star", "parameters": {"cost_model": "busy"}, "overrides": {}}
-    known += validity_in(spec(topology={**busy, "name": "linear"}))
-    assert outside(
-        validity_in(spec(**{**of_star("type_2"), "topology": busy}, events=[{"kind": "scale_in"}])), known
-    ) == ["star with busy (validated with: scale_in, sleep, type_2)"]
-    assert outside(validity_in(spec(**of_star("type_2"), events=[{"kind": "scale_in"}])), known) == []
-    elsewhere = spec(events=[{"kind": "scale_out"}, {"kind": "scale_in", "topology": "star"}])
-    assert outside(validity_in(elsewhere), known) == ["2 events in a run (validated: 1)"], "it is another topology's"
+    known += validity_in(topology={**busy, "name": "linear"})
+    assert outside(validity_in(**{**of_star("type_2"), "topology": busy}, events=[{"kind": "scale_in"}]), known) == [
+        "star with busy (validated with: scale_in, sleep, type_2)"
+    ]
+    assert outside(validity_in(**of_star("type_2"), events=[{"kind": "scale_in"}]), known) == []
 
 
 def of_star(machine_type: str) -> dict[str, Any]:
-    testbed = {**spec()["testbed"], "machine_type": machine_type}
-    return {"topology": {"name": "star", "parameters": {}, "overrides": {}}, "testbed": testbed}
+    return {"topology": {"name": "star"}, "testbed": {"name": "simulated", "machine_type": machine_type, "scale": 0.3}}
 
 
 def test_of_a_calibration_before_these_fields_nothing_is_on_record(tmp_path: Path) -> None:
     document = {**FOUND.as_document(), "v": 2}
     document["validity"] = {name: document["validity"][name] for name in [each.name for each in fields(Validity)][:10]}
     older = Validation.of_document(document, tmp_path / "errors.json")
-    (said,) = outside(validity_in(spec()), older.validity)
+    (said,) = outside(validity_in(), older.validity)
     assert said.startswith(
         "of these nothing is on record: policy, queues of, waits, machines that join, periods, workers"
     )
@@ -407,7 +400,7 @@ def test_a_run_is_about_its_own_variant_as_it_was_simulated() -> None:
     changes = {
         "overrides": {"workers": 3, "tasks": {"sink": 40}, "config": {"topology.executor.receive.buffer.size": 16}}
     }
-    whole = spec(
+    whole = asked(
         topology={"name": "linear", "parameters": {}, "overrides": {"tasks": {"spout": 40}, "config": ACKED}},
         variants=[
             {"name": "plain", "policy": "even", "parameters": {"rebalance": True}},
@@ -417,7 +410,7 @@ def test_a_run_is_about_its_own_variant_as_it_was_simulated() -> None:
         durations={"horizon_s": 370.0, "after_floor_s": 60.0},
     )
     facts = json.dumps({"simulated": {**PERIODS, "sample_s": 10}})
-    row = {"spec": json.dumps(whole), "harness_facts": facts}
+    row = {"spec": json.dumps(whole.as_data()), "harness_facts": facts}
     plain, changed = (validity_of_run({**row, "variant": name}) for name in ("plain", "changed"))
     assert plain.policies == ("even rebalance=True",) and changed.policies == ("stela of a commit",)
     assert (plain.queues, changed.queues) == (("65536",), ("16",))
@@ -432,20 +425,20 @@ def test_a_run_is_about_its_own_variant_as_it_was_simulated() -> None:
 
 
 def test_a_topology_that_cannot_be_read_is_said_to_be_so() -> None:
-    gone = validity_in(spec(topology={"name": "gone", "parameters": {}, "overrides": {}}))
+    gone = validity_in(topology={"name": "gone"})
     assert gone.tasks is None and gone.cost_models == ()
     assert "topology gone (which cannot be read) (validated: linear)" in outside(gone, FOUND.validity)
 
 
 def test_variants_of_an_experiment_are_spoken_of_together(tmp_path: Path) -> None:
     write(tmp_path / "one", FOUND)
-    variants = [{"name": name, "policy": name, "topology": None} for name in ("etp", "metis", "stela")]
+    variants = [{"name": name, "policy": name} for name in ("etp", "metis", "stela")]
     runs = [{**run(COSTS, variants=variants), "variant": each["name"]} for each in variants]
     _, beyond = sentences(runs, [tmp_path])
     assert beyond == "Outside of what was validated: policy etp, metis (validated: stela)."
 
 
 def test_machines_that_an_event_names_are_no_more_machines() -> None:
-    load = {"kind": "cpu_load", "machines": ["m1", "m2"], "cores": 0.2}
-    found = validity_in(spec(events=[{"kind": "scale_out", "machines": 1}, load, {"kind": "crash", "machine": "m1"}]))
+    load = {"kind": "cpu_load", "machines": ["m1", "m2"], "cores": 0.2, "for_s": 10.0}
+    found = validity_in(events=[{"kind": "scale_out", "machines": 1}, load, {"kind": "crash", "machine": "m1"}])
     assert found.machines == (4.0, 5.0) and "cpu_load" in found.events

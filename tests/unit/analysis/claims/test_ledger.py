@@ -14,10 +14,12 @@ from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import FAMILIES, Claim, Kind, Resolution, load_claims, parse_claims
 from analysis.errors import ClaimFileError
 from analysis.report.ledger_table import interval_text, ledger_row, measured_text
-from barograph.plan.experiment import load
+from barograph.plan.experiment import Experiment, load
 from scheduler_plugins.model import Decision
+from tests.support.experiments import changed, variants_changed
 
 TENTH = Resolution("tenth", "for a test", factor=1.1)
+
 S03 = Claim("S03", "", "SP fig 4a", "post-scale throughput", "stela/star", Kind.RATIO, "throughput_after",
             "stela", 65.0, "%", TENTH, "even_rebalance")  # fmt: skip
 LONGER = replace(S03, kind=Kind.RATIO_ABOVE, stated=0.0, within=Resolution("window", "for a test", factor=1.25))
@@ -385,17 +387,17 @@ def test_runs_of_one_variant_are_neighbours_in_the_order_of_their_blocks() -> No
 
 
 def test_what_cannot_come_out_does_not_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feasibility, "reason_not_testable", lambda _, spec, __: spec["why"])
+    monkeypatch.setattr(feasibility, "reason_not_testable", lambda _, experiment, __: experiment.title or None)
     known = measured([130.0, 131.0, 129.0], EVEN).values
-    row = judge(S03, Conditions(known, specs={"stela/star": [{"why": "no policy gains more than +50 %"}]}))
+    both = [replace(load("stela/star"), title=why) for why in ("no policy gains more than +50 %", "")]
+    row = judge(S03, Conditions(known, experiments={"stela/star": both[:1]}))
     assert row.verdict == row.verdict_text == "not testable here"
     assert row.reason.startswith("no policy gains more than +50 %; measured: no part of the interval lies within")
     assert row.measured == pytest.approx(30.0, abs=0.2)
-    both = [{"why": "no policy gains more than +50 %"}, {"why": None}]
-    assert judge(S03, Conditions(known, specs={"stela/star": both})).verdict == "differs"
+    assert judge(S03, Conditions(known, experiments={"stela/star": both})).verdict == "differs"
     met = measured([164, 165, 166], EVEN).values
-    assert judge(S03, Conditions(met, specs={"stela/star": both[:1]})).verdict == "reproduced"
-    assert judge(S03, Conditions({}, specs={"stela/star": both[:1]})).verdict == "not testable here"
+    assert judge(S03, Conditions(met, experiments={"stela/star": both[:1]})).verdict == "reproduced"
+    assert judge(S03, Conditions({}, experiments={"stela/star": both[:1]})).verdict == "not testable here"
 
 
 def test_a_computation_has_no_runs_and_a_check_no_interval() -> None:
@@ -525,8 +527,8 @@ def test_the_row_says_in_how_many_runs_a_policy_that_places_by_traffic_moved_any
     values = {**measured([164, 165, 166], EVEN).values}
     values["stela/star", "stela", "rescheduled_percent", "e1"] = values_of("stela", [0, 100, 0])
     values["stela/star", "even_rebalance", "rescheduled_percent", "e1"] = values_of("even_rebalance", [0, 0, 0])
-    variants = [{"name": "stela", "policy": "greedy"}, {"name": "even_rebalance", "policy": "even"}]
-    greedy = Conditions(values, specs={"stela/star": [{"name": "stela/star", "variants": variants}]})
+    by_traffic = variants_changed(load("stela/star"), {"stela": {"policy": "greedy"}})
+    greedy = Conditions(values, experiments={"stela/star": [by_traffic]})
     note = "stela moved executors in 1 of 3 runs"
     row = judge(S03, greedy)
     assert row.verdict == "reproduced" and row.reason.endswith(f"; {note}")
@@ -690,22 +692,21 @@ def test_a_resolution_has_a_size_and_a_reason(resolution: object, words: str) ->
 # --- weaknesses ------------------------------------------------------------------------------------------------------
 
 
-def of_experiment(name: str, spec: dict[str, object], runs: Sequence[Sequence[float]]) -> LedgerRow:
+def of_experiment(name: str, experiment: Experiment, runs: Sequence[Sequence[float]]) -> LedgerRow:
     """Of a shipped claim about that experiment; `runs` of each variant that it compares."""
     claim = CLAIMS_BY_NAME[name]
     values = {
         (claim.experiment, variant, claim.metric, claim.event): values_of(variant, numbers)
         for variant, numbers in zip(claim.variants, runs, strict=True)
     }
-    return judge(claim, Conditions(values, specs={claim.experiment: [spec]}))
+    return judge(claim, Conditions(values, experiments={claim.experiment: [experiment]}))
 
 
 CLAIMS_BY_NAME = {claim.name: claim for claim in load_claims()}
 
 
 def test_what_cannot_fail_says_so_beside_its_verdict() -> None:
-    spec = load("stela/page_load_scale_in").as_data()
-    row = of_experiment("S12/stela", spec, [[0.1, -0.1, 0.2, -0.2, 0.1, 0.0]])
+    row = of_experiment("S12/stela", load("stela/page_load_scale_in"), [[0.1, -0.1, 0.2, -0.2, 0.1, 0.0]])
     (note,) = row.notes
     assert row.verdict == "reproduced" and note.startswith("by the closed form it cannot fail: stela can gain 0.0 %")
     assert ledger_row(row)["notes"] == [note] and row.reason.endswith(f"; {note}")
@@ -713,34 +714,36 @@ def test_what_cannot_fail_says_so_beside_its_verdict() -> None:
 
 def test_what_can_only_differ_says_so_of_the_blocks_that_there_are() -> None:
     """That they are few the verdict says itself."""
-    star = load("stela/star").as_data()
+    star = load("stela/star")
     row = of_experiment("S03", star, [[150.0, 150.3, 149.7], [100.0, 100.2, 99.8]])
     assert row.verdict_text == "differs (indication)"
     assert row.notes == (
         "by the closed form Stela's own rule gives +100.0 % here, and the claim needs +58.5 to +71.5 %",
     )
-    linear = load("stela/linear").as_data()
+    linear = load("stela/linear")
     times = of_experiment("S09/linear SP", linear, [[100.0, 130.0, 160.0, 110.0], [110.0, 120.0, 150.0, 100.0]])
     assert [note for note in times.notes if "would show that they are as stated; 4 can show that they are not" in note]
     assert not [note for note in times.notes if "a verdict needs 6" in note]
 
 
 def test_what_cannot_come_out_has_said_why_already() -> None:
-    row = of_experiment("S05", load("stela/diamond").as_data(), [[200.0, 200.3, 199.7], [100.0, 100.2, 99.8]])
+    row = of_experiment("S05", load("stela/diamond"), [[200.0, 200.3, 199.7], [100.0, 100.2, 99.8]])
     assert (row.verdict, row.notes) == ("not testable here", ())
 
 
 def test_what_runs_answer_is_no_note_and_machines_without_cpu_enough_prove_no_closed_form() -> None:
-    diamond, slow = load("stela/diamond").as_data(), [[100.0, 130.0, 160.0], [800.0, 820.0, 810.0]]
-    diamond["durations"] |= {"after_floor_s": 900.0, "horizon_s": 900.0}
+    diamond, slow = (
+        changed("stela/diamond", durations={"after_floor_s": 900.0, "horizon_s": 900.0}),
+        [[100.0, 130.0, 160.0], [800.0, 820.0, 810.0]],
+    )
     said = weaknesses.weaknesses(CLAIMS_BY_NAME["S09/diamond SP"], diamond)
     assert any("not testable where" in text for text in said)
     times = of_experiment("S09/diamond SP", diamond, slow)
     assert times.verdict != "not testable here" and not any("not testable where" in note for note in times.notes)
-    scale_in, gain = load("stela/page_load_scale_in").as_data(), CLAIMS_BY_NAME["S12/stela"]
+    scale_in, gain = load("stela/page_load_scale_in"), CLAIMS_BY_NAME["S12/stela"]
     busy = {
         (gain.experiment, gain.variant, metric, gain.event): values_of(gain.variant, numbers)
         for metric, numbers in ((gain.metric, [0.1, -0.1, 0.2]), ("cpu_percent_after", [95.0, 96.0, 97.0]))
     }
-    (note,) = judge(gain, Conditions(busy, specs={gain.experiment: [scale_in]})).notes
+    (note,) = judge(gain, Conditions(busy, experiments={gain.experiment: [scale_in]})).notes
     assert note.startswith("short of CPU")

@@ -15,6 +15,7 @@ from analysis.errors import ClaimFileError
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from analysis.report.headline import headline
+from barograph.plan.experiment import load
 
 STAR, PAGE_LOAD, EVEN = "stela/star", "stela/page_load", "even_rebalance"
 
@@ -280,8 +281,7 @@ def test_runs_in_which_stela_found_nothing_to_parallelise_count_as_all_others_do
     assert rows["S03"].low is not None and rows["S03"].high is not None
     assert rows["S03"].low < 0 < 65 < rows["S03"].high
     assert (rows["S02/star slots"].verdict, rows["S02/star slots"].measured) == ("differs", -3.0)
-    specs = {STAR: [{"name": STAR, "variants": [{"name": name} for name in ("stela", EVEN)]}]}
-    measured = replace(conditions([SeriesPaths(root)]), specs=specs)
+    measured = replace(conditions([SeriesPaths(root)]), experiments={STAR: [load(STAR)]})
     said = headline(STAR, (EVEN, "stela"), {"e1": "scale_out"}, measured)
     assert "6 runs of each" in said and "no complete run" not in said
 

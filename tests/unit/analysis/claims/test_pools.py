@@ -15,7 +15,8 @@ from analysis.claims.pools import kept_series, pools_of_claims
 from analysis.claims.statements import load_claims
 from analysis.record.files import SeriesPaths, write_json_atomic
 from analysis.report.ledger_table import ledger_row
-from barograph.plan.experiment import load
+from barograph.plan.experiment import Experiment
+from tests.support.experiments import changed, variants_changed
 from tests.unit.analysis.claims.test_newest_series import STAR, set_status, write
 
 FIRST, SECOND = "20261121-000000-a", "20261122-000000-b"
@@ -24,17 +25,18 @@ THREE = {"stela": [165.0, 165.3, 164.7], "even_rebalance": [100.0, 100.2, 99.8]}
 ANOTHER_BOX = {"stela": [82.5, 82.2, 82.8], "even_rebalance": [50.0, 50.1, 49.9]}  # half as fast
 
 
-def spec(**changes: Any) -> dict[str, Any]:
-    return {**load(STAR).as_data(), "repetitions": 3, **changes}
+def asked(**changes: Any) -> Experiment:
+    """Star with three repetitions."""
+    return changed(STAR, **{"repetitions": 3, **changes})
 
 
 def keep_series(
-    results: Path, series_id: str, after: dict[str, list[float]], asked: dict[str, Any] | None = None, **said: Any
+    results: Path, series_id: str, after: dict[str, list[float]], request: Experiment | None = None, **said: Any
 ) -> Path:
-    """`asked`: its request, by default that of star; `said`: what else its document says."""
+    """`request`: what was asked for, by default that of star; `said`: what else its document says."""
     root = write(results, series_id, after)
     document = json.loads((root / "series.json").read_text())
-    document |= {"series_id": series_id, "spec": spec() if asked is None else asked, **said}
+    document |= {"series_id": series_id, "spec": (request or asked()).as_data(), **said}
     (root / "series.json").write_text(json.dumps(document))
     write_json_atomic(root / provenance.FILE, {"v": 1, "code": "a", "tables": "a"})
     return root
@@ -71,7 +73,7 @@ def row_of(results: Path, name: str = "S03") -> LedgerRow:
 def test_two_series_of_three_blocks_are_six_and_a_verdict(tmp_path: Path) -> None:
     first = keep_series(tmp_path, FIRST, THREE)
     assert row_of(tmp_path).verdict_text == "reproduced (indication)"
-    keep_series(tmp_path, SECOND, ANOTHER_BOX, spec(title="again", seed=2, lease_minutes=10.0, claims=["S03"]))
+    keep_series(tmp_path, SECOND, ANOTHER_BOX, asked(title="again", seed=2, lease_minutes=10.0, claims=["S03"]))
     row = row_of(tmp_path)
     assert (row.blocks, row.runs, row.verdict_text) == (6, 6, "reproduced")
     assert row.series == ((FIRST, 3), (SECOND, 3)) and len(row.run_ids) == len(set(row.run_ids)) == 12
@@ -80,35 +82,29 @@ def test_two_series_of_three_blocks_are_six_and_a_verdict(tmp_path: Path) -> Non
     assert (alone.blocks, alone.series, "series_blocks" in ledger_row(alone)) == (3, ((FIRST, 3),), False)
 
 
-def changed(key: str, **changes: Any) -> dict[str, Any]:
-    return spec(**{key: {**spec()[key], **changes}})
-
-
-def of_stela(**changes: Any) -> dict[str, Any]:
+def of_stela(**changes: Any) -> Experiment:
     """Another variant `stela`."""
-    variants = [each | (changes if each["name"] == "stela" else {}) for each in spec()["variants"]]
-    return spec(variants=variants)
+    return variants_changed(asked(), {"stela": changes})
 
 
 @pytest.mark.parametrize(
-    ("part", "asked"),
+    ("part", "other"),
     [
-        ("durations", changed("durations", after_floor_s=300.0, horizon_s=300.0)),
-        ("testbed", changed("testbed", scale=0.2)),
-        ("testbed", changed("testbed", options={"local": {"spread": True}})),
-        ("machines", changed("machines", after=6)),
-        ("events", spec(events=[{**spec()["events"][0], "at": 100.0}])),
-        ("topology", changed("topology", parameters={"rate_per_s": 1.0})),
+        ("durations", asked(durations={"after_floor_s": 300.0, "horizon_s": 300.0})),
+        ("testbed", asked(testbed={"scale": 0.2})),
+        ("testbed", asked(testbed={"options": {"local": {"spread": True}}})),
+        ("machines", asked(machines={"before": 5})),
+        ("events", asked(events=[{"kind": "scale_out", "at": 100.0}])),
+        ("topology", asked(topology={"name": "star", "parameters": {"rate_per_s": 1.0}})),
         ("variants", of_stela(parameters={"slots": "authors"})),
         ("variants", of_stela(policy="round_robin")),
         ("variants", of_stela(code={"label": "x", "commit": "a" * 40})),
         ("variants", of_stela(topology={"parameters": {"rate_per_s": 1.0}})),
-        ("a key of tomorrow", spec(**{"a key of tomorrow": 1})),
     ],
 )
-def test_other_requests_are_not_pooled_and_the_row_says_so(tmp_path: Path, part: str, asked: dict[str, Any]) -> None:
+def test_other_requests_are_not_pooled_and_the_row_says_so(tmp_path: Path, part: str, other: Experiment) -> None:
     keep_series(tmp_path, FIRST, THREE)
-    keep_series(tmp_path, SECOND, ANOTHER_BOX, asked)
+    keep_series(tmp_path, SECOND, ANOTHER_BOX, other)
     row = row_of(tmp_path)
     assert row.series == ((SECOND, 3),), "of two that say as much the newest counts"
     assert f"not pooled, for they differ: {FIRST} ({part})" in row.notes
@@ -117,14 +113,13 @@ def test_other_requests_are_not_pooled_and_the_row_says_so(tmp_path: Path, part:
 
 
 def test_what_says_nothing_keeps_no_series_apart(tmp_path: Path) -> None:
-    """Keys of later versions at their defaults, other people's options, budgets, and variants that are not compared."""
-    older = spec()
-    older["testbed"] = {key: value for key, value in older["testbed"].items() if key not in ("joining", "options")}
-    for variant in older["variants"]:
-        del variant["code"], variant["topology"]
-    keep_series(tmp_path, FIRST, THREE, older)
-    newer = changed("testbed", options={"ec2": {"region": "x"}, "local": {"budget_usd": 5}})
-    newer["variants"] = [*reversed(newer["variants"]), {"name": "other", "policy": "even", "parameters": {}}]
+    """Other people's options, budgets, and variants that are not compared."""
+    keep_series(tmp_path, FIRST, THREE)
+    other = {"name": "other", "policy": "even"}
+    newer = asked(
+        testbed={"options": {"ec2": {"region": "x"}, "local": {"budget_usd": 5}}},
+        variants=[*reversed(asked().as_data()["variants"]), other],
+    )
     keep_series(tmp_path, SECOND, {**ANOTHER_BOX, "other": [1.0]}, newer)
     assert row_of(tmp_path).series == ((FIRST, 3), (SECOND, 3))
     assert not any("not pooled" in note for note in row_of(tmp_path).notes)
@@ -189,7 +184,7 @@ def test_no_pair_is_made_across_series_and_a_failed_run_takes_its_block_out(tmp_
 def test_blocks_are_whole_blocks(tmp_path: Path) -> None:
     """Each variant has four complete runs of six, and together they have two blocks: three of one series say more."""
     six = {name: [values[0]] * 6 for name, values in THREE.items()}
-    root = keep_series(tmp_path, SECOND, six, changed("testbed", scale=0.2))
+    root = keep_series(tmp_path, SECOND, six, asked(testbed={"scale": 0.2}))
     gone = {"stela-r1", "stela-r2", "even_rebalance-r3", "even_rebalance-r4"}
     set_status(root, gone, "failed", "infrastructure", "gone")
     keep_series(tmp_path, FIRST, THREE)
@@ -198,7 +193,7 @@ def test_blocks_are_whole_blocks(tmp_path: Path) -> None:
 
 def test_a_claim_about_one_variant_has_the_runs_of_all_series_that_have_it(tmp_path: Path) -> None:
     keep_series(tmp_path, FIRST, THREE)
-    alone = spec(variants=[each for each in spec()["variants"] if each["name"] == "stela"])
+    alone = asked(variants=[each for each in asked().as_data()["variants"] if each["name"] == "stela"])
     keep_series(tmp_path, SECOND, {"stela": ANOTHER_BOX["stela"]}, alone)
     pools = pools_of_claims(CLAIMS.values(), kept_series(tmp_path))
     assert [paths.root.name for paths in pools["S02/star restarts"].series] == [FIRST, SECOND]

@@ -15,6 +15,7 @@ from analysis.claims.statements import Claim, load_claims
 from analysis.report.ledger_table import ledger_row
 from barograph.cli.claims import claim_lines
 from barograph.plan.experiment import load
+from tests.support.experiments import changed
 
 CLAIMS = {claim.name: claim for claim in load_claims()}
 Numbers = Sequence[float]
@@ -33,7 +34,7 @@ def key(claim: Claim, variant: str | None, metric: str | None = None) -> Key:
 def conditions(values: dict[Key, Sequence[Value]], *names: str, **changes: Any) -> Conditions:
     """With what the experiments are, as their series have recorded it."""
     experiments = {CLAIMS[name].experiment for name in names}
-    return Conditions(values, specs={name: [load(name).as_data() | changes] for name in experiments})
+    return Conditions(values, experiments={name: [changed(name, **changes)] for name in experiments})
 
 
 # --- how long the baseline takes -------------------------------------------------------------------------------------
@@ -164,14 +165,12 @@ def test_a_lowest_number_fails_where_no_baseline_is_slow_enough() -> None:
 
 
 def test_a_check_says_how_slow_a_baseline_has_to_be() -> None:
-    said = weaknesses.weaknesses(CLAIMS[DIAMOND], load("stela/diamond").as_data() | WATCH)
+    said = weaknesses.weaknesses(CLAIMS[DIAMOND], changed("stela/diamond", **WATCH))
     slow = "not testable where even_rebalance takes less than 600 s: without any event the median is 60 s"
     assert slow in said
     equal, longer = CLAIMS["S09/linear SP"], CLAIMS["S09/star SP"]
     for claim in (equal, longer, replace(CLAIMS[DIAMOND], metric="convergence_script_s")):
-        assert not any(
-            "takes less than" in each for each in weaknesses.weaknesses(claim, load(claim.experiment).as_data())
-        )
+        assert not any("takes less than" in each for each in weaknesses.weaknesses(claim, load(claim.experiment)))
 
 
 def test_a_baseline_that_nothing_bounds_may_take_any_time() -> None:

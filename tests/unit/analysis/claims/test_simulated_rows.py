@@ -114,8 +114,9 @@ def test_what_was_not_simulated_says_so() -> None:
 def test_the_reason_says_what_can_come_out_and_what_stelas_rule_gives() -> None:
     """Linear by the closed form: 6 executors a component on 12 tasks, and components that wait."""
     claims = {claim.name: claim for claim in load_claims()}
-    spec = load("stela/linear").as_data()
-    measured = replace(conditions({"stela": [150.0], "even_rebalance": [100.0]}), specs={"stela/linear": [spec]})
+    measured = replace(
+        conditions({"stela": [150.0], "even_rebalance": [100.0]}), experiments={"stela/linear": [load("stela/linear")]}
+    )
     reason = simulated_row(claims["S04"], measured).reason
     assert reason.startswith("stela over even_rebalance can be 0.0 to +66.7 % here: ")
     assert reason.endswith("by the closed form Stela's rule gives +50.0 %")

@@ -9,7 +9,8 @@ import pytest
 
 from analysis.claims import feasibility, weaknesses
 from analysis.claims.statements import Claim, Kind
-from barograph.plan.experiment import load
+from barograph.plan.experiment import Experiment, load
+from tests.support.experiments import changed, variants_changed
 from tests.unit.analysis.claims.test_feasibility import CLAIMS, DIAMOND, PAGE_LOAD, SCALE_IN, STAR, reason, spec
 
 # --- the source's own numbers ----------------------------------------------------------------------------------------
@@ -36,19 +37,19 @@ def test_where_a_sources_own_numbers_do_not_fit_what_follows_from_them() -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "changed", "stated"),
+    ("name", "member", "stated"),
     [("S12/2X to 5X", "S12/group 2", -60.0), ("S16/interruption", "S09/diamond SP", -88.0)],
 )
-def test_the_note_follows_from_the_claims_numbers(name: str, changed: str, stated: float) -> None:
-    claims = [replace(claim, stated=stated) if claim.name == changed else claim for claim in CLAIMS.values()]
+def test_the_note_follows_from_the_claims_numbers(name: str, member: str, stated: float) -> None:
+    claims = [replace(claim, stated=stated) if claim.name == member else claim for claim in CLAIMS.values()]
     assert weaknesses.own_numbers_note(CLAIMS[name], claims) == ""
-    without = [claim for claim in claims if claim.name != changed]
+    without = [claim for claim in claims if claim.name != member]
     assert weaknesses.own_numbers_note(CLAIMS[name], without) == ""
 
 
 def test_a_check_says_it_of_the_experiment_whose_number_it_is() -> None:
     claims = list(CLAIMS.values())
-    said = {name: weaknesses.notes(claims, load(f"stela/{name}").as_data())
+    said = {name: weaknesses.notes(claims, load(f"stela/{name}"))
             for name in ("page_load_scale_in", "diamond", "star")}  # fmt: skip
     assert said["page_load_scale_in"][-1] == f"S12/2X to 5X: {EDGE}"
     assert said["diamond"][-1] == f"S16/interruption: {OUTSIDE}"
@@ -58,7 +59,7 @@ def test_a_check_says_it_of_the_experiment_whose_number_it_is() -> None:
 # --- weaknesses and notes --------------------------------------------------------------------------------------------
 
 
-def weaknesses_of(name: str, experiment: dict[str, Any]) -> str:
+def weaknesses_of(name: str, experiment: Experiment) -> str:
     return "; ".join(weaknesses.weaknesses(CLAIMS[name], experiment))
 
 
@@ -73,8 +74,8 @@ def weaknesses_of(name: str, experiment: dict[str, Any]) -> str:
     ],
 )
 def test_too_few_blocks(blocks: int, said: str) -> None:
-    assert weaknesses_of("S13/group 1", SCALE_IN | {"repetitions": blocks}) == said
-    assert weaknesses_of("S02/star restarts", STAR | {"repetitions": blocks}) == ""
+    assert weaknesses_of("S13/group 1", replace(SCALE_IN, repetitions=blocks)) == said
+    assert weaknesses_of("S02/star restarts", replace(STAR, repetitions=blocks)) == ""
 
 
 def test_a_watch_that_our_own_test_ends() -> None:
@@ -82,8 +83,8 @@ def test_a_watch_that_our_own_test_ends() -> None:
     assert "when our own test says steady, after 90 to 150 s" in early
     assert weaknesses_of("S16/interruption", STAR) == early
     assert weaknesses_of("S09/star SP", spec("star", 4, floor_s=600.0, horizon_s=600.0)) == ""
-    events = [*STAR["events"], {"kind": "crash", "at": 400.0, "machine": "m1"}]
-    assert weaknesses_of("S09/star SP", STAR | {"events": events}) == ""
+    events = [{"kind": "scale_out"}, {"kind": "crash", "at": 400.0, "machine": "m1"}]
+    assert weaknesses_of("S09/star SP", changed(STAR, events=events)) == ""
 
 
 def test_what_cannot_fail_either() -> None:
@@ -103,11 +104,11 @@ def test_what_stelas_rule_gives_beside_what_is_claimed() -> None:
     assert "rule" not in weaknesses_of("S09/linear SP", spec("linear", 6, floor_s=150.0))
 
 
-def metis(name: str, **parameters: Any) -> dict[str, Any]:
+def metis(name: str, **parameters: Any) -> Experiment:
     """An experiment that ships, with other parameters of its topology."""
-    found: dict[str, Any] = load(f"metis/{name}").as_data()
-    topology = found["topology"]
-    return found | {"topology": topology | {"parameters": topology["parameters"] | parameters}}
+    shipped = load(f"metis/{name}")
+    (topology,) = shipped.every_topology()
+    return replace(shipped, topology=replace(topology, parameters={**topology.parameters, **parameters}))
 
 
 def test_what_paced_sources_emit_says_nothing_about_a_placement() -> None:
@@ -137,30 +138,28 @@ def test_what_paced_sources_emit_says_nothing_about_a_placement() -> None:
         ("M08/reference", metis("reference")),  # CPU
     ],
 )
-def test_what_else_sources_may_emit(name: str, experiment: dict[str, Any]) -> None:
+def test_what_else_sources_may_emit(name: str, experiment: Experiment) -> None:
     assert weaknesses_of(name, experiment) == weaknesses.possible_words(CLAIMS[name], experiment) == ""
 
 
 def test_variants_that_are_offered_other_rates_differ_by_them() -> None:
-    twice = metis("reference")
-    variants = [dict(variant) for variant in twice["variants"]]
-    next(each for each in variants if each["name"] == "metis")["topology"] = {"parameters": {"rate_per_s": 1000.0}}
-    assert "metis over even is +100.0 % unless" in weaknesses_of("M04/reference", twice | {"variants": variants})
+    twice = variants_changed(metis("reference"), {"metis": {"topology": {"parameters": {"rate_per_s": 1000.0}}}})
+    assert "metis over even is +100.0 % unless" in weaknesses_of("M04/reference", twice)
 
 
 def test_notes_are_of_the_experiments_own_claims_and_alike_ones_share_a_line() -> None:
     claims: list[Claim] = list(CLAIMS.values())
-    mine = DIAMOND | {"claims": ["S02", "S05", "S09"], "repetitions": 3}
+    mine = replace(DIAMOND, claims=("S02", "S05", "S09"), repetitions=3)
     notes = weaknesses.notes(claims, mine)
     assert notes[0].startswith("S05: not testable here: stela over even_rebalance can be 0.0 to +100.0 % here")
     assert "S05/default, S09/diamond ST: 3 blocks: an indication at most; a verdict needs 6" in notes
     assert [note for note in notes if note.startswith("S09/diamond SP: not testable here: ratios of times")]
-    assert weaknesses.notes(claims, mine | {"claims": []}) == ()
-    assert weaknesses.notes(claims, mine | {"name": "mine/diamond"}) == ()
+    assert weaknesses.notes(claims, replace(mine, claims=())) == ()
+    assert weaknesses.notes(claims, replace(mine, name="mine/diamond")) == ()
 
 
 def test_notes_on_a_claim_that_follows_from_others() -> None:
-    scale_in = SCALE_IN | {"name": "stela/page_load_scale_in", "claims": ["S12"]}
+    scale_in = replace(SCALE_IN, name="stela/page_load_scale_in", claims=("S12",))
     notes = weaknesses.notes(list(CLAIMS.values()), scale_in)
     assert [
         note for note in notes if note.startswith("S12/2X to 5X: not testable here: S12/over group 1 cannot lie there")
@@ -169,10 +168,10 @@ def test_notes_on_a_claim_that_follows_from_others() -> None:
 
 def test_how_many_blocks_a_stated_time_needs() -> None:
     """Two times that scatter by a third each, within ± 25 %: some forty blocks, as simulated verdicts have it."""
-    said = weaknesses_of("S09/linear SP", spec("linear", 6, floor_s=150.0) | {"repetitions": 6})
+    said = weaknesses_of("S09/linear SP", replace(spec("linear", 6, floor_s=150.0), repetitions=6))
     assert "noise alone scatters such times by 31 %: about " in said
     assert said.endswith("would show that they are as stated; 6 can show that they are not")
     (blocks,) = map(int, re.findall(r"about (\d+) blocks", said))
     assert 30 < blocks < 60
-    assert weaknesses_of("S09/linear SP", spec("linear", 6, floor_s=150.0) | {"repetitions": blocks}) == ""
-    assert "noise" not in weaknesses_of("S09/star SP", spec("star", 4, floor_s=150.0) | {"repetitions": 6})
+    assert weaknesses_of("S09/linear SP", replace(spec("linear", 6, floor_s=150.0), repetitions=blocks)) == ""
+    assert "noise" not in weaknesses_of("S09/star SP", replace(spec("star", 4, floor_s=150.0), repetitions=6))

@@ -62,14 +62,14 @@ def of_ended(levels: Mapping[str, Sequence[float]], failed: Mapping[str, int], b
 
 def of_metis(experiment: str, numbers: Mapping[str, Mapping[str, float]]) -> str:
     """`numbers`: by metric and variant, of one run each."""
-    plan = load(experiment).as_data()
+    plan = load(experiment)
     values = {
         (experiment, variant, metric, "e1"): [Value(f"{variant}-r1", value, block=("s", 1))]
         for metric, of in numbers.items() for variant, value in of.items()
     }  # fmt: skip
     claims = [claim for claim in load_claims("metis") if claim.experiment == experiment]
-    names = [variant["name"] for variant in plan["variants"]]
-    measured = Conditions(values, specs={experiment: [plan]})
+    names = [variant.name for variant in plan.variants]
+    measured = Conditions(values, experiments={experiment: [plan]})
     return headline(experiment, names, {"e1": "reschedule"}, measured, claims).replace("\u00a0", " ")
 
 
@@ -95,12 +95,12 @@ def of_model(stela: Sequence[float], even: Sequence[float]) -> str:
 
 def unclaimed() -> str:
     """Two variants that no claim compares."""
-    plan, claims = load("metis/opengov").as_data(), load_claims("metis")
+    plan, claims = load("metis/opengov"), load_claims("metis")
     rates = {"throughput_after": (14.5, 14.3), "published_emitted_per_s": (1000.0, 880.0)}
     measured = Conditions({
         ("metis/opengov", variant, metric, "e1"): [Value(f"{variant}-r1", value, block=("s", 1))]
         for metric, of in rates.items() for variant, value in zip(("even", "metis_cut"), of, strict=True)
-    }, specs={"metis/opengov": [plan]})  # fmt: skip
+    }, experiments={"metis/opengov": [plan]})  # fmt: skip
     return headline("metis/opengov", ("even", "metis_cut"), {"e1": "reschedule"}, measured, claims)
 
 

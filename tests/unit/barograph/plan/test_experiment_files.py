@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import yaml
+from analysis.claims.specs import topology_of
 
 from analysis.claims import capacity
 from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT
-from analysis.claims.specs import topology_of
 from analysis.claims.statements import load_claims
 from analysis.metrics.definitions import CONVERGENCE
 from analysis.metrics.steadiness import WINDOW_S
