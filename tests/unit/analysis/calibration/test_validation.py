@@ -130,7 +130,8 @@ def test_rates_of_a_trace_are_those_of_its_file(tmp_path: Path) -> None:
 
 
 def test_a_policy_that_may_ask_for_machines_reaches_further() -> None:
-    assert validity_in(machines={"before": 4, "after": 5, "min": 2, "max": 9}).machines == (2.0, 9.0)
+    events = [{"kind": "scale_out"}, {"kind": "hold", "decide_every_s": 10.0}]
+    assert validity_in(machines={"before": 4, "min": 2, "max": 9}, events=events).machines == (2.0, 9.0)
 
 
 def test_what_lies_outside_is_named_with_what_was_validated() -> None:
@@ -245,10 +246,10 @@ def test_a_report_repeats_the_errors_of_its_costs_and_what_lies_outside(tmp_path
         " that wait, on 2026-11-24: median error (worst; mean, negative where the model is too low): throughput after"
         " 4.0 % (9.0; −1.0); the ranking of the variants the same at 1 of 2 events (Kendall’s tau 0.33 at the others)."
     ]
-    beyond = sentences([run(COSTS, topology=star, machines={"before": 40, "after": 80})], [tmp_path])
+    beyond = sentences([run(COSTS, topology=star, machines={"before": 40})], [tmp_path])
     assert beyond == [
         *within,
-        "Outside of what was validated: topology star (validated: linear); 40 to 80 machines (validated: 4 to 7).",
+        "Outside of what was validated: topology star (validated: linear); 40 to 41 machines (validated: 4 to 7).",
     ]
 
 
@@ -279,12 +280,12 @@ def test_components_that_burn_cpu_have_errors_of_their_own(tmp_path: Path) -> No
     write(tmp_path / "one", FOUND)
     write(tmp_path / "two", replace(FOUND, errors=(worse,), rankings=(), validity=of_busy))
     busy = {"name": "linear", "parameters": {"cost_model": "busy"}, "overrides": {}}
-    grown = {"before": 4, "after": 9}
+    grown = [{"kind": "scale_out", "machines": 5}]
     (waiting,) = sentences([run(COSTS)], [tmp_path])
-    (burning,) = sentences([run(COSTS, topology=busy, machines=grown)], [tmp_path])
+    (burning,) = sentences([run(COSTS, topology=busy, events=grown)], [tmp_path])
     assert "components that wait, on" in waiting and "throughput after 4.0 % (9.0; −1.0)" in waiting
     assert "components that burn CPU, on" in burning and "throughput after 40.0 % (60.0; −1.0)" in burning
-    *both, beyond = sentences([run(COSTS, machines=grown)], [tmp_path])
+    *both, beyond = sentences([run(COSTS, events=grown)], [tmp_path])
     assert sorted(both) == sorted([waiting, burning])
     assert beyond == "Outside of what was validated on components that wait: 4 to 9 machines (validated: 4 to 7)."
     free = {"name": "linear", "parameters": {"cost_model": "none"}, "overrides": {}}

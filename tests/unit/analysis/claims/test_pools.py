@@ -161,7 +161,7 @@ def test_what_was_measured_or_analysed_otherwise_is_not_pooled(
 
 def test_many_other_series_are_counted(tmp_path: Path) -> None:
     for day in range(10, 15):
-        keep_series(tmp_path, f"202611{day}-000000-a", THREE, changed("testbed", scale=0.1 + day / 1000))
+        keep_series(tmp_path, f"202611{day}-000000-a", THREE, asked(testbed={"scale": 0.1 + day / 1000}))
     keep_series(tmp_path, SECOND, ANOTHER_BOX)
     names = ", ".join(f"202611{day}-000000-a" for day in (10, 11, 12))
     assert f"not pooled, for they differ: {names} and 2 more (testbed)" in row_of(tmp_path).notes
@@ -209,7 +209,7 @@ def test_what_counts_once_counts_once(tmp_path: Path) -> None:
     assert row.series == ((FIRST, 3),)
     assert "not pooled, for they differ: 20261119-000000-log (request not on record)" in row.notes
     for series in ("20261201-000000-s", "20261202-000000-s"):
-        keep_series(tmp_path, series, THREE, changed("testbed", name="simulated"))
+        keep_series(tmp_path, series, THREE, asked(testbed={"name": "simulated"}))
     (only,) = pools_of_claims([CLAIMS["S03"]], kept_series(tmp_path, "simulated"))["S03"].series
     assert only.root.name == "20261202-000000-s" and row_of(tmp_path) == row
 
