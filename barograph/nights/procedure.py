@@ -25,7 +25,7 @@ from barograph.nights.night_state import BEGUN, WAITING, Night, NightEntry
 from barograph.nights.outcome import claims_of, failures_of, numbers_of
 from barograph.nights.suite import Choice, Suite
 from barograph.plan import durations
-from barograph.plan.blocks import stamp
+from barograph.plan.blocks import request_data, stamp
 from barograph.plan.experiment import SIMULATED, Experiment
 from barograph.plan.simulation import is_simulated
 from barograph.series import run_record
@@ -51,19 +51,17 @@ def facts_of_box(testbed: str) -> dict[str, Any]:
 
 def facts_of_experiment(experiment: Experiment, box: Mapping[str, Any]) -> dict[str, Any]:
     """Machines, topology and plan of an experiment; its variants and how often they run are what is compared."""
-    data = experiment.as_data()
+    asked = request_data(experiment)
     types = {request.name: asdict(request.type) for request in machine_requests(experiment)}
     distinct = {json.dumps(size, sort_keys=True): size for size in types.values()}
-    plan: dict[str, Any] = {key: data[key] for key in ("topology", "machines", "events", "durations") if key in data}
-    plan |= {"topologies": data["topologies"]} if data.get("topologies") else {}
-    testbed = {key: value for key, value in data["testbed"].items() if key != "options"}
-    mine = data["testbed"].get("options", {}).get(experiment.testbed.name, {})
-    testbed["options"] = {key: value for key, value in mine.items() if key != "budget_usd"}
+    keys = ("topology", "topologies", "machines", "events", "durations")
+    plan: dict[str, Any] = {key: asked[key] for key in keys if key in asked}
+    options = asked["testbed"]["options"].get(experiment.testbed.name, {})
     if is_simulated(experiment):  # also what it leaves to the simulator's defaults, which a later version may change
-        testbed["options"] = _simulated_options(experiment)
-    # What differs in a variant's topology; nights from before it could have no such key.
-    own = {variant["name"]: variant["topology"] for variant in data["variants"] if variant["topology"]}
-    return {**box, "testbed": testbed, "types": list(distinct.values()), **plan, **({"variants": own} if own else {})}
+        options = _simulated_options(experiment)
+    topologies = {variant["name"]: variant["topology"] for variant in asked["variants"] if "topology" in variant}
+    testbed = asked["testbed"] | {"options": options}
+    return {**box, "testbed": testbed, "types": list(distinct.values()), **plan, "variants": topologies}
 
 
 def _simulated_options(experiment: Experiment) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Properties of the order of runs, and of what a resumed series does next."""
 
-import hashlib
-import json
 from dataclasses import replace
 
 from hypothesis import given
@@ -86,16 +84,8 @@ def test_a_series_id_says_when_and_what() -> None:
     assert digest(replace(STAR, repetitions=9)) != digest(STAR)
 
 
-def test_series_from_before_code_keep_their_digest() -> None:
-    """The digest that this request had when variants had no `code`; with code it is another request."""
-    plain = replace(STAR, variants=(Variant("even", "even"),), title="t", claims=(), seed=1)
-    before = plain.as_data()
-    for variant in before["variants"]:
-        del variant["code"], variant["topology"]
-    for key in ("options", "joining"):
-        del before["testbed"][key]
-    text = json.dumps(before, sort_keys=True)
-    assert digest(plain) == hashlib.sha256(text.encode()).hexdigest()[:8]
+def test_a_commit_is_another_request_whatever_its_branch_is_called() -> None:
+    plain = replace(STAR, variants=(Variant("even", "even"),))
     digests = {
         digest(replace(plain, variants=(Variant("even", "even", code=code),)))
         for code in (None, Code("main", "a" * 40), Code("main", "b" * 40), Code("fast", "b" * 40))
