@@ -79,8 +79,9 @@ def environment(home: Path, base: Mapping[str, str] | None = None) -> dict[str, 
     """`base` (default: this process's) with our settings, and the virtual environment's programs first on PATH."""
     variables = dict(process_environment() if base is None else base)
     path = f"{Path(sys.executable).parent}{os.pathsep}{variables.get('PATH', os.defpath)}"
+    modules = os.pathsep.join(filter(None, (str(ROOT), variables.get("PYTHONPATH"))))
     named = {CONNECTION: users} if (users := _users_database(variables)) else {}
-    return {**variables, **settings(home), **named, "PATH": path}
+    return {**variables, **settings(home), **named, "PATH": path, "PYTHONPATH": modules}
 
 
 def command_line_environment(home: Path) -> dict[str, str]:

@@ -79,9 +79,9 @@ def webhook() -> str:
     return os.environ.get(WEBHOOK_VARIABLE, "")
 
 
-def fake_pace() -> float:
+def simulated_pace() -> float:
     """Real seconds for each second of machines in memory; 0: as fast as it goes."""
-    return float(os.environ.get("BAROGRAPH_FAKE_PACE") or 0.0)
+    return float(os.environ.get("BAROGRAPH_PACE") or 0.0)
 
 
 def build_registries() -> tuple[str, ...]:

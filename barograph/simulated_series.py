@@ -25,7 +25,8 @@ from barograph.plan.simulation import complaints
 from barograph.pool import Death, Pool, cores
 from barograph.run.context import SeriesContext, context_in_memory
 from barograph.run.recorded_start import recorded_types, supervisor_ids
-from barograph.run.simulated_cluster import CLUSTER, SimulatedClock, SimulatedCluster, attempt_in_own_process
+from barograph.run.simulated_clock import SimulatedClock
+from barograph.run.simulated_cluster import CLUSTER, SimulatedCluster, attempt_in_own_process
 from barograph.series.run_record import read_run
 from barograph.series.series import Series, read_series, series_document
 from barograph.series_steps import attempt_next_run

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.emulab.testbed import emulab_testbed
 from inventory.existing.testbed import ExistingTestbed
-from inventory.fake import FakeTestbed
 from inventory.local.testbed import LocalTestbed
 from inventory.simulated import SimulatedTestbed
 from inventory.testbed import Testbed
@@ -17,5 +16,4 @@ TESTBEDS: dict[str, Callable[..., Testbed]] = {
     "emulab": emulab_testbed,
     "existing": ExistingTestbed,
     "simulated": SimulatedTestbed,
-    "fake": FakeTestbed,
 }

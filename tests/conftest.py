@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import programs
+from tests.support import fakes, programs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +41,9 @@ def pytest_configure() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     os.environ["PATH"] = programs.path()
+    os.environ["PYTHONPATH"] = fakes.modules_of_children()
+    fakes.add_testbed()
+    fakes.add_context()
     os.environ.pop("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", None)  # the database of a developer's own Airflow
 
 

@@ -5,7 +5,6 @@ machines that its series holds, and how far it is: the machines that take part, 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +16,6 @@ from barograph.machines import holdings, series_lease
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.events.kind import FAILOVER_S, Disturbance
 from barograph.plan.experiment import Experiment, TopologyChoice
-from barograph.plan.simulation import is_simulated
 from barograph.policy_service import LostTasks, ServiceClient, ServiceState, WorkerRestart, absent_machines
 from barograph.run.cluster import Cluster
 from barograph.run.monitor import LOOK_S, RESTART_PATIENCE, RunMonitor, SteadyTest, steady_test
@@ -25,12 +23,13 @@ from barograph.run.rate_courses import RateCourses
 from barograph.series.progress import ProgressFile
 from barograph.series.run_record import Clock, Listener, MonotonicClock, RunRecord
 from barograph.series.series import Series
-from barograph.settings import cluster_dir, fake_pace
+from barograph.settings import cluster_dir, simulated_pace
 from barograph.testbeds.checks import place_of, testbed_of
 from scheduler_plugins.policies import POLICIES, Entry
 
 if TYPE_CHECKING:
-    from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
+    from barograph.run.simulated_clock import SimulatedClock
+    from barograph.run.simulated_cluster import SimulatedCluster
 
 TOPOLOGY_PATIENCE_S = 10.0
 
@@ -333,13 +332,6 @@ class RunContext:
         return master_s - (ahead_ms - float(document.get("clock_correction_ms", 0.0))) / 1000
 
 
-def context_of(series: Series) -> SeriesContext:
-    """Machines in memory have a cluster in memory, simulated or a fake; all others have Storm on them."""
-    if place_of(series.experiment.testbed) != "memory":
-        return _storm_context(series)
-    return _simulated_context_of_step(series) if is_simulated(series.experiment) else _fake_context(series)
-
-
 def _storm_context(series: Series) -> SeriesContext:
     from barograph.policy_service import HttpService
     from barograph.run.storm_cluster import StormCluster
@@ -368,26 +360,27 @@ class _MachineSupply:
         return series_lease.recalled(self.series)
 
 
-def _machine_supply(series: Series) -> _MachineSupply | None:
+def machine_supply(series: Series) -> _MachineSupply | None:
     return _MachineSupply(series) if series_lease.saved_lease(series.folder) else None
 
 
 def _simulated_context_of_step(series: Series) -> SeriesContext:
     lease = series_lease.saved_lease(series.folder)
     folder = cluster_dir(lease.lease_id if lease else series.series_id)
-    return simulated_context(series, folder, ProgressFile(series.folder), _machine_supply(series))
+    return simulated_context(series, folder, ProgressFile(series.folder), machine_supply(series))
 
 
 def simulated_context(
     series: Series, folder: Path, listener: Listener, supply: _MachineSupply | None = None
 ) -> SeriesContext:
     """`folder`: what simulated machines have on their disks. `supply`: where they are to come and go on record."""
-    from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
+    from barograph.run.simulated_clock import SimulatedClock
+    from barograph.run.simulated_cluster import SimulatedCluster
     from inventory.simulated import SimulatedTestbed
 
     testbed = testbed_of(series.experiment.testbed)
     assert isinstance(testbed, SimulatedTestbed), "else it is not simulated"
-    clock = SimulatedClock(fake_pace())
+    clock = SimulatedClock(pace=simulated_pace())
     cluster = SimulatedCluster(series.experiment, testbed, clock, folder, supply)
     return context_in_memory(series.experiment, cluster, clock, testbed.options.look_s, listener)
 
@@ -411,19 +404,13 @@ def context_in_memory(
     return SeriesContext(experiment, cluster, cluster, clock, listener, steady_test, look_s=look_s)
 
 
-def _fake_context(series: Series) -> SeriesContext:
-    from barograph.run.fake_clock import FakeClock
-    from barograph.run.fake_cluster import FakeStorm
+# By testbed, where machines in memory are not the simulator's: tests add theirs.
+CONTEXTS: dict[str, Callable[[Series], SeriesContext]] = {}
 
-    experiment = series.experiment
-    clock = FakeClock(time.time(), pace=fake_pace())
-    storm = FakeStorm(
-        clock,
-        experiment.starting(),
-        experiment.workers(),
-        tuple(each.name for each in experiment.every_topology()),
-        experiment.testbed.joining,
-        _machine_supply(series),
-    )
-    covered = partial(holdings.require_covered, series)
-    return SeriesContext(experiment, storm, storm, clock, ProgressFile(series.folder), steady_test, covered)
+
+def context_of(series: Series) -> SeriesContext:
+    """Return the cluster, service and clock of a series: in memory where its machines are, else Storm on machines."""
+    choice = series.experiment.testbed
+    if place_of(choice) != "memory":
+        return _storm_context(series)
+    return CONTEXTS.get(choice.name, _simulated_context_of_step)(series)

@@ -24,9 +24,9 @@ from barograph.plan.experiment import Code, Experiment, TopologyChoice
 from barograph.plan.simulation import simulated_topology
 from barograph.pool import Answer, Death, in_own_process
 from barograph.run.cluster import ClusterFacts, Collection, MachineSupply
-from barograph.run.fake_clock import FakeClock
 from barograph.run.rate_courses import REFILL_S
 from barograph.run.service_in_process import InProcessService
+from barograph.run.simulated_clock import SimulatedClock
 from barograph.run.simulation import Simulation
 from barograph.run.storm_cluster import give_back_quietly, machine_facts, render_topology
 from barograph.testbeds.checks import machine_requests
@@ -40,25 +40,12 @@ from scheduler_plugins.simulator.work import MachineSize
 from topologies.work import topology_work
 
 CLUSTER = ".cluster"  # folder in that of a series: what its simulated machines have on their disks; it goes with them
-BEGIN_S = 1_767_225_600.0  # 2026-01-01, 0:00 UTC: no record says when it was simulated
 SUPERVISOR_S = 4.0  # from the start of a supervisor until Nimbus hears of it
 RESTART_S = 8.0  # of a machine that crashed
 FORGET_S = 2.0  # so often it is looked whether Nimbus has forgotten a machine
 KILL_S = 1.0  # Storm waits before it ends a topology's workers
 MOST_TICK_S = REFILL_S  # however rarely the harness looks: of courses of rates no less than that is sent ahead
 SETTLE_S = 3.0  # until the last lines of workers are written
-
-
-class SimulatedClock(FakeClock):
-    """Whoever sleeps lets the cluster's time pass."""
-
-    def __init__(self, pace: float = 0.0) -> None:
-        super().__init__(BEGIN_S, pace)
-        self.advance: Callable[[float], None] = lambda _until_s: None
-
-    def _pass(self, seconds: float) -> None:
-        super()._pass(seconds)
-        self.advance(self.unshifted())
 
 
 class SimulatedCluster(InProcessService):

@@ -26,7 +26,8 @@ from barograph.plan.sweep import Point
 from barograph.pool import Death
 from barograph.run.context import SeriesContext, context_in_memory
 from barograph.run.recorded_start import RecordedStart, StartedCluster
-from barograph.run.simulated_cluster import CLUSTER, SimulatedClock, SimulatedCluster, attempt_in_own_process
+from barograph.run.simulated_clock import SimulatedClock
+from barograph.run.simulated_cluster import CLUSTER, SimulatedCluster, attempt_in_own_process
 from barograph.series.series import Series, keep_traces, trace_contents
 from barograph.series_steps import attempt_next_run
 from barograph.testbeds.checks import check, testbed_of

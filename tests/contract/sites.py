@@ -14,7 +14,6 @@ from inventory.ec2.options import Timing
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.errors import InfrastructureError
 from inventory.existing.testbed import ExistingTestbed
-from inventory.fake import FakeTestbed
 from inventory.leases import registry
 from inventory.leases.reaper import reap
 from inventory.local import lan
@@ -27,6 +26,7 @@ from inventory.testbed import Testbed as AnyTestbed  # pytest collects what is c
 from tests.support.cloud.cloud import running
 from tests.support.emulab.world import world
 from tests.support.existing.lab import Lab, lab
+from tests.support.fakes.testbed import FakeTestbed
 from tests.support.short_folder import short_folder
 
 SMALL = MachineType("small", cores=0.5, memory_mb=256, bandwidth_mbit=100, slots=1)

@@ -29,7 +29,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     registry = tree / "inventory" / "__init__.py"
     text = registry.read_text()
     text = text.replace("from inventory.local", "from inventory.mine import MineTestbed\nfrom inventory.local", 1)
-    text = text.replace('    "fake": FakeTestbed,\n', f'    "fake": FakeTestbed,\n{line}', 1)
+    text = text.replace('    "simulated": SimulatedTestbed,\n', f'    "simulated": SimulatedTestbed,\n{line}', 1)
     assert "mine import" in text and '"mine":' in text
     registry.write_text(text)
     return tree

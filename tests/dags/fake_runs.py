@@ -44,7 +44,7 @@ def run(world: World, *options: str) -> subprocess.CompletedProcess[str]:
 @contextmanager
 def slow(world: World, pace: float = 0.5) -> Iterator[subprocess.Popen[str]]:
     """One whose fake seconds take real time; it does not outlive the block."""
-    env = {**world, "BAROGRAPH_FAKE_PACE": f"{pace}"}
+    env = {**world, "BAROGRAPH_PACE": f"{pace}"}
     process = subprocess.Popen(command(), env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         yield process

@@ -14,9 +14,9 @@ from barograph import cli, series_steps
 from barograph.cli import bisect, child
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.experiment import TopologyChoice
-from barograph.run import fake_cluster
 from barograph.run.context import SeriesContext
 from barograph.series.series import Series
+from tests.support.fakes import storm
 
 SLOW = os.environ["SLOW_COMMITS"].split()
 whole = series_steps.context_of
@@ -28,7 +28,7 @@ def context_of(series: Series) -> SeriesContext:
 
     def submitted(run: PlannedRun, topology: TopologyChoice) -> Any:
         slow = run.variant.code is not None and run.variant.code.commit in SLOW
-        fake_cluster.RATE_OF_A_MACHINE = 40.0 if slow else 50.0
+        storm.RATE_OF_A_MACHINE = 40.0 if slow else 50.0
         return submit(run, topology)
 
     bench.cluster.submit = submitted  # type: ignore[method-assign] # the fake is a plain object

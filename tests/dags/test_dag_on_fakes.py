@@ -117,7 +117,7 @@ def child_of(series: Path, world: dict[str, str], pace: float) -> subprocess.Pop
     argv = [sys.executable, "-m", "barograph.cli.child", str(series), str(os.getpid())]
     home = Path(world["BAROGRAPH_HOME"]) / "airflow"
     return subprocess.Popen(
-        argv, cwd=ROOT, env={**environment(home, world), "BAROGRAPH_FAKE_PACE": str(pace)},
+        argv, cwd=ROOT, env={**environment(home, world), "BAROGRAPH_PACE": str(pace)},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
 

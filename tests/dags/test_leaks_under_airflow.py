@@ -60,7 +60,7 @@ def airflow(home: Path, site: Site, postgres: Postgres, tmp_path_factory: pytest
         "BAROGRAPH_HOME": str(home),
         "BAROGRAPH_STATE": str(tmp_path / "state"),
         "BAROGRAPH_RESULTS": str(tmp_path / "results"),
-        "BAROGRAPH_FAKE_PACE": str(PACE),
+        "BAROGRAPH_PACE": str(PACE),
         CONNECTION: postgres.create(f"leaks_{site.testbed}"),
         "AIRFLOW__API__WORKERS": "1",
     }

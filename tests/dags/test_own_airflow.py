@@ -55,7 +55,7 @@ def airflow(prepared: Path, postgres: Postgres, tmp_path: Path) -> Iterator[Airf
             "BAROGRAPH_HOME": str(home),
             "BAROGRAPH_STATE": str(tmp_path / "state"),
             "BAROGRAPH_RESULTS": str(tmp_path / "results"),
-            "BAROGRAPH_FAKE_PACE": str(PACE),
+            "BAROGRAPH_PACE": str(PACE),
         }
         for ours in (HOLDER, DATABASE):  # `barograph ui` gives these
             del env[ours]

@@ -47,7 +47,7 @@ def test_what_was_measured_is_kept_and_everything_is_released(
 ) -> None:
     for name in ("STATE", "RESULTS", "HOME"):
         monkeypatch.setenv(f"BAROGRAPH_{name}", str(tmp_path / name.lower()))
-    monkeypatch.setenv("BAROGRAPH_FAKE_PACE", "0.05")
+    monkeypatch.setenv("BAROGRAPH_PACE", "0.05")
     star = with_changes(load("stela/star"), {"testbed": "fake", "repetitions": 1, "variants": ["stela"]})
     machines = MachineCount(4, machines_at_end(4, [event]))
     series = open_series(replace(star, events=(event,), machines=machines, durations=SHORT)).folder

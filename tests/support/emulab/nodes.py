@@ -4,9 +4,9 @@ import time
 from collections.abc import Sequence
 
 from inventory.errors import RemoteTimeoutError
-from inventory.fake import FakeMachine, FakeRemote
 from inventory.remote.ssh import Result
 from tests.support.emulab.ssh_server import Run, SshServer
+from tests.support.fakes.testbed import FakeMachine, FakeRemote
 from tests.support.ports import free_port
 
 

@@ -5,11 +5,11 @@ import pytest
 
 from barograph.plan.experiment import Durations, Experiment, load
 from barograph.run.context import SeriesContext
-from barograph.run.fake_clock import FakeClock
-from barograph.run.fake_cluster import FakeStorm
 from barograph.run.monitor import steady_test
+from barograph.run.simulated_clock import SimulatedClock
 from barograph.series.series import Series, open_series
 from barograph.testbeds import checks
+from tests.support.fakes.storm import FakeStorm
 
 
 class Heard:
@@ -48,7 +48,7 @@ def series(experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture
 def storm(experiment: Experiment) -> FakeStorm:
-    return FakeStorm(FakeClock(), experiment.starting(), experiment.workers())
+    return FakeStorm(SimulatedClock(1_700_000_000.0), experiment.starting(), experiment.workers())
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 
 from inventory.errors import InfrastructureError
-from inventory.fake import FakeTestbed, ProgramResult
 from inventory.leases import registry
 from inventory.machines import MACHINE_TYPES, MachineRequest
 from inventory.remote.ssh import Result
+from tests.support.fakes.testbed import FakeTestbed, ProgramResult
 
 WANTED = [MachineRequest("m1", MACHINE_TYPES["type_1"])]
 

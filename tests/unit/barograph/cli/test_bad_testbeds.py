@@ -17,11 +17,11 @@ import pytest
 
 from barograph import cli
 from barograph.testbeds import checks
-from inventory.fake import FakeTestbed
 from inventory.leases import registry
 from tests.support.cloud.cloud import Cloud
 from tests.support.cloud.trouble import Refusal, Trouble
 from tests.support.emulab.world import World, world
+from tests.support.fakes.testbed import FakeTestbed
 
 AWS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_REGION",
        "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL")  # fmt: skip

@@ -252,7 +252,7 @@ def test_list_names_experiments_and_variants(capsys: pytest.CaptureFixture[str])
 
 
 def test_reap_says_when_there_is_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    from inventory.fake import FakeTestbed
+    from tests.support.fakes.testbed import FakeTestbed
 
     monkeypatch.setattr("barograph.machines.reaper.TESTBEDS", {"fake": FakeTestbed})
     assert cli.main(["reap", "--dry-run"]) == 0

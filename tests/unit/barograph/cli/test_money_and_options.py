@@ -7,8 +7,8 @@ import pytest
 from barograph import cli
 from barograph.cli.check import experiments_of_this_box
 from barograph.testbeds import checks
-from inventory.fake import FakeTestbed
 from inventory.leases import registry
+from tests.support.fakes.testbed import FakeTestbed
 
 FAKE = ["stela/star", "--testbed", "fake"]
 

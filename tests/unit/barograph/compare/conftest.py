@@ -16,11 +16,11 @@ from barograph.errors import RunBroken
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.experiment import Code, Durations, Experiment, TopologyChoice, load, with_changes
 from barograph.run.context import SeriesContext
-from barograph.run.fake_clock import FakeClock
-from barograph.run.fake_cluster import FakeStorm
 from barograph.run.monitor import steady_test
+from barograph.run.simulated_clock import SimulatedClock
 from barograph.series.progress import ProgressFile
 from barograph.series.series import Series, open_series
+from tests.support.fakes.storm import FakeStorm
 
 MAIN = Side(Code("main", "a" * 40))
 BRANCH = Side(Code("my-branch", "b" * 40))
@@ -80,11 +80,11 @@ def on_fakes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """From now on runs are done by sides as they are said to be."""
 
     def install(factors: Mapping[str, float | None], noise: float = 0.0) -> None:
-        clocks: dict[Path, FakeClock] = {}
+        clocks: dict[Path, SimulatedClock] = {}
 
         def bench(series: Series) -> SeriesContext:
             experiment = series.experiment
-            clock = clocks.setdefault(series.folder, FakeClock(series.opened_s))
+            clock = clocks.setdefault(series.folder, SimulatedClock(series.opened_s))
             storm = SidedStorm(clock, experiment.starting(), experiment.workers(), factors=factors, noise=noise)
             listener = ProgressFile(series.folder)
             return SeriesContext(experiment, storm, storm, clock, listener, steady_test)

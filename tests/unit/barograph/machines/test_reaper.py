@@ -18,10 +18,10 @@ from barograph.plan.experiment import load, with_changes
 from barograph.series.series import Series, open_series
 from barograph.settings import cluster_dir
 from inventory.errors import InfrastructureError
-from inventory.fake import FakeTestbed
 from inventory.leases import registry
 from inventory.leases.holder import HEARTBEAT_BOUND_S, Holder
 from inventory.leases.registry import Lease
+from tests.support.fakes.testbed import FakeTestbed
 
 HOUR = 3600.0
 

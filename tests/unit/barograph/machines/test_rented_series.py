@@ -19,9 +19,9 @@ from barograph.run.storm_cluster import StormCluster
 from barograph.series.series import Series, open_series
 from barograph.series_steps import deploy, do_run
 from barograph.testbeds import checks
-from inventory.fake import FakeTestbed
 from inventory.leases import registry
 from playbooks.errors import MachineUnreachable
+from tests.support.fakes.testbed import FakeTestbed
 
 HOUR = 3600.0
 

@@ -35,9 +35,9 @@ from barograph.series.results import results_of
 from barograph.series.series import Series, open_series, series_document
 from barograph.testbeds import checks
 from inventory.errors import InfrastructureError
-from inventory.fake import FakeTestbed
 from inventory.leases import registry
 from inventory.machines import Machine
+from tests.support.fakes.testbed import FakeTestbed
 
 HOUR = 3600.0
 

@@ -8,13 +8,13 @@ import pytest
 from barograph.plan.events import PlannedEvent, machines_at_end
 from barograph.plan.experiment import Experiment, MachineCount, TopologyChoice
 from barograph.run.context import SeriesContext
-from barograph.run.fake_clock import FakeClock
-from barograph.run.fake_cluster import FakeStorm
 from barograph.run.monitor import steady_test
+from barograph.run.simulated_clock import SimulatedClock
 from barograph.series.run_record import read_run
 from barograph.series.series import Series, open_series
 from barograph.series_steps import attempt_next_run
 from scheduler_plugins.policies import POLICIES
+from tests.support.fakes.storm import FakeStorm
 
 
 class Stage:
@@ -23,7 +23,10 @@ class Stage:
     def __init__(self, experiment: Experiment, listener: Any) -> None:
         self.series = open_series(experiment, new=True, now_s=1_699_999_000.0)
         self.storm = FakeStorm(
-            FakeClock(), experiment.starting(), experiment.workers(), tuple(t.name for t in experiment.every_topology())
+            SimulatedClock(1_700_000_000.0),
+            experiment.starting(),
+            experiment.workers(),
+            tuple(t.name for t in experiment.every_topology()),
         )
         self.context = SeriesContext(experiment, self.storm, self.storm, self.storm.clock, listener, steady_test)
         self.run_id = self.series.plan()[0].run_id

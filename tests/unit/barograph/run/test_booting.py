@@ -14,13 +14,13 @@ from barograph.plan.experiment import Experiment
 from barograph.run import storm_cluster
 from barograph.run.clocks import ClockWrong
 from barograph.run.context import SeriesContext
-from barograph.run.fake_clock import FakeClock
-from barograph.run.fake_cluster import BOOT_S, FakeStorm
 from barograph.run.monitor import steady_test
+from barograph.run.simulated_clock import SimulatedClock
 from barograph.series.run_record import read_run
 from barograph.series.series import Series, open_series
 from barograph.series_steps import attempt_next_run
 from inventory.errors import CapacityError, InfrastructureError
+from tests.support.fakes.storm import BOOT_S, FakeStorm
 from tests.unit.barograph.conftest import Heard
 from tests.unit.barograph.run.test_run_flow import document, events, first
 
@@ -35,7 +35,7 @@ def booted(experiment: Experiment, tmp_path: Any, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def storm(experiment: Experiment) -> FakeStorm:
-    return FakeStorm(FakeClock(), experiment.starting(), experiment.workers(), joining="booted")
+    return FakeStorm(SimulatedClock(1_700_000_000.0), experiment.starting(), experiment.workers(), joining="booted")
 
 
 @pytest.fixture

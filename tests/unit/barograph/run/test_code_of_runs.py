@@ -13,11 +13,11 @@ from barograph.errors import RunBroken, blame_of
 from barograph.plan.experiment import Code, Experiment, Variant
 from barograph.run import storm_cluster
 from barograph.run.context import SeriesContext
-from barograph.run.fake_cluster import FakeStorm
 from barograph.series.series import Series, open_series
 from barograph.series_steps import attempt_next_run
 from playbooks import cluster
 from playbooks.errors import MachineUnreachable, StormRefused
+from tests.support.fakes.storm import FakeStorm
 
 A, B = Code("main", "a" * 40), Code("better", "b" * 40)
 THEIRS = Code("theirs", "c" * 40, "/theirs", ("make",), "t.jar", "t.T")

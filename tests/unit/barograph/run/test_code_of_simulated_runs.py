@@ -23,7 +23,8 @@ from barograph.run import code_service, simulated_cluster
 from barograph.run.code_service import CodeService
 from barograph.run.context import SeriesContext
 from barograph.run.monitor import steady_test
-from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
+from barograph.run.simulated_clock import SimulatedClock
+from barograph.run.simulated_cluster import SimulatedCluster
 from barograph.series.series import open_series
 from barograph.series_steps import attempt_next_run
 from inventory.simulated import SimulatedTestbed

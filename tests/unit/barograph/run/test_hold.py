@@ -10,8 +10,8 @@ from barograph.errors import ExperimentError
 from barograph.plan.events import ScaleOut
 from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import EXPERIMENTS, parse
-from barograph.run.fake_cluster import ROUND_S
 from barograph.yaml_files import read_yaml
+from tests.support.fakes.storm import ROUND_S
 from tests.unit.barograph.run.conftest import SetUp
 
 HOLD = Hold("steady", decide_every_s=10.0, for_s=35.0)

@@ -14,7 +14,8 @@ from barograph.plan.experiment import Durations, Experiment, MachineCount, load,
 from barograph.policy_service import ServiceState
 from barograph.run.context import context_in_memory
 from barograph.run.service_in_process import InProcessService
-from barograph.run.simulated_cluster import SimulatedClock, SimulatedCluster
+from barograph.run.simulated_clock import SimulatedClock
+from barograph.run.simulated_cluster import SimulatedCluster
 from barograph.series.series import open_series
 from barograph.series_steps import attempt_next_run
 from barograph.testbeds.checks import check

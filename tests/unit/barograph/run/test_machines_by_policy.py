@@ -17,12 +17,12 @@ from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import Experiment, MachineCount
 from barograph.run import clocks
 from barograph.run.clocks import ClockWrong
-from barograph.run.fake_clock import FakeClock
-from barograph.run.fake_cluster import BOOT_S, ROUND_S, FakeStorm
-from barograph.run.fake_policy import ACT_S
+from barograph.run.simulated_clock import SimulatedClock
 from barograph.series.status import PHASE_WORDS
 from barograph.series_steps import attempt_next_run
 from inventory.errors import CapacityError, InfrastructureError
+from tests.support.fakes.policy import ACT_S
+from tests.support.fakes.storm import BOOT_S, ROUND_S, FakeStorm
 from tests.unit.barograph.run.conftest import Stage
 
 HOLD = Hold("steady", decide_every_s=4.0, for_s=120.0)  # Nimbus asks every other second
@@ -35,7 +35,9 @@ class Elastic(Stage):
     def __init__(self, experiment: Experiment, listener: Any, asks: Sequence[Any]) -> None:
         super().__init__(experiment, listener)
         joining = experiment.testbed.joining
-        self.storm = FakeStorm(FakeClock(), experiment.starting(), experiment.workers(), joining=joining)
+        self.storm = FakeStorm(
+            SimulatedClock(1_700_000_000.0), experiment.starting(), experiment.workers(), joining=joining
+        )
         self.storm.faults["asks"] = asks
         storm = self.storm
         self.context = replace(self.context, cluster=storm, service=storm, clock=storm.clock)
@@ -323,16 +325,16 @@ def test_who_interrupts_a_boot_for_a_policy_leaves_no_machine(
     elastic: SetUp, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = elastic((5, 1), joining="booted")
-    sleep = FakeClock.sleep
+    sleep = SimulatedClock.sleep
 
     def interrupt(*_arguments: object) -> None:
         raise Interrupted("asked to stop")
 
-    def boot(self: FakeClock, seconds: float) -> None:
+    def boot(self: SimulatedClock, seconds: float) -> None:
         (interrupt if seconds == BOOT_S else sleep)(self, seconds)
 
     if place == "in the boot":
-        monkeypatch.setattr(FakeClock, "sleep", boot)
+        monkeypatch.setattr(SimulatedClock, "sleep", boot)
     else:
         monkeypatch.setattr(clocks, "note_joined", interrupt)
     with pytest.raises(Interrupted):

@@ -15,12 +15,12 @@ from barograph.errors import ExperimentError, Interrupted, RunBroken, RunInvalid
 from barograph.plan.events import PlannedEvent, RateChange, ScaleOut, Sine, Trace, course
 from barograph.policy_service import ServiceRefused, ServiceUnreachable
 from barograph.run import rate_courses
-from barograph.run.fake_cluster import BOOT_S, FakeStorm
 from barograph.run.rate_courses import AHEAD_S, LEAD_S, RateCourses, RunningCourse
 from barograph.series.run_record import MonotonicClock, RunRecord
 from barograph.series.series import open_series, read_series
 from barograph.series_steps import attempt_next_run
 from scheduler_plugins.service.emission_records import EVERYWHERE
+from tests.support.fakes.storm import BOOT_S, FakeStorm
 from tests.unit.barograph.conftest import Heard
 from tests.unit.barograph.run.conftest import SetUp, Stage
 

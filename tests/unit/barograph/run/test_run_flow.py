@@ -19,12 +19,12 @@ from barograph.errors import (
 )
 from barograph.policy_service import ServiceRefused, ServiceUnreachable
 from barograph.run.context import SeriesContext
-from barograph.run.fake_cluster import FakeStorm
 from barograph.series.run_record import read_run
 from barograph.series.series import Series, read_series
 from barograph.series_steps import attempt_next_run
 from scheduler_plugins.model import Slot
 from tests.support import worker_lines
+from tests.support.fakes.storm import FakeStorm
 
 PHASES = ["reset", "configure", "submit", "first_tuple", "warm_up", "join", "scale", "after", "collect"]
 

@@ -213,7 +213,7 @@ def test_machines_come_and_go_with_the_lease(faked: Experiment) -> None:
 
 
 def test_a_failed_provision_leaves_no_lease(faked: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    from inventory.fake import FakeTestbed
+    from tests.support.fakes.testbed import FakeTestbed
 
     broken = FakeTestbed(fails_at="m3")
     monkeypatch.setattr("barograph.machines.provision.ready_testbed", lambda _name: broken)

@@ -11,14 +11,15 @@ import pytest
 from barograph.machines import holdings, series_lease
 from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import Durations, Experiment, MachineCount, load
-from barograph.run.context import SeriesContext, _fake_context
-from barograph.run.fake_cluster import FakeStorm
+from barograph.run.context import SeriesContext
 from barograph.series.series import Series, open_series
 from barograph.series_steps import attempt_next_run
 from barograph.testbeds import checks
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.leases import registry
 from tests.support.cloud.trouble import Refusal, Trouble
+from tests.support.fakes import fake_context
+from tests.support.fakes.storm import FakeStorm
 from tests.unit.inventory.ec2.conftest import Site
 
 
@@ -45,7 +46,7 @@ def series(elastic: Experiment, site: Site, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def run(series: Series, asks: Any, **changes: Any) -> list[dict[str, Any]]:
-    context: SeriesContext = replace(_fake_context(series), **changes)
+    context: SeriesContext = replace(fake_context(series), **changes)
     assert isinstance(context.cluster, FakeStorm)
     context.cluster.faults["asks"] = asks
     run_id = attempt_next_run(series, context)

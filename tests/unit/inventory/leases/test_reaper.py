@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from inventory.errors import InfrastructureError
-from inventory.fake import FakeTestbed
 from inventory.leases import processes, registry
 from inventory.leases.holder import Holder, process_holder
 from inventory.leases.reaper import ReapResult, reap
 from inventory.leases.registry import Lease
 from inventory.machines import MACHINE_TYPES, MachineRequest
+from tests.support.fakes.testbed import FakeTestbed
 
 WANTED = [MachineRequest("m1", MACHINE_TYPES["type_1"])]
 

@@ -1,4 +1,4 @@
-"""A clock that a test or a simulation moves: time passes in `sleep` alone."""
+"""The clock of clusters in memory: time passes in `sleep` alone."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+BEGIN_S = 1_767_225_600.0  # 2026-01-01, 0:00 UTC: no record says when it was simulated
+
 
 @dataclass
-class FakeClock:
-    """Time passes only in sleep; `pace` is how many real seconds a second takes, `tick_s` how often what is to be done
-    each second is done."""
+class SimulatedClock:
+    """Passes for Clock. `pace` is how many real seconds a second takes, `tick_s` how often what is to be done each
+    second is done. `advance` lets the cluster's time pass, up to that time."""
 
-    time_s: float = 1_700_000_000.0
+    time_s: float = BEGIN_S
     pace: float = 0.0
     shift_s: float = 0.0
     tick_s: float = 1.0
+    advance: Callable[[float], None] = lambda _until_s: None
     _each_second: list[Callable[[], None]] = field(default_factory=list)
 
     def now(self) -> float:
@@ -36,6 +39,7 @@ class FakeClock:
         if self.pace:
             time.sleep(seconds * self.pace)
         self.time_s += seconds
+        self.advance(self.unshifted())
 
     @contextmanager
     def each_second(self, action: Callable[[], None]) -> Iterator[None]:
@@ -53,5 +57,5 @@ class FakeClock:
         self.shift_s += seconds
 
     def unshifted(self) -> float:
-        """The time as it would be without any shift."""
+        """Return the time as it would be without any shift."""
         return self.time_s - self.shift_s

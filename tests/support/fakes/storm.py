@@ -27,10 +27,8 @@ from barograph.plan.experiment import TopologyChoice
 from barograph.policy_service import ServiceState as StateOfRun
 from barograph.policy_service import ServiceUnreachable
 from barograph.run.cluster import ClusterFacts, Collection, MachineSupply
-from barograph.run.fake_clock import FakeClock
-from barograph.run.fake_policy import NEVER, FakePolicy
-from barograph.run.fake_records import SINK, fake_topology, machine_line, restart_line, worker_line, write_lines
 from barograph.run.service_in_process import InProcessService
+from barograph.run.simulated_clock import SimulatedClock
 from playbooks.clock import ClockOffset
 from playbooks.cluster import NO_SAMPLES
 from scheduler_plugins.driver.cluster import Supervisor, worker_changes
@@ -39,6 +37,8 @@ from scheduler_plugins.driver.rounds import Rounds, ServiceFailed, ServiceInProc
 from scheduler_plugins.model import Slot
 from scheduler_plugins.service.policy_call import Outcome, PolicyFailure, Round
 from scheduler_plugins.service.state import ServiceState
+from tests.support.fakes.policy import NEVER, FakePolicy
+from tests.support.fakes.records import SINK, fake_topology, machine_line, restart_line, worker_line, write_lines
 
 RATE_OF_A_MACHINE = 50.0  # tuples/s
 FIRST_PORT = 6700
@@ -52,7 +52,7 @@ CLIENT_METHODS = {"/rounds": "decide_every", "/machines": "end_machine_request"}
 class FakeStorm(InProcessService):
     """`faults`: name → value, such as {"dead": ("m2",)}; what each does is where it is read."""
 
-    clock: FakeClock
+    clock: SimulatedClock
     starting: tuple[str, ...]
     workers: tuple[str, ...]
     topologies: tuple[str, ...] = ("star",)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from barograph.run.fake_records import SINK
 from scheduler_plugins.model import Decision, Memory, Observation, ScaleEvent, Slot, topologies_to_place, unplaced_tasks
+from tests.support.fakes.records import SINK
 
 ACT_S = 2  # where it acts by itself, Storm waits for so long
 NEVER = float("inf")
