@@ -1,127 +1,118 @@
-"""The page of a calibration: costs and what they rest on, then simulated runs beside the real ones."""
+"""The page of a calibration: costs and what they rest on, then simulated runs beside the real ones.
+
+The command line prints the same tables.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf, isfinite
 from pathlib import Path
+from typing import Any
 
 from analysis.calibration.judgement import CLEARLY, Cell, ErrorSummary, Judgement, MachineCell, Ranking, Value
 from analysis.calibration.validation import Validation, of_validations
 from analysis.numerals import MISSING, change, number
-from analysis.record.small_tables import topology_words
+from analysis.record.small_tables import Row, topology_words
 from analysis.report import page
-from analysis.report.page import Download
+from analysis.report.markup import code, joined
+from analysis.report.page import Block, Downloads, Folded, PageContent, Section, Sentence, Warnings
+from analysis.report.table import Heading, ResultTable
 
-TEMPLATE = "calibration.html.j2"
 PAGE = "report.html"
-FOLDER = "figures"  # the folder beside the page with the files of its tables
-
-
-@dataclass(frozen=True)
-class CostLine:
-    name: str
-    value: str
-    interval: str
-    runs: str
-    why: str
-
-
-@dataclass(frozen=True)
-class CellLine:
-    run: str
-    event: str
-    metric: str
-    unit: str
-    real: str
-    simulated: str
-    runs: str  # that this is of
-    range: str  # of the simulated runs; empty of one
-    error: str
-    is_outside: bool  # whether the real value lies outside of that range
-
-
-@dataclass(frozen=True)
-class Section:
-    """Of one series and topology."""
-
-    title: str
-    series_id: str
-    cells: list[CellLine]
-    machines: list[CellLine]
-    rankings: list[Ranking]
-    missing: list[tuple[str, str]]
-    failed_seeds: list[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class Content:
-    validation: Validation
-    costs: list[CostLine]
-    errors: list[tuple[str, ...]]
-    sections: list[Section]
-    sentences: list[str]
-    clearly_percent: float
+INTERVALS = (
+    "Intervals are Student's over the same fit with one run left out at a time. A cost that the runs cannot tell from"
+    " others keeps its default."
+)
+ERRORS = (
+    "which no cost was fitted to. Each pair is a real run and the simulated ones with its input, which differ by their"
+    " seeds; their middle is compared. Errors are in percent of the real value where the metric is compared so, else in"
+    " its own unit. A time that was not reached is a bound and has no error. Latencies are of the seconds that count on"
+    " both sides. Not steady (†): a number of these pairs rests on windows that did not pass the test of steadiness."
+    " Inside: real values that lie among those of the simulated runs (* where not); expected: at least as many would if"
+    " real runs were of the model too, for a single one has its own chance."
+)
 
 
 def write(path: Path, validation: Validation, judgements: Sequence[Judgement]) -> Path:
     """Write the page and the files of its tables; returns `path`."""
-    content = collect(validation, judgements)
-    files = downloads(judgements)
-    for of_table in files.values():
-        page.write_downloads(path.parent / FOLDER, of_table)
-    links = page.download_links(files, FOLDER)
-    return page.write(path, page.render(TEMPLATE, c=content, links=links))
+    return page.save(path, content(validation, judgements))
 
 
-def collect(validation: Validation, judgements: Sequence[Judgement]) -> Content:
-    return Content(
-        validation=validation,
-        costs=list(cost_lines(validation)),
-        errors=[error_line(each) for each in validation.errors],
-        sections=[section for each in judgements for section in _sections(each)],
-        sentences=of_validations([validation], validation.validity, validation.model),
-        clearly_percent=100 * CLEARLY,
+def content(validation: Validation, judgements: Sequence[Judgement]) -> PageContent:
+    costs: list[Block] = [costs_table(validation)]
+    if validation.fitted_on:
+        costs.append(Sentence(f"Fitted to {_names(validation.fitted_on)}. {INTERVALS}", "small"))
+    errors = Section(
+        "Errors",
+        [errors_table(validation), Sentence(f"Of {_names(validation.judged_on)}, {ERRORS}", "small")],
+    )
+    answers = of_validations([validation], validation.validity, validation.model)
+    return PageContent(
+        title="calibration of the simulator",
+        heading="Simulated beside real",
+        meta=joined(["Calibration of the testbed ", code("simulated"), f" · {validation.made}"]),
+        blocks=[
+            *(Sentence(answer, "answer") for answer in answers),
+            Section("Costs", costs),
+            *([errors] if validation.errors else []),
+            *(section for each in judgements for section in _sections(each)),
+            Downloads("calibration_cells", cell_rows(judgements)),
+        ],
     )
 
 
-def cost_lines(validation: Validation) -> Iterator[CostLine]:
-    """As text: what was fitted, its interval, and why not."""
-    for each in validation.estimates:
+def _names(series: Sequence[object]) -> str:
+    return ", ".join(map(str, series))
+
+
+def costs_table(validation: Validation) -> ResultTable:
+    """Return what was fitted, its interval, and why not."""
+
+    def row(each: Mapping[str, Any]) -> Mapping[str, Any]:
         is_default = each["value"] is None
-        interval = MISSING if each["low"] is None else f"{digits(each['low'])} to {digits(each['high'])}"
-        value = digits(each["default"] if is_default else each["value"])
-        runs = str(each["runs"]) if each["runs"] else MISSING
-        yield CostLine(each["name"], value, interval, runs, f"default: {each['why']}" if is_default else each["why"])
+        return {
+            "name": each["name"],
+            "value": digits(each["default"] if is_default else each["value"]),
+            "interval": None if each["low"] is None else f"{digits(each['low'])} to {digits(each['high'])}",
+            "runs": each["runs"] or None,
+            "why": f"default: {each['why']}" if is_default else each["why"],
+        }
+
+    headings = (
+        Heading("cost", "name", css="k"), Heading("value", "value", css="n"), Heading("95 %", "interval", css="n k"),
+        Heading("runs", "runs", css="n"), Heading("", "why", css="wide small", blank=""),
+    )  # fmt: skip
+    return ResultTable(headings, [row(each) for each in validation.estimates], row_css=lambda row: row["why"] and "out")
 
 
 def digits(value: float) -> str:
     return number(value, 0 if value == int(value) else None)
 
 
-def error_line(each: ErrorSummary) -> tuple[str, ...]:
-    """Metric, number of pairs, of these with a run that was not steady, median, worst and mean error, how many have no
-    error, of these with a time that was not reached, how many real values lie among those of the simulated runs, and
-    how many at least would if they were of the model too."""
-    sizes = (_with_unit(value, each.unit) for value in (each.median, each.worst))
-    bias = MISSING if each.bias is None else change(each.bias, each.unit, 1)
-    inside = f"{each.inside} of {each.ranges}" if each.ranges else MISSING
-    expected = number(each.expected, 1) if each.ranges else MISSING
-    counts = (str(each.missing), str(each.bounds))
-    return (each.words, str(each.cells), str(each.unsteady), *sizes, bias, *counts, inside, expected)
+def errors_table(validation: Validation) -> ResultTable:
+    """Return how far simulated values are from the real ones, a metric a row. `bounds` are times that were not reached;
+    `expected`: how many real values at least would lie among the simulated ones if they were of the model too."""
 
+    def size(value: float | None, each: ErrorSummary) -> str | None:
+        return None if value is None else f"{number(value, 1)} {each.unit}"
 
-def _with_unit(value: float | None, unit: str) -> str:
-    return MISSING if value is None else f"{number(value, 1)} {unit}"
-
-
-def cell_line(cell: Cell) -> CellLine:
-    """As text; what one side lacks is shown as missing, and a time that was never reached as a bound."""
-    return CellLine(
-        cell.run_id, cell.event_id, cell.words, cell.unit, value_text(cell.real), value_text(cell.simulated),
-        str(cell.simulated.runs), range_text(cell.simulated), error_text(cell), cell.is_inside is False,
+    headings = (
+        Heading("metric", "words"),
+        Heading("pairs", "cells", css="n"),
+        Heading("not steady", "unsteady", css="n"),
+        Heading("median", lambda each: size(each.median, each), css="n"),
+        Heading("worst", lambda each: size(each.worst, each), css="n"),
+        Heading(
+            "mean, with its sign", lambda each: each.bias if each.bias is None else change(each.bias, each.unit, 1),
+            css="n",
+        ),
+        Heading("no error", "missing", css="n"),
+        Heading("not reached", "bounds", css="n"),
+        Heading("inside", lambda each: f"{each.inside} of {each.ranges}" if each.ranges else None, css="n"),
+        Heading("expected", lambda each: number(each.expected, 1) if each.ranges else None, css="n"),
     )  # fmt: skip
+    return ResultTable(headings, validation.errors)
 
 
 def range_text(value: Value) -> str:
@@ -145,32 +136,87 @@ def error_text(cell: Cell) -> str:
     return MISSING if cell.error is None else change(cell.error, "%" if cell.is_ratio else cell.unit, 1)
 
 
-def _machine_line(cell: MachineCell) -> CellLine:
-    error = None if cell.real is None or cell.simulated is None else cell.simulated - cell.real
-    return CellLine(
-        cell.run_id, cell.event_id, f"{cell.machine} {cell.phase}", "%", number(cell.real, 1),
-        number(cell.simulated, 1), "", "", MISSING if error is None else change(error, "points", 1), False,
+def cells_table(cells: Sequence[Cell], *, topology: bool = False) -> ResultTable:
+    """Return real and simulated values side by side; what one side lacks is shown as missing, and a time that was never
+    reached as a bound. `*`: the real value lies outside of the range of the simulated runs."""
+
+    def with_range(cell: Cell) -> str:
+        return range_text(cell.simulated) + (" *" if cell.is_inside is False else "")
+
+    headings = (
+        Heading("topology", "topology") if topology else None,
+        Heading("run", "run_id"),
+        Heading("event", "event_id"),
+        Heading("metric", lambda cell: f"{cell.words} ({cell.unit})" if cell.unit else cell.words),
+        Heading("real", lambda cell: value_text(cell.real), css="n"),
+        Heading("simulated", lambda cell: value_text(cell.simulated), css="n"),
+        Heading("runs", lambda cell: str(cell.simulated.runs), css="n"),
+        Heading("range", with_range, css="n k", blank=""),
+        Heading("error", error_text, css="n"),
+    )
+    return ResultTable(headings, cells)
+
+
+def machines_table(cells: Sequence[MachineCell]) -> ResultTable:
+    """Return the CPU of each machine, real and simulated."""
+
+    def error(cell: MachineCell) -> str:
+        if cell.real is None or cell.simulated is None:
+            return MISSING
+        return change(cell.simulated - cell.real, "points", 1)
+
+    headings = (
+        Heading("run", "run_id"), Heading("event", "event_id"),
+        Heading("machine", lambda cell: f"{cell.machine} {cell.phase} (%)"),
+        Heading("real", "real", digits=1, css="n"), Heading("simulated", "simulated", digits=1, css="n"),
+        Heading("error", error, css="n"),
     )  # fmt: skip
+    return ResultTable(headings, cells)
+
+
+def ranking_sentence(ranking: Ranking) -> str:
+    real, model = (", ".join(names) or MISSING for names in (ranking.real, ranking.simulated))
+    order = f"By throughput after {ranking.event_id}, best first: {real} in reality, {model} simulated."
+    tau = f"Kendall's tau {number(ranking.tau, 2)}"
+    pairs = ranking.clear_pairs
+    if not pairs:
+        return f"{order} {tau}."
+    differ = "pair that differs" if pairs == 1 else "pairs that differ"
+    return (
+        f"{order} {tau}; of {pairs} {differ} by more than {number(100 * CLEARLY, 0)} % in reality,"
+        f" {ranking.same_pairs} in the same order."
+    )
+
+
+def losses(judgement: Judgement) -> list[str]:
+    """Return which runs and seeds could not be simulated, and why."""
+    missing = [f"{run} was not simulated: {why}" for run, why in sorted(judgement.missing.items())]
+    return [*missing, *(f"{run}: {why}" for run, why in sorted(judgement.failed_seeds.items()))]
 
 
 def _sections(each: Judgement) -> Iterator[Section]:
+    """Yield a section for each topology; what is of machines and whole runs stands in the first one."""
     names = list(dict.fromkeys(cell.topology for cell in each.cells))
-    for place, name in enumerate(names):
-        title = f"{each.experiment}, {topology_words(name)}" if len(names) > 1 else each.experiment
+    for name in names:
+        of_series: list[Block] = []
+        if name == names[0] and each.machines:
+            of_series.append(Folded("CPU of each machine", [machines_table(each.machines)]))
+        if name == names[0]:
+            of_series.append(Warnings(losses(each)))
         yield Section(
-            title=title,
-            series_id=each.series_id,
-            cells=[cell_line(cell) for cell in each.cells if cell.topology == name],
-            machines=[_machine_line(cell) for cell in each.machines] if place == 0 else [],
-            rankings=[ranking for ranking in each.rankings if ranking.topology == name],
-            missing=sorted(each.missing.items()) if place == 0 else [],
-            failed_seeds=sorted(each.failed_seeds.items()) if place == 0 else [],
+            f"{each.experiment}, {topology_words(name)}" if len(names) > 1 else each.experiment,
+            [
+                Sentence(each.series_id, "meta"),
+                *(Sentence(ranking_sentence(ranking)) for ranking in each.rankings if ranking.topology == name),
+                cells_table([cell for cell in each.cells if cell.topology == name]),
+                *of_series,
+            ],
         )
 
 
-def downloads(judgements: Sequence[Judgement]) -> dict[str, tuple[Download, ...]]:
-    """Both tables as data."""
-    cells = [
+def cell_rows(judgements: Sequence[Judgement]) -> list[Row]:
+    """Return the pairs as data."""
+    return [
         {
             "experiment": cell.experiment, "topology": cell.topology, "variant": cell.variant, "run": cell.run_id,
             "event": cell.event_id,
@@ -183,4 +229,3 @@ def downloads(judgements: Sequence[Judgement]) -> dict[str, tuple[Download, ...]
         for each in judgements
         for cell in each.cells
     ]  # fmt: skip
-    return {"cells": page.row_downloads("calibration_cells", cells)}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from analysis.claims.ledger_rows import VERDICTS, LedgerRow
 from analysis.errors import RecordError, SeriesError
 from analysis.metrics import scale_decisions
 from analysis.metrics.scale_decisions import AblationRow
+from analysis.numerals import MISSING, number
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from analysis.record.schemas import LARGE_TABLES, STORED
@@ -23,15 +24,16 @@ from analysis.record.small_tables import Row, rows
 from analysis.record.sweep_record import is_sweep
 from analysis.report import index_page, page, simulated, sweep_data
 from analysis.report.figures import decision_graph, published_figures, series_data, topology_graph
-from analysis.report.figures.catalogue import Figure, page_figure
+from analysis.report.figures.catalogue import page_figure
 from analysis.report.figures.points import Drawing
 from analysis.report.figures.series_data import SeriesData
-from analysis.report.ledger_table import ledger_row
-from analysis.report.page import Download
+from analysis.report.ledger_table import ledger_blocks, ledger_row
+from analysis.report.markup import BREAK, bold, code, joined, link, small
+from analysis.report.page import Block, Definitions, Downloads, PageContent, Panels, Section, Sentence, Warnings
 from analysis.report.sweep_data import SweepData
+from analysis.report.table import Heading, ResultTable
 from barograph.plan.experiment import SIMULATED
 
-TEMPLATE = "family.html.j2"
 DRAWS = frozenset(published_figures.PANELS) | frozenset(published_figures.SWEEP_PANELS)
 # Small tables, and columns that are needed of them.
 NEEDED: Mapping[str, Collection[str]] = {
@@ -40,63 +42,31 @@ NEEDED: Mapping[str, Collection[str]] = {
 }
 
 
-@dataclass(frozen=True)
-class FamilyFigure:
-    """A published figure: one drawing, one a graph, or none where nothing of it was run."""
-
-    source: str
-    title: str
-    caption: str
-    drawings: tuple[Figure, ...]  # with a heading each where there are several
-    not_run: tuple[str, ...]  # or not simulated
-
-
-@dataclass(frozen=True)
-class FamilyTable:
-    """A published table; `rows`: a name, and of each column the ledger's row, None where the paper has no number."""
-
-    source: str
-    title: str
-    caption: str
-    columns: tuple[str, ...]
-    rows: list[tuple[str, list[Row | None]]]
-
-
-@dataclass(frozen=True)
-class Source:
-    """A series that the page is about."""
-
-    experiment: str
-    series_id: str
-    runs: int
-    complete: int
-    begun: str
-    headline: str  # of its report; empty where there is none
-    report: str | None  # relative to the page, where there is one
-
-
-@dataclass(frozen=True)
-class FamilyContent:
-    family: str
-    simulated: str  # what is to be known of runs that were; empty for others
-    simulated_only: bool
-    left_out: str  # how many simulated series are not on the page; empty for none
-    figures: list[FamilyFigure]
-    has_timelines: bool  # or times; other panels say in their captions what their marks are
-    tables: list[FamilyTable]
-    counts: list[tuple[str, int]]
-    ledger: list[Row]
-    ablation: list[tuple[str, str, list[str]]]
-    ablation_experiments: list[str]
-    sources: list[Source]
-    older: list[str]
-    damages: list[str]  # of series that cannot be read
-    files: dict[str, tuple[Download, ...]]  # by figure or table
-
-    @property
-    def with_number(self) -> int:
-        """Claims of which the model gives a number."""
-        return sum(SIMULATED in row and row["measured"] is not None for row in self.ledger)
+WORDS_OF_VERDICTS = {
+    "reproduced": "are reproduced",
+    "differs": "differ",
+    "undecided": "are undecided",
+    "not testable here": "cannot be tested here",
+}
+OF_TIMELINES = (
+    "Bold lines are medians over the runs of a variant, bands reach from the smallest to the largest run, vertical"
+    " lines are events. Dashed lines show what the spouts were scheduled to emit; throughput may be higher where"
+    " tuples are copied. Bars are medians and dots are runs. A hollow triangle is a run that had not converged at its"
+    " end, an open bar is a lower bound. "
+)
+OF_GRAPHS = "Yellow components were congested at the first event; coloured text is what a variant changed there."
+OF_VERDICTS = (
+    "A claim is reproduced where the whole 95 % interval lies where the number has to lie (the stated number and a"
+    " resolution that was fixed before anything was measured), and differs where none of it does. An indication rests"
+    " on fewer than six blocks, or is not sure among all claims of its experiment (Holm). A/A floor: no interval is"
+    " narrower than what neighbouring runs of one variant differ by. This page rests on one series of each experiment,"
+    " the newest of those that were given; "
+)
+OF_ABLATION = (
+    "The authors' code differs from the paper's rule. Here both decide on what the runs of each experiment observed at"
+    " an event. The first row is the most frequent decision of the paper's rule; the reports of the experiments have"
+    " the whole tables."
+)
 
 
 def chosen_series(series_dirs: Sequence[Path], *, simulated_only: bool) -> tuple[list[Path], int]:
@@ -150,10 +120,10 @@ def _experiment_of(paths: SeriesPaths) -> str:
     return next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name)
 
 
-def collect(
+def content(
     series: dict[str, SeriesPaths], older: list[str], damages: list[str], ledger: Sequence[LedgerRow], target: Path, *,
     simulated_only: bool, left_out: int,
-) -> FamilyContent:  # fmt: skip
+) -> PageContent:  # fmt: skip
     """`damages`: of series that cannot be read; `left_out`: simulated series that are not on the page."""
     swept = {name: sweep_data.collect(paths) for name, paths in series.items() if is_sweep(paths.root)}
     run = {name: paths for name, paths in series.items() if name not in swept}
@@ -163,46 +133,77 @@ def collect(
         figure for figure in publications.load_figures(DRAWS, families=families)
         if simulated_only or not figure.is_simulated
     ]  # fmt: skip
-    ablation = {experiment: scale_decisions.ablation_rows(paths) for experiment, paths in run.items()}
-    lines = {experiment: rows_of_series for experiment, rows_of_series in ablation.items() if rows_of_series}
     runs = [run for paths in series.values() for run in rows(paths, "runs")]
-    claim_rows = [ledger_row(row, simulated=simulated_only) for row in ledger]
-    verdicts = Counter(index_page.verdict_of(row) for row in claim_rows)
-    family_figures = [
-        _family_figure(number, figure, run, data, swept) for number, figure in enumerate(figures, start=1)
-    ]
-    files = {drawing.name: drawing.files for figure in family_figures for drawing in figure.drawings}
-    files["claims"] = page.row_downloads("claims", claim_rows)
-    return FamilyContent(
-        family=" and ".join(sorted({experiment.partition("/")[0] for experiment in series})),
-        simulated=simulated.sentence(runs, *(paths.root for paths in series.values())),
-        simulated_only=simulated_only,
-        left_out=simulated_words(left_out),
-        figures=family_figures,
-        has_timelines="stela" in families,
-        tables=_published_tables(families, claim_rows, simulated=simulated_only),
-        counts=[(verdict, verdicts[verdict]) for verdict in VERDICTS],
-        ledger=claim_rows,
-        ablation=ablation_table(lines),
-        ablation_experiments=list(lines),
-        sources=[_source(experiment, paths, target) for experiment, paths in sorted(series.items())],
-        older=older,
-        damages=damages,
-        files=files,
+    trust = simulated.sentence(runs, *(paths.root for paths in series.values()))
+    claims = [ledger_row(row, simulated=simulated_only) for row in ledger]
+    absent = "not simulated" if simulated_only else "not run"
+    panels = [_panels(number, figure, run, data, swept, absent) for number, figure in enumerate(figures, start=1)]
+    legend = (OF_TIMELINES if "stela" in families else "") + OF_GRAPHS
+    headlines = [(name, headline) for name in sorted(series) if (headline := index_page.headline_of(series[name]))]
+    family = " and ".join(sorted({experiment.partition("/")[0] for experiment in series}))
+    complete = sum(run["status"] == "complete" for run in runs)
+    return PageContent(
+        title=f"{family}, all experiments",
+        heading=f"{family}: all experiments{', simulated' if simulated_only else ''}",
+        meta=f"{len(series)} experiment{'' if len(series) == 1 else 's'}, {complete} complete runs",
+        css="wide",
+        blocks=[
+            Warnings([trust] if trust else []),
+            Section("In short", [Sentence(_summary(claims, simulated_only)), Definitions(headlines)]),
+            Section("Figures", [*panels, Sentence(legend, "small")]),
+            *_published_tables(families, claims, simulated=simulated_only),
+            Section("Ledger", _ledger(claims, simulated_only)),
+            *_ablation(run),
+            Section("Series", _sources(series, older, damages, simulated_words(left_out), target)),
+        ],
     )
 
 
-def ablation_table(lines: dict[str, list[AblationRow]]) -> list[tuple[str, str, list[str]]]:
-    """Variant, what it changes, and per experiment whether that mattered at any event."""
-    variants = dict.fromkeys((line.variant, line.changed) for rows_ in lines.values() for line in rows_)
-    return [
-        (
-            variant,
-            changed,
-            [_difference_text([line for line in rows_ if line.variant == variant]) for rows_ in lines.values()],
+def _summary(claims: Sequence[Row], simulated_only: bool) -> str:
+    if simulated_only:
+        number = sum(SIMULATED in row and row["measured"] is not None for row in claims)
+        return (
+            f"Of {len(claims)} statements of the papers the model gives a number of {number}. None of them is evidence"
+            " about Storm, and none has a verdict."
         )
-        for variant, changed in variants
-    ]
+    counts = Counter(str(row["verdict"]) for row in claims)
+    verdicts = ", ".join(f"{counts[name]} {WORDS_OF_VERDICTS.get(name, 'were not run')}" for name in VERDICTS)
+    return (
+        f"Of {len(claims)} statements of the papers {verdicts}. A verdict needs an interval, and an interval needs"
+        " three complete runs of each variant. The ledger below has every statement."
+    )
+
+
+def _ledger(claims: Sequence[Row], simulated_only: bool) -> list[Block]:
+    blocks = [*ledger_blocks(claims, simulated=simulated_only), Downloads("claims", claims)]
+    if not simulated_only:
+        command = joined(
+            [OF_VERDICTS, code("barograph claims"),
+             " judges each claim by the blocks of all series that were asked for alike."]
+        )  # fmt: skip
+        blocks.append(Sentence(command, "small"))
+    return blocks
+
+
+def _ablation(series: Mapping[str, SeriesPaths]) -> list[Section]:
+    answers = {experiment: scale_decisions.ablation_rows(paths) for experiment, paths in series.items()}
+    lines = {experiment: of_series for experiment, of_series in answers.items() if of_series}
+    return [Section("Ablation", [Sentence(OF_ABLATION), ablation_table(lines)])] if lines else []
+
+
+def ablation_table(lines: Mapping[str, Sequence[AblationRow]]) -> ResultTable:
+    """Return what each variant of the rule changes, and per experiment whether that mattered at any event."""
+
+    def difference(experiment: str) -> Callable[[tuple[str, str]], str]:
+        def text(row: tuple[str, str]) -> str:
+            found = _difference_text([line for line in lines[experiment] if line.variant == row[0]])
+            return bold(found) if found.startswith("differs") else found
+
+        return text
+
+    variants = dict.fromkeys((line.variant, line.changed) for of_series in lines.values() for line in of_series)
+    headings = [Heading("variant", itemgetter(0), css="k"), Heading("changes", itemgetter(1))]
+    return ResultTable([*headings, *(Heading(name, difference(name)) for name in lines)], list(variants))
 
 
 def _difference_text(rows_of_variant: Sequence[AblationRow]) -> str:
@@ -212,10 +213,11 @@ def _difference_text(rows_of_variant: Sequence[AblationRow]) -> str:
     return f"differs in {differing} of {runs}" if differing else "no difference"
 
 
-def _family_figure(
+def _panels(
     number: int, figure: publications.PublishedFigure, series: dict[str, SeriesPaths], data: dict[str, SeriesData],
-    swept: dict[str, SweepData],
-) -> FamilyFigure:  # fmt: skip
+    swept: dict[str, SweepData], absent: str,
+) -> Panels:  # fmt: skip
+    """Return a published figure: one drawing, one a graph, or none where nothing of it was run (or simulated)."""
     there = swept.keys() if figure.is_simulated else data.keys()
     missing = [] if figure.is_graphs else [p.experiment for p in figure.panels if p.experiment not in there]
     drawings = []
@@ -225,19 +227,38 @@ def _family_figure(
         of_sweeps = figure.is_simulated
         chart = published_figures.sweep_chart(figure, swept) if of_sweeps else published_figures.chart(figure, data)
         drawings = [page_figure(f"figure_{number}", figure.title, "", chart)]
-    return FamilyFigure(figure.source, figure.title, figure.caption, tuple(drawings), tuple(dict.fromkeys(missing)))
+    names = ", ".join(dict.fromkeys(missing))
+    caption = f" ({figure.source}). {figure.caption}" + (f" {absent.capitalize()}: {names}." if missing else "")
+    return Panels(
+        f"figure-{number}", joined([bold(f"Figure {number}. {figure.title}"), caption]), tuple(drawings), absent
+    )
 
 
-def _published_tables(families: Sequence[str], ledger: Sequence[Row], *, simulated: bool) -> list[FamilyTable]:
-    """Those whose claims the page has: about runs on machines, or about sweeps."""
+def _published_tables(families: Sequence[str], ledger: Sequence[Row], *, simulated: bool) -> list[Section]:
+    """Return those whose claims the page has: about runs on machines, or about sweeps."""
     by_name = {row["id"]: row for row in ledger}
-    return [
-        FamilyTable(
-            table.source, table.title, table.caption, table.columns,
-            [(name, [by_name.get(cell) for cell in cells]) for name, cells in table.rows],
-        )
-        for table in publications.load_tables(families) if table.simulated == simulated
-    ]  # fmt: skip
+
+    def cell(name: str | None) -> str | None:
+        row = by_name.get(name) if name else None
+        if row is None:
+            return None
+        best = row.get("best_of_three")
+        more = [f"stated {row['stated_text']}"]
+        more += [f"best of three {number(best, 1, signed=True)}"] if "best_of_three" in row else []
+        more += [row["interval_text"]] if row["interval_text"] != MISSING else []
+        return joined([bold(row["measured_text"]), BREAK, small("; ".join(more))])
+
+    sections = []
+    for published in publications.load_tables(families):
+        if published.simulated == simulated:
+            headings = [
+                Heading("", itemgetter(0), css="k"),
+                *(Heading(name, itemgetter(place), css="n") for place, name in enumerate(published.columns, start=1)),
+            ]
+            table = ResultTable(headings, [(name, *map(cell, cells)) for name, cells in published.rows])
+            caption = Sentence(f"{published.title} ({published.source}). {published.caption}", "small")
+            sections.append(Section(published.title, [table, caption]))
+    return sections
 
 
 def _graph(panel: publications.Panel, series: dict[str, SeriesPaths]) -> Drawing:
@@ -249,16 +270,40 @@ def _graph(panel: publications.Panel, series: dict[str, SeriesPaths]) -> Drawing
     return topology_graph.graph_drawing(run.graph, title, decision_graph.notes(run))
 
 
-def _source(experiment: str, paths: SeriesPaths, target: Path) -> Source:
-    runs = rows(paths, "runs")
-    start_s = first_date_s(runs)
-    return Source(
-        experiment, next((run["series_id"] for run in runs if run["series_id"]), paths.root.name), len(runs),
-        sum(run["status"] == "complete" for run in runs),
-        "–" if start_s is None else datetime.fromtimestamp(start_s, UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        index_page.headline_of(paths),
-        os.path.relpath(paths.report, target.parent) if paths.report.is_file() else None,
+def _sources(
+    series: Mapping[str, SeriesPaths], older: list[str], damages: list[str], left_out: str, target: Path
+) -> list[Block]:
+    """Return the table of series that the page is about, and which others it leaves out."""
+
+    def source(item: tuple[str, SeriesPaths]) -> Row:
+        experiment, paths = item
+        runs = rows(paths, "runs")
+        start_s = first_date_s(runs)
+        report = os.path.relpath(paths.report, target.parent) if paths.report.is_file() else None
+        return {
+            "experiment": experiment,
+            "series": next((run["series_id"] for run in runs if run["series_id"]), paths.root.name),
+            "runs": len(runs),
+            "complete": sum(run["status"] == "complete" for run in runs),
+            "begun": start_s and datetime.fromtimestamp(start_s, UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            "report": report and link(report, report),
+        }
+
+    headings = (
+        Heading("experiment", "experiment"), Heading("series", "series"), Heading("runs", "runs", css="n"),
+        Heading("complete", "complete", css="n"), Heading("begun", "begun", css="k"), Heading("report", "report"),
     )  # fmt: skip
+    be = "is" if len(damages) == 1 else "are"
+    superseded = "Left out, because there is a newer series of the same experiment"
+    notes = (
+        (damages, f"{len(damages)} series could not be read and {be} not on this page: {'. '.join(damages)}.", ""),
+        (left_out, f"This page is about series on machines: {left_out}.", "small"),
+        (older, f"{superseded}: {', '.join(older)}.", "small"),
+    )
+    return [
+        ResultTable(headings, list(map(source, sorted(series.items())))),
+        *(Sentence(text, css) for is_there, text, css in notes if is_there),
+    ]
 
 
 def write(
@@ -277,11 +322,10 @@ def write(
         row for row in evaluate([paths.root for paths in series.values()], simulated=simulated_only)
         if row.claim.family in families and (simulated_only or not row.claim.simulated)
     ]  # fmt: skip
-    figures = figures_of(simulated_only)
-    content = collect(series, older, damages, ledger, target, simulated_only=simulated_only, left_out=left_out + others)
-    for downloads in content.files.values():
-        page.write_downloads(target.parent / figures, downloads)
-    return page.write(target, page.render(TEMPLATE, c=content, links=page.download_links(content.files, figures)))
+    page_content = content(
+        series, older, damages, ledger, target, simulated_only=simulated_only, left_out=left_out + others
+    )
+    return page.save(target, page_content, figures_of(simulated_only))
 
 
 def figures_of(simulated_only: bool) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from analysis.claims.ledger_rows import NOT_RUN, UNDECIDED, VERDICTS
+from analysis.claims.ledger_rows import VERDICTS
 from analysis.record.files import (
     COMPARISONS,
     COUNTERFACTUALS,
@@ -27,6 +27,9 @@ from analysis.record.files import (
 from analysis.record.simulated import first_date_s, is_simulated, is_simulated_series
 from analysis.record.small_tables import Row, rows
 from analysis.report import page
+from analysis.report.markup import BREAK, badge, code, joined, link, small
+from analysis.report.page import Folded, PageContent, Section, Sentence
+from analysis.report.table import Heading, ResultTable
 from barograph.plan.blocks import STAMP_CHARACTERS, stamp_time
 from barograph.plan.experiment import SIMULATED
 
@@ -51,7 +54,7 @@ def summary_of(paths: SeriesPaths, ledger: Sequence[Row], headline: str) -> dict
         ),
         "variants": sorted({run["variant"] for run in runs if run["variant"]}),
         "commits": sorted({run["git_commit"] for run in runs if run["git_commit"]}),
-        "verdicts": dict(sorted(Counter(verdict_of(row) for row in ledger).items())),
+        "verdicts": dict(sorted(Counter(str(row["verdict"]) for row in ledger).items())),
     }
 
 
@@ -70,11 +73,6 @@ def sentence_of(paths: SeriesPaths) -> str:
     return str(comparison.get("sentence") or headline_of(paths))
 
 
-def verdict_of(row: Row) -> str:
-    """A claims.json of before 2026-11-23 says `not run` also of what was measured without a conclusion."""
-    return UNDECIDED if row["verdict"] == NOT_RUN and row["runs"] else str(row["verdict"])
-
-
 def _failure_text(run: Row) -> str:
     """Whose failure it was, else only what became of the run."""
     return str(run["failure_blame"] or run["status"]).replace("_", " ")
@@ -85,7 +83,6 @@ def spec_title(paths: SeriesPaths) -> str | None:
     return None if title is None else str(title)
 
 
-TEMPLATE = "index.html.j2"
 FILE = "index.html"
 MOST_SUMMARIES = 20  # series of an experiment of which the summary is read; of older ones the name says when they were
 MOST_LINKS = 200  # older ones that are listed at all
@@ -94,7 +91,7 @@ MOST_COUNTERFACTUALS = 5  # of a series, the newest
 
 @dataclass(frozen=True)
 class SeriesEntry:
-    """One series as the index lists it; `runs` and what follows is None where it was never analysed."""
+    """One series as the index lists it; `runs` is None where it was never analysed."""
 
     series_id: str
     begun: str
@@ -102,49 +99,11 @@ class SeriesEntry:
     runs: str | None
     not_complete: str
     verdicts: tuple[tuple[str, int], ...]
-    simulated: bool = False
-    sentence: str = ""  # of a comparison its own, else the headline of the report
-    comparison: str | None = None  # the comparison's own page
-    # A run, when it was simulated with other policies, and the link of that page; how many older ones there are.
-    counterfactuals: tuple[tuple[str, str, str], ...] = ()
-    unlisted: int = 0
-
-
-@dataclass(frozen=True)
-class ExperimentEntry:
-    name: str
-    title: str
-    series: tuple[SeriesEntry, ...]
-    older: tuple[tuple[str, str | None], ...]  # id and link of its report
-    unlisted: int
-
-
-@dataclass(frozen=True)
-class FamilyEntry:
-    """`report`: the link of its page; `simulated_report`: of that of its simulated series."""
-
-    name: str
-    report: str | None
-    simulated_report: str | None
-    experiments: tuple[ExperimentEntry, ...]
-
-
-@dataclass(frozen=True)
-class SuiteEntry:
-    """Nights of a suite: how many there are and what became of the newest."""
-
-    name: str
-    nights: int
-    newest: str
-    link: str | None
-
-
-@dataclass(frozen=True)
-class IndexContent:
-    families: tuple[FamilyEntry, ...]
-    comparisons: tuple[ExperimentEntry, ...]
-    suites: tuple[SuiteEntry, ...]
-    written: str
+    simulated: bool
+    sentence: str  # of a comparison its own, else the headline of the report
+    comparison: str | None  # the comparison's own page
+    counterfactuals: tuple[tuple[str, str, str], ...]  # a run, when it was simulated with other policies, and the link
+    unlisted: int  # how many older ones of these there are
 
 
 def family_report(root: Path, family: str, *, simulated: bool = False) -> Path:
@@ -153,25 +112,38 @@ def family_report(root: Path, family: str, *, simulated: bool = False) -> Path:
 
 
 def write(root: Path, now_s: float) -> Path:
-    return page.write(root / FILE, page.render(TEMPLATE, c=collect(root, now_s)))
+    return page.save(root / FILE, content(root, now_s))
 
 
-def collect(root: Path, now_s: float) -> IndexContent:
-    experiments: dict[str, list[ExperimentEntry]] = {}
+def content(root: Path, now_s: float) -> PageContent:
+    families: dict[str, list[Path]] = {}
     for family, folder in _experiments(root):
-        experiments.setdefault(family, []).append(experiment_entry(root, folder))
-    return IndexContent(
-        tuple(
-            FamilyEntry(
-                family, _link(root, family_report(root, family)),
-                _link(root, family_report(root, family, simulated=True)), tuple(entries),
-            )
-            for family, entries in experiments.items() if family != COMPARISONS
-        ),
-        tuple(experiments.get(COMPARISONS, ())),
-        tuple(suite_entry(root, folder) for folder in _folders(root / NIGHTS) if (folder / "nights").is_dir()),
-        f"{datetime.fromtimestamp(now_s, UTC):%Y-%m-%d %H:%M} UTC",
-    )  # fmt: skip
+        families.setdefault(family, []).append(folder)
+    comparisons = [experiment_section(root, folder) for folder in families.pop(COMPARISONS, ())]
+    sections: list[page.Block] = [_family_section(root, family, folders) for family, folders in families.items()]
+    empty = Sentence(joined(["There are no series yet: ", code("barograph run stela/star"), " makes one."]))
+    suites = [folder for folder in _folders(root / NIGHTS) if (folder / "nights").is_dir()]
+    number = sum(map(len, families.values()))
+    return PageContent(
+        title="results",
+        heading="Results",
+        meta=f"{number} experiment{'' if number == 1 else 's'} · as of"
+        f" {datetime.fromtimestamp(now_s, UTC):%Y-%m-%d %H:%M} UTC",
+        blocks=[
+            *([Section("Nights", [suite_table(root, suites)])] if suites else []),
+            *([Section("Comparisons", comparisons)] if comparisons else []),
+            *(sections or [empty]),
+        ],
+    )
+
+
+def _family_section(root: Path, family: str, folders: Sequence[Path]) -> Section:
+    pages = (
+        (f"All experiments of {family} on one page", _link(root, family_report(root, family))),
+        (f"Simulated series of {family} on one page", _link(root, family_report(root, family, simulated=True))),
+    )
+    sentences = [Sentence(link(text, target)) for text, target in pages if target]
+    return Section(family, [*sentences, *(experiment_section(root, folder) for folder in folders)])
 
 
 def _experiments(root: Path) -> Iterator[tuple[str, Path]]:
@@ -193,21 +165,59 @@ def _has_series(folder: Path) -> bool:
     return (folder / "series.json").is_file()
 
 
-def experiment_entry(root: Path, folder: Path) -> ExperimentEntry:
-    """Newest series first: an id begins with its time."""
+def experiment_section(root: Path, folder: Path) -> Section:
+    """Return the newest series first, as their ids begin with their time; of older ones links alone."""
     every = sorted((path for path in folder.iterdir() if _has_series(path)), key=lambda path: path.name, reverse=True)
     summaries = [read_json_or_none(path / SUMMARY_FILE) for path in every[:MOST_SUMMARIES]]
     title = next((document["title"] for document in summaries if document and document.get("title")), None)
-    return ExperimentEntry(
-        f"{folder.parent.name}/{folder.name}",
-        str(title or spec_title(SeriesPaths(every[0])) or ""),
-        tuple(series_entry(root, path, document) for path, document in zip(every, summaries, strict=False)),
-        tuple(
-            (path.name, _link(root, path / "report.html"))
-            for path in every[MOST_SUMMARIES : MOST_SUMMARIES + MOST_LINKS]
-        ),
-        max(0, len(every) - MOST_SUMMARIES - MOST_LINKS),
-    )
+    name = f"{folder.parent.name}/{folder.name}"
+    entries = [series_entry(root, path, document) for path, document in zip(every, summaries, strict=False)]
+    blocks: list[page.Block] = [ResultTable(SERIES_COLUMNS, entries, css="blocks")]
+    if older := every[MOST_SUMMARIES:]:
+        links = joined(
+            (link(path.name, _link(root, path / "report.html")) for path in older[:MOST_LINKS]), separator=", "
+        )
+        unlisted = len(older) - MOST_LINKS
+        more = joined([f", and {unlisted} more in ", code(f"{name}/")]) if unlisted > 0 else ""
+        blocks.append(Folded(f"{len(older)} older series", [Sentence(joined([links, more]), "small")], long=True))
+    return Section(name, blocks, name.replace("/", "-"), str(title or spec_title(SeriesPaths(every[0])) or ""))
+
+
+def _runs_cell(entry: SeriesEntry) -> str | None:
+    if entry.runs is None or not entry.not_complete:
+        return entry.runs
+    return joined([entry.runs, BREAK, " ", small(entry.not_complete, "reason")])
+
+
+def _result_cell(entry: SeriesEntry) -> str:
+    badges = [] if entry.comparison else [
+        badge(f"{number} {verdict}", verdict.replace(" ", "-")) for verdict, number in entry.verdicts
+    ]  # fmt: skip
+    return joined(filter(None, (entry.sentence, joined(badges, ", "))), BREAK)
+
+
+def _report_cell(entry: SeriesEntry) -> str:
+    reports = (("comparison", entry.comparison), ("report", entry.link))
+    links = joined((link(text, target) for text, target in reports if target), ", ") or small("not analysed")
+    others = [
+        small(joined([link(f"{run} with other policies", target), f" ({when})"]))
+        for run, when, target in entry.counterfactuals
+    ]
+    more = [small(f"and {entry.unlisted} older")] if entry.unlisted else []
+    return joined([links, *others, *more], BREAK)
+
+
+SERIES_COLUMNS = (
+    Heading("begun (UTC)", "begun", css="k"),
+    Heading(
+        "series",
+        lambda one: joined([one.series_id, *([BREAK, small("simulated", "reason")] if one.simulated else [])]),
+        css="k",
+    ),
+    Heading("runs complete", _runs_cell, css="n"),
+    Heading("result and claims", _result_cell, css="v"),
+    Heading("report", _report_cell, css="k"),
+)
 
 
 def counterfactual_links(root: Path, folder: Path) -> list[tuple[str, str, str]]:
@@ -223,12 +233,10 @@ def series_entry(root: Path, folder: Path, document: Mapping[str, Any] | None) -
     compared = read_json_or_none(folder / "comparison_result.json")
     summary = document or {}
     simulated = bool(summary.get("simulated")) or is_simulated_series(folder)
-    # Summaries of before they said so have the beginning of simulated time.
-    begun_s = None if simulated and "simulated" not in summary else summary.get("begun_s")
     verdicts = summary.get("verdicts") or {}
     counterfactuals = counterfactual_links(root, folder)
     return SeriesEntry(
-        folder.name, start_text(begun_s, folder.name), _link(root, folder / "report.html", document),
+        folder.name, start_text(summary.get("begun_s"), folder.name), _link(root, folder / "report.html", document),
         f"{summary['complete']} of {summary['runs']}" if "runs" in summary else None,
         ", ".join(f"{number} {why}" for why, number in (summary.get("not_complete") or {}).items()),
         tuple((verdict, verdicts[verdict]) for verdict in VERDICTS if verdicts.get(verdict)),
@@ -246,11 +254,25 @@ def start_text(begun_s: float | None, series_id: str) -> str:
     return f"{opened:%Y-%m-%d %H:%M}" if opened else "–"
 
 
-def suite_entry(root: Path, folder: Path) -> SuiteEntry:
-    nights = sorted(folder.glob("nights/*.json"), key=lambda path: path.name)
-    newest = read_json_or_none(nights[-1]) if nights else None
-    text = f"{newest.get('night')}: {newest.get('status')}" if newest else "none yet"
-    return SuiteEntry(folder.name, len(nights), text, _link(root, folder / "index.html"))
+def suite_table(root: Path, folders: Sequence[Path]) -> ResultTable:
+    """Return how many nights each suite has, and what became of the newest."""
+
+    def row(folder: Path) -> dict[str, Any]:
+        nights = sorted(folder.glob("nights/*.json"), key=lambda path: path.name)
+        newest = read_json_or_none(nights[-1]) if nights else None
+        target = _link(root, folder / "index.html")
+        return {
+            "suite": folder.name,
+            "nights": len(nights),
+            "newest": f"{newest.get('night')}: {newest.get('status')}" if newest else "none yet",
+            "page": target and link(f"nights of {folder.name}", target),
+        }
+
+    headings = (
+        Heading("suite", "suite", css="k"), Heading("nights", "nights", css="n"),
+        Heading("the newest", "newest", css="v"), Heading("page", "page"),
+    )  # fmt: skip
+    return ResultTable(headings, [row(folder) for folder in folders])
 
 
 def _link(root: Path, target: Path, document: Mapping[str, Any] | None = None) -> str | None:

@@ -1,12 +1,18 @@
-"""Ledger rows as readers see them: numbers with units, and intervals."""
+"""Ledger rows as readers see them: numbers with units, intervals, and the table of a page."""
 
+from collections.abc import Sequence
 from math import isfinite
+
+from markupsafe import Markup, escape
 
 from analysis.claims.ledger_rows import LedgerRow
 from analysis.claims.rules import DERIVED_KINDS
 from analysis.claims.statements import SPREADS, Kind
 from analysis.numerals import MISSING, number, with_unit
 from analysis.record.small_tables import Row
+from analysis.report.markup import BREAK, badge, joined, small
+from analysis.report.page import Block, Sentence
+from analysis.report.table import Heading, ResultTable
 from barograph.plan.experiment import SIMULATED
 
 # 1: an interval that met the stated number reproduced it. 2: a verdict had to be sure among all
@@ -161,3 +167,71 @@ def _model_columns(row: LedgerRow, ends: list[float | None], *, simulated: bool)
     if row.claim.kind is Kind.EXACT:
         return {**said, "range_text": MISSING}
     return {**said, "lowest": ends[0], "highest": ends[1], SIMULATED: True}
+
+
+OF_THE_MODEL = (
+    "A range is over seeds; of what follows from other claims it is over these, and of how far seeds lie apart over"
+    " the points of the sweep. What the simulator gives is no evidence about Storm: runs differ by their seed alone,"
+    " so there is no verdict, no interval and no p-value. How far the simulator was from measured runs is said above,"
+    " as far as it is known."
+)
+
+
+def _name(row: Row) -> str:
+    return Markup("/<wbr>").join(escape(part) for part in row["id"].split("/"))
+
+
+def _statement(row: Row) -> str:
+    reason = [BREAK, small(row["reason"], "reason")] if row["reason"] else []
+    return joined([f"{row['statement']} ", small(f"({row['source']})"), *reason])
+
+
+def _verdict(row: Row) -> str:
+    verdict = badge(
+        row["verdict_text"], row["verdict"].replace(" ", "-") + (" indication" if row["indication"] else "")
+    )
+    if not row["direction"]:
+        return verdict
+    direction = "no" if row["direction"] == "none" else row["direction"]
+    return joined([verdict, BREAK, small(f"{direction} direction", "reason")])
+
+
+def _p_text(row: Row) -> str:
+    p = row["p_holm"]
+    return "< 0.001" if p is not None and p < 0.001 else number(p, 3)
+
+
+def _of_model(row: Row) -> str:
+    if row.get(SIMULATED):
+        return str(row["measured_text"] if row["runs"] else row["verdict"])
+    return str(row["verdict"] if row["measured"] is None else f"computed: {row['measured_text']}")
+
+
+CLAIM, STATEMENT = Heading("claim", _name), Heading("statement", _statement, css="wide")
+STATED = Heading("stated", "stated_text", css="n k")
+MEASURED_COLUMNS = (
+    CLAIM,
+    Heading("verdict", _verdict),
+    STATEMENT,
+    STATED,
+    Heading("has to lie", "region_text", css="n k"),
+    Heading("measured", "measured_text", css="n k"),
+    Heading("95 % interval", "interval_text", css="n k"),
+    Heading("blocks", "blocks", css="n k"),
+    Heading("p (Holm)", _p_text, css="n k"),
+)
+MODEL_COLUMNS = (  # of simulated runs: no verdict, no interval, no p
+    CLAIM,
+    STATEMENT,
+    Heading("the model gives", _of_model, css="n k"),
+    Heading("range", lambda row: row["range_text"] if row.get(SIMULATED) else None, css="n k"),
+    Heading("seeds", lambda row: row["runs"] if row.get(SIMULATED) else None, css="n k"),
+    STATED,
+)
+
+
+def ledger_blocks(ledger: Sequence[Row], *, simulated: bool) -> list[Block]:
+    """Return the table of claims; on a narrow screen each row is a block."""
+    if simulated:
+        return [ResultTable(MODEL_COLUMNS, ledger, css="blocks"), Sentence(OF_THE_MODEL, "small")]
+    return [ResultTable(MEASURED_COLUMNS, ledger, css="blocks")]

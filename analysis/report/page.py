@@ -1,58 +1,35 @@
-"""How every page is rendered, and what it offers for download.
+"""A page is a list of blocks; one template shows them, with what they offer for download.
 
-Templates are in one folder; everything that is shown is escaped, a missing value is an error, and numbers are written
-with `as_number`, as in sentences. Downloads are the data of each figure and table, and each figure for a paper: files
-beside the page, and in the page itself for as long as that keeps its size sane, so that a page which was moved alone
-has them too (docs/decisions/pages.md). The same series gives the same bytes.
+Everything that is shown is escaped, but for markup (markup.py). Downloads are the data of each figure and table, and
+each figure for a paper: files beside the page, and in the page itself for as long as that keeps its size sane, so that
+a page which was moved alone has them too (docs/decisions/pages.md). The same series gives the same bytes.
 """
 
 from __future__ import annotations
 
 import base64
-import csv
-import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from markupsafe import Markup, escape
 
 from analysis.numerals import number
 from analysis.record.files import write_text_atomic
+from analysis.report.markup import element, joined
+from analysis.report.table import ResultTable, Row, csv_of, parquet_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+    from analysis.report.figures.catalogue import Figure
     from analysis.report.figures.points import Drawing
 
 
 TEMPLATES = Path(__file__).parent / "templates"
-
-
-def render(template: str, **values: Any) -> str:
-    return _environment().get_template(template).render(**values)
-
-
-def write(path: Path, text: str) -> Path:
-    """So that a reader, also one beside another writer, sees the old page or the whole new one."""
-    write_text_atomic(path, text)
-    return path
-
-
-@cache
-def _environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
-    environment.globals["as_number"] = number
-    environment.globals["folded"] = environment.get_template("folded.html.j2").module.folded  # type: ignore[attr-defined]
-    return environment
-
-
-Row = Mapping[str, Any]
+FOLDER = "figures"  # the folder beside a page with the files that it offers
 # Of all files of a page together, as they are written in it. The most wanted go first.
 EMBEDDED_BYTES = 2_000_000
 EMBEDDING_ORDER = ("csv", "svg", "parquet", "pdf")
@@ -63,7 +40,7 @@ MEDIA = {
     "pdf": "application/pdf",
 }
 LABELS = {"csv": "CSV", "svg": "SVG", "parquet": "Parquet", "pdf": "PDF"}
-ARROW_TYPES = {"number": "float64", "word": "string", "yes_no": "bool_"}
+FOLDED_SUMMARY = "What Storm is taken to cost, and settings"
 
 
 @dataclass(frozen=True)
@@ -94,6 +71,153 @@ class DownloadLink:
     beside: bool
 
 
+@dataclass(frozen=True)
+class Sentence:
+    """A paragraph. `css`: answer for what the page is about, small for notes, meta for facts about the page."""
+
+    text: str
+    css: str = ""
+
+
+@dataclass(frozen=True)
+class Warnings:
+    """What a reader must not overlook, a line each; without lines there is nothing."""
+
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Items:
+    lines: Sequence[str]
+    css: str = ""
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """Terms or facts with what they mean or are."""
+
+    pairs: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Downloads:
+    """Rows to download as CSV and Parquet; none of no rows. `kinds`: of columns whose type is declared."""
+
+    name: str
+    rows: Sequence[Row]
+    kinds: Mapping[str, str] | None = None
+    label: str = "Data"
+
+    @cached_property
+    def files(self) -> tuple[Download, ...]:
+        return row_downloads(self.name, self.rows, self.kinds)
+
+
+@dataclass(frozen=True)
+class Panels:
+    """A published figure of one drawing or several with a heading each; `absent` stands where there is none."""
+
+    anchor: str
+    caption: str
+    blocks: Sequence[Figure]
+    absent: str
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Blocks behind a summary. `long`: they stay behind it on paper."""
+
+    summary: str
+    blocks: Sequence[Block]
+    long: bool = False
+
+
+@dataclass(frozen=True)
+class Section:
+    """`aside`: small beside the title."""
+
+    title: str
+    blocks: Sequence[Block]
+    anchor: str = ""
+    aside: str = ""
+
+
+Block: TypeAlias = (
+    "Sentence | Warnings | Items | Definitions | Downloads | Panels | Folded | Section | ResultTable | Figure | Markup"
+)
+
+
+@dataclass(frozen=True)
+class PageContent:
+    """`title`: of the window; `css`: of the whole page."""
+
+    title: str
+    heading: str
+    meta: str
+    blocks: Sequence[Block]
+    css: str = ""
+
+    @property
+    def has_points(self) -> bool:
+        """Whether a figure answers to the mouse."""
+        return any(hasattr(block, "points") for block in _with_files(self.blocks))
+
+
+def save(path: Path, content: PageContent, folder: str = FOLDER, *, only_large: bool = False) -> Path:
+    """Write the page and, in `folder` beside it, the files that it offers; `only_large`: those that are not in it."""
+    groups = {block.name: block.files for block in _with_files(content.blocks)}
+    links = download_links(groups, folder)
+    beside = {link.name for of_block in links.values() for link in of_block if link.beside}
+    write_downloads(
+        path.parent / folder,
+        (file for files in groups.values() for file in files if not only_large or file.name in beside),
+    )
+    return write(path, html(content, links))
+
+
+def html(content: PageContent, links: Mapping[str, Sequence[DownloadLink]]) -> str:
+    return render("page.html.j2", c=content, links=links)
+
+
+def _with_files(blocks: Iterable[Any]) -> Iterator[Any]:
+    """Yield figures and downloads, also of sections and folded parts."""
+    for block in blocks:
+        if hasattr(block, "files"):
+            yield block
+        elif hasattr(block, "blocks"):
+            yield from _with_files(block.blocks)
+
+
+def folded(text: str) -> Markup:
+    """Return the first line as it is, and the others behind a summary."""
+    first, _, rest = text.partition("\n")
+    if not rest:
+        return escape(text)
+    return joined([first, element("details", joined([element("summary", FOLDED_SUMMARY), rest]))])
+
+
+def render(template: str, **values: Any) -> str:
+    return _environment().get_template(template).render(**values)
+
+
+def write(path: Path, text: str) -> Path:
+    """So that a reader, also one beside another writer, sees the old page or the whole new one."""
+    write_text_atomic(path, text)
+    return path
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    environment.globals |= {"as_number": number, "folded": folded, "kind_of": lambda block: type(block).__name__}
+    return environment
+
+
 def drawing_downloads(name: str, drawing: Drawing, svg: str) -> tuple[Download, ...]:
     """Data and forms of one figure; `svg` with the ids that it has on the page."""
     kinds = {column.name: column.kind for column in drawing.data_columns()}
@@ -108,40 +232,7 @@ def row_downloads(name: str, rows: Sequence[Row], kinds: Mapping[str, str] | Non
     """The rows as CSV and Parquet; none of no rows. `kinds`: of columns whose type is declared (points.Column.kind)."""
     if not rows:
         return ()
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    return Download(f"{name}.csv", _csv(rows, columns)), Download(
-        f"{name}.parquet", _parquet(rows, columns, kinds or {})
-    )
-
-
-def _csv(rows: Sequence[Row], columns: Sequence[str]) -> bytes:
-    """A missing value is empty; a list's values are parted by spaces."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_cell(row.get(column)) for column in columns] for row in rows)
-    return text.getvalue().encode()
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
-
-
-def _parquet(rows: Sequence[Row], columns: Sequence[str], kinds: Mapping[str, str]) -> bytes:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    def column(name: str) -> pa.Array:
-        values = [list(v) if isinstance(v := row.get(name), tuple) else v for row in rows]
-        declared = getattr(pa, ARROW_TYPES[kinds[name]])() if name in kinds else None
-        # A column of nulls has no type of its own; it is written as text.
-        return pa.array(values, declared or (pa.string() if all(v is None for v in values) else None))
-
-    into = io.BytesIO()
-    pq.write_table(pa.table({name: column(name) for name in columns}), into)
-    return into.getvalue()
+    return Download(f"{name}.csv", csv_of(rows)), Download(f"{name}.parquet", parquet_of(rows, kinds or {}))
 
 
 def write_downloads(folder: Path, files: Iterable[Download]) -> None:

@@ -1,6 +1,6 @@
 """What a report says at its top of runs that were simulated: how, and how far such numbers can be trusted.
 
-Two lines; a page folds the second one (`folded.html.j2`)."""
+Two lines; a page folds the second one."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -15,69 +15,87 @@ from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import Row
 from analysis.report import page, simulated, sweep_data
 from analysis.report.figures import published_figures, style, sweep_curves
-from analysis.report.figures.catalogue import Figure, page_figure
+from analysis.report.figures.catalogue import page_figure
 from analysis.report.figures.published_figures import BASELINE
 from analysis.report.figures.sweep_curves import MOST_PANELS
 from analysis.report.headline import NOUNS
-from analysis.report.page import Download
+from analysis.report.page import Block, Downloads, PageContent, Section, Sentence, Warnings
 from analysis.report.sweep_data import Summary, SweepData, SweepRun, summary
+from analysis.report.table import Heading, ResultTable, lists
 
-TEMPLATE = "sweep.html.j2"
-FIGURES = "figures"
 SHOWN_ROWS = 300  # of the table, and of what failed; the files have all
 ANSWER = "throughput_after"
 Groups = dict[tuple[str, tuple[int, ...]], list[SweepRun]]  # by variant and steps
-
-
-@dataclass(frozen=True)
-class EventSection:
-    """What is of one event of the plan."""
-
-    event_id: str
-    title: str
-    sentences: list[str]
-    figures: list[Figure]
-    columns: list[str]
-    rows: list[list[str]]
-    left_out: int
+TABLE_NOTE = (
+    "Of runs that differ by seed and repetition alone: the mean and, from the smallest to the largest, the runs; of"
+    " times of convergence the median, “>” where it was not reached, and “or longer” where a run never got there. Runs"
+    " of a model differ by their seed alone, so there is no interval. †: a run of them was not steady on a side that"
+    " the number rests on."
+)
 
 
 def write(paths: SeriesPaths) -> Path:
-    """The page's path; figures and tables stand beside it too."""
+    """Return the page's path; figures and tables stand beside it too."""
     data = sweep_data.collect(paths)
-    sections = [_section(data, event_id, what) for event_id, what in data.events.items() if data.metrics(event_id)]
-    files: dict[str, tuple[Download, ...]] = {
-        figure.name: figure.files for section in sections for figure in section.figures
-    }
-    files["runs"] = page.row_downloads("runs", list(run_rows(data)))
-    for downloads in files.values():
-        page.write_downloads(paths.figures, downloads)
-    links = page.download_links(files, FIGURES)
-    text = page.render(
-        TEMPLATE, data=data, sections=sections, links=links, failures=data.failures[:SHOWN_ROWS], size=size_words(data),
-        failures_left_out=max(0, len(data.failures) - SHOWN_ROWS),
-        trust=simulated.sentence(small_tables.rows(paths, "runs"), paths.root),
-    )  # fmt: skip
-    return page.write(paths.report, text)
+    trust = simulated.sentence(small_tables.rows(paths, "runs"), paths.root)
+    return page.save(paths.report, content(data, trust))
+
+
+def content(data: SweepData, trust: str) -> PageContent:
+    events = [event for event in data.events if data.metrics(event)]
+    short: list[Block] = [
+        Sentence(f"After {event}, {answer}" if len(events) > 1 else answer)
+        for event in events for answer in answers(data, event)
+    ]  # fmt: skip
+    if number := len(data.failures):
+        short.append(Sentence(f"{number} failure{'' if number == 1 else 's'}: see below. What failed is in no curve."))
+    short.append(Warnings(list(filter(None, (trust, data.other_code)))))
+    return PageContent(
+        title=f"{data.experiment}, sweep",
+        heading=data.title,
+        meta=f"{data.experiment} · {data.sweep_id} · simulated · {size_words(data)}",
+        blocks=[
+            Section("In short", short),
+            *(Section(f"{event}: {data.events[event]}", _event_blocks(data, event)) for event in events),
+            Downloads("runs", list(run_rows(data))),
+            *([Section("What failed", failure_blocks(data))] if data.failures else []),
+        ],
+    )
+
+
+def _event_blocks(data: SweepData, event_id: str) -> list[Block]:
+    figures = []
+    for name in data.metrics(event_id):
+        if chart := sweep_curves.chart(data, event_id, name):
+            title = metric(name).words
+            figures.append(page_figure(f"{event_id}_{name}", title[0].upper() + title[1:], _caption(data, name), chart))
+    whole = table(data, event_id)
+    more = len(whole.rows) - SHOWN_ROWS
+    left_out = f" {more} more rows are in the files." if more > 0 else ""
+    shown = replace(whole, rows=whole.rows[:SHOWN_ROWS])
+    return [*figures, shown, Sentence(TABLE_NOTE + left_out, "small")]
+
+
+def failure_blocks(data: SweepData) -> list[Block]:
+    def values(row: Row) -> str:
+        return ", ".join(f"{path} = {value}" for path, value in row["values"].items())
+
+    headings = (
+        Heading("point", "point", css="n"),
+        Heading("values", values),
+        Heading("run", "run_id"),
+        Heading("whose failure", lambda row: row["blame"].replace("_", " "), css="k"),
+        Heading("message", "message", css="wide"),
+    )
+    more = len(data.failures) - SHOWN_ROWS
+    left_out = [Sentence(f"{more} more are in sweep.json.", "small")] if more > 0 else []
+    return [ResultTable(headings, data.failures[:SHOWN_ROWS]), *left_out]
 
 
 def size_words(data: SweepData) -> str:
     """`12 points: 4 of machines.before × 3 of seed`."""
     parts = " × ".join(f"{len(axis.steps)} of {axis.name}" for axis in data.axes)
     return f"{data.points} point{'s' if data.points > 1 else ''}: {parts}"
-
-
-def _section(data: SweepData, event_id: str, what: str) -> EventSection:
-    figures = []
-    for name in data.metrics(event_id):
-        if chart := sweep_curves.chart(data, event_id, name):
-            title = metric(name).words
-            figures.append(page_figure(f"{event_id}_{name}", title[0].upper() + title[1:], _caption(data, name), chart))
-    columns, rows = table(data, event_id)
-    return EventSection(
-        event_id, f"{event_id}: {what}", answers(data, event_id), figures, columns, rows[:SHOWN_ROWS],
-        max(0, len(rows) - SHOWN_ROWS),
-    )  # fmt: skip
 
 
 def _caption(data: SweepData, name: str) -> str:
@@ -165,8 +183,8 @@ def groups(data: SweepData, event_id: str, name: str) -> Groups:
     return found
 
 
-def table(data: SweepData, event_id: str) -> tuple[list[str], list[list[str]]]:
-    """A row for each combination of values and variant; a column for each field and metric."""
+def table(data: SweepData, event_id: str) -> ResultTable:
+    """Return a row for each combination of values and variant; a column for each field and metric."""
     metrics, shown = data.metrics(event_id), shown_axes(data)
     by_metric = {name: groups(data, event_id, name) for name in metrics}
     keys = sorted(
@@ -182,7 +200,7 @@ def table(data: SweepData, event_id: str) -> tuple[list[str], list[list[str]]]:
         ]
         for variant, steps in keys
     ]
-    return [*(data.axes[place].name for place in shown), "variant", "runs", *heads], rows
+    return lists(rows, [*(data.axes[place].name for place in shown), "variant", "runs", *heads])
 
 
 def _cell(runs: list[SweepRun] | None) -> str:

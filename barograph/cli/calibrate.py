@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 
 from analysis import java
 from barograph.cli.dag_process import signals_as_interrupt
-from barograph.cli.terminal import line_printer, plain_table, stdout_console
+from barograph.cli.terminal import line_printer, result_table, stdout_console
 from barograph.errors import INTERRUPTED_EXIT, ExperimentError
 from barograph.plan.blocks import stamp
 from barograph.series import hold
@@ -28,15 +27,10 @@ from barograph.yaml_files import read_yaml
 from scheduler_plugins.simulator.work import Costs, SimulationError
 
 if TYPE_CHECKING:
-    from analysis.calibration.judgement import Judgement
-    from analysis.calibration.validation import Validation
     from barograph.calibration import Calibration
 
 UNFINISHED = ".unfinished"  # a file in the folder of a calibration that is not complete
 HOLD_FILES = (hold.FILE, hold.LOCK, hold.WORKER)
-ERROR_COLUMNS = (
-    "error of", "pairs", "not steady", "median", "worst", "mean", "no error", "not reached", "inside", "expected",
-)  # fmt: skip
 DEFAULT = "default"
 SERIES = "a series' folder or id, an experiment for its newest, or a pattern such as 'stela/*'"
 
@@ -166,63 +160,22 @@ def _keep(found: Calibration) -> None:
 
 
 def show(found: Calibration, console: Console) -> None:
-    """Print both tables, the ranking, and where the files are."""
+    """Print the page's tables, the rankings, and where the files are."""
     from analysis.calibration.validation import COSTS_FILE, ERRORS_FILE
-    from analysis.report.calibration_page import PAGE
+    from analysis.report.calibration_page import PAGE, cells_table, costs_table, errors_table, losses, ranking_sentence
 
     say = line_printer(console)
-    console.print(costs_table(found.validation))
+    console.print(result_table(costs_table(found.validation)))
     for judgement in found.judgements:
-        _show_judgement(judgement, console)
+        say(f"{judgement.experiment} ({judgement.series_id}), {judgement.runs} runs")
+        for line in losses(judgement):
+            say(line)
+        # What all rows share is no column.
+        several = len({cell.topology for cell in judgement.cells}) > 1
+        console.print(result_table(cells_table(judgement.cells, topology=several)))
+        for ranking in judgement.rankings:
+            say(ranking_sentence(ranking))
     if found.validation.errors:
-        console.print(errors_table(found.validation))
+        console.print(result_table(errors_table(found.validation)))
     for name, what in ((COSTS_FILE, "costs"), (ERRORS_FILE, "errors"), (PAGE, "page")):
         say(f"{what}: {found.folder / name}")
-
-
-def costs_table(validation: Validation) -> Table:
-    from analysis.report.calibration_page import cost_lines
-
-    table = plain_table("cost", "value", "95 %", "runs", "", dense=True)
-    for line in cost_lines(validation):
-        table.add_row(line.name, line.value, line.interval, line.runs, line.why)
-    return table
-
-
-def errors_table(validation: Validation) -> Table:
-    from analysis.report.calibration_page import error_line
-
-    table = plain_table(*ERROR_COLUMNS, dense=True)
-    for each in validation.errors:
-        table.add_row(*error_line(each))
-    return table
-
-
-def _show_judgement(judgement: Judgement, console: Console) -> None:
-    from analysis.numerals import number
-    from analysis.report.calibration_page import cell_line
-
-    say = line_printer(console)
-    say(f"{judgement.experiment} ({judgement.series_id}), {judgement.runs} runs")
-    for run, why in sorted(judgement.missing.items()):
-        say(f"{run} was not simulated: {why}")
-    for run, why in sorted(judgement.failed_seeds.items()):
-        say(f"{run}: {why}")
-    names = ("topology", "run", "event", "metric", "real", "simulated", "runs", "range", "error")
-    rows = []
-    for cell in judgement.cells:
-        line = cell_line(cell)
-        metric = f"{line.metric} ({line.unit})" if line.unit else line.metric
-        words = (line.run, line.event, metric, line.real, line.simulated, line.runs, line.range, line.error)
-        rows.append((cell.topology, *words))
-    # What all rows share is no column.
-    shown = [place for place, name in enumerate(names) if name != "topology" or len({row[place] for row in rows}) > 1]
-    table = plain_table(*(names[place] for place in shown), dense=True)
-    for row in rows:
-        table.add_row(*(row[place] for place in shown))
-    console.print(table)
-    for ranking in judgement.rankings:
-        say(
-            f"by throughput after {ranking.event_id}: {', '.join(ranking.real) or '–'} in reality,"
-            f" {', '.join(ranking.simulated) or '–'} simulated; Kendall's tau {number(ranking.tau, 2)}"
-        )

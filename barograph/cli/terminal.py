@@ -7,11 +7,16 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Column, Table
+from rich.text import Text
 
 from barograph.errors import Say
+
+if TYPE_CHECKING:
+    from analysis.report.table import ResultTable
 
 C_LIBRARY = ctypes.CDLL(None)
 
@@ -33,6 +38,18 @@ def plain_table(*columns: str, dense: bool = False) -> Table:
     """Without lines; cells that are too long are folded. `dense`: with one space between its many columns."""
     folded = (Column(name, overflow="fold") for name in columns)
     return Table(*folded, box=None, pad_edge=False, collapse_padding=dense)
+
+
+def result_table(table: ResultTable) -> Table:
+    """Return a table of a page for the terminal: cells that are too long are folded."""
+    columns = (
+        Column(column.label, overflow="fold", justify="right" if column.is_number else "left")
+        for column in table.columns
+    )
+    shown = Table(*columns, box=None, pad_edge=False, collapse_padding=True)
+    for row in table.text_rows():
+        shown.add_row(*map(Text, row))
+    return shown
 
 
 def say(text: str) -> None:

@@ -21,10 +21,6 @@ from scheduler_plugins.model import Slot
 from scheduler_plugins.simulator.work import ComponentWork, Costs, EdgeWork, MachineSize, TopologyWork
 from scheduler_plugins.simulator.world import Assignment, Sample, World
 
-ERROR_COLUMNS = [
-    "metric", "pairs", "not steady", "median", "worst", "mean, with its sign", "no error", "not reached", "inside",
-    "expected",
-]  # fmt: skip
 DEPTH = 8
 GROUPING = "shuffle"
 
@@ -130,7 +126,7 @@ def main() -> None:
 def print_errors_of_the_default_costs() -> None:
     """Not measured here, for that takes real runs: what calibrations on them have left (docs/simulator.md)."""
     from analysis.calibration.validation import known_validations  # here: sizes are measured in processes without them
-    from analysis.report.calibration_page import error_line
+    from analysis.report.calibration_page import errors_table
     from scheduler_plugins.simulator import model_sha256
 
     for shipped in known_validations([]):
@@ -138,7 +134,8 @@ def print_errors_of_the_default_costs() -> None:
         taus = ", ".join(f"{each['experiment']} {each['tau']:.2g}" for each in known)
         same = "this model" if shipped.model == model_sha256() else "another version of the model"
         title = f"The model beside real runs, judged on {shipped.made} with {same}; Kendall's tau of variants: {taus}"
-        print(markdown_table(title, ERROR_COLUMNS, [error_line(each) for each in shipped.errors]))
+        table = errors_table(shipped)
+        print(markdown_table(title, [column.label for column in table.columns], table.text_rows()))
 
 
 if __name__ == "__main__":

@@ -74,8 +74,7 @@ def test_a_series_that_cannot_be_read_is_named_beside_what_is_said_of_the_others
 
 
 def test_a_page_folds_what_storm_is_taken_to_cost() -> None:
-    folded = page._environment().globals["folded"]
-    seen, _, behind = str(folded(sentence([simulated(receive_ms=0.02)]))).partition("<details><summary>")
+    seen, _, behind = str(page.folded(sentence([simulated(receive_ms=0.02)]))).partition("<details><summary>")
     assert "Simulated, not measured" in seen and "No calibration has judged these costs" in seen
     assert "receive_ms" not in seen and "receive_ms 0.02" in behind and "sample_s 1" in behind
-    assert str(folded("one line < two")).strip() == "one line &lt; two"
+    assert page.folded("one line < two") == "one line &lt; two"

@@ -124,7 +124,7 @@ def test_runs_of_a_model_have_a_range_and_no_interval() -> None:
     assert chart is not None
     middles = [row for row in chart.rows() if row["mark"] == "middle of the runs"]
     assert [(row["value"], row["low"], row["high"]) for row in middles] == [(1.0, 0.0, 2.0), (2.0, 1.0, 3.0)]
-    _, rows = sweep_page.table(data, "e1")
+    rows = sweep_page.table(data, "e1").rows
     assert [cells[-1] for cells in rows] == ["1 (0 to 2)", "2 (1 to 3)"]
 
 
@@ -162,7 +162,7 @@ def test_a_range_with_a_time_that_was_not_reached_is_open() -> None:
     assert [middle[name] for name in ("value", "low", "high", "at_least", "unreached", "longer")] == [
         150.0, 100.0, None, 300.0, 1, False,
     ]  # fmt: skip
-    assert sweep_page.table(data, "e1")[1][0][-1] == "150 (100 to 300 or longer)"
+    assert sweep_page.table(data, "e1").rows[0][-1] == "150 (100 to 300 or longer)"
 
 
 def drawn(data: SweepData) -> dict[type[Mark], list[tuple[float, float | None, bool]]]:

@@ -1,0 +1,137 @@
+"""Blocks of pages and their tables, each once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from markupsafe import Markup
+
+from analysis.report import page
+from analysis.report.figures.catalogue import Figure
+from analysis.report.markup import badge, bold, joined, link, small
+from analysis.report.page import (
+    Definitions,
+    Download,
+    Downloads,
+    Folded,
+    Items,
+    PageContent,
+    Section,
+    Sentence,
+    Warnings,
+)
+from analysis.report.table import Across, Heading, ResultTable, lists
+
+ROWS = [
+    {"run": "stela-r1", "rate": 1234.56, "runs": 3, "steady": True, "why": ""},
+    {"run": "<b>", "rate": None, "runs": 0, "steady": False, "why": "it <died>"},
+]
+TABLE = ResultTable(
+    (
+        Heading("run", "run", css="k"),
+        Heading("rate", "rate", unit="tuples/s", digits=1, css="n"),
+        None,
+        Heading("runs", lambda row: bold(str(row["runs"])), css="n k"),
+        Heading("steady", "steady", css="v"),
+        Heading("why", "why", blank="", css="wide"),
+    ),
+    ROWS,
+    row_css=lambda row: "" if row["steady"] else "out",
+)
+
+
+def shown(*blocks: page.Block, **more: str) -> str:
+    content = PageContent("t <x>", "h <y>", "m <z>", blocks, **more)
+    return page.html(content, {"data": (), "curve": ()})
+
+
+def test_a_table_is_html_with_everything_escaped_but_markup() -> None:
+    text = TABLE.html()
+    assert '<th class="n">rate (tuples/s)</th>' in text and "<th>run</th>" in text and '<th class="v">steady' in text
+    assert (
+        '<tr><td class="k">stela-r1</td><td class="n">1\u2009234.6</td><td class="n k"><b>3</b></td>'
+        '<td class="v">yes</td><td class="wide"></td></tr>'
+    ) in text
+    assert '<tr class="out"><td class="k">&lt;b&gt;</td><td class="n">–</td>' in text
+    assert '<td class="v">no</td><td class="wide">it &lt;died&gt;</td>' in text
+
+
+def test_a_table_is_text_with_numbers_at_the_right() -> None:
+    assert TABLE.lines() == [
+        "run       rate (tuples/s)  runs  steady  why",
+        "stela-r1          1\u2009234.6     3  yes",
+        "<b>                     –     0  no      it <died>",
+    ]
+
+
+def test_rows_stand_in_groups_and_some_go_over_all_columns() -> None:
+    rows = [Across("since <1>", "group", begins=True), ROWS[0], Across(begins=True), ROWS[1]]
+    text = ResultTable(TABLE.headings, rows).html()
+    assert text.count("<tbody>") == 2
+    assert '<tr class="group"><td colspan="5">since &lt;1&gt;</td></tr>' in text
+    assert ResultTable(TABLE.headings, rows).cells() == TABLE.cells()
+
+
+def test_on_a_narrow_screen_rows_are_blocks_whose_numbers_have_their_headings() -> None:
+    text = ResultTable(TABLE.headings, ROWS, css="blocks").html()
+    assert '<table class="blocks">' in text
+    assert '<td class="n" data-label="rate (tuples/s)">1' in text
+    assert '<td class="n without" data-label="rate (tuples/s)">–' in text
+    assert '<td class="k">stela-r1</td>' in text
+
+
+def test_rows_that_are_text_already_are_a_table_too() -> None:
+    assert lists([["a", "1"]], ["x", "y"]).cells() == [["a", "1"]]
+
+
+def test_every_block_is_shown_and_escaped() -> None:
+    text = shown(
+        Sentence("a < b", "answer"),
+        Warnings(["one < two", "first\nsecond < third"]),
+        Warnings([]),
+        Items(["i < j"], "told"),
+        Definitions([("key <", "value <")]),
+        Section("S <", [Sentence("deeper"), Section("T", [TABLE])], "place", "aside <"),
+        Folded("F <", [Sentence("behind")], long=True),
+        Markup("<hr>"),
+        css="wide",
+    )
+    for part in ("<title>Barograph: t &lt;x&gt;</title>", "<h1>h &lt;y&gt;</h1>", '<p class="answer">a &lt; b</p>',
+                 '<p class="meta">m &lt;z&gt; · Barograph</p>', "<li>one &lt; two</li>", '<body class="wide">',
+                 "<li>first<details><summary>What Storm is taken to cost, and settings</summary>second &lt; third",
+                 '<ul class="told">', "<dt>key &lt;</dt><dd>value &lt;</dd>", "<hr>", "<h3>T</h3>",
+                 '<h2 id="place">S &lt; <span class="small">aside &lt;</span></h2>',
+                 '<details class="long"><summary>F &lt;</summary>'):  # fmt: skip
+        assert part in text, part
+    assert text.count('<ul class="warnings">') == 1
+    assert "<script" not in text, "a page without figures has no script"
+
+
+def test_parts_of_cells_are_escaped_once() -> None:
+    assert link("a&b", "x?y=1&z") == '<a href="x?y=1&amp;z">a&amp;b</a>' and link("<", None) == "&lt;"
+    assert joined([badge("<", "good"), "&", small("x")], ", ") == (
+        '<span class="badge good">&lt;</span>, &amp;, <span class="small">x</span>'
+    )
+
+
+@pytest.mark.parametrize("only_large", [False, True])
+def test_what_figures_and_tables_offer_is_in_the_page_and_beside_it(tmp_path: Path, only_large: bool) -> None:
+    files = (Download("curve.svg", b"<svg/>"), Download("curve.pdf", b"%" * page.EMBEDDED_BYTES))
+    figure = Figure("curve", "A <curve>", "What it shows.", "<svg></svg>", '{"traces":[]}', files)
+    blocks: list[page.Block] = [
+        Section("S", [figure]),
+        Folded("F", [Downloads("data", [{"a": 1}])]),
+        Downloads("none", []),
+    ]
+    target = page.save(tmp_path / "report.html", PageContent("t", "h", "m", blocks), only_large=only_large)
+    text = target.read_text()
+    assert '<figure id="figure-curve">' in text and "<b>A &lt;curve&gt;.</b> What it shows." in text
+    assert '<script type="application/json" class="points">{"traces":[]}</script>' in text
+    assert re.findall(r'href="(figures/[^"]+)" download="curve.pdf"', text) == ["figures/curve.pdf"]
+    assert 'download="data.csv"' in text and 'download="data.parquet"' in text and "none.csv" not in text
+    written = {file.name for file in (tmp_path / "figures").iterdir()}
+    everything = {"curve.svg", "curve.pdf", "data.csv", "data.parquet"}
+    assert written == ({"curve.pdf"} if only_large else everything)
+    assert text.count("document.querySelectorAll") > 0
