@@ -48,21 +48,21 @@ WORDS_OF_VERDICTS = {
     "undecided": "are undecided",
     "not testable here": "cannot be tested here",
 }
-OF_TIMELINES = (
+TIMELINES_NOTE = (
     "Bold lines are medians over the runs of a variant, bands reach from the smallest to the largest run, vertical"
     " lines are events. Dashed lines show what the spouts were scheduled to emit; throughput may be higher where"
     " tuples are copied. Bars are medians and dots are runs. A hollow triangle is a run that had not converged at its"
     " end, an open bar is a lower bound. "
 )
-OF_GRAPHS = "Yellow components were congested at the first event; coloured text is what a variant changed there."
-OF_VERDICTS = (
+GRAPHS_NOTE = "Yellow components were congested at the first event; coloured text is what a variant changed there."
+VERDICTS_NOTE = (
     "A claim is reproduced where the whole 95 % interval lies where the number has to lie (the stated number and a"
     " resolution that was fixed before anything was measured), and differs where none of it does. An indication rests"
     " on fewer than six blocks, or is not sure among all claims of its experiment (Holm). A/A floor: no interval is"
     " narrower than what neighbouring runs of one variant differ by. This page rests on one series of each experiment,"
     " the newest of those that were given; "
 )
-OF_ABLATION = (
+ABLATION_NOTE = (
     "The authors' code differs from the paper's rule. Here both decide on what the runs of each experiment observed at"
     " an event. The first row is the most frequent decision of the paper's rule; the reports of the experiments have"
     " the whole tables."
@@ -138,7 +138,7 @@ def content(
     claims = [ledger_row(row, simulated=simulated_only) for row in ledger]
     absent = "not simulated" if simulated_only else "not run"
     panels = [_panels(number, figure, run, data, swept, absent) for number, figure in enumerate(figures, start=1)]
-    legend = (OF_TIMELINES if "stela" in families else "") + OF_GRAPHS
+    legend = (TIMELINES_NOTE if "stela" in families else "") + GRAPHS_NOTE
     headlines = [(name, headline) for name in sorted(series) if (headline := index_page.headline_of(series[name]))]
     family = " and ".join(sorted({experiment.partition("/")[0] for experiment in series}))
     complete = sum(run["status"] == "complete" for run in runs)
@@ -178,7 +178,7 @@ def _ledger(claims: Sequence[Row], simulated_only: bool) -> list[Block]:
     blocks = [*ledger_blocks(claims, simulated=simulated_only), Downloads("claims", claims)]
     if not simulated_only:
         command = joined(
-            [OF_VERDICTS, code("barograph claims"),
+            [VERDICTS_NOTE, code("barograph claims"),
              " judges each claim by the blocks of all series that were asked for alike."]
         )  # fmt: skip
         blocks.append(Sentence(command, "small"))
@@ -188,7 +188,7 @@ def _ledger(claims: Sequence[Row], simulated_only: bool) -> list[Block]:
 def _ablation(series: Mapping[str, SeriesPaths]) -> list[Section]:
     answers = {experiment: scale_decisions.ablation_rows(paths) for experiment, paths in series.items()}
     lines = {experiment: of_series for experiment, of_series in answers.items() if of_series}
-    return [Section("Ablation", [Sentence(OF_ABLATION), ablation_table(lines)])] if lines else []
+    return [Section("Ablation", [Sentence(ABLATION_NOTE), ablation_table(lines)])] if lines else []
 
 
 def ablation_table(lines: Mapping[str, Sequence[AblationRow]]) -> ResultTable:

@@ -169,7 +169,7 @@ def _model_columns(row: LedgerRow, ends: list[float | None], *, simulated: bool)
     return {**said, "lowest": ends[0], "highest": ends[1], SIMULATED: True}
 
 
-OF_THE_MODEL = (
+MODEL_NOTE = (
     "A range is over seeds; of what follows from other claims it is over these, and of how far seeds lie apart over"
     " the points of the sweep. What the simulator gives is no evidence about Storm: runs differ by their seed alone,"
     " so there is no verdict, no interval and no p-value. How far the simulator was from measured runs is said above,"
@@ -233,5 +233,5 @@ MODEL_COLUMNS = (  # of simulated runs: no verdict, no interval, no p
 def ledger_blocks(ledger: Sequence[Row], *, simulated: bool) -> list[Block]:
     """Return the table of claims; on a narrow screen each row is a block."""
     if simulated:
-        return [ResultTable(MODEL_COLUMNS, ledger, css="blocks"), Sentence(OF_THE_MODEL, "small")]
+        return [ResultTable(MODEL_COLUMNS, ledger, css="blocks"), Sentence(MODEL_NOTE, "small")]
     return [ResultTable(MEASURED_COLUMNS, ledger, css="blocks")]

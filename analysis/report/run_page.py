@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from analysis.metrics.definitions import RUN_TABLES, metric
+from analysis.metrics.definitions import RUN_TABLES, Metric, metric
+from analysis.numerals import MISSING
 from analysis.record import event_timeline, run_errors
 from analysis.record.event_timeline import WHOLE_RUN, EventOutcome, event_id_of, event_order
 from analysis.record.files import RunPaths, SeriesPaths
-from analysis.record.run_errors import ErrorGroup, RunErrors
+from analysis.record.run_errors import ErrorGroup
 from analysis.record.simulated import date_s, is_simulated
 from analysis.record.small_tables import HISTOGRAM, Row, by_run, rows, topologies, topology_suffix, topology_words
 from analysis.record.topology_file import is_unthrottled
-from analysis.report import latency_sentences, page, series_tables, simulated
+from analysis.report import latency_sentences, page, series_tables, simulated, words
 from analysis.report.figures import run_timeline, style
-from analysis.report.figures.catalogue import Figure, page_figure
+from analysis.report.figures.catalogue import page_figure
 from analysis.report.figures.run_timeline import RunData, Windows
-from analysis.report.page import Download
+from analysis.report.markup import badge, bold, code, joined, link
+from analysis.report.page import Block, Definitions, Downloads, PageContent, Section, Sentence, Warnings
 from analysis.report.series_tables import Measurements
+from analysis.report.table import Heading, ResultTable
 from barograph.plan.experiment import WHOLE_CLUSTER
 
-TEMPLATE = "run.html.j2"
 TABLES = (
     "throughput", "activity", "cpu_windows", "settled", "intervals", "damaged", "zeros", "scale_events", "latency",
     "topologies",
@@ -54,52 +58,6 @@ class Placement:
     machines: tuple[tuple[str, str, str, bool], ...]
 
 
-@dataclass(frozen=True)
-class Section:
-    """What is of one topology: of the only one (`name` is empty), of one of several, or of the cluster (`all`)."""
-
-    name: str
-    title: str
-    figure: Figure | None
-    measurements: list[tuple[str, list[tuple[str, str]]]]  # an event's values
-    placements: list[Placement]
-
-    @property
-    def rows(self) -> list[tuple[str, list[str]]]:
-        """The values of all events side by side, by metric."""
-        headings = [metric(name).heading for table in RUN_TABLES.values() for name in table]
-        by_event = [dict(values) for _, values in self.measurements]
-        there = [heading for heading in headings if any(heading in values for values in by_event)]
-        return [(heading, [values.get(heading, "–") for values in by_event]) for heading in there]
-
-
-@dataclass(frozen=True)
-class RunContent:
-    run: Row
-    variant: str
-    facts: list[tuple[str, str]]
-    figure: Figure | None  # of the only topology, or of all on one time axis
-    sections: list[Section]
-    events: list[Row]
-    outcome_rows: list[Row]
-    labels: dict[str, str]  # of the events, in words
-    failures: list[str]
-    errors: RunErrors
-    during: list[Row]  # errors while the topology ran
-    afterwards: int  # errors of daemons that were being stopped
-    others: list[str]
-    report: str
-    tables: dict[str, list[Row]]  # the data behind what is shown
-
-    @property
-    def unsteady(self) -> bool:
-        """Whether a value has the mark for it."""
-        return any(
-            series_tables.UNSTEADY in text
-            for section in self.sections for _, values in section.measurements for _, text in values
-        )  # fmt: skip
-
-
 def write_all(paths: SeriesPaths, outcomes: Sequence[tuple[str, EventOutcome]]) -> None:
     """`runs/<run>/report.html` of every run. `outcomes`: of the events of each run, whose decision log is read once."""
     runs = sorted(rows(paths, "runs"), key=lambda run: (run["order"] is None, run["order"], run["run_id"]))
@@ -115,33 +73,16 @@ def write_all(paths: SeriesPaths, outcomes: Sequence[tuple[str, EventOutcome]]) 
         outcomes_of[run_id].append(outcome)
     for run in runs:
         tables = {name: split[name].get(run["run_id"], []) for name in TABLES}
-        content = collect(paths, run, tables, outcomes_of[run["run_id"]], measurements, names)
-        write(paths.run(run["run_id"]), content)
+        of_run = content(paths, run, tables, outcomes_of[run["run_id"]], measurements, names)
+        page.save(paths.run(run["run_id"]).root / "report.html", of_run, only_large=True)
 
 
-def write(run: RunPaths, content: RunContent) -> None:
-    """The page; a file that is too large for it stands in `figures/` beside it."""
-    groups = files(content)
-    links = page.download_links(groups, "figures")
-    for name, group in groups.items():
-        page.write_downloads(
-            run.root / "figures", [f for f, link in zip(group, links[name], strict=True) if link.beside]
-        )
-    page.write(run.root / "report.html", page.render(TEMPLATE, c=content, links=links, listed=MOST_ROWS))
-
-
-def files(content: RunContent) -> dict[str, tuple[Download, ...]]:
-    drawn = [content.figure, *(section.figure for section in content.sections if section.name)]
-    figures = {figure.name: figure.files for figure in drawn if figure}
-    return figures | {name: page.row_downloads(name, table) for name, table in content.tables.items()}
-
-
-def collect(
+def content(
     paths: SeriesPaths, run: Row, tables: Mapping[str, list[Row]], outcomes: Sequence[EventOutcome],
     measurements: Mapping[str, Measurements], all_runs: Sequence[str],
-) -> RunContent:  # fmt: skip
+) -> PageContent:  # fmt: skip
     """`measurements`: of the only topology (named ""), or of the cluster and of each of several."""
-    where = paths.run(run["run_id"])
+    run_id, where = run["run_id"], paths.run(run["run_id"])
     lines = event_timeline.read_timeline(where).events
     zero_s = (
         next((row["zero_s"] for row in tables["zeros"]), None)
@@ -149,53 +90,171 @@ def collect(
         or run["started_s"]
         or 0.0
     )
+    is_complete = run["status"] == "complete"
+    series = f"{run['experiment'] or 'an unknown experiment'}, series {run['series_id'] or 'unknown'}"
+    wrong = failures(run, lines, tables["damaged"])
+    more = [Sentence(f"and {len(wrong) - MOST_ROWS} more", "small")] if len(wrong) > MOST_ROWS else []
+    others = joined(
+        (link(other, f"../{quote(other)}/report.html", "run") for other in all_runs if other != run_id), ", "
+    )
+    record = event_timeline.readable_document(where)
+    known = facts(run, record, tables["latency"], tables["topologies"], paths.root)
+    return PageContent(
+        title=f"{run_id}, {run['experiment'] or ''} {run['series_id'] or ''}",
+        heading=run_id,
+        meta=joined(
+            [
+                f"{style.display_name(run['variant'] or '?')} · a run of ", link(series, "../../report.html"), " · ",
+                badge(run["status"], "reproduced" if is_complete else "differs"),
+                "" if is_complete else ", not counted in any claim",
+            ]
+        ),
+        blocks=[
+            Definitions([(name, page.folded(value)) for name, value in known]),
+            *([Section("What went wrong", [Warnings(wrong[:MOST_ROWS]), *more])] if wrong else []),
+            *_measured(run_id, where, tables, measurements, outcomes),
+            Section("Decisions", _decisions(run_id, outcomes)),
+            *_placed(tables, list(measurements), outcomes),
+            Section("Events", _events([event_row(event, zero_s) for event in lines])),
+            Section("Errors in logs", _errors(where, lines, zero_s)),
+            Section("Other runs of this series", [Sentence(others or "None.")]),
+        ],
+    )  # fmt: skip
+
+
+def _measured(
+    run_id: str, where: RunPaths, tables: Mapping[str, list[Row]], measurements: Mapping[str, Measurements],
+    outcomes: Sequence[EventOutcome],
+) -> list[Section]:  # fmt: skip
+    """Return what was measured over time and at each event, of all topologies and of each."""
     datas = {name: run_data(where, _of_topology(tables, name)) for name in measurements}
     if "" in datas:
         drawing = run_timeline.draw(datas[""])
     else:
         drawing = run_timeline.draw_topologies([(topology_words(name), data) for name, data in datas.items()])
+    over_time: Block = Sentence("There is no whole window with a measurement at the sinks, so there is no figure.")
+    if drawing:
+        over_time = page_figure("timeline", f"{run_id} over time", CAPTIONS["" in datas], drawing)
+    labels = {outcome.event_id: f"{outcome.event_id}: {outcome.label}" for outcome in outcomes}
+    span, blocks, shown = run_timeline.span_of([*datas.values()]), list[Block](), list[ResultTable]()
+    for name, data in datas.items():
+        of_topology: list[Block] = []
+        if name not in ("", WHOLE_CLUSTER) and (drawing := run_timeline.draw(data, span)):
+            title = f"{run_id} over time: {topology_words(name)}"
+            of_topology.append(page_figure(f"timeline{topology_suffix(name)}", title, CAPTION, drawing))
+        if table := measurement_table(run_id, measurements[name], labels):
+            shown.append(table)
+            of_topology.append(table)
+        else:
+            who = "it" if name else "the run"
+            of_topology.append(Sentence(f"None: {who} left no samples, or it was not analysed."))
+        blocks += [Section(topology_words(name), of_topology, anchor=f"of-{name}")] if name else of_topology
+    if series_tables.is_marked(shown):
+        blocks.append(Sentence(words.NOT_STEADY_HERE, "small"))
+    data_rows = [_named(name, row) for name, values in measurements.items() for row in measurement_rows(run_id, values)]
+    return [
+        Section("Over time", [over_time]),
+        Section("Measurements", [*blocks, Downloads("measurements", data_rows)]),
+    ]
+
+
+def measurement_table(run_id: str, measurements: Measurements, labels: Mapping[str, str]) -> ResultTable | None:
+    """Return the values of the report's tables, a row a metric and a column an event; None where there are none."""
+    by_event = {
+        event: measurements[run_id, event]
+        for event in sorted((event for run, event in measurements if run == run_id), key=event_order)
+    }
+    if not by_event:
+        return None
+    metrics = [
+        metric(name)
+        for names in RUN_TABLES.values() for name in names
+        if any(name in values for values in by_event.values())
+    ]  # fmt: skip
+
+    def value_at(event: str) -> Callable[[Metric], str]:
+        return lambda each: series_tables.cell(by_event[event].get(each.name), each.digits)
+
+    headings = [
+        Heading("value" if len(by_event) == 1 else labels.get(event, event), value_at(event), css="n k")
+        for event in by_event
+    ]
+    return ResultTable([Heading("metric", "heading"), *headings], metrics, css="narrow")
+
+
+def _decisions(run_id: str, outcomes: Sequence[EventOutcome]) -> list[Block]:
+    if not outcomes:
+        return [Sentence("The run reached no event.")]
+    of_run = [(run_id, outcome) for outcome in outcomes]
+    table = series_tables.outcome_table(of_run, [Heading("event", lambda row: row[1].event_id)])
+    return [table, Downloads("decisions", series_tables.outcome_data(of_run))]
+
+
+def _placed(tables: Mapping[str, list[Row]], names: Sequence[str], outcomes: Sequence[EventOutcome]) -> list[Section]:
+    """Return where executors were; nothing where no round placed all tasks."""
+    labels = {outcome.event_id: outcome.label for outcome in outcomes}
+    blocks, data = list[Block](), list[Row]()
+    for name in names:
+        found = placements(_of_topology(tables, name)["settled"], labels)
+        of_topology: list[Block] = [Section(one.label, [placement_table(one)]) for one in found]
+        data += [_named(name, row) for row in placement_rows(found)]
+        blocks += [Section(topology_words(name), of_topology)] if name and found else of_topology
+    if not data:
+        return []
+    return [Section("Placement", [*blocks, Sentence(words.PLACEMENT_NOTE, "small"), Downloads("placements", data)])]
+
+
+def placement_table(placement: Placement) -> ResultTable:
+    headings = (
+        Heading("machine", itemgetter(0), css="k"),
+        Heading("executors before", itemgetter(1)),
+        Heading("executors after", lambda row: bold(row[2] or MISSING) if row[3] else row[2]),
+    )
+    return ResultTable(headings, placement.machines)
+
+
+def _events(events: Sequence[Row]) -> list[Block]:
+    if not events:
+        return [Sentence("The run left no events.")]
+    headings = (
+        Heading("time (s)", "time_s", digits=1, css="n"),
+        Heading("event", lambda row: row["kind"].replace("_", " "), css="k v"),
+        Heading("details", "details"),
+    )
+    cut = f"The first {MOST_ROWS} of {len(events)}; the files have all."
+    return [
+        ResultTable(headings, events[:MOST_ROWS]),
+        *([Sentence(cut, "small")] if len(events) > MOST_ROWS else []),
+        Downloads("events", events),
+    ]
+
+
+def _errors(where: RunPaths, lines: Sequence[Mapping[str, Any]], zero_s: float) -> list[Block]:
+    """Return the errors while the topology ran, and how many there were of daemons that were being stopped."""
     errors = run_errors.errors_of_run(where)
     during, afterwards = split_errors(errors.groups, lines, zero_s)
-    events = [event_row(event, zero_s) for event in lines]
-    labels = {outcome.event_id: outcome.label for outcome in outcomes}
-    sections = [
-        _section(
-            name,
-            data,
-            run_timeline.span_of([*datas.values()]),
-            _of_topology(tables, name)["settled"],
-            labels,
-            measurements[name],
+    blocks: list[Block] = [Sentence("None while the topology ran.")]
+    if not errors.has_logs:
+        folder = code(f"runs/{where.run_id}/logs/")
+        kept = ["There are no raw logs of this run here. Logs that were kept are in ", folder,
+                " of the series, with the run's raw lines."]  # fmt: skip
+        blocks = [Sentence(joined(kept))]
+    elif during:
+        headings = (
+            Heading("first at (s)", "time_s", digits=1, css="n"),
+            Heading("line", lambda row: code(row["text"], "small"), css="wide v"),
+            Heading("file of the first", lambda row: code(row["file"], "small")),
+            Heading("times", "times", css="n"),
+            Heading("files", "files", css="n"),
         )
-        for name, data in datas.items()
-    ]
-    return RunContent(
-        run=run,
-        variant=style.display_name(run["variant"] or "?"),
-        facts=facts(run, event_timeline.readable_document(where), tables["latency"], tables["topologies"], paths.root),
-        figure=page_figure("timeline", f"{run['run_id']} over time", CAPTIONS["" in datas], drawing)
-        if drawing
-        else None,
-        sections=sections,
-        events=events,
-        outcome_rows=[series_tables.outcome_row(run["run_id"], outcome) for outcome in outcomes],
-        labels={event: f"{event}: {label}" for event, label in labels.items()},
-        failures=failures(run, lines, tables["damaged"]),
-        errors=errors,
-        during=during,
-        afterwards=afterwards,
-        others=[other for other in all_runs if other != run["run_id"]],
-        report="../../report.html",
-        tables={
-            "measurements": [
-                _named(name, row) for name, of in measurements.items() for row in measurement_rows(run["run_id"], of)
-            ],
-            "decisions": series_tables.outcome_data([(run["run_id"], outcome) for outcome in outcomes]),
-            "placements": [_named(s.name, row) for s in sections for row in placement_rows(s.placements)],
-            "events": events,
-            "errors": during,
-        },
-    )
+        table = ResultTable(headings, during[:MOST_ROWS])
+        blocks = [Sentence(words.ERRORS_NOTE), table, Downloads("errors", during)]
+    if afterwards:
+        late = "more kinds of errors came after the topology was killed, from workers that were stopping."
+        blocks.append(Sentence(f"{afterwards} {late}", "small"))
+    if errors.cut:
+        blocks.append(Sentence(f"Only the beginning of {errors.cut} large files was read.", "small"))
+    return blocks
 
 
 def _of_topology(tables: Mapping[str, list[Row]], name: str) -> dict[str, list[Row]]:
@@ -204,21 +263,6 @@ def _of_topology(tables: Mapping[str, list[Row]], name: str) -> dict[str, list[R
         table: [row for row in found if not name or "topology" not in row or row["topology"] == name]
         for table, found in tables.items()
     }
-
-
-def _section(
-    name: str, data: RunData, span: tuple[float, float], settled: Sequence[Row], labels: Mapping[str, str],
-    measured: Measurements,
-) -> Section:  # fmt: skip
-    run_id = data.run_id
-    drawing = run_timeline.draw(data, span) if name not in ("", WHOLE_CLUSTER) else None
-    title = topology_words(name)
-    figure = (
-        page_figure(f"timeline{topology_suffix(name)}", f"{run_id} over time: {title}", CAPTION, drawing)
-        if drawing
-        else None
-    )
-    return Section(name, title, figure, measurement_tables(run_id, measured), placements(settled, labels))
 
 
 def _named(topology: str, row: Row) -> Row:
@@ -305,19 +349,6 @@ def _topology_changes(record: Mapping[str, Any]) -> str:
 
 def _parameters(text: str | None) -> str:
     return ", ".join(f"{key} = {value}" for key, value in sorted(json.loads(text or "{}").items()))
-
-
-def measurement_tables(
-    run_id: str, measurements: series_tables.Measurements
-) -> list[tuple[str, list[tuple[str, str]]]]:
-    """By event: the values of the report's tables, with their headings."""
-    columns = [metric(name) for table in RUN_TABLES.values() for name in table]
-    events = sorted((event for run, event in measurements if run == run_id), key=event_order)
-    return [
-        (event, [(each.heading, series_tables.cell(measurements[run_id, event][each.name], each.digits))
-                 for each in columns if each.name in measurements[run_id, event]])
-        for event in events
-    ]  # fmt: skip
 
 
 def measurement_rows(run_id: str, measurements: Measurements) -> list[Row]:

@@ -5,37 +5,42 @@ in it, the sentence says so).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
+from urllib.parse import quote
 
 import yaml
+from markupsafe import Markup
 
 from analysis.claims import ledger as claims_ledger
 from analysis.claims.ledger_rows import Conditions, LedgerRow
 from analysis.claims.publications import families_of
 from analysis.claims.statements import Claim, load_claims
 from analysis.metrics import scale_decisions
-from analysis.metrics.definitions import RUN_TABLES
 from analysis.record import event_timeline, small_tables
 from analysis.record.event_timeline import FIRST_EVENT, EventOutcome
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.simulated import is_simulated
 from analysis.record.small_tables import Row, rows
 from analysis.record.topology_file import PARAMETERS_KEY, flux_config
-from analysis.report import index_page, latency_sentences, page, run_page, series_tables, simulated
+from analysis.report import index_page, latency_sentences, page, run_page, series_tables, simulated, words
 from analysis.report.figures import catalogue, decision_graph, series_data, style, topology_graph
 from analysis.report.figures.catalogue import Figure, page_figure
 from analysis.report.figures.decision_graph import DecisionRow
 from analysis.report.headline import headline
-from analysis.report.ledger_table import ledger_row, ledger_version
-from analysis.report.page import Download
-from analysis.report.series_tables import Measurements
+from analysis.report.ledger_table import ledger_blocks, ledger_row, ledger_version
+from analysis.report.markup import element, joined, link
+from analysis.report.page import Block, Definitions, Downloads, Folded, PageContent, Section, Sentence, Warnings
+from analysis.report.series_tables import Measurements, SeriesCost
+from analysis.report.table import Heading
 from barograph.plan.experiment import WHOLE_CLUSTER
 from topologies.work import BUFFER, UNBOUNDED
+
+RUN = Heading("run", "run_id", css="k")
 
 
 def workload_sentences(
@@ -127,32 +132,26 @@ def _machine_types(machines: Sequence[Row]) -> str:
     return f"Machines: {'; '.join(texts)} (the master not counted)." if texts else ""
 
 
-TEMPLATE = "report.html.j2"
-FIGURES = "figures"  # the folder with the files that the page offers, beside it
-
-
 @dataclass(frozen=True)
-class TopologyContent:
-    """The logical graph, and what was decided at its components."""
+class LogicalGraph:
+    """The graph of a topology, and what was decided at its components."""
 
-    name: str
     figure: Figure
     components: tuple[str, ...]
     decisions: list[DecisionRow]
 
 
 @dataclass(frozen=True)
-class Section:
+class TopologyReport:
     """What is of one topology: of the only one (`name` is empty), of one of several, or of the cluster (`all`)."""
 
     name: str
     title: str
     level: str  # its service level in words
     headline: str
-    topology: TopologyContent | None
+    graph: LogicalGraph | None
     figures: list[Figure]
     measurements: Measurements
-    run_tables: list[tuple[str, list[str], list[list[str]]]]
     runs: list[Row]
     steady: list[Row]
     losses: list[Row]
@@ -163,173 +162,329 @@ class Section:
         return small_tables.topology_suffix(self.name)
 
     @property
-    def several_events(self) -> bool:
-        return any(entry["event_id"] != FIRST_EVENT for entry in self.runs)
-
-    @property
-    def unsteady(self) -> bool:
-        """Whether a value in the tables of runs has the mark for it."""
-        return any(series_tables.UNSTEADY in text for _, _, cells in self.run_tables for row in cells for text in row)
-
-
-@dataclass(frozen=True)
-class SeriesContent:
-    """What the template shows; every list is bounded by runs x events, machines or claims."""
-
-    title: str
-    experiment: str
-    series_id: str
-    complete: int
-    all_runs: int
-    sections: list[Section]  # one, or of the cluster and each of several topologies
-    legend: list[tuple[str, str]]  # variant and its colour in every figure
-    simulated: str  # what is to be known of runs that were; empty for others
-    notes: list[str]
-    ledger: list[Row]
-    elsewhere: list[str]
-    warnings: list[str]
-    outcomes: list[tuple[str, EventOutcome]]
-    outcome_rows: list[Row]  # the same in words
-    boots: list[series_tables.Boot]
-    money: series_tables.SeriesCost | None
-    ablation: list[scale_decisions.AblationRow]
-    unread: str
-    latencies: list[str]  # what their readers must know
-    not_counted: list[Row]
-    damaged: list[Row]
-    files_read: int
-    files_numbered: int
-    lines_read: int
-    load: list[str]
-    machines: list[Row]
-    environment: list[tuple[str, str]]
-    assumptions: list[tuple[str, str]]
-    glossary: list[tuple[str, str]]
-
-    @property
-    def several_events(self) -> bool:
-        return any(section.several_events for section in self.sections)
-
-    @property
-    def headline(self) -> str:
-        """Of the only topology, or of the cluster."""
-        first, how = self.sections[0], "Simulated. " if self.simulated else ""
-        return how + (f"{first.title}: {first.headline}" if first.name else first.headline)
+    def timelines(self) -> list[Figure]:
+        return [figure for figure in self.figures if figure.name == f"throughput{self.suffix}"]
 
 
 def build_report(series_dir: Path | str) -> Path:
     """Write figures, claims.json, report.html and a page a run; returns the report's path."""
     paths = SeriesPaths(Path(series_dir))
-    conditions = claims_ledger.conditions([paths])
-    of_model = any(map(is_simulated, rows(paths, "runs")))
-    ledger = claims_ledger.ledger_rows(load_claims(), conditions, simulated=of_model)
-    content = collect(paths, ledger, conditions)
-    claims = [ledger_row(row, simulated=of_model) for row in ledger]
-    write_json_atomic(paths.root / "claims.json", {"v": ledger_version(simulated=of_model), "claims": claims})
-    files = downloads_by_name(content)
-    for downloads in files.values():
-        page.write_downloads(paths.figures, downloads)
-    run_page.write_all(paths, content.outcomes)
-    page.write(paths.report, page.render(TEMPLATE, c=content, links=page.download_links(files, FIGURES)))
-    index_page.write_summary(paths, index_page.summary_of(paths, content.ledger, content.headline))
-    return paths.report
-
-
-def collect(paths: SeriesPaths, ledger: Sequence[LedgerRow], conditions: Conditions) -> SeriesContent:
-    """Read what the template shows, except for the ledger, from small tables and the runs' own lines."""
     runs = sorted(rows(paths, "runs"), key=lambda run: (run["order"] is None, run["order"], run["run_id"]))
-    experiment = next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name)
-    rows_of_experiment = [row for row in ledger if row.claim.experiment == experiment]
-    damaged_files = sorted(rows(paths, "damaged"), key=lambda row: (row["run_id"], row["file"]))
-    machines = rows(paths, "machines")
+    of_model = any(map(is_simulated, runs))
+    conditions = claims_ledger.conditions([paths])
+    ledger = claims_ledger.ledger_rows(load_claims(), conditions, simulated=of_model)
     outcomes = [
         (run["run_id"], outcome) for run in runs for outcome in event_timeline.event_outcomes(paths.run(run["run_id"]))
     ]
+    reports = topology_reports(paths, runs, ledger, conditions, outcomes)
+    write_json_atomic(
+        paths.root / "claims.json",
+        {
+            "v": ledger_version(simulated=of_model),
+            "claims": [ledger_row(row, simulated=of_model) for row in ledger],
+        },
+    )
+    run_page.write_all(paths, outcomes)
+    page.save(paths.report, content(paths, runs, ledger, outcomes, reports))
+    experiment = experiment_of(paths, runs)
+    claims = [ledger_row(row, simulated=of_model) for row in ledger if row.claim.experiment == experiment]
+    index_page.write_summary(paths, index_page.summary_of(paths, claims, first_sentence(reports, of_model=of_model)))
+    return paths.report
+
+
+def experiment_of(paths: SeriesPaths, runs: Sequence[Row]) -> str:
+    return next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name)
+
+
+def first_sentence(reports: Sequence[TopologyReport], *, of_model: bool) -> str:
+    """Return the headline of the only topology, or of the cluster."""
+    first, how = reports[0], "Simulated. " if of_model else ""
+    return how + (f"{first.title}: {first.headline}" if first.name else first.headline)
+
+
+def topology_reports(
+    paths: SeriesPaths, runs: Sequence[Row], ledger: Sequence[LedgerRow], conditions: Conditions,
+    outcomes: series_tables.Outcomes,
+) -> list[TopologyReport]:  # fmt: skip
+    """Return what is of the only topology, or of the cluster and of each of several."""
+    experiment = experiment_of(paths, runs)
+    claims = [row.claim for row in ledger if row.claim.experiment == experiment]
+    events = event_kinds([outcome for _, outcome in outcomes])
     names = small_tables.topologies(paths)
-    claims = [row.claim for row in rows_of_experiment]
-    of_model = any(map(is_simulated, runs))
-    sections = [
-        _section(
-            paths,
-            name,
-            runs,
-            experiment,
-            event_kinds([outcome for _, outcome in outcomes]),
-            conditions,
-            claims,
-            of_model,
-        )
+    return [
+        _topology_report(paths, name, runs, experiment, events, conditions, claims)
         for name in ((names[-1], *names[:-1]) if names else ("",))
     ]
-    return SeriesContent(
-        title=index_page.spec_title(paths) or experiment,
-        experiment=experiment,
-        series_id=next((run["series_id"] for run in runs if run["series_id"]), paths.root.name),
-        complete=sum(run["status"] == "complete" for run in runs),
-        all_runs=len(runs),
-        sections=sections,
-        legend=_legend(runs),
-        simulated=simulated.sentence(runs, paths.root),
-        notes=[*series_tables.exclusions(runs), *series_tables.machine_warnings(paths)],
-        ledger=[ledger_row(row, simulated=of_model) for row in rows_of_experiment],
-        elsewhere=_elsewhere(ledger, experiment),
-        warnings=series_tables.event_warnings(outcomes),
-        outcomes=outcomes,
-        outcome_rows=[series_tables.outcome_row(run_id, outcome) for run_id, outcome in outcomes],
-        boots=series_tables.machine_boots([paths.run(run["run_id"]) for run in runs]),
-        money=series_tables.series_cost(paths),
-        ablation=scale_decisions.ablation_rows(paths),
-        unread=scale_decisions.unread_sentence(scale_decisions.unread_rounds(paths)),
-        latencies=latency_sentences.series_sentences(paths),
-        not_counted=[
-            row
-            for row in series_tables.run_rows(runs, sections[0].measurements)
-            if not row["counts"] and row["event_id"] == FIRST_EVENT
-        ],
-        damaged=[row for row in damaged_files if row["damaged"] or row.get("missing")],
-        files_read=len(damaged_files),
-        files_numbered=sum(row.get("missing") is not None for row in damaged_files),
-        lines_read=sum(row["lines"] for row in damaged_files),
-        load=workload_sentences(paths, runs, sections[0].measurements, _machines_of_one_run(machines)),
-        machines=series_tables.machine_facts(machines),
-        environment=series_tables.environment_facts(runs),
-        assumptions=series_tables.specification_facts(runs),
-        glossary=glossary(of_model=of_model),
-    )
 
 
-def _section(
+def _topology_report(
     paths: SeriesPaths, name: str, runs: Sequence[Row], experiment: str, events: Mapping[str, str],
-    conditions: Conditions, claims: Sequence[Claim], of_model: bool,
-) -> Section:  # fmt: skip
-    """`name`: empty of the only topology. What is of machines is the cluster's. `of_model`: the runs were simulated."""
+    conditions: Conditions, claims: Sequence[Claim],
+) -> TopologyReport:  # fmt: skip
+    """`name`: empty of the only topology. What is of machines is the cluster's."""
     read = partial(rows, paths, topology=name or None)
     measurements = series_tables.measurements_by_event(read("measurements"))
-    entries = series_tables.run_rows(runs, measurements)
     title = small_tables.topology_words(name)
-    section = Section(
+    suffix = small_tables.topology_suffix(name)
+    return TopologyReport(
         name=name,
         title=title[:1].upper() + title[1:] if name == WHOLE_CLUSTER else title,
         level="" if name in ("", WHOLE_CLUSTER) else _service_level(read("topologies")),
         headline=headline(
-            experiment, planned_variants(paths, runs), events, conditions, claims, name or None, of_model=of_model
+            experiment, planned_variants(paths, runs), events, conditions, claims, name or None,
+            of_model=any(map(is_simulated, runs)),
         ),
-        topology=None,
-        figures=[],
+        graph=None if name == WHOLE_CLUSTER else logical_graph(paths, runs, name or None, suffix),
+        figures=catalogue.build(series_data.collect(paths, name or None), suffix, f": {title}" if name else ""),
         measurements=measurements,
-        run_tables=[
-            series_tables.run_table(title, names, entries, measurements) for title, names in RUN_TABLES.items()
-        ],
-        runs=entries,
+        runs=series_tables.run_rows(runs, measurements),
         steady=series_tables.steady_rows(read("intervals")),
         losses=series_tables.edge_losses(read("losses")),
+    )  # fmt: skip
+
+
+def logical_graph(
+    paths: SeriesPaths, runs: Sequence[Row], topology: str | None = None, suffix: str = ""
+) -> LogicalGraph | None:
+    """Return the graph of the runs, with the decisions at its components."""
+    decisions = decision_graph.collect(paths, topology)
+    if decisions is None:
+        return None
+    name = topology or next((run["topology"] for run in runs if run["topology"]), "topology")
+    title = f"Logical graph of {name}"
+    drawing = topology_graph.graph_drawing(decisions.graph, title, decision_graph.notes(decisions))
+    figure = page_figure(f"topology{suffix}", title, words.GRAPH_CAPTION, drawing)
+    return LogicalGraph(
+        figure, tuple(node.name for node in decisions.graph.nodes), decision_graph.decision_table(decisions)
     )
-    of = f": {title}" if name else ""
-    return replace(
-        section,
-        topology=None if name == WHOLE_CLUSTER else topology_content(paths, runs, name or None, section.suffix),
-        figures=catalogue.build(series_data.collect(paths, name or None), section.suffix, of),
+
+
+def content(
+    paths: SeriesPaths, runs: Sequence[Row], ledger: Sequence[LedgerRow], outcomes: series_tables.Outcomes,
+    reports: Sequence[TopologyReport],
+) -> PageContent:  # fmt: skip
+    """Return the page. Every list on it is bounded by runs x events, machines or claims."""
+    experiment = experiment_of(paths, runs)
+    series_id = next((run["series_id"] for run in runs if run["series_id"]), paths.root.name)
+    complete = sum(run["status"] == "complete" for run in runs)
+    several_events = any(row["event_id"] != FIRST_EVENT for report in reports for row in report.runs)
+    event = Heading("event", "event_id") if several_events else None
+    number = f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
+    return PageContent(
+        title=f"{experiment}, {series_id}",
+        heading=index_page.spec_title(paths) or experiment,
+        meta=f"{experiment} · series {series_id} · {number}, {complete} complete and counted",
+        blocks=list(_blocks(paths, runs, ledger, outcomes, reports, event)),
     )
+
+
+def _blocks(
+    paths: SeriesPaths, runs: Sequence[Row], ledger: Sequence[LedgerRow], outcomes: series_tables.Outcomes,
+    reports: Sequence[TopologyReport], event: Heading | None,
+) -> Iterator[Block]:  # fmt: skip
+    of_model = any(map(is_simulated, runs))
+    trust = simulated.sentence(runs, paths.root)
+    first, several = reports[0], len(reports) > 1
+    legend = _legend(runs)
+    yield Warnings([trust] if trust else [])
+    yield Sentence(first_sentence(reports, of_model=of_model), "answer")
+    yield from _timeline(first, legend, "" if several else "Figure 1. ")
+    if several:
+        yield Sentence(_topology_links(reports))
+    yield Warnings([*series_tables.exclusions(runs), *series_tables.machine_warnings(paths)])
+    yield Section("Claims", list(_claims(ledger, experiment_of(paths, runs), of_model=of_model)))
+    latencies = [Sentence(sentence, "small") for sentence in latency_sentences.series_sentences(paths)]
+    if several:
+        for report in reports:
+            parts: list[Block] = [Sentence(report.level)] if report.level else []
+            if report is not first:
+                parts += [Sentence(report.headline), *_timeline(report, legend)]
+            lost = [_lost(report, event)] if report.losses else []
+            parts += [*_graph_and_figures(report, event), _runs(report, event), _steady(report, event), *lost]
+            yield Section(report.title, parts, anchor=f"of{report.suffix}")
+        yield from latencies
+    else:
+        yield from _graph_and_figures(first, event)
+    yield Section("Events", list(_events(paths, runs, outcomes, event)))
+    if (cost := series_tables.series_cost(paths)) is not None:
+        yield Section("Cost", list(_cost(cost)))
+    yield from _ablation(paths, event)
+    if not several:
+        yield _runs(first, event)
+        yield from latencies
+    for run in series_tables.run_rows(runs, first.measurements):
+        if not run["counts"] and run["event_id"] == FIRST_EVENT:
+            why = f", {run['why']}" if run["why"] else ""
+            yield Sentence(f"* {run['run_id']} is not counted in any claim or figure: {run['status']}{why}.", "small")
+    damaged = list(_damaged(rows(paths, "damaged")))
+    if several:
+        yield Section("Lines that were read", damaged)
+    else:
+        yield _steady(first, event)
+        yield _lost(first, event)
+        yield from damaged
+    yield from _environment(paths, runs, first.measurements)
+    yield Section("Terms", [Definitions(glossary(of_model=of_model))])
+
+
+def _timeline(report: TopologyReport, legend: Sequence[tuple[str, str]], start: str = "") -> Iterator[Block]:
+    for figure in report.timelines:
+        names = (joined([element("span", f"■ {name}", style=f"color: {colour}"), " "]) for name, colour in legend)
+        yield Sentence(joined(names), "variants")
+        yield replace(figure, title=start + figure.title)
+
+
+def _topology_links(reports: Sequence[TopologyReport]) -> Markup:
+    cluster, *topologies = reports
+    links = joined((link(report.name, f"#of{report.suffix}") for report in topologies), ", ")
+    return joined(
+        [f"{len(topologies)} topologies ran side by side: ", links,
+         ". Each has a section of its own below; what is of machines, and sums over the topologies, stand under ",
+         link(cluster.title.lower(), f"#of{cluster.suffix}"), "."]
+    )  # fmt: skip
+
+
+def _claims(ledger: Sequence[LedgerRow], experiment: str, *, of_model: bool) -> Iterator[Block]:
+    claims = [ledger_row(row, simulated=of_model) for row in ledger if row.claim.experiment == experiment]
+    if claims:
+        yield from ledger_blocks(claims, simulated=of_model)
+        yield Downloads("claims", claims)
+    else:
+        yield Sentence("No claim of the ledger is about this experiment.")
+    if elsewhere := _elsewhere(ledger, experiment):
+        yield Sentence(f"The other claims of the ledger belong to {', '.join(elsewhere)}.", "small")
+
+
+def _graph_and_figures(report: TopologyReport, event: Heading | None) -> Iterator[Section]:
+    if report.graph:
+        components, decisions = report.graph.components, report.graph.decisions
+        blocks: list[Block] = [report.graph.figure]
+        if decisions:
+            blocks += [
+                series_tables.decision_table(components, decisions, [event]),
+                Downloads(f"decisions{report.suffix}", series_tables.decision_data(components, decisions)),
+                Sentence(words.DECISIONS_NOTE, "small"),
+            ]
+        yield Section("Topology and decisions", blocks)
+    others = [figure for figure in report.figures if figure not in report.timelines]
+    numbered: list[Block] = [
+        figure if report.name else replace(figure, title=f"Figure {number}. {figure.title}")
+        for number, figure in enumerate(others, start=1 + len(report.timelines))
+    ]
+    nothing = "No other figure has anything to show." if report.figures else words.NOTHING_TO_DRAW
+    yield Section("Figures", numbered or [Sentence(nothing)])
+
+
+def _runs(report: TopologyReport, event: Heading | None) -> Section:
+    def name(row: Row) -> Markup:
+        return link(row["run_id"], f"runs/{quote(row['run_id'])}/report.html")
+
+    def status(row: Row) -> str:
+        return f"{row['status']}{'' if row['counts'] else ' *'}"
+
+    leading = (Heading("run", name, css="k"), event, Heading("status", status, css="k"))
+    tables = series_tables.run_tables(report.runs, report.measurements, leading)
+    blocks: list[Block] = [Section(title, [table]) for title, table in tables]
+    if series_tables.is_marked(table for _, table in tables):
+        blocks.append(Sentence(words.NOT_STEADY, "small"))
+    data = series_tables.run_data(report.runs, report.measurements)
+    return Section("Runs", [*blocks, Downloads(f"runs{report.suffix}", data)])
+
+
+def _steady(report: TopologyReport, event: Heading | None) -> Section:
+    table = series_tables.steady_table(report.steady, (RUN, event))
+    return Section("Steady state", [table, Downloads(f"steady{report.suffix}", report.steady)])
+
+
+def _lost(report: TopologyReport, event: Heading | None) -> Section:
+    table = series_tables.loss_table(report.losses, (RUN, event))
+    summary = f"{len(report.losses)} rows, by run and edge"
+    files = Downloads(f"losses{report.suffix}", report.losses)
+    return Section("Lost tuples", [Sentence(words.LOSSES_NOTE), Folded(summary, [table], long=True), files])
+
+
+def _events(
+    paths: SeriesPaths, runs: Sequence[Row], outcomes: series_tables.Outcomes, event: Heading | None
+) -> Iterator[Block]:
+    def run_id(row: tuple[str, EventOutcome]) -> str:
+        return row[0]
+
+    yield Warnings(series_tables.event_warnings(outcomes))
+    if outcomes:
+        names = Heading("event", lambda row: row[1].event_id) if event else None
+        yield series_tables.outcome_table(outcomes, (Heading("run", run_id, css="k"), names))
+        yield Downloads("outcomes", series_tables.outcome_data(outcomes))
+    else:
+        yield Sentence("No run reached an event.")
+    if boots := series_tables.machine_boots([paths.run(run["run_id"]) for run in runs]):
+        table, data = series_tables.boot_table(boots), [asdict(boot) for boot in boots]
+        yield Section(
+            "Machines that booted during a run", [Sentence(words.BOOTS_NOTE), table, Downloads("boots", data)]
+        )
+
+
+def _cost(cost: SeriesCost) -> Iterator[Block]:
+    damaged = f" {cost.damaged_lines} lines of holdings.jsonl could not be read: what they say is in no number here."
+    yield Sentence(
+        f"${cost.used_usd:.2f} for {cost.machine_hours:.2f} machine-hours on {cost.testbed}, of a budget of"
+        f" ${cost.budget_usd:.2f}. The cost of a machine is the time from its request to its return, times its price in"
+        f" the list of {cost.prices_of}. A machine that a killed harness left behind counts to the end of its lease."
+        f"{damaged if cost.damaged_lines else ''}"
+    )
+    yield series_tables.execution_table(cost)
+    yield Downloads("money", [asdict(row) for row in cost.executions])
+    yield series_tables.machine_type_table(cost)
+    yield Downloads("money_types", list(cost.types))
+
+
+def _ablation(paths: SeriesPaths, event: Heading | None) -> Iterator[Block]:
+    if lines := scale_decisions.ablation_rows(paths):
+        table = series_tables.ablation_table(lines, [event])
+        data = Downloads("ablation", series_tables.ablation_data(lines))
+        title = "Ablation: the paper's rule and the authors' code"
+        yield Section(title, [Sentence(words.ABLATION_NOTE), table, data])
+    if unread := scale_decisions.unread_sentence(scale_decisions.unread_rounds(paths)):
+        yield Sentence(unread)
+
+
+def _damaged(files: Sequence[Row]) -> Iterator[Block]:
+    """Yield what could not be read, or that all could."""
+    damaged = sorted(
+        (row for row in files if row["damaged"] or row.get("missing")), key=lambda row: (row["run_id"], row["file"])
+    )
+    lines, numbered = sum(row["lines"] for row in files), sum(row.get("missing") is not None for row in files)
+    if damaged:
+        yield Sentence(f"{lines} lines in {len(files)} files were read. {words.DAMAGED_LINES_NOTE}")
+        yield series_tables.damage_table(damaged)
+        yield Downloads("damaged", damaged)
+    else:
+        none_missing = f", and in the {numbered} files whose lines are numbered none is missing before the last"
+        yield Sentence(f"All {lines} lines in {len(files)} files could be read{none_missing if numbered else ''}.")
+
+
+def _environment(paths: SeriesPaths, runs: Sequence[Row], measurements: Measurements) -> Iterator[Section]:
+    machines = rows(paths, "machines")
+    load = workload_sentences(paths, runs, measurements, _machines_of_one_run(machines))
+    facts, described = series_tables.environment_facts(runs), series_tables.machine_facts(machines)
+    folded: list[Block] = [
+        series_tables.machine_table(described), Downloads("machines", described),
+        Definitions(facts), Downloads("environment", series_tables.pair_data(facts)),
+    ]  # fmt: skip
+    yield Section(
+        "Load, buffers and machines",
+        [
+            *map(Sentence, load or ["The record does not say which load the runs had."]),
+            Folded("Machines and software", folded),
+        ],
+    )
+    assumptions = series_tables.specification_facts(runs)
+    yield Section(
+        "Assumptions",
+        [
+            Sentence(words.ASSUMPTIONS_NOTE), Definitions(assumptions),
+            Downloads("specification", series_tables.pair_data(assumptions)),
+        ],
+    )  # fmt: skip
 
 
 def _elsewhere(ledger: Sequence[LedgerRow], experiment: str) -> list[str]:
@@ -372,59 +527,6 @@ def event_kinds(outcomes: Sequence[EventOutcome]) -> dict[str, str]:
 def _machines_of_one_run(machines: Sequence[Row]) -> list[Row]:
     first = min((row["run_id"] for row in machines), default=None)
     return [row for row in machines if row["run_id"] == first]
-
-
-def topology_content(
-    paths: SeriesPaths, runs: Sequence[Row], topology: str | None = None, suffix: str = ""
-) -> TopologyContent | None:
-    """The logical graph of the runs, with the decisions at its components."""
-    decisions = decision_graph.collect(paths, topology)
-    if decisions is None:
-        return None
-    name = topology or next((run["topology"] for run in runs if run["topology"]), "topology")
-    drawing = topology_graph.graph_drawing(decisions.graph, f"Logical graph of {name}", decision_graph.notes(decisions))
-    figure = page_figure(f"topology{suffix}", f"Logical graph of {name}", "", drawing)
-    return TopologyContent(
-        name, figure, tuple(node.name for node in decisions.graph.nodes), decision_graph.decision_table(decisions)
-    )
-
-
-def downloads_by_name(content: SeriesContent) -> dict[str, tuple[Download, ...]]:
-    """By figure or table: its files. No name is of both."""
-    drawn = [
-        figure for section in content.sections
-        for figure in (*section.figures, *([section.topology.figure] if section.topology else []))
-    ]  # fmt: skip
-    return {figure.name: figure.files for figure in drawn} | {
-        name: page.row_downloads(name, table) for name, table in data_by_name(content).items()
-    }
-
-
-def data_by_name(content: SeriesContent) -> dict[str, list[Row]]:
-    executions, types = series_tables.cost_data(content.money)
-    return {name: table for section in content.sections for name, table in _data_of(section).items()} | {
-        "claims": content.ledger,
-        "outcomes": series_tables.outcome_data(content.outcomes),
-        "boots": series_tables.boot_data(content.boots),
-        "money": executions,
-        "money_types": types,
-        "ablation": series_tables.ablation_data(content.ablation),
-        "damaged": content.damaged,
-        "machines": content.machines,
-        "environment": series_tables.pair_data(content.environment),
-        "specification": series_tables.pair_data(content.assumptions),
-    }
-
-
-def _data_of(section: Section) -> dict[str, list[Row]]:
-    graph = section.topology
-    tables = {
-        "decisions": series_tables.decision_data(graph.components, graph.decisions) if graph else [],
-        "runs": series_tables.run_data(section.runs, section.measurements),
-        "steady": series_tables.steady_data(section.steady),
-        "losses": section.losses,
-    }
-    return {f"{name}{section.suffix}": table for name, table in tables.items()}
 
 
 def glossary(*, of_model: bool) -> list[tuple[str, str]]:

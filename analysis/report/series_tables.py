@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from statistics import median
 from typing import Any, NamedTuple
 
-from analysis.metrics.definitions import RUN_TABLES, metric
+from analysis.metrics.definitions import RUN_TABLES, Metric, metric
 from analysis.metrics.scale_decisions import AblationRow
 from analysis.numerals import number
 from analysis.record.event_timeline import (
@@ -31,6 +31,8 @@ from analysis.record.files import RunPaths, SeriesPaths, read_json
 from analysis.record.small_tables import Row, cluster, rows
 from analysis.report.figures import style
 from analysis.report.figures.decision_graph import DecisionRow
+from analysis.report.markup import bold, code
+from analysis.report.table import Heading, ResultTable
 
 UNSTEADY = "†"  # after a value of which a side that it rests on was not steady
 
@@ -85,14 +87,29 @@ def run_rows(runs: Sequence[Row], measurements: Measurements) -> list[Row]:
     return entries
 
 
-def run_table(
-    title: str, names: Sequence[str], entries: Sequence[Row], measurements: Measurements
-) -> tuple[str, list[str], list[list[str]]]:
-    """Title, headings and the text of each of `entries`, without empty columns; a censored time is a lower bound."""
-    values_by_row = [measurements.get((row["run_id"], row["event_id"]), {}) for row in entries]
-    present = [metric(name) for name in names if any(name in values for values in values_by_row)]
-    cells = [[cell(values.get(each.name), each.digits) for each in present] for values in values_by_row]
-    return title, [each.heading for each in present], cells
+def run_tables(
+    entries: Sequence[Row], measurements: Measurements, leading: Sequence[Heading | None]
+) -> list[tuple[str, ResultTable]]:
+    """Return the tables of runs with their titles, a row for each of `entries` with `leading` columns first. What
+    nobody measured is no column."""
+    measured = {name for row in entries for name in measurements.get((row["run_id"], row["event_id"]), {})}
+
+    def key(each: Metric) -> Callable[[Row], str]:
+        return lambda row: cell(measurements.get((row["run_id"], row["event_id"]), {}).get(each.name), each.digits)
+
+    tables = []
+    for title, names in RUN_TABLES.items():
+        present = [metric(name) for name in names if name in measured]
+        columns = [Heading(each.heading, key(each), css="n k") for each in present]
+        if columns:
+            table = ResultTable([*leading, *columns], entries, row_css=lambda row: "" if row["counts"] else "out")
+            tables.append((title, table))
+    return tables
+
+
+def is_marked(tables: Iterable[ResultTable]) -> bool:
+    """Return whether a value has the mark of a side that was not steady."""
+    return any(UNSTEADY in text for table in tables for row in table.cells() for text in row)
 
 
 def cell(found: Measured | None, digits: int) -> str:
@@ -103,21 +120,29 @@ def cell(found: Measured | None, digits: int) -> str:
     return f"{'> ' if found.censored else ''}{number(found.value, digits)}{mark}"
 
 
-def outcome_row(run_id: str, outcome: EventOutcome) -> Row:
-    """One event of one run in words."""
-    return {
-        "run_id": run_id,
-        "event_id": outcome.event_id,
-        "request": outcome.label,
-        "decision": outcome.reason or ("none" if outcome.kind.startswith(("scale", "reschedule")) else ""),
-        "decided": _seconds(outcome.decided_s),
-        "applied": _seconds(outcome.applied_s),
-        "remarks": remarks(outcome),
-    }
+Outcomes = Sequence[tuple[str, EventOutcome]]  # with the run
 
 
-def _seconds(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}"
+def outcome_table(outcomes: Outcomes, leading: Sequence[Heading | None]) -> ResultTable:
+    """Return what was asked for and decided at each event of each run; `leading`: columns of (run, outcome)."""
+
+    def decision(row: tuple[str, EventOutcome]) -> str | None:
+        is_asked_for = row[1].kind.startswith(("scale", "reschedule"))
+        return row[1].reason or ("none" if is_asked_for else None)
+
+    headings = (
+        *leading,
+        Heading("request", lambda row: row[1].label, css="k"),
+        Heading("decision", decision),
+        Heading("decided after (s)", lambda row: _seconds(row[1].decided_s), css="n"),
+        Heading("applied after (s)", lambda row: _seconds(row[1].applied_s), css="n"),
+        Heading("remarks", lambda row: "; ".join(remarks(row[1]))),
+    )
+    return ResultTable(headings, outcomes)
+
+
+def _seconds(value: float | None) -> str | None:
+    return None if value is None else f"{value:.1f}"
 
 
 def remarks(outcome: EventOutcome) -> list[str]:
@@ -136,7 +161,7 @@ def remarks(outcome: EventOutcome) -> list[str]:
     return lines
 
 
-def event_warnings(outcomes: Sequence[tuple[str, EventOutcome]]) -> list[str]:
+def event_warnings(outcomes: Outcomes) -> list[str]:
     """Sentences for the top of the report: events that did not simply go well."""
     return [
         f"{run_id}, {outcome.label}: {remark}."
@@ -147,18 +172,30 @@ def event_warnings(outcomes: Sequence[tuple[str, EventOutcome]]) -> list[str]:
 
 
 def steady_rows(intervals: Sequence[Row]) -> list[Row]:
-    """The parts that count, before above after."""
-    return [
-        row
-        | {
-            "event_id": event_id_of(row),
-            "used": f"{row['start_s']:.0f} to {row['end_s']:.0f} s".replace("-", "−"),
-            "live": "–" if row["live_steady"] is None else "steady" if row["live_steady"] else "not steady",
-        }
-        for row in sorted(
-            intervals, key=lambda row: (row["run_id"], row.get("event_id") or "", row["phase"] != "before")
-        )
-    ]
+    """Return the parts that count, before above after."""
+    rows = ({**row, "event_id": event_id_of(row)} for row in intervals)
+    return sorted(rows, key=lambda row: (row["run_id"], row["event_id"], row["phase"] != "before"))
+
+
+def steady_table(rows: Sequence[Row], leading: Sequence[Heading | None]) -> ResultTable:
+    def used(row: Row) -> str:
+        return f"{row['start_s']:.0f} to {row['end_s']:.0f} s".replace("-", "−")
+
+    def live(row: Row) -> str | None:
+        return None if row["live_steady"] is None else "steady" if row["live_steady"] else "not steady"
+
+    headings = (
+        *leading,
+        Heading("phase", "phase"),
+        Heading("seconds used", used, css="k"),
+        Heading("windows", "windows", css="n"),
+        Heading("mean (tuples/s)", "mean", digits=1, css="n"),
+        Heading("deviation", lambda row: f"{row['deviation']:.1f}", css="n"),
+        Heading("steady", lambda row: "yes" if row["steady"] else bold("no: fallback used", "badge differs")),
+        Heading("why", "reason", blank=""),
+        Heading("during the run", live),
+    )
+    return ResultTable(headings, rows)
 
 
 def edge_losses(losses: Sequence[Row]) -> list[Row]:
@@ -170,6 +207,112 @@ def edge_losses(losses: Sequence[Row]) -> list[Row]:
         return (row["run_id"], row.get("event_id") or "", row["phase"] != "before", *edge)
 
     return sorted(({"uncertainty": None} | row for row in losses if row["phase"] != REST), key=order)
+
+
+def loss_table(losses: Sequence[Row], leading: Sequence[Heading | None]) -> ResultTable:
+    def edge(row: Row) -> str:
+        return f"{row['source']} → {row['target']}" + (f" ({row['stream']})" if row["stream"] != "default" else "")
+
+    def count(column: str) -> Callable[[Row], str]:
+        return lambda row: f"{row[column]:.0f}"
+
+    headings = (
+        *leading,
+        Heading("phase", "phase"),
+        Heading("edge", edge),
+        Heading("sent", count("sent"), css="n"),
+        Heading("executed", count("executed"), css="n"),
+        Heading("queue growth", count("queued"), css="n"),
+        Heading("lost", lambda row: number(row["lost"], 0), css="n"),
+        Heading("±", lambda row: number(row["uncertainty"], 0), css="n"),
+    )
+    return ResultTable(headings, losses)
+
+
+def machine_table(machines: Sequence[Row], *, clocks: bool = True) -> ResultTable:
+    """Return what `machine_facts` found; `clocks`: with their offsets."""
+    headings = (
+        Heading("machine", "machine"),
+        Heading("type", "type"),
+        Heading("cores", lambda row: row["cores"] if row["cores"] is None else str(row["cores"]), css="n"),
+        Heading("memory (MB)", lambda row: number(row["memory_mb"], 0), css="n"),
+        Heading("bandwidth (Mbit/s)", lambda row: number(row["bandwidth_mbit"], 0), css="n"),
+        Heading("slots", "slots", css="n"),
+        Heading("joins at the scale event", lambda row: bool(row["joins_at_scale"])),
+        Heading("largest clock offset (ms)", "clock_offset_ms", digits=2, css="n") if clocks else None,
+    )
+    return ResultTable(headings, machines)
+
+
+def damage_table(damaged: Sequence[Row]) -> ResultTable:
+    headings = (
+        Heading("run", "run_id", css="k"), Heading("file", "file", css="k"), Heading("lines", "lines", css="n"),
+        Heading("damaged", "damaged", css="n"), Heading("missing", "missing", css="n"),
+        Heading("start of the first damaged line", lambda row: code((row["first_damaged"] or "")[:80], "small")),
+    )  # fmt: skip
+    return ResultTable(headings, damaged)
+
+
+def boot_table(boots: Sequence[Boot]) -> ResultTable:
+    headings = (
+        Heading("run", "run_id", css="k"),
+        Heading("machine", "machine", css="k"),
+        Heading("start to ssh (s)", "ssh_s", digits=1, css="n"),
+        Heading("start to registered with Nimbus (s)", "joined_s", digits=1, css="n"),
+    )
+    return ResultTable(headings, boots)
+
+
+def execution_table(cost: SeriesCost) -> ResultTable:
+    headings = (
+        Heading("execution begun", "begun", css="k"),
+        Heading("runs to do", "runs", css="n"),
+        Heading("estimated ($)", lambda row: f"{row.expected_usd:.2f}", css="n"),
+        Heading("at most ($)", lambda row: f"{row.longest_usd:.2f}", css="n"),
+        Heading("used ($)", lambda row: f"{row.used_usd:.2f}", css="n"),
+        Heading("machine-hours", lambda row: f"{row.machine_hours:.2f}", css="n"),
+    )
+    return ResultTable(headings, cost.executions)
+
+
+def machine_type_table(cost: SeriesCost) -> ResultTable:
+    headings = (
+        Heading("machine type", "type", css="k"),
+        Heading("machines", "machines", css="n"),
+        Heading("hours", lambda row: f"{row['hours']:.2f}", css="n"),
+        Heading("used ($)", lambda row: f"{row['usd']:.2f}", css="n"),
+    )
+    return ResultTable(headings, cost.types)
+
+
+def ablation_table(lines: Sequence[AblationRow], leading: Sequence[Heading | None]) -> ResultTable:
+    headings = (
+        *leading,
+        Heading("variant", "variant", css="k"),
+        Heading("differs from the paper's rule in", "changed"),
+        Heading("its decision", lambda line: "; or ".join(line.answers), css="wide"),
+        Heading("compared", lambda line: bold(line.verdict) if line.differing else line.verdict),
+    )
+    return ResultTable(headings, lines)
+
+
+def decision_table(
+    components: Sequence[str], decisions: Sequence[DecisionRow], leading: Sequence[Heading | None]
+) -> ResultTable:
+    """Return what each variant changed at each component."""
+
+    def cell_at(place: int) -> Callable[[DecisionRow], str]:
+        return lambda row: row.cells[place]
+
+    cells = (
+        Heading(name.replace("_", "_\u200b"), cell_at(place), css="n", blank="")
+        for place, name in enumerate(components)
+    )
+    headings = (
+        *leading, Heading("variant", "variant", css="k"), Heading("runs", "runs"), *cells,
+        Heading("machines released", "released", css="n"),
+    )  # fmt: skip
+    return ResultTable(headings, decisions)
 
 
 def machine_facts(machines: Sequence[Row]) -> list[Row]:
@@ -375,17 +518,8 @@ def decision_data(components: Sequence[str], decisions: Sequence[DecisionRow]) -
     ]
 
 
-def outcome_data(outcomes: Sequence[tuple[str, EventOutcome]]) -> list[Row]:
+def outcome_data(outcomes: Outcomes) -> list[Row]:
     return [{"run_id": run_id, **_joined_cells(asdict(outcome))} for run_id, outcome in outcomes]
-
-
-def boot_data(boots: Sequence[Boot]) -> list[Row]:
-    return [asdict(boot) for boot in boots]
-
-
-def cost_data(cost: SeriesCost | None) -> tuple[list[Row], list[Row]]:
-    """Executions, and types of machines."""
-    return ([asdict(row) for row in cost.executions], [dict(row) for row in cost.types]) if cost else ([], [])
 
 
 def ablation_data(lines: Sequence[AblationRow]) -> list[Row]:
@@ -413,11 +547,6 @@ def run_data(entries: Sequence[Row], measurements: Measurements) -> list[Row]:
                 cells[f"{name}_steady"] = None if each is None else each.steady
         table.append(cells)
     return table
-
-
-def steady_data(rows: Sequence[Row]) -> list[Row]:
-    """Without the two columns that are words for others."""
-    return [{name: value for name, value in row.items() if name not in ("used", "live")} for row in rows]
 
 
 def pair_data(pairs: Sequence[tuple[str, str]]) -> list[Row]:

@@ -1,14 +1,12 @@
 """Boots and money of a report, from the lines and the file that the harness leaves."""
 
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from analysis.record.files import RunPaths, SeriesPaths, append_event, write_json_atomic
-from analysis.report import page, series_page, series_tables
-from analysis.report.page import render
-from analysis.report.series_page import Section, SeriesContent
+from analysis.report import series_page, series_tables
+from tests.support import bundled_series
 
 EXECUTION = {"opened_s": 1_763_700_000.0, "runs": 6, "expected_usd": 1.2, "longest_usd": 4.5, "used_usd": 1.31,
              "machine_hours": 7.5, "prices_of": "2026-11-21"}  # fmt: skip
@@ -48,23 +46,20 @@ def test_money_stands_beside_its_estimate(run: RunPaths, tmp_path: Path) -> None
     found = series_tables.series_cost(paths)
     assert found is not None and found.prices_of == "2026-11-21"
     assert found.executions[0].begun == "2025-11-21 04:40 UTC"
-    page = _page(boots=series_tables.machine_boots([run]), money=found)
-    assert "$1.31 for 7.50 machine-hours on ec2, of a budget of $5.00" in page
-    assert '<td class="n">31.5</td><td class="n">90.0</td>' in page and ">4.50<" in page
-    bare = _page(boots=[], money=None)
-    assert "<h2>Cost" not in bare and "booted during a run" not in bare
+    assert series_tables.execution_table(found).cells() == [
+        ["2025-11-21 04:40 UTC", "6", "1.20", "4.50", "1.31", "7.50"]
+    ]
+    assert series_tables.machine_type_table(found).cells() == [["type_1", "9", "6.25", "0.90"]]
+    assert series_tables.boot_table(series_tables.machine_boots([run])).cells() == [
+        ["stela-r1", "m5", "31.5", "90.0"], ["stela-r1", "m6", "–", "–"],
+    ]  # fmt: skip
 
 
-def _page(**given: object) -> str:
-    content = _bare(**given)
-    links = page.download_links(series_page.downloads_by_name(content), "figures")
-    return render("report.html.j2", c=content, links=links)
-
-
-def _bare(**given: object) -> SeriesContent:
-    """A report of nothing but what is given."""
-    empty: dict[str, object] = {field.name: [] for field in fields(SeriesContent)}
-    words = dict.fromkeys(("title", "experiment", "series_id"), "x")
-    numbers = dict.fromkeys(("complete", "all_runs", "files_read", "lines_read"), 0)
-    only = Section("", "", "", "x", None, [], {}, [], [], [], [])
-    return SeriesContent(**(empty | words | numbers | {"sections": [only]} | given))  # type: ignore[arg-type]
+def test_the_report_has_money_and_boots_where_there_are_any(tmp_path: Path) -> None:
+    root = bundled_series.series(tmp_path)
+    append_event(SeriesPaths(root).all_runs()[0], 100.0, "machines_requested", machines=["m5"])
+    write_json_atomic(root / "money.json", DOCUMENT)
+    report = series_page.build_report(root).read_text()
+    assert "$1.31 for 7.50 machine-hours on ec2, of a budget of $5.00" in report
+    assert "Machines that booted during a run" in report and 'download="boots.csv"' in report
+    assert 'download="money.csv"' in report and 'download="money_types.parquet"' in report

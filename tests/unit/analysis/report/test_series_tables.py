@@ -26,23 +26,28 @@ def test_what_concerns_the_whole_run_stands_with_its_first_event() -> None:
         }
 
 
-def test_a_table_leaves_out_columns_that_nobody_measured_and_marks_bounds() -> None:
-    found = series_tables.measurements_by_event([
-        measured("e1", "due_after", 1234.5), measured("e1", "downtime_s", 90.0, censored=True)
-    ])  # fmt: skip
-    names = ("due_after", "downtime_s", "lost_after")
-    title, headings, cells = series_tables.run_table("t", names, series_tables.run_rows([RUN], found), found)
-    assert (title, headings) == ("t", ["offered after, tuples/s", "downtime, s"])
-    assert cells == [["1\u2009234.5", "> 90"]]
+def shown(given: list[Row]) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Titles, headings and cells of the tables of runs."""
+    found = series_tables.measurements_by_event(given)
+    tables = series_tables.run_tables(series_tables.run_rows([RUN], found), found, ())
+    return [(title, [column.label for column in table.columns], table.cells()) for title, table in tables]
+
+
+def test_tables_leave_out_columns_that_nobody_measured_and_mark_bounds() -> None:
+    given = [measured("e1", "throughput_after", 1234.5), measured("e1", "convergence_sp_s", 90.0, censored=True)]
+    headings = ["throughput after, tuples/s", "convergence time (SP), s"]
+    assert shown(given) == [("Throughput and convergence", headings, [["1\u2009234.5", "> 90"]])]
 
 
 def test_a_value_of_a_side_that_was_not_steady_has_a_mark() -> None:
-    given = [measured("e1", "a", 12.0, steady=False), measured("e1", "b", 12.0, steady=True), measured("e1", "c", 12.0),
-             measured("e1", "d", 90.0, censored=True, steady=False)]  # fmt: skip
+    names = ("throughput_before", "throughput_after", "gain_percent", "convergence_sp_s")
+    given = [measured("e1", name, 12.0, name == names[3], steady)
+             for name, steady in zip(names, (False, True, None, False), strict=True)]  # fmt: skip
+    ((_, _, cells),) = shown(given)
+    assert cells == [["12.0 †", "12.0", "12.0", "> 12"]]
     found = series_tables.measurements_by_event(given)
-    entries = series_tables.run_rows([RUN], found)
-    _, _, cells = series_tables.run_table("t", "abcd", entries, found)
-    assert cells == [["12 †", "12", "12", "> 90"]]
+    tables = series_tables.run_tables(series_tables.run_rows([RUN], found), found, ())
+    assert series_tables.is_marked(table for _, table in tables)
 
 
 def test_the_table_to_download_says_which_values_are_of_a_steady_part() -> None:

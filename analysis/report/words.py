@@ -1,0 +1,47 @@
+"""Sentences of pages that are the same on each of them."""
+
+GRAPH_CAPTION = (
+    "Executors and tasks are those at the start of the runs. Coloured text is what a variant changed at the first"
+    " event. A yellow component was congested at that moment in most runs (input rate over processing rate above 1.2,"
+    " Stela's test, SP II-C); the number is the median of that ratio over the runs."
+)
+DECISIONS_NOTE = (
+    "Executors of each component before → after the event, or how many of them moved to another slot. Runs with the"
+    " same decision share a row."
+)
+NOTHING_TO_DRAW = "No complete run had an event: there is nothing to draw."
+NOT_STEADY = (
+    "† That side of the event (of a gain: one of them) was not steady: the value is of what stands for its steady"
+    ' part, and counts in claims and figures. See "Steady state".'
+)
+LOSSES_NOTE = (
+    "Tuples on each edge, before and after the event. The last column says by how much the number of lost tuples may"
+    " be wrong: one second at the edge's rate. A smaller number is no loss that was seen, and stands as 0."
+)
+BOOTS_NOTE = (
+    "Times after an event count from its scale request, which is sent after the machines have booted. No time in this"
+    " report includes a boot."
+)
+ABLATION_NOTE = (
+    "Each variant of Stela's rule decides again on what the runs observed at the event. Decisions are compared by"
+    " executors, slots and machines. What another decision would have led to was not measured."
+)
+DAMAGED_LINES_NOTE = (
+    "The lines counted here as damaged could not be read, and those counted as missing (at least so many) are not"
+    " there, by the numbers of those beside them. Neither are in any number above."
+)
+ASSUMPTIONS_NOTE = (
+    "The specification of the runs with every default filled in: rates, cost models, buffers, durations. Where runs"
+    " differ, a vertical bar separates the values."
+)
+NOT_STEADY_HERE = (
+    "† That side of the event (of a gain: one of them) was not steady: the value is of what stands for its steady part."
+)
+PLACEMENT_NOTE = (
+    "The last scheduling round before and after the event in which every task had a slot. Bold: different after the"
+    " event."
+)
+ERRORS_NOTE = (
+    "Errors while the topology ran, oldest first. Lines that differ only in numbers count as one. Storm logs some of"
+    " them whenever a worker restarts."
+)
