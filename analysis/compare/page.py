@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import yaml
 
@@ -19,12 +21,22 @@ from analysis.record import small_tables, wall_time
 from analysis.record.files import SeriesPaths, read_json_or_none, write_json_atomic
 from analysis.record.small_tables import rows
 from analysis.report import latency_sentences, page, series_tables, simulated
-from analysis.report import series_tables as shown
 from analysis.report.figures import series_data
 from analysis.report.figures.catalogue import Figure, page_figure
-from analysis.report.page import Download
+from analysis.report.markup import badge, code, joined, link
+from analysis.report.page import (
+    Block,
+    Definitions,
+    Downloads,
+    Folded,
+    Items,
+    PageContent,
+    Section,
+    Sentence,
+    Warnings,
+)
+from analysis.report.table import Across, Heading, ResultTable
 
-TEMPLATE = "comparison.html.j2"
 WORDS_FILE = page.TEMPLATES / "comparison_words.yaml"
 ENOUGH_FILE = "enough.json"  # why no further block was needed, where somebody decided that
 
@@ -64,36 +76,6 @@ MODEL_CAPTIONS = CAPTIONS | {
 
 
 @dataclass(frozen=True)
-class TableRow:
-    """One row of a table, as text; `topology` is empty where runs have one only."""
-
-    topology: str
-    pair: str
-    metric: str
-    a: str
-    b: str
-    difference: str
-    interval: str
-    floor: str
-    effect: str
-    p: str
-    p_holm: str
-    blocks: str
-    needed: str
-    verdict: str
-    note: str
-
-
-@dataclass(frozen=True)
-class SideFacts:
-    """`facts`: what is known of its code."""
-
-    letter: str
-    label: str
-    facts: list[tuple[str, str]]
-
-
-@dataclass(frozen=True)
 class RunLine:
     pair: str
     block: int
@@ -104,90 +86,124 @@ class RunLine:
     link: str | None
 
 
-@dataclass(frozen=True)
-class Content:
-    found: Comparison
-    experiment: str
-    series_id: str
-    end_reason: str
-    wall_time: str  # wall time, and what of it was no run
-    notes: list[str]
-    primary: list[TableRow]
-    secondary: list[TableRow]
-    figures: list[Figure]
-    sides: list[SideFacts]
-    runs: list[RunLine]
-    several_pairs: bool
-    recorded: bool  # a floor is that of comparisons on record
-    machines: list[dict[str, Any]]
-    environment: list[tuple[str, str]]
-    assumptions: list[tuple[str, str]]
-    glossary: list[tuple[str, str]]
-    report: str | None
-
-    @property
-    def answer(self) -> list[str]:
-        """The sentence, a paragraph a topology."""
-        return self.found.sentence.split(sentence.BETWEEN_TOPOLOGIES)
-
-    @property
-    def groups(self) -> list[tuple[str, list[TableRow], list[TableRow]]]:
-        """Primary rows and all others of each topology; of the only one without a name."""
-
-        def of(rows: list[TableRow], name: str) -> list[TableRow]:
-            return [row for row in rows if row.topology == name]
-
-        names = dict.fromkeys(row.topology for row in (*self.primary, *self.secondary))
-        return [(name, of(self.primary, name), of(self.secondary, name)) for name in names]
-
-
 def write(series_dir: Path | str) -> Path:
     """Write comparison_result.json and comparison.html of an analysed series; returns the page's path."""
     paths = SeriesPaths(Path(series_dir))
     found = compare(paths.root)
     write_json_atomic(paths.root / RESULT, result_data(found))
-    content = collect(paths, found)
-    offered = page_downloads(content)
-    for downloads in offered.values():
-        page.write_downloads(paths.figures, downloads)
-    links = page.download_links(offered, paths.figures.name)
-    return page.write(paths.root / PAGE, page.render(TEMPLATE, c=content, links=links))
+    return page.save(paths.root / PAGE, content(paths, found))
 
 
-def collect(paths: SeriesPaths, found: Comparison) -> Content:
-    runs = rows(paths, "runs")
-    return Content(
-        found=found,
-        experiment=next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name),
-        series_id=paths.root.name,
-        end_reason=str((read_json_or_none(paths.root / ENOUGH_FILE) or {}).get("said") or ""),
-        wall_time=wall_time.wall_time_line(spent) if (spent := wall_time.read_wall_time(paths.root)) else "",
-        notes=[
-            *filter(None, [simulated.sentence(runs, paths.root)]),
-            *found.notes,
-            *series_tables.machine_warnings(paths),
-            *latency_sentences.series_sentences(paths),
-        ],
-        primary=[_table_row(found, row) for row in found.rows if row.primary],
-        secondary=[_table_row(found, row) for row in found.rows if not row.primary],
-        figures=_figures(paths, found),
-        sides=[_side_facts("A", found.question.a), _side_facts("B", found.question.b)],
-        runs=[run for pair in found.runs for run in _run_lines(paths.root, found, pair)],
-        several_pairs=len(found.question.pairs) > 1,
-        recorded=any(row.floor_on_record for row in found.rows),
-        machines=shown.machine_facts(rows(paths, "machines")),
-        environment=shown.environment_facts(runs),
-        assumptions=shown.specification_facts(runs),
-        glossary=[(word["word"], word["means"]) for word in yaml.safe_load(WORDS_FILE.read_text(encoding="utf-8"))
-                  if word.get("of_model", found.simulated) is found.simulated],
-        report=paths.report.name if paths.report.is_file() else None,
-    )  # fmt: skip
+def content(paths: SeriesPaths, found: Comparison) -> PageContent:
+    runs, a, b = rows(paths, "runs"), found.question.a, found.question.b
+    experiment = next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name)
+    lines = [line for pair in found.runs for line in _run_lines(paths.root, found, pair)]
+    title = f"{b.label} against {a.label}"
+    return PageContent(
+        title=f"{title}, {experiment} {paths.root.name}",
+        heading=title,
+        meta=f"{experiment} · series {paths.root.name} · {sentence.count_text(found.blocks, 'whole block')},"
+        f" {len(lines)} runs",
+        css="comparison",
+        blocks=list(_blocks(paths, found, lines)),
+    )
 
 
-def page_downloads(content: Content) -> dict[str, tuple[Download, ...]]:
-    """By figure or table: what the page offers."""
-    table = page.row_downloads("comparison_rows", result_data(content.found)["rows"])
-    return {figure.name: figure.files for figure in content.figures} | {"rows": table}
+def _blocks(paths: SeriesPaths, found: Comparison, lines: Sequence[RunLine]) -> Iterator[Block]:
+    trust = simulated.sentence(rows(paths, "runs"), paths.root)
+    for text in found.sentence.split(sentence.BETWEEN_TOPOLOGIES):
+        yield Sentence(text, "answer")
+    end = str((read_json_or_none(paths.root / ENOUGH_FILE) or {}).get("said") or "")
+    certainty = "No further block is needed" if found.certain else "Not as certain as the request"
+    yield Sentence(f"{certainty}: {found.why}." + (f" It stopped there: {end}." if end else ""))
+    more = (*series_tables.machine_warnings(paths), *latency_sentences.series_sentences(paths))
+    yield Warnings([*([trust] if trust else []), *found.notes, *more])
+    primary, secondary = ([row for row in found.rows if row.primary is which] for which in (True, False))
+    yield Section("Differences", _primary(found, primary))
+    for place, figure in enumerate(_figures(paths, found), start=1):
+        yield replace(figure, title=f"Figure {place}. {figure.title}")
+    if secondary:
+        chance = " Some of so many metrics differ by chance, so p is corrected over all of them."
+        text = f"The sentence above does not use them.{'' if found.simulated else chance}"
+        yield Section(
+            "All other metrics",
+            [Sentence(text), Folded(f"{len(secondary)} rows", _by_topology(found, secondary))],
+        )
+    yield Section("Code under comparison", list(_sides(found)))
+    yield Section("Runs", _runs(paths, found, lines))
+    yield Section("Machines", _machines(paths))
+    yield Section("Terms", [Definitions(_glossary(of_model=found.simulated))])
+
+
+def _primary(found: Comparison, primary: Sequence[MetricRow]) -> list[Block]:
+    if not primary:
+        return [Sentence("No block is complete, so there is nothing to compare.")]
+    question = found.question
+    judged = (
+        f"; p is corrected over all of them. The level is {100 * question.level:g} %, the goal"
+        f" {question.goal_percent:g} %."
+    )
+    if found.simulated:
+        judged = ". Runs of one model differ by their seeds alone, so there is no test, no interval and no verdict."
+    on_record = any(row.floor_on_record for row in found.rows)
+    text = (
+        f"A is {question.a.label}, B is {question.b.label}. The sentence above uses these metrics{judged}"
+        f"{' * The floor comes from comparisons of a code with itself on such machines.' if on_record else ''}"
+    )
+    data = Downloads("comparison_rows", result_data(found)["rows"])
+    return [*_by_topology(found, primary), data, Sentence(text, "small")]
+
+
+def _by_topology(found: Comparison, differences: Sequence[MetricRow]) -> list[Block]:
+    """Return a table for each topology; of the only one without its name."""
+    tables: list[Block] = []
+    for name in dict.fromkeys(row.topology for row in differences):
+        table = difference_table(found, [row for row in differences if row.topology == name])
+        tables.append(Section(small_tables.topology_words(name), [table]) if name else table)
+    return tables
+
+
+def difference_table(found: Comparison, differences: Sequence[MetricRow]) -> ResultTable:
+    """Return the table of differences; below a row stands what its reader must know."""
+    lines: list[MetricRow | Across] = []
+    for row in differences:
+        why = row.why_no_verdict if found.simulated or not row.why_no_verdict else f"no verdict: {row.why_no_verdict}"
+        note = "; ".join(filter(None, (why, row.note)))
+        lines += [row, *([Across(note, "note", cell_css="reason")] if note else [])]
+
+    def metric(row: MetricRow) -> str:
+        unit = definitions.metric(row.metric).unit
+        counted = row.kind in (Kind.RATIO, Kind.DIFFERENCE)
+        return sentence.event_text(row, found.kinds) + (f" ({unit})" if counted and unit else "")
+
+    def floor(row: MetricRow) -> str:
+        return sentence.plus_minus(row.floor, row) + (" *" if row.floor_on_record else "")
+
+    def needed(row: MetricRow) -> str | None:
+        is_test = row.estimate is not None and row.p is not None and row.goal
+        return str(row.needed_blocks or "> 999") if is_test else None
+
+    def verdict(row: MetricRow) -> str:
+        text = sentence.verdict_text(row)
+        return badge(text, {"better": "reproduced", "worse": "differs"}.get(text, ""))
+
+    judged = not found.simulated
+    headings = (
+        Heading("variant", "pair", css="k") if len(found.question.pairs) > 1 else None,
+        Heading("metric", metric),
+        Heading("A", lambda row: sentence.level_text(row.a, row), css="n k"),
+        Heading("B", lambda row: sentence.level_text(row.b, row), css="n k"),
+        Heading("difference", sentence.difference_text, css="n k"),
+        Heading("95 % interval" if judged else "over seeds", sentence.interval_text, css="n k"),
+        Heading("A/A floor", floor, css="n k") if judged else None,
+        Heading("Cliff’s δ", lambda row: number(row.effect, 2, signed=True), css="n"),
+        Heading("p", lambda row: sentence.p_text(row.p), css="n k") if judged else None,
+        Heading("p (Holm)", lambda row: sentence.p_text(row.p_holm), css="n k") if judged else None,
+        Heading("blocks", lambda row: len(row.blocks) if row.metric != RUNS_FAILED else None, css="n"),
+        Heading("needed", needed, css="n k") if judged else None,
+        Heading("verdict", verdict, css="k") if judged else None,
+    )
+    return ResultTable(headings, lines)
 
 
 def _figures(paths: SeriesPaths, found: Comparison) -> list[Figure]:
@@ -214,32 +230,47 @@ def _timelines(paths: SeriesPaths, found: Comparison) -> list[Figure]:
     return figures
 
 
-def _table_row(found: Comparison, row: MetricRow) -> TableRow:
-    unit = definitions.metric(row.metric).unit
-    counted = row.kind in (Kind.RATIO, Kind.DIFFERENCE)
-    why = row.why_no_verdict if found.simulated or not row.why_no_verdict else f"no verdict: {row.why_no_verdict}"
-    return TableRow(
-        topology=small_tables.topology_words(row.topology),
-        pair=row.pair,
-        metric=sentence.event_text(row, found.kinds) + (f" ({unit})" if counted and unit else ""),
-        a=sentence.level_text(row.a, row),
-        b=sentence.level_text(row.b, row),
-        difference=sentence.difference_text(row),
-        interval=sentence.interval_text(row),
-        floor=sentence.plus_minus(row.floor, row) + (" *" if row.floor_on_record else ""),
-        effect=number(row.effect, 2, signed=True),
-        p=sentence.p_text(row.p),
-        p_holm=sentence.p_text(row.p_holm),
-        blocks=str(len(row.blocks)) if row.metric != RUNS_FAILED else "–",
-        needed="–" if row.estimate is None or row.p is None or not row.goal else str(row.needed_blocks or "> 999"),
-        verdict=sentence.verdict_text(row),
-        note="; ".join(filter(None, (why, row.note))),
+def _sides(found: Comparison) -> Iterator[Block]:
+    def facts(side: Side) -> list[tuple[str, str]]:
+        names = ("commit", "repository", "date", "subject")
+        return [(name, value) for name in names if (value := getattr(side, name))]
+
+    for letter, side in (("A", found.question.a), ("B", found.question.b)):
+        yield Section(f"{letter}: {side.label}", [Definitions(facts(side))])
+    if found.question.log:
+        yield Section("Commits between them", [Items([code(line, "small") for line in found.question.log])])
+
+
+def _runs(paths: SeriesPaths, found: Comparison, lines: Sequence[RunLine]) -> list[Block]:
+    alike = f"Runs of one block {'have the same seed' if found.simulated else 'ran on the same machines'}."
+    report = paths.report.name if paths.report.is_file() else None
+    about = ["The ", link("report of the series", report), " has each side's figures and everything measured. "]
+    headings = (
+        Heading("variant", "pair", css="k") if len(found.question.pairs) > 1 else None,
+        Heading("block", "block", css="n"),
+        Heading("side", "side", css="k v"),
+        Heading("run", lambda run: link(run.run_id, run.link and quote(run.link), "run"), css="k"),
+        Heading("status", "status", css="k"),
+        Heading("why", "why"),
     )
+    table = ResultTable(headings, lines, row_css=lambda run: "" if run.status == "complete" else "out")
+    spent = wall_time.read_wall_time(paths.root)
+    took = [Sentence(f"Wall time of the last execution: {wall_time.wall_time_line(spent)}.", "small")] if spent else []
+    return [Sentence(joined([*(about if report else []), alike])), table if lines else Sentence("None yet."), *took]
 
 
-def _side_facts(letter: str, side: Side) -> SideFacts:
-    facts = [("commit", side.commit), ("repository", side.repository), ("date", side.date), ("subject", side.subject)]
-    return SideFacts(letter, side.label, [(name, value) for name, value in facts if value])
+def _machines(paths: SeriesPaths) -> list[Block]:
+    runs, machines = rows(paths, "runs"), series_tables.machine_facts(rows(paths, "machines"))
+    table = series_tables.machine_table(machines, clocks=False)
+    return [
+        Folded("Machines and software", [table, Definitions(series_tables.environment_facts(runs))]),
+        Folded("Specification", [Definitions(series_tables.specification_facts(runs))]),
+    ]
+
+
+def _glossary(*, of_model: bool) -> list[tuple[str, str]]:
+    words: list[dict[str, Any]] = yaml.safe_load(WORDS_FILE.read_text(encoding="utf-8"))
+    return [(word["word"], word["means"]) for word in words if word.get("of_model", of_model) is of_model]
 
 
 def _run_lines(root: Path, found: Comparison, pair: PairRuns) -> list[RunLine]:
