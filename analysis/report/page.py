@@ -79,6 +79,12 @@ class Sentence:
     css: str = ""
 
 
+def variant_legend(colours: Sequence[tuple[str, str]]) -> Sentence:
+    """Return variants in their colours, for a narrow screen: there the labels at a figure's lines are out of sight."""
+    names = (joined([element("span", f"■ {name}", style=f"color: {colour}"), " "]) for name, colour in colours)
+    return Sentence(joined(names), "variants")
+
+
 @dataclass(frozen=True)
 class Warnings:
     """What a reader must not overlook, a line each; without lines there is nothing."""

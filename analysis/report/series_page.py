@@ -33,8 +33,18 @@ from analysis.report.figures.catalogue import Figure, page_figure
 from analysis.report.figures.decision_graph import DecisionRow
 from analysis.report.headline import headline
 from analysis.report.ledger_table import ledger_blocks, ledger_row, ledger_version
-from analysis.report.markup import element, joined, link
-from analysis.report.page import Block, Definitions, Downloads, Folded, PageContent, Section, Sentence, Warnings
+from analysis.report.markup import joined, link
+from analysis.report.page import (
+    Block,
+    Definitions,
+    Downloads,
+    Folded,
+    PageContent,
+    Section,
+    Sentence,
+    Warnings,
+    variant_legend,
+)
 from analysis.report.series_tables import Measurements, SeriesCost
 from analysis.report.table import Heading
 from barograph.plan.experiment import WHOLE_CLUSTER
@@ -329,8 +339,7 @@ def _blocks(
 
 def _timeline(report: TopologyReport, legend: Sequence[tuple[str, str]], start: str = "") -> Iterator[Block]:
     for figure in report.timelines:
-        names = (joined([element("span", f"■ {name}", style=f"color: {colour}"), " "]) for name, colour in legend)
-        yield Sentence(joined(names), "variants")
+        yield variant_legend(legend)
         yield replace(figure, title=start + figure.title)
 
 

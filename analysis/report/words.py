@@ -45,3 +45,8 @@ ERRORS_NOTE = (
     "Errors while the topology ran, oldest first. Lines that differ only in numbers count as one. Storm logs some of"
     " them whenever a worker restarts."
 )
+SIMULATOR_ERROR = (
+    ": as it was recorded, as it is simulated, and the difference, which is the simulator's error on this very run (in"
+    " percent of the recorded value, or in the column's unit). With another decision the error may be another, so no"
+    " number is corrected by it"
+)

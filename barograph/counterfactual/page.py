@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,13 +21,24 @@ from analysis.record import small_tables
 from analysis.record.files import COUNTERFACTUALS, SeriesPaths
 from analysis.record.simulated import is_simulated
 from analysis.record.small_tables import Row
-from analysis.report import page, series_tables, simulated
+from analysis.report import page, series_tables, simulated, words
 from analysis.report.figures import series_data, style, throughput_timeline
-from analysis.report.figures.catalogue import Figure, page_figure
+from analysis.report.figures.catalogue import page_figure
 from analysis.report.figures.series_data import SeriesData
 from analysis.report.figures.sweep_curves import MOST_PANELS
-from analysis.report.page import Download
+from analysis.report.markup import BREAK, bold, element, joined, link, small
+from analysis.report.page import (
+    Block,
+    Definitions,
+    Downloads,
+    PageContent,
+    Section,
+    Sentence,
+    Warnings,
+    variant_legend,
+)
 from analysis.report.series_tables import Measured
+from analysis.report.table import Across, Heading, ResultTable
 from barograph.counterfactual.outcomes import (
     Comparison,
     DecisionTaken,
@@ -44,8 +55,7 @@ from barograph.counterfactual.recording import Recording
 from barograph.counterfactual.simulation import RECORDED, Simulated
 from barograph.plan.blocks import stamp
 
-TEMPLATE = "counterfactual.html.j2"
-PAGE, FIGURES = "report.html", "figures"
+PAGE = "report.html"
 ANSWER = "throughput_after"
 OVER = "over the policy that ran (%)"
 ALIKE_PERCENT = 1.0  # throughputs that differ by no more are named together
@@ -77,74 +87,12 @@ class Line:
 
 @dataclass(frozen=True)
 class OutcomeRow:
-    """`is_error`: the difference of the two rows above it."""
+    """`is_error`: the difference of the two rows above it; `ran`: of the policy that ran."""
 
     title: str
     cells: list[str]
+    ran: bool
     is_error: bool = False
-
-
-@dataclass(frozen=True)
-class OutcomeTable:
-    """`groups`: rows of the policy that ran, then the others."""
-
-    title: str
-    headings: list[str]
-    groups: list[list[OutcomeRow]]
-
-
-@dataclass(frozen=True)
-class DecisionRow:
-    """What a policy decided at one event. Of several decisions: what all together change, when and why the first was
-    made, and the next ones in `more`, which leaves out `unlisted`."""
-
-    title: str
-    policy: str
-    decided: str
-    executors: str
-    tasks: str
-    machines: str
-    machine_changes: str
-    reason: str
-    more: list[str]
-    unlisted: int
-
-
-@dataclass(frozen=True)
-class EventSection:
-    """`late`: with which policies the event came at another time than recorded."""
-
-    title: str
-    sentences: list[str]
-    tables: list[OutcomeTable]
-    decisions: list[DecisionRow]
-    late: str
-
-    @property
-    def changes_machines(self) -> bool:
-        return any(row.machine_changes for row in self.decisions)
-
-    @property
-    def unsteady(self) -> bool:
-        groups = (group for table in self.tables for group in table.groups)
-        return any(series_tables.UNSTEADY in cell for group in groups for row in group for cell in row.cells)
-
-
-@dataclass(frozen=True)
-class Content:
-    """`ran`: the policy that ran. `report`, `run_page`: links, where these pages are there."""
-
-    comparison: Comparison
-    series_id: str
-    ran: str
-    made: str
-    warnings: list[str]
-    sections: list[EventSection]
-    figure: Figure | None
-    legend: list[tuple[str, str]]
-    starts: str
-    report: str | None
-    run_page: str | None
 
 
 def write(recording: Recording, found: Simulated, comparison: Comparison, now_s: float) -> Path:
@@ -152,14 +100,10 @@ def write(recording: Recording, found: Simulated, comparison: Comparison, now_s:
     paths = SeriesPaths(found.folder)
     lines = ordered_lines(comparison, (RECORDED, *found.variants))
     data = timeline(paths, lines)
-    content = collect(comparison, lines, data, warnings(paths, recording.home), recording.home, now_s)
-    files = downloads(comparison, lines, content.figure)
+    made = content(comparison, lines, data, warnings(paths, recording.home), recording.home, now_s)
     folder = _new_folder(recording.home / COUNTERFACTUALS, recording.run.name, now_s)
     try:
-        for of in files.values():
-            page.write_downloads(folder / FIGURES, of)
-        links = page.download_links(files, FIGURES)
-        return page.write(folder / PAGE, page.render(TEMPLATE, c=content, links=links))
+        return page.save(folder / PAGE, made)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -227,31 +171,48 @@ def timeline(paths: SeriesPaths, lines: Sequence[Line]) -> SeriesData:
     )
 
 
-def collect(
-    comparison: Comparison, lines: Sequence[Line], data: SeriesData, said: list[str], home: Path, now_s: float
-) -> Content:
-    """`said`: the warnings."""
-    recorded = comparison.runs[0]
-    ran = style.display_name(recorded.name)
-    chart = throughput_timeline.chart(data, TITLE)
-    few = len(data.variants) <= style.LEGIBLE_VARIANTS
-    colours = style.colours(data.variants)
-    runs = home / "runs" / comparison.run / PAGE
-    return Content(
-        comparison=comparison,
-        series_id=home.name,
-        ran=ran,
-        made=f"{datetime.fromtimestamp(now_s, UTC):%Y-%m-%d %H:%M} UTC",
-        warnings=said,
-        sections=[section(comparison, lines, event_id) for event_id in comparison.events],
-        figure=page_figure("throughput", "Throughput over time", caption(comparison, data, lines), chart)
-        if chart
-        else None,
-        legend=[(style.display_name(name), colours[name]) for name in data.variants] if few else [],
-        starts=", ".join(f"{line.title} {line.run.differing_start}" for line in lines if line.run.differing_start),
-        report=f"../../{PAGE}" if (home / PAGE).is_file() else None,
-        run_page=f"../../runs/{comparison.run}/{PAGE}" if runs.is_file() else None,
+def content(
+    comparison: Comparison, lines: Sequence[Line], data: SeriesData, notes: Sequence[str], home: Path, now_s: float
+) -> PageContent:
+    """`notes`: the warnings; `home`: of the recorded series."""
+    ran, run = style.display_name(comparison.runs[0].name), comparison.run
+    report = f"../../{PAGE}" if (home / PAGE).is_file() else None
+    of_run = f"../../runs/{run}/{PAGE}" if (home / "runs" / run / PAGE).is_file() else None
+    made = f"{datetime.fromtimestamp(now_s, UTC):%Y-%m-%d %H:%M} UTC"
+    meta = [
+        f"{comparison.experiment} · ", link(f"series {home.name}", report), " · ", link("the recorded run", of_run),
+        f", with {ran} · {len(comparison.runs) - 1} simulated · {made}",
+    ]  # fmt: skip
+    return PageContent(
+        title=f"{comparison.experiment}, {run} with other policies",
+        heading=f"What other policies would have made of {run}",
+        meta=joined(meta),
+        blocks=list(_blocks(comparison, lines, data, notes)),
     )
+
+
+def _blocks(comparison: Comparison, lines: Sequence[Line], data: SeriesData, notes: Sequence[str]) -> Iterator[Block]:
+    yield Warnings(notes)
+    events = list(comparison.events)
+    for event_id in events:
+        for place, sentence in enumerate(sentences(comparison, lines, event_id)):
+            yield Sentence(sentence, "answer" if len(events) == 1 and place == 0 else "")
+    if chart := throughput_timeline.chart(data, TITLE):
+        few = len(data.variants) <= style.LEGIBLE_VARIANTS
+        colours = style.colours(data.variants)
+        yield variant_legend([(style.display_name(name), colours[name]) for name in data.variants] if few else [])
+        yield page_figure("throughput", "Throughput over time", caption(comparison, data, lines), chart)
+    else:
+        yield Sentence("There is no whole window with a measurement at the sinks, so there is no figure.")
+    for event_id, what in comparison.events.items():
+        yield Section(f"{event_id}: {what}", event_blocks(comparison, lines, event_id))
+    if starts := ", ".join(f"{line.title} {line.run.differing_start}" for line in lines if line.run.differing_start):
+        yield Sentence(f"Tasks that began at other slots than in the recorded run: {starts}.", "small")
+    kinds = dict.fromkeys(OUTCOMES, "number")
+    yield Downloads("outcomes", list(outcome_rows(comparison, lines)), kinds, label="Outcomes")
+    yield Downloads("decisions", list(decision_rows(comparison, lines)), label="Decisions")
+    if comparison.not_simulated:
+        yield Section("Not simulated", [Definitions(list(comparison.not_simulated.items()))])
 
 
 def caption(comparison: Comparison, data: SeriesData, lines: Sequence[Line]) -> str:
@@ -267,23 +228,38 @@ def caption(comparison: Comparison, data: SeriesData, lines: Sequence[Line]) -> 
     return said + (f" {len(data.variants)} of {len(lines)} runs are drawn; the tables have all." if left_out else "")
 
 
-def section(comparison: Comparison, lines: Sequence[Line], event_id: str) -> EventSection:
+def event_blocks(comparison: Comparison, lines: Sequence[Line], event_id: str) -> list[Block]:
+    tables = [
+        (title, table) for title in RUN_TABLES
+        if len((table := outcome_table(comparison, lines, event_id, title)).columns) > 1
+    ]  # fmt: skip
+    blocks: list[Block] = [Section(title, [table]) for title, table in tables]
+    if event_id == next(iter(comparison.events)):
+        blocks.append(Sentence(_explanation(comparison, is_known=bool(tables and comparison.own())), "small"))
+    if series_tables.is_marked(table for _, table in tables):
+        blocks.append(Sentence(words.NOT_STEADY_HERE, "small"))
     late = ", ".join(
         f"{line.title} {change(line.run.late_s[event_id], 's', 1)}"
         for line in lines
         if abs(line.run.late_s[event_id]) >= 1
     )
-    return EventSection(
-        title=f"{event_id}: {comparison.events[event_id]}",
-        sentences=sentences(comparison, lines, event_id),
-        tables=[table for title in RUN_TABLES if (table := outcome_table(comparison, lines, event_id, title)).headings],
-        decisions=[decision_row(line, _title(line, comparison), event_id) for line in lines],
-        late=late,
+    if late:
+        blocks.append(Sentence(f"It came at another time than it was recorded at with {late}.", "small"))
+    return [*blocks, Section("Decisions", [decision_table(comparison, lines, event_id)])]
+
+
+def _explanation(comparison: Comparison, *, is_known: bool) -> str:
+    """Return what stands above and below the line of the tables; `is_known`: how far the simulator is off."""
+    last = "the last" if len(comparison.events) > 1 else "the"
+    return (
+        f"Above the line is {style.display_name(comparison.runs[0].name)}, the policy that ran"
+        f"{words.SIMULATOR_ERROR if is_known else ''}. Below are the others, the highest throughput after {last} event"
+        " first. “>”: a time that was not reached by then."
     )
 
 
-def outcome_table(comparison: Comparison, lines: Sequence[Line], event_id: str, title: str) -> OutcomeTable:
-    """Of the metrics of one of the report's tables those that were measured."""
+def outcome_table(comparison: Comparison, lines: Sequence[Line], event_id: str, title: str) -> ResultTable:
+    """Return the measured metrics of one of the report's tables, of the policy that ran and then of the others."""
     outcomes = [line.run.events[event_id] for line in lines]
     columns = [
         metric(name)
@@ -292,17 +268,29 @@ def outcome_table(comparison: Comparison, lines: Sequence[Line], event_id: str, 
     ]
     own = comparison.own()
     base = own.events[event_id].metrics[ANSWER] if own else None
-    groups: tuple[list[OutcomeRow], list[OutcomeRow]] = ([], [])
+    rows = []
     for line, outcome in zip(lines, outcomes, strict=True):
-        is_other = not _is_of_policy_that_ran(line, comparison)
-        groups[is_other].append(OutcomeRow(_title(line, comparison), _cells(outcome, columns, base, is_other)))
+        ran = _is_of_policy_that_ran(line, comparison)
+        rows.append(OutcomeRow(_title(line, comparison), _cells(outcome, columns, base, not ran), ran))
     if own:
         cells = _error_cells(comparison.errors()[event_id], columns, base)
-        groups[0].append(OutcomeRow("error of the simulator", cells, True))
+        rows.append(OutcomeRow("error of the simulator", cells, ran=True, is_error=True))
+    mine, others = ([row for row in rows if row.ran is which] for which in (True, False))
     headings = [
         heading for each in columns for heading in (each.heading, *([OVER] if _has_over(each.name, base) else []))
     ]
-    return OutcomeTable(title, headings, [group for group in groups if group])
+
+    def cell_at(place: int) -> Callable[[OutcomeRow], str]:
+        return lambda row: row.cells[place]
+
+    return ResultTable(
+        [
+            Heading("policy", lambda row: bold(row.title) if row.ran and not row.is_error else row.title, css="k"),
+            *(Heading(text, cell_at(place), css="n k", blank="") for place, text in enumerate(headings)),
+        ],
+        [*mine, *([Across(begins=True)] if others else []), *others],
+        row_css=lambda row: "out" if row.is_error else "",
+    )
 
 
 def _is_of_policy_that_ran(line: Line, comparison: Comparison) -> bool:
@@ -410,45 +398,67 @@ def _name_list(names: Sequence[str]) -> str:
     return f"{', '.join(before)} and {last}" if before else last
 
 
-def decision_row(line: Line, title: str, event_id: str) -> DecisionRow:
+def decision_table(comparison: Comparison, lines: Sequence[Line], event_id: str) -> ResultTable:
+    """Return what each policy decided at one event."""
+    rows = [decision_row(line, _title(line, comparison), event_id) for line in lines]
+
+    def reason(row: Mapping[str, Any]) -> str:
+        if not row["more"]:
+            return str(row["reason"])
+        unlisted = f"and {row['unlisted']} more, in the files" if row["unlisted"] else ""
+        behind = joined([*(joined([line, BREAK]) for line in row["more"]), unlisted])
+        summary = element("summary", f"{len(row['more']) + row['unlisted']} more")
+        return joined([row["reason"], element("details", joined([summary, behind]))])
+
+    def policy(row: Mapping[str, Any]) -> str:
+        return joined([row["title"], BREAK, small(row["policy"])]) if row["policy"] else str(row["title"])
+
+    changes = any(row["machine_changes"] for row in rows)
+    headings = (
+        Heading("policy", policy),
+        Heading("decided after (s)", "decided", css="n"),
+        Heading("executors", "executors", css="v"),
+        Heading("tasks to other slots", "tasks", css="n"),
+        Heading("on machines", "machines", css="v"),
+        Heading("machines of the cluster", "machine_changes") if changes else None,
+        Heading("reason", reason, css="wide small"),
+    )
+    return ResultTable(headings, rows)
+
+
+def decision_row(line: Line, title: str, event_id: str) -> dict[str, Any]:
+    """Return what a policy decided at one event. Of several decisions: what all together change, when and why the first
+    was made, and the next ones in `more`, which leaves out `unlisted`."""
     decisions = line.run.events[event_id].decisions
-    words = parameter_words(line.run)
-    policy = f"{line.run.policy}{f': {words}' if words else ''}"
-    policy = "" if policy == line.run.name else policy  # the title says it
+    parameters = parameter_words(line.run)
+    policy = f"{line.run.policy}{f': {parameters}' if parameters else ''}"
+    row: dict[str, Any] = {
+        "title": title, "policy": "" if policy == line.run.name else policy,  # the title says it
+        "decided": None, "executors": "no decision", "tasks": None, "machines": None, "machine_changes": "",
+        "reason": "", "more": [], "unlisted": 0,
+    }  # fmt: skip
     if not decisions:
-        return DecisionRow(title, policy, MISSING, "no decision", MISSING, MISSING, "", "", [], 0)
+        return row
     first, *later = decisions
     tasks = sum(each.slots or 0 for each in decisions)
     in_log = all(each.slots is not None or each.scheduler for each in decisions)
     released = tuple(dict.fromkeys(machine for each in decisions for machine in each.release))
     all_together = replace(first, release=released, acquire=sum(each.acquire for each in decisions))
     listed = later[:MOST_DECISIONS]
-    return DecisionRow(
-        title,
-        policy,
-        number(first.decided_s, 1),
-        "; ".join(executor_words(net_executors(decisions))) or _without_executors(decisions),
-        (str(tasks) if tasks else MISSING) if in_log else "not in the decision log",
-        machine_words(decisions),
-        "; ".join(machine_count_words(all_together)),
-        f"the first of {len(decisions)} decisions: {first.reason}" if later else first.reason,
-        [f"after {number(each.decided_s, 1)} s: {decision_words(each)} ({each.reason})" for each in listed],
-        len(later) - len(listed),
-    )
+    return row | {
+        "decided": number(first.decided_s, 1),
+        "executors": "; ".join(executor_words(net_executors(decisions))) or _without_executors(decisions),
+        "tasks": tasks or None if in_log else "not in the decision log",
+        "machines": machine_words(decisions),
+        "machine_changes": "; ".join(machine_count_words(all_together)),
+        "reason": f"the first of {len(decisions)} decisions: {first.reason}" if later else first.reason,
+        "more": [f"after {number(each.decided_s, 1)} s: {decision_words(each)} ({each.reason})" for each in listed],
+        "unlisted": len(later) - len(listed),
+    }
 
 
 def _without_executors(decisions: Sequence[DecisionTaken]) -> str:
     return MISSING if any(each.executors is not None for each in decisions) else "not in the decision log"
-
-
-def downloads(comparison: Comparison, lines: Sequence[Line], figure: Figure | None) -> dict[str, tuple[Download, ...]]:
-    kinds = dict.fromkeys(OUTCOMES, "number")
-    files = {figure.name: figure.files} if figure else {}
-    return {
-        **files,
-        "outcomes": page.row_downloads("outcomes", list(outcome_rows(comparison, lines)), kinds),
-        "decisions": page.row_downloads("decisions", list(decision_rows(comparison, lines))),
-    }
 
 
 def outcome_rows(comparison: Comparison, lines: Sequence[Line]) -> Iterator[Row]:

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from analysis.metrics.definitions import RUN_TABLES
 from analysis.record.files import SeriesPaths
 from analysis.report import page as pages
 from barograph.counterfactual import outcomes, page
@@ -46,9 +48,28 @@ def lines_of(comparison: Comparison) -> list[page.Line]:
     return page.ordered_lines(comparison, [f"{place}.{each.name}-r1" for place, each in enumerate(comparison.runs)])
 
 
-def section(*runs: RunOutcome) -> page.EventSection:
+Rows = list[tuple[str, list[str]]]
+
+
+def outcomes_of(*runs: RunOutcome) -> tuple[list[str], Rows, Rows]:
+    """Of the first table: headings, and rows of the policy that ran and of the others."""
     comparison = compared(*runs)
-    return page.section(comparison, lines_of(comparison), "e1")
+    table = page.outcome_table(comparison, lines_of(comparison), "e1", next(iter(RUN_TABLES)))
+    rows = [row for row in table.rows if isinstance(row, page.OutcomeRow)]
+    mine, others = ([(row.title, row.cells) for row in rows if row.ran is which] for which in (True, False))
+    return [column.label for column in table.columns[1:]], mine, others
+
+
+def decided(*runs: RunOutcome) -> tuple[list[str], list[dict[str, Any]]]:
+    """Headings and rows of the table of decisions."""
+    comparison = compared(*runs)
+    table = page.decision_table(comparison, lines_of(comparison), "e1")
+    return [column.label for column in table.columns], list(table.rows)
+
+
+def said(*runs: RunOutcome) -> list[str]:
+    comparison = compared(*runs)
+    return page.sentences(comparison, lines_of(comparison), "e1")
 
 
 def answer(*runs: RunOutcome) -> str:
@@ -72,13 +93,10 @@ def rows_of(text: str) -> list[list[str]]:
 
 
 def test_the_policy_that_ran_comes_first_with_the_simulators_error_and_then_the_highest_throughput() -> None:
-    found = section(RAN, OWN, run("round_robin", 190.0), run("metis", None), run("stela", 300.0, STELA))
-    assert found.tables[0].headings == [
-        "throughput before, tuples/s",
-        "throughput after, tuples/s",
-        "over the policy that ran (%)",
-    ]
-    mine, others = [[(row.title, row.cells) for row in group] for group in found.tables[0].groups]
+    headings, mine, others = outcomes_of(
+        RAN, OWN, run("round_robin", 190.0), run("metis", None), run("stela", 300.0, STELA)
+    )
+    assert headings == ["throughput before, tuples/s", "throughput after, tuples/s", "over the policy that ran (%)"]
     assert mine == [
         ("even + rebalance, recorded", ["200.0", "210.0", ""]),
         ("even + rebalance, simulated", ["200.0", "200.0", ""]),
@@ -92,13 +110,10 @@ def test_the_policy_that_ran_comes_first_with_the_simulators_error_and_then_the_
 
 
 def test_without_a_simulation_of_the_policy_that_ran_nothing_stands_over_it() -> None:
-    found = section(RAN, run("stela", 300.0))
-    assert found.tables[0].headings == ["throughput before, tuples/s", "throughput after, tuples/s"]
-    assert [[row.title for row in group] for group in found.tables[0].groups] == [
-        ["even + rebalance, recorded"],
-        ["Stela"],
-    ]
-    assert found.sentences == [
+    headings, mine, others = outcomes_of(RAN, run("stela", 300.0))
+    assert headings == ["throughput before, tuples/s", "throughput after, tuples/s"]
+    assert [[title for title, _ in group] for group in (mine, others)] == [["even + rebalance, recorded"], ["Stela"]]
+    assert said(RAN, run("stela", 300.0)) == [
         "The recorded policy cannot be simulated, so how far the simulator is off on this run is not known."
     ]
 
@@ -106,10 +121,9 @@ def test_without_a_simulation_of_the_policy_that_ran_nothing_stands_over_it() ->
 def test_a_time_that_was_not_reached_is_a_bound_without_an_error_and_what_was_not_steady_is_marked() -> None:
     ran = with_metrics(RAN, convergence_sp_s=60.0)
     own = with_metrics(OWN, ["convergence_sp_s"], ["throughput_after"], convergence_sp_s=80.0)
-    found = section(ran, own)
-    recorded, simulated, error = found.tables[0].groups[0]
-    assert [row.cells[3] for row in (recorded, simulated, error)] == ["60", "> 80", "–"]
-    assert simulated.cells[1] == "200.0 †" and found.unsteady and not section(RAN, OWN).unsteady
+    _, mine, _ = outcomes_of(ran, own)
+    assert [cells[3] for _, cells in mine] == ["60", "> 80", "–"]
+    assert mine[1][1][1] == "200.0 †"
 
 
 def test_the_answer_names_who_is_alike_and_what_the_simulators_error_may_be() -> None:
@@ -130,13 +144,13 @@ def test_the_answer_names_who_is_alike_and_what_the_simulators_error_may_be() ->
 
 
 def test_a_decision_says_what_becomes_of_executors_and_which_machines_get_tasks() -> None:
-    found = section(RAN, OWN, run("stela", 300.0, STELA, congestion=2), run("storm", 250.0, STORM))
-    stela, storm = found.decisions[2:]
-    assert (stela.title, stela.policy, stela.decided) == ("Stela", "stela: congestion = 2", "1.2")
-    assert (stela.executors, stela.tasks, stela.machines) == ("centre 2 → 3", "4", "m5 × 3, m2")
-    assert (storm.executors, storm.tasks, storm.machines) == ("–", "–", "chosen by Storm's default")
-    assert (storm.title, storm.policy) == ("storm", ""), "nothing is said twice"
-    assert found.decisions[0].executors == "no decision" and not found.changes_machines
+    headings, rows = decided(RAN, OWN, run("stela", 300.0, STELA, congestion=2), run("storm", 250.0, STORM))
+    stela, storm = rows[2:]
+    assert (stela["title"], stela["policy"], stela["decided"]) == ("Stela", "stela: congestion = 2", "1.2")
+    assert (stela["executors"], stela["tasks"], stela["machines"]) == ("centre 2 → 3", 4, "m5 × 3, m2")
+    assert (storm["executors"], storm["tasks"], storm["machines"]) == ("–", None, "chosen by Storm's default")
+    assert (storm["title"], storm["policy"]) == ("storm", ""), "nothing is said twice"
+    assert rows[0]["executors"] == "no decision" and "machines of the cluster" not in headings
 
 
 def test_of_a_policy_that_decides_by_itself_the_row_has_the_sum_and_a_list_that_ends() -> None:
@@ -144,14 +158,14 @@ def test_of_a_policy_that_decides_by_itself_the_row_has_the_sum_and_a_list_that_
         executors = {"star": {"centre": (number, number + 1)}}
         return DecisionTaken("more", 10.0 * number, True, executors, 1, {f"m{number}": 1}, (), number % 2, None)
 
-    found = section(RAN, OWN, run("ds2", 300.0, *(step(number) for number in range(2, 30))))
-    row = found.decisions[-1]
-    assert (row.executors, row.tasks, row.decided) == ("centre 2 → 30", "28", "20.0")
-    assert row.machines == "m2, m3, m4, m5, m6, m7, 22 more"
-    assert row.reason == "the first of 28 decisions: more"
-    assert row.more[0] == "after 30.0 s: centre 3 → 4; 1 task to other slots; asks for 1 more machine (more)"
-    assert (len(row.more), row.unlisted) == (20, 7)
-    assert row.machine_changes == "asks for 14 more machines" and found.changes_machines
+    headings, rows = decided(RAN, OWN, run("ds2", 300.0, *(step(number) for number in range(2, 30))))
+    row = rows[-1]
+    assert (row["executors"], row["tasks"], row["decided"]) == ("centre 2 → 30", 28, "20.0")
+    assert row["machines"] == "m2, m3, m4, m5, m6, m7, 22 more"
+    assert row["reason"] == "the first of 28 decisions: more"
+    assert row["more"][0] == "after 30.0 s: centre 3 → 4; 1 task to other slots; asks for 1 more machine (more)"
+    assert (len(row["more"]), row["unlisted"]) == (20, 7)
+    assert row["machine_changes"] == "asks for 14 more machines" and "machines of the cluster" in headings
 
 
 def test_executors_that_come_and_go_are_no_change() -> None:
@@ -168,34 +182,31 @@ def test_two_runs_of_one_name_are_told_apart_by_their_parameters() -> None:
     ]  # fmt: skip
 
 
-def written(folder: Path, policies: int) -> tuple[page.Content, str]:
+def written(folder: Path, policies: int) -> str:
     names = ["even_rebalance", *(f"p{number:02d}" for number in range(policies))]
     comparison = compared(RAN, OWN, *(run(name, 300.0 + place) for place, name in enumerate(names[1:])))
     root = write_series(
         folder / "tables", "stela/star", {"even_rebalance_ran": 210.0, **dict.fromkeys(names, 300.0)}, 1
     )
     lines = page.ordered_lines(comparison, ["even_rebalance_ran-r1", *(f"{name}-r1" for name in names)])
-    content = page.collect(
-        comparison, lines, page.timeline(SeriesPaths(root), lines), ["Simulated."], folder, 1_800_000_000.0
-    )
-    links = pages.download_links(page.downloads(comparison, lines, content.figure), page.FIGURES)
-    return content, pages.render(page.TEMPLATE, c=content, links=links)
+    data = page.timeline(SeriesPaths(root), lines)
+    content = page.content(comparison, lines, data, ["Simulated."], folder, 1_800_000_000.0)
+    return pages.save(folder / "page" / "report.html", content).read_text()
 
 
 def test_a_few_policies_share_a_panel_with_the_recorded_run_in_black(tmp_path: Path) -> None:
-    content, text = written(tmp_path, 2)
-    assert content.legend[0] == ("recorded", "#222222") and len({colour for _, colour in content.legend}) == 4
-    assert content.figure is not None and "scale out, +1 machine" in content.figure.svg
-    for name in ("recorded, 211/s", "even + rebalance, 301/s", "p00, 301/s", "p01, 301/s"):
-        assert name in content.figure.svg
+    text = written(tmp_path, 2)
+    legend = re.findall(r'<span style="color: ([^"]+)">■ ([^<]+)</span>', text)
+    assert legend[0] == ("#222222", "recorded") and len({colour for colour, _ in legend}) == 4
+    for name in ("recorded, 211/s", "even + rebalance, 301/s", "p00, 301/s", "p01, 301/s", "scale out, +1 machine"):
+        assert name in text
     assert "Black is what was recorded with even + rebalance" in text
 
 
 def test_many_policies_have_a_panel_each_as_far_as_a_reader_can_see_and_a_row_each(tmp_path: Path) -> None:
-    content, text = written(tmp_path, 40)
-    assert content.figure is not None and content.legend == []
-    assert "recorded, 211/s" in content.figure.svg and "p39, 301/s" in content.figure.svg, "the highest comes first"
-    assert "p00, 301/s" not in content.figure.svg
+    text = written(tmp_path, 40)
+    assert "■" not in text and "recorded, 211/s" in text and "p39, 301/s" in text, "the highest comes first"
+    assert "p00, 301/s" not in text
     assert "Grey in every panel is what was recorded with even + rebalance" in text
     assert "24 of 42 runs are drawn; the tables have all." in text
     titles = [row[0] for row in rows_of(text) if len(row) == 4]
@@ -203,15 +214,15 @@ def test_many_policies_have_a_panel_each_as_far_as_a_reader_can_see_and_a_row_ea
         "policy", "even + rebalance, recorded", "even + rebalance, simulated", "error of the simulator", "p39",
     ]  # fmt: skip
     assert len(titles) == 1 + 3 + 40
+    assert {path.name for path in (tmp_path / "page" / "figures").iterdir()} >= {"outcomes.csv", "decisions.parquet"}
 
 
 def test_links_are_to_pages_that_are_there(tmp_path: Path) -> None:
-    content, text = written(tmp_path / "a", 1)
-    assert (content.report, content.run_page) == (None, None) and "../../" not in text
+    assert "../../" not in written(tmp_path / "a", 1)
     (tmp_path / "b" / "runs" / "even_rebalance-r1").mkdir(parents=True)
     for place in ("report.html", "runs/even_rebalance-r1/report.html"):
         (tmp_path / "b" / place).touch()
-    content, text = written(tmp_path / "b", 1)
+    text = written(tmp_path / "b", 1)
     assert 'href="../../report.html"' in text and 'href="../../runs/even_rebalance-r1/report.html"' in text
 
 
