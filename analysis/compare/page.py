@@ -20,7 +20,7 @@ from analysis.numerals import number
 from analysis.record import small_tables, wall_time
 from analysis.record.files import SeriesPaths, read_json_or_none, write_json_atomic
 from analysis.record.small_tables import rows
-from analysis.report import latency_sentences, page, series_tables, simulated
+from analysis.report import latency_sentences, page, series_facts, series_tables, simulated
 from analysis.report.figures import series_data
 from analysis.report.figures.catalogue import Figure, page_figure
 from analysis.report.markup import badge, code, joined, link
@@ -116,7 +116,7 @@ def _blocks(paths: SeriesPaths, found: Comparison, lines: Sequence[RunLine]) -> 
     end = str((read_json_or_none(paths.root / ENOUGH_FILE) or {}).get("said") or "")
     certainty = "No further block is needed" if found.certain else "Not as certain as the request"
     yield Sentence(f"{certainty}: {found.why}." + (f" It stopped there: {end}." if end else ""))
-    more = (*series_tables.machine_warnings(paths), *latency_sentences.series_sentences(paths))
+    more = (*series_facts.machine_warnings(paths), *latency_sentences.series_sentences(paths))
     yield Warnings([*([trust] if trust else []), *found.notes, *more])
     primary, secondary = ([row for row in found.rows if row.primary is which] for which in (True, False))
     yield Section("Differences", _primary(found, primary))
@@ -260,11 +260,11 @@ def _runs(paths: SeriesPaths, found: Comparison, lines: Sequence[RunLine]) -> li
 
 
 def _machines(paths: SeriesPaths) -> list[Block]:
-    runs, machines = rows(paths, "runs"), series_tables.machine_facts(rows(paths, "machines"))
+    runs, machines = rows(paths, "runs"), series_facts.machine_facts(rows(paths, "machines"))
     table = series_tables.machine_table(machines, clocks=False)
     return [
-        Folded("Machines and software", [table, Definitions(series_tables.environment_facts(runs))]),
-        Folded("Specification", [Definitions(series_tables.specification_facts(runs))]),
+        Folded("Machines and software", [table, Definitions(series_facts.environment_facts(runs))]),
+        Folded("Specification", [Definitions(series_facts.specification_facts(runs))]),
     ]
 
 

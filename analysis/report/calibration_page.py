@@ -17,7 +17,7 @@ from analysis.record.small_tables import Row, topology_words
 from analysis.report import page
 from analysis.report.markup import code, joined
 from analysis.report.page import Block, Downloads, Folded, PageContent, Section, Sentence, Warnings
-from analysis.report.table import Heading, ResultTable
+from analysis.report.table import Heading, ResultTable, columns
 
 PAGE = "report.html"
 INTERVALS = (
@@ -80,9 +80,9 @@ def costs_table(validation: Validation) -> ResultTable:
         }
 
     headings = (
-        Heading("cost", "name", css="k"), Heading("value", "value", css="n"), Heading("95 %", "interval", css="n k"),
-        Heading("runs", "runs", css="n"), Heading("", "why", css="wide small", blank=""),
-    )  # fmt: skip
+        *columns("cost = name /k; value /n; 95 % = interval /n k; runs /n"),
+        Heading("", "why", css="wide small", blank=""),
+    )
     return ResultTable(headings, [row(each) for each in validation.estimates], row_css=lambda row: row["why"] and "out")
 
 
@@ -98,17 +98,14 @@ def errors_table(validation: Validation) -> ResultTable:
         return None if value is None else f"{number(value, 1)} {each.unit}"
 
     headings = (
-        Heading("metric", "words"),
-        Heading("pairs", "cells", css="n"),
-        Heading("not steady", "unsteady", css="n"),
+        *columns("metric = words; pairs = cells /n; not steady = unsteady /n"),
         Heading("median", lambda each: size(each.median, each), css="n"),
         Heading("worst", lambda each: size(each.worst, each), css="n"),
         Heading(
             "mean, with its sign", lambda each: each.bias if each.bias is None else change(each.bias, each.unit, 1),
             css="n",
         ),
-        Heading("no error", "missing", css="n"),
-        Heading("not reached", "bounds", css="n"),
+        *columns("no error = missing /n; not reached = bounds /n"),
         Heading("inside", lambda each: f"{each.inside} of {each.ranges}" if each.ranges else None, css="n"),
         Heading("expected", lambda each: number(each.expected, 1) if each.ranges else None, css="n"),
     )  # fmt: skip
@@ -145,8 +142,7 @@ def cells_table(cells: Sequence[Cell], *, topology: bool = False) -> ResultTable
 
     headings = (
         Heading("topology", "topology") if topology else None,
-        Heading("run", "run_id"),
-        Heading("event", "event_id"),
+        *columns("run = run_id; event = event_id"),
         Heading("metric", lambda cell: f"{cell.words} ({cell.unit})" if cell.unit else cell.words),
         Heading("real", lambda cell: value_text(cell.real), css="n"),
         Heading("simulated", lambda cell: value_text(cell.simulated), css="n"),
@@ -166,7 +162,7 @@ def machines_table(cells: Sequence[MachineCell]) -> ResultTable:
         return change(cell.simulated - cell.real, "points", 1)
 
     headings = (
-        Heading("run", "run_id"), Heading("event", "event_id"),
+        *columns("run = run_id; event = event_id"),
         Heading("machine", lambda cell: f"{cell.machine} {cell.phase} (%)"),
         Heading("real", "real", digits=1, css="n"), Heading("simulated", "simulated", digits=1, css="n"),
         Heading("error", error, css="n"),

@@ -29,9 +29,9 @@ from analysis.report.figures.points import Drawing
 from analysis.report.figures.series_data import SeriesData
 from analysis.report.ledger_table import ledger_blocks, ledger_row
 from analysis.report.markup import BREAK, bold, code, joined, link, small
-from analysis.report.page import Block, Definitions, Downloads, PageContent, Panels, Section, Sentence, Warnings
+from analysis.report.page import Block, Definitions, PageContent, Panels, Section, Sentence, Warnings
 from analysis.report.sweep_data import SweepData
-from analysis.report.table import Heading, ResultTable
+from analysis.report.table import Heading, ResultTable, columns
 from barograph.plan.experiment import SIMULATED
 
 DRAWS = frozenset(published_figures.PANELS) | frozenset(published_figures.SWEEP_PANELS)
@@ -175,7 +175,7 @@ def _summary(claims: Sequence[Row], simulated_only: bool) -> str:
 
 
 def _ledger(claims: Sequence[Row], simulated_only: bool) -> list[Block]:
-    blocks = [*ledger_blocks(claims, simulated=simulated_only), Downloads("claims", claims)]
+    blocks = ledger_blocks(claims, simulated=simulated_only)
     if not simulated_only:
         command = joined(
             [VERDICTS_NOTE, code("barograph claims"),
@@ -289,10 +289,7 @@ def _sources(
             "report": report and link(report, report),
         }
 
-    headings = (
-        Heading("experiment", "experiment"), Heading("series", "series"), Heading("runs", "runs", css="n"),
-        Heading("complete", "complete", css="n"), Heading("begun", "begun", css="k"), Heading("report", "report"),
-    )  # fmt: skip
+    headings = columns("experiment; series; runs /n; complete /n; begun /k; report")
     be = "is" if len(damages) == 1 else "are"
     superseded = "Left out, because there is a newer series of the same experiment"
     notes = (

@@ -29,7 +29,7 @@ from analysis.record.small_tables import Row, rows
 from analysis.report import page
 from analysis.report.markup import BREAK, badge, code, joined, link, small
 from analysis.report.page import Folded, PageContent, Section, Sentence
-from analysis.report.table import Heading, ResultTable
+from analysis.report.table import Heading, ResultTable, columns
 from barograph.plan.blocks import STAMP_CHARACTERS, stamp_time
 from barograph.plan.experiment import SIMULATED
 
@@ -268,10 +268,7 @@ def suite_table(root: Path, folders: Sequence[Path]) -> ResultTable:
             "page": target and link(f"nights of {folder.name}", target),
         }
 
-    headings = (
-        Heading("suite", "suite", css="k"), Heading("nights", "nights", css="n"),
-        Heading("the newest", "newest", css="v"), Heading("page", "page"),
-    )  # fmt: skip
+    headings = columns("suite /k; nights /n; the newest = newest /v; page")
     return ResultTable(headings, [row(folder) for folder in folders])
 
 

@@ -12,7 +12,7 @@ from analysis.numerals import MISSING, number, with_unit
 from analysis.record.small_tables import Row
 from analysis.report.markup import BREAK, badge, joined, small
 from analysis.report.page import Block, Sentence
-from analysis.report.table import Heading, ResultTable
+from analysis.report.table import Heading, ResultTable, columns
 from barograph.plan.experiment import SIMULATED
 
 # 1: an interval that met the stated number reproduced it. 2: a verdict had to be sure among all
@@ -208,30 +208,21 @@ def _of_model(row: Row) -> str:
 
 
 CLAIM, STATEMENT = Heading("claim", _name), Heading("statement", _statement, css="wide")
-STATED = Heading("stated", "stated_text", css="n k")
 MEASURED_COLUMNS = (
-    CLAIM,
-    Heading("verdict", _verdict),
-    STATEMENT,
-    STATED,
-    Heading("has to lie", "region_text", css="n k"),
-    Heading("measured", "measured_text", css="n k"),
-    Heading("95 % interval", "interval_text", css="n k"),
-    Heading("blocks", "blocks", css="n k"),
-    Heading("p (Holm)", _p_text, css="n k"),
-)
+    CLAIM, Heading("verdict", _verdict), STATEMENT,
+    *columns("stated = stated_text /n k; has to lie = region_text /n k; measured = measured_text /n k"),
+    *columns("95 % interval = interval_text /n k; blocks /n k"), Heading("p (Holm)", _p_text, css="n k"),
+)  # fmt: skip
 MODEL_COLUMNS = (  # of simulated runs: no verdict, no interval, no p
-    CLAIM,
-    STATEMENT,
-    Heading("the model gives", _of_model, css="n k"),
+    CLAIM, STATEMENT, Heading("the model gives", _of_model, css="n k"),
     Heading("range", lambda row: row["range_text"] if row.get(SIMULATED) else None, css="n k"),
     Heading("seeds", lambda row: row["runs"] if row.get(SIMULATED) else None, css="n k"),
-    STATED,
-)
+    *columns("stated = stated_text /n k"),
+)  # fmt: skip
 
 
 def ledger_blocks(ledger: Sequence[Row], *, simulated: bool) -> list[Block]:
     """Return the table of claims; on a narrow screen each row is a block."""
     if simulated:
-        return [ResultTable(MODEL_COLUMNS, ledger, css="blocks"), Sentence(MODEL_NOTE, "small")]
-    return [ResultTable(MEASURED_COLUMNS, ledger, css="blocks")]
+        return [ResultTable(MODEL_COLUMNS, ledger, css="blocks", name="claims"), Sentence(MODEL_NOTE, "small")]
+    return [ResultTable(MEASURED_COLUMNS, ledger, css="blocks", name="claims")]

@@ -21,7 +21,7 @@ from analysis.record.run_errors import ErrorGroup
 from analysis.record.simulated import date_s, is_simulated
 from analysis.record.small_tables import HISTOGRAM, Row, by_run, rows, topologies, topology_suffix, topology_words
 from analysis.record.topology_file import is_unthrottled
-from analysis.report import latency_sentences, page, series_tables, simulated, words
+from analysis.report import latency_sentences, page, series_facts, series_tables, simulated, words
 from analysis.report.figures import run_timeline, style
 from analysis.report.figures.catalogue import page_figure
 from analysis.report.figures.run_timeline import RunData, Windows
@@ -186,8 +186,7 @@ def _decisions(run_id: str, outcomes: Sequence[EventOutcome]) -> list[Block]:
     if not outcomes:
         return [Sentence("The run reached no event.")]
     of_run = [(run_id, outcome) for outcome in outcomes]
-    table = series_tables.outcome_table(of_run, [Heading("event", lambda row: row[1].event_id)])
-    return [table, Downloads("decisions", series_tables.outcome_data(of_run))]
+    return [series_tables.outcome_table(of_run, [Heading("event", lambda row: row[1].event_id)], "decisions")]
 
 
 def _placed(tables: Mapping[str, list[Row]], names: Sequence[str], outcomes: Sequence[EventOutcome]) -> list[Section]:
@@ -321,7 +320,7 @@ def facts(
         "duration": None if start_s is None or end_s is None else f"{end_s - start_s:.0f} s",
         "attempt": record.get("attempt"),
         "workers": _workers(run, topologies),
-        "git commit": series_tables.commit_text(run),
+        "git commit": series_facts.commit_text(run),
         "not collected": ", ".join(record.get("missing") or ()),
         "latencies": " ".join(latency_sentences.run_sentences([{"run_id": run["run_id"], **record}], latency)),
     }

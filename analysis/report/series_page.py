@@ -6,7 +6,7 @@ in it, the sentence says so).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -27,7 +27,7 @@ from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.simulated import is_simulated
 from analysis.record.small_tables import Row, rows
 from analysis.record.topology_file import PARAMETERS_KEY, flux_config
-from analysis.report import index_page, latency_sentences, page, run_page, series_tables, simulated, words
+from analysis.report import index_page, latency_sentences, page, run_page, series_facts, series_tables, simulated, words
 from analysis.report.figures import catalogue, decision_graph, series_data, style, topology_graph
 from analysis.report.figures.catalogue import Figure, page_figure
 from analysis.report.figures.decision_graph import DecisionRow
@@ -45,7 +45,8 @@ from analysis.report.page import (
     Warnings,
     variant_legend,
 )
-from analysis.report.series_tables import Measurements, SeriesCost
+from analysis.report.series_facts import SeriesCost
+from analysis.report.series_tables import Measurements
 from analysis.report.table import Heading
 from barograph.plan.experiment import WHOLE_CLUSTER
 from topologies.work import BUFFER, UNBOUNDED
@@ -249,7 +250,7 @@ def _topology_report(
         measurements=measurements,
         runs=series_tables.run_rows(runs, measurements),
         steady=series_tables.steady_rows(read("intervals")),
-        losses=series_tables.edge_losses(read("losses")),
+        losses=series_facts.edge_losses(read("losses")),
     )  # fmt: skip
 
 
@@ -301,7 +302,7 @@ def _blocks(
     yield from _timeline(first, legend, "" if several else "Figure 1. ")
     if several:
         yield Sentence(_topology_links(reports))
-    yield Warnings([*series_tables.exclusions(runs), *series_tables.machine_warnings(paths)])
+    yield Warnings([*series_facts.exclusions(runs), *series_facts.machine_warnings(paths)])
     yield Section("Claims", list(_claims(ledger, experiment_of(paths, runs), of_model=of_model)))
     latencies = [Sentence(sentence, "small") for sentence in latency_sentences.series_sentences(paths)]
     if several:
@@ -316,7 +317,7 @@ def _blocks(
     else:
         yield from _graph_and_figures(first, event)
     yield Section("Events", list(_events(paths, runs, outcomes, event)))
-    if (cost := series_tables.series_cost(paths)) is not None:
+    if (cost := series_facts.series_cost(paths)) is not None:
         yield Section("Cost", list(_cost(cost)))
     yield from _ablation(paths, event)
     if not several:
@@ -357,7 +358,6 @@ def _claims(ledger: Sequence[LedgerRow], experiment: str, *, of_model: bool) -> 
     claims = [ledger_row(row, simulated=of_model) for row in ledger if row.claim.experiment == experiment]
     if claims:
         yield from ledger_blocks(claims, simulated=of_model)
-        yield Downloads("claims", claims)
     else:
         yield Sentence("No claim of the ledger is about this experiment.")
     if elsewhere := _elsewhere(ledger, experiment):
@@ -369,11 +369,8 @@ def _graph_and_figures(report: TopologyReport, event: Heading | None) -> Iterato
         components, decisions = report.graph.components, report.graph.decisions
         blocks: list[Block] = [report.graph.figure]
         if decisions:
-            blocks += [
-                series_tables.decision_table(components, decisions, [event]),
-                Downloads(f"decisions{report.suffix}", series_tables.decision_data(components, decisions)),
-                Sentence(words.DECISIONS_NOTE, "small"),
-            ]
+            table = series_tables.decision_table(components, decisions, [event], f"decisions{report.suffix}")
+            blocks += [table, Sentence(words.DECISIONS_NOTE, "small")]
         yield Section("Topology and decisions", blocks)
     others = [figure for figure in report.figures if figure not in report.timelines]
     numbered: list[Block] = [
@@ -401,15 +398,14 @@ def _runs(report: TopologyReport, event: Heading | None) -> Section:
 
 
 def _steady(report: TopologyReport, event: Heading | None) -> Section:
-    table = series_tables.steady_table(report.steady, (RUN, event))
-    return Section("Steady state", [table, Downloads(f"steady{report.suffix}", report.steady)])
+    table = series_tables.steady_table(report.steady, (RUN, event), f"steady{report.suffix}")
+    return Section("Steady state", [table])
 
 
 def _lost(report: TopologyReport, event: Heading | None) -> Section:
-    table = series_tables.loss_table(report.losses, (RUN, event))
-    summary = f"{len(report.losses)} rows, by run and edge"
-    files = Downloads(f"losses{report.suffix}", report.losses)
-    return Section("Lost tuples", [Sentence(words.LOSSES_NOTE), Folded(summary, [table], long=True), files])
+    table = series_tables.loss_table(report.losses, (RUN, event), f"losses{report.suffix}")
+    folded = Folded(f"{len(report.losses)} rows, by run and edge", [table], long=True)
+    return Section("Lost tuples", [Sentence(words.LOSSES_NOTE), folded])
 
 
 def _events(
@@ -421,15 +417,12 @@ def _events(
     yield Warnings(series_tables.event_warnings(outcomes))
     if outcomes:
         names = Heading("event", lambda row: row[1].event_id) if event else None
-        yield series_tables.outcome_table(outcomes, (Heading("run", run_id, css="k"), names))
-        yield Downloads("outcomes", series_tables.outcome_data(outcomes))
+        yield series_tables.outcome_table(outcomes, (Heading("run", run_id, css="k"), names), "outcomes")
     else:
         yield Sentence("No run reached an event.")
-    if boots := series_tables.machine_boots([paths.run(run["run_id"]) for run in runs]):
-        table, data = series_tables.boot_table(boots), [asdict(boot) for boot in boots]
-        yield Section(
-            "Machines that booted during a run", [Sentence(words.BOOTS_NOTE), table, Downloads("boots", data)]
-        )
+    if boots := series_facts.machine_boots([paths.run(run["run_id"]) for run in runs]):
+        blocks: list[Block] = [Sentence(words.BOOTS_NOTE), series_tables.boot_table(boots)]
+        yield Section("Machines that booted during a run", blocks)
 
 
 def _cost(cost: SeriesCost) -> Iterator[Block]:
@@ -440,18 +433,13 @@ def _cost(cost: SeriesCost) -> Iterator[Block]:
         f" the list of {cost.prices_of}. A machine that a killed harness left behind counts to the end of its lease."
         f"{damaged if cost.damaged_lines else ''}"
     )
-    yield series_tables.execution_table(cost)
-    yield Downloads("money", [asdict(row) for row in cost.executions])
-    yield series_tables.machine_type_table(cost)
-    yield Downloads("money_types", list(cost.types))
+    yield from series_tables.cost_tables(cost)
 
 
 def _ablation(paths: SeriesPaths, event: Heading | None) -> Iterator[Block]:
     if lines := scale_decisions.ablation_rows(paths):
-        table = series_tables.ablation_table(lines, [event])
-        data = Downloads("ablation", series_tables.ablation_data(lines))
         title = "Ablation: the paper's rule and the authors' code"
-        yield Section(title, [Sentence(words.ABLATION_NOTE), table, data])
+        yield Section(title, [Sentence(words.ABLATION_NOTE), series_tables.ablation_table(lines, [event])])
     if unread := scale_decisions.unread_sentence(scale_decisions.unread_rounds(paths)):
         yield Sentence(unread)
 
@@ -465,7 +453,6 @@ def _damaged(files: Sequence[Row]) -> Iterator[Block]:
     if damaged:
         yield Sentence(f"{lines} lines in {len(files)} files were read. {words.DAMAGED_LINES_NOTE}")
         yield series_tables.damage_table(damaged)
-        yield Downloads("damaged", damaged)
     else:
         none_missing = f", and in the {numbered} files whose lines are numbered none is missing before the last"
         yield Sentence(f"All {lines} lines in {len(files)} files could be read{none_missing if numbered else ''}.")
@@ -474,9 +461,9 @@ def _damaged(files: Sequence[Row]) -> Iterator[Block]:
 def _environment(paths: SeriesPaths, runs: Sequence[Row], measurements: Measurements) -> Iterator[Section]:
     machines = rows(paths, "machines")
     load = workload_sentences(paths, runs, measurements, _machines_of_one_run(machines))
-    facts, described = series_tables.environment_facts(runs), series_tables.machine_facts(machines)
+    facts, described = series_facts.environment_facts(runs), series_facts.machine_facts(machines)
     folded: list[Block] = [
-        series_tables.machine_table(described), Downloads("machines", described),
+        series_tables.machine_table(described),
         Definitions(facts), Downloads("environment", series_tables.pair_data(facts)),
     ]  # fmt: skip
     yield Section(
@@ -486,7 +473,7 @@ def _environment(paths: SeriesPaths, runs: Sequence[Row], measurements: Measurem
             Folded("Machines and software", folded),
         ],
     )
-    assumptions = series_tables.specification_facts(runs)
+    assumptions = series_facts.specification_facts(runs)
     yield Section(
         "Assumptions",
         [

@@ -1,40 +1,25 @@
-"""The tables of a report: as text ready to show, and as data for its downloads (numbers as measured, not as printed).
-
-Runs, events, steady parts, losses, machines, environment; whether the machines were the bottleneck (most of them had
-used up their CPU quota); how long each rented machine booted, and what a series cost beside its estimate.
-"""
+"""The tables of a report: headings over runs, events, steady parts, losses, machines, boots and costs."""
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from statistics import median
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from analysis.metrics.definitions import RUN_TABLES, Metric, metric
 from analysis.metrics.scale_decisions import AblationRow
 from analysis.numerals import number
-from analysis.record.event_timeline import (
-    FIRST_EVENT,
-    REST,
-    WHOLE_RUN,
-    EventOutcome,
-    absent_machines,
-    event_id_of,
-    event_order,
-    read_timeline,
-)
-from analysis.record.files import RunPaths, SeriesPaths, read_json
-from analysis.record.small_tables import Row, cluster, rows
+from analysis.record.event_timeline import FIRST_EVENT, WHOLE_RUN, EventOutcome, event_id_of, event_order
+from analysis.record.small_tables import Row
 from analysis.report.figures import style
 from analysis.report.figures.decision_graph import DecisionRow
 from analysis.report.markup import bold, code
-from analysis.report.table import Heading, ResultTable
+from analysis.report.series_facts import Boot, SeriesCost, failure_text
+from analysis.report.table import Heading, ResultTable, columns
 
 UNSTEADY = "†"  # after a value of which a side that it rests on was not steady
+Leading = Sequence[Heading | None]  # the first columns of a table
+Outcomes = Sequence[tuple[str, EventOutcome]]  # with the run
 
 
 class Measured(NamedTuple):
@@ -60,20 +45,6 @@ def measurements_by_event(measurements: Sequence[Row]) -> dict[tuple[str, str], 
     return values
 
 
-def exclusions(runs: Sequence[Row]) -> list[str]:
-    """A sentence for each run that is not counted."""
-    return [
-        f"{run['run_id']} ({run['status']}) is not counted{f': {why}' if (why := _failure_text(run)) else ''}."
-        for run in runs
-        if run["status"] != "complete"
-    ]
-
-
-def _failure_text(run: Row) -> str:
-    blame = (run["failure_blame"] or "").replace("_", " ")
-    return ": ".join(part for part in (blame, run["failure_message"]) if part)
-
-
 def run_rows(runs: Sequence[Row], measurements: Measurements) -> list[Row]:
     """A row a run and event: its name, status and, where it does not count, why."""
     entries = []
@@ -82,14 +53,12 @@ def run_rows(runs: Sequence[Row], measurements: Measurements) -> list[Row]:
         for event in sorted(events, key=event_order) or [FIRST_EVENT]:
             entries.append({
                 "run_id": run["run_id"], "event_id": event, "variant": style.display_name(run["variant"] or "?"),
-                "status": run["status"], "counts": run["status"] == "complete", "why": _failure_text(run),
+                "status": run["status"], "counts": run["status"] == "complete", "why": failure_text(run),
             })  # fmt: skip
     return entries
 
 
-def run_tables(
-    entries: Sequence[Row], measurements: Measurements, leading: Sequence[Heading | None]
-) -> list[tuple[str, ResultTable]]:
+def run_tables(entries: Sequence[Row], measurements: Measurements, leading: Leading) -> list[tuple[str, ResultTable]]:
     """Return the tables of runs with their titles, a row for each of `entries` with `leading` columns first. What
     nobody measured is no column."""
     measured = {name for row in entries for name in measurements.get((row["run_id"], row["event_id"]), {})}
@@ -120,29 +89,26 @@ def cell(found: Measured | None, digits: int) -> str:
     return f"{'> ' if found.censored else ''}{number(found.value, digits)}{mark}"
 
 
-Outcomes = Sequence[tuple[str, EventOutcome]]  # with the run
-
-
-def outcome_table(outcomes: Outcomes, leading: Sequence[Heading | None]) -> ResultTable:
+def outcome_table(outcomes: Outcomes, leading: Leading, name: str) -> ResultTable:
     """Return what was asked for and decided at each event of each run; `leading`: columns of (run, outcome)."""
 
     def decision(row: tuple[str, EventOutcome]) -> str | None:
         is_asked_for = row[1].kind.startswith(("scale", "reschedule"))
         return row[1].reason or ("none" if is_asked_for else None)
 
+    def seconds(value: float | None) -> str | None:
+        return None if value is None else f"{value:.1f}"
+
     headings = (
         *leading,
         Heading("request", lambda row: row[1].label, css="k"),
         Heading("decision", decision),
-        Heading("decided after (s)", lambda row: _seconds(row[1].decided_s), css="n"),
-        Heading("applied after (s)", lambda row: _seconds(row[1].applied_s), css="n"),
+        Heading("decided after (s)", lambda row: seconds(row[1].decided_s), css="n"),
+        Heading("applied after (s)", lambda row: seconds(row[1].applied_s), css="n"),
         Heading("remarks", lambda row: "; ".join(remarks(row[1]))),
     )
-    return ResultTable(headings, outcomes)
-
-
-def _seconds(value: float | None) -> str | None:
-    return None if value is None else f"{value:.1f}"
+    data = [{"run_id": run_id, **_joined_cells(asdict(outcome))} for run_id, outcome in outcomes]
+    return ResultTable(headings, outcomes, name=name, data=data)
 
 
 def remarks(outcome: EventOutcome) -> list[str]:
@@ -177,7 +143,7 @@ def steady_rows(intervals: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (row["run_id"], row["event_id"], row["phase"] != "before"))
 
 
-def steady_table(rows: Sequence[Row], leading: Sequence[Heading | None]) -> ResultTable:
+def steady_table(rows: Sequence[Row], leading: Leading, name: str) -> ResultTable:
     def used(row: Row) -> str:
         return f"{row['start_s']:.0f} to {row['end_s']:.0f} s".replace("-", "−")
 
@@ -186,118 +152,95 @@ def steady_table(rows: Sequence[Row], leading: Sequence[Heading | None]) -> Resu
 
     headings = (
         *leading,
-        Heading("phase", "phase"),
+        *columns("phase"),
         Heading("seconds used", used, css="k"),
-        Heading("windows", "windows", css="n"),
+        *columns("windows /n"),
         Heading("mean (tuples/s)", "mean", digits=1, css="n"),
         Heading("deviation", lambda row: f"{row['deviation']:.1f}", css="n"),
         Heading("steady", lambda row: "yes" if row["steady"] else bold("no: fallback used", "badge differs")),
         Heading("why", "reason", blank=""),
         Heading("during the run", live),
     )
-    return ResultTable(headings, rows)
+    return ResultTable(headings, rows, name=name)
 
 
-def edge_losses(losses: Sequence[Row]) -> list[Row]:
-    """One row a run, event, side and edge, in reading order; an older analysis has no uncertainty. What is of a part of
-    a side is of the side."""
-
-    def order(row: Row) -> tuple[Any, ...]:
-        edge = (row["source"], row["stream"], row["target"])
-        return (row["run_id"], row.get("event_id") or "", row["phase"] != "before", *edge)
-
-    return sorted(({"uncertainty": None} | row for row in losses if row["phase"] != REST), key=order)
-
-
-def loss_table(losses: Sequence[Row], leading: Sequence[Heading | None]) -> ResultTable:
+def loss_table(losses: Sequence[Row], leading: Leading, name: str) -> ResultTable:
     def edge(row: Row) -> str:
         return f"{row['source']} → {row['target']}" + (f" ({row['stream']})" if row["stream"] != "default" else "")
 
-    def count(column: str) -> Callable[[Row], str]:
-        return lambda row: f"{row[column]:.0f}"
+    def count(heading: str, column: str) -> Heading:
+        return Heading(heading, lambda row: number(row[column], 0), css="n")
 
     headings = (
-        *leading,
-        Heading("phase", "phase"),
-        Heading("edge", edge),
-        Heading("sent", count("sent"), css="n"),
-        Heading("executed", count("executed"), css="n"),
-        Heading("queue growth", count("queued"), css="n"),
-        Heading("lost", lambda row: number(row["lost"], 0), css="n"),
-        Heading("±", lambda row: number(row["uncertainty"], 0), css="n"),
-    )
-    return ResultTable(headings, losses)
+        *leading, *columns("phase"), Heading("edge", edge), count("sent", "sent"), count("executed", "executed"),
+        count("queue growth", "queued"), count("lost", "lost"), count("±", "uncertainty"),
+    )  # fmt: skip
+    return ResultTable(headings, losses, name=name)
 
 
 def machine_table(machines: Sequence[Row], *, clocks: bool = True) -> ResultTable:
     """Return what `machine_facts` found; `clocks`: with their offsets."""
     headings = (
-        Heading("machine", "machine"),
-        Heading("type", "type"),
+        *columns("machine; type"),
         Heading("cores", lambda row: row["cores"] if row["cores"] is None else str(row["cores"]), css="n"),
         Heading("memory (MB)", lambda row: number(row["memory_mb"], 0), css="n"),
         Heading("bandwidth (Mbit/s)", lambda row: number(row["bandwidth_mbit"], 0), css="n"),
-        Heading("slots", "slots", css="n"),
+        *columns("slots /n"),
         Heading("joins at the scale event", lambda row: bool(row["joins_at_scale"])),
         Heading("largest clock offset (ms)", "clock_offset_ms", digits=2, css="n") if clocks else None,
     )
-    return ResultTable(headings, machines)
+    return ResultTable(headings, machines, name="machines" if clocks else "")
 
 
 def damage_table(damaged: Sequence[Row]) -> ResultTable:
     headings = (
-        Heading("run", "run_id", css="k"), Heading("file", "file", css="k"), Heading("lines", "lines", css="n"),
-        Heading("damaged", "damaged", css="n"), Heading("missing", "missing", css="n"),
+        *columns("run = run_id /k; file /k; lines /n; damaged /n; missing /n"),
         Heading("start of the first damaged line", lambda row: code((row["first_damaged"] or "")[:80], "small")),
-    )  # fmt: skip
-    return ResultTable(headings, damaged)
+    )
+    return ResultTable(headings, damaged, name="damaged")
 
 
 def boot_table(boots: Sequence[Boot]) -> ResultTable:
     headings = (
-        Heading("run", "run_id", css="k"),
-        Heading("machine", "machine", css="k"),
+        *columns("run = run_id /k; machine /k"),
         Heading("start to ssh (s)", "ssh_s", digits=1, css="n"),
         Heading("start to registered with Nimbus (s)", "joined_s", digits=1, css="n"),
     )
-    return ResultTable(headings, boots)
+    return ResultTable(headings, boots, name="boots")
 
 
-def execution_table(cost: SeriesCost) -> ResultTable:
-    headings = (
-        Heading("execution begun", "begun", css="k"),
-        Heading("runs to do", "runs", css="n"),
-        Heading("estimated ($)", lambda row: f"{row.expected_usd:.2f}", css="n"),
-        Heading("at most ($)", lambda row: f"{row.longest_usd:.2f}", css="n"),
-        Heading("used ($)", lambda row: f"{row.used_usd:.2f}", css="n"),
-        Heading("machine-hours", lambda row: f"{row.machine_hours:.2f}", css="n"),
-    )
-    return ResultTable(headings, cost.executions)
+def cost_tables(cost: SeriesCost) -> list[ResultTable]:
+    """Return executions with what was estimated, and types of machines."""
+
+    def amount(heading: str, column: str) -> Heading:
+        return Heading(heading, column, digits=2, css="n")
+
+    executions = (
+        *columns("execution begun = begun /k; runs to do = runs /n"),
+        amount("estimated ($)", "expected_usd"), amount("at most ($)", "longest_usd"), amount("used ($)", "used_usd"),
+        amount("machine-hours", "machine_hours"),
+    )  # fmt: skip
+    types = (
+        *columns("machine type = type /k; machines /n"), amount("hours", "hours"), amount("used ($)", "usd"),
+    )  # fmt: skip
+    return [
+        ResultTable(executions, cost.executions, name="money"),
+        ResultTable(types, cost.types, name="money_types"),
+    ]
 
 
-def machine_type_table(cost: SeriesCost) -> ResultTable:
-    headings = (
-        Heading("machine type", "type", css="k"),
-        Heading("machines", "machines", css="n"),
-        Heading("hours", lambda row: f"{row['hours']:.2f}", css="n"),
-        Heading("used ($)", lambda row: f"{row['usd']:.2f}", css="n"),
-    )
-    return ResultTable(headings, cost.types)
-
-
-def ablation_table(lines: Sequence[AblationRow], leading: Sequence[Heading | None]) -> ResultTable:
+def ablation_table(lines: Sequence[AblationRow], leading: Leading) -> ResultTable:
     headings = (
         *leading,
-        Heading("variant", "variant", css="k"),
-        Heading("differs from the paper's rule in", "changed"),
+        *columns("variant /k; differs from the paper's rule in = changed"),
         Heading("its decision", lambda line: "; or ".join(line.answers), css="wide"),
         Heading("compared", lambda line: bold(line.verdict) if line.differing else line.verdict),
     )
-    return ResultTable(headings, lines)
+    return ResultTable(headings, lines, name="ablation", data=[_joined_cells(asdict(line)) for line in lines])
 
 
 def decision_table(
-    components: Sequence[str], decisions: Sequence[DecisionRow], leading: Sequence[Heading | None]
+    components: Sequence[str], decisions: Sequence[DecisionRow], leading: Leading, name: str
 ) -> ResultTable:
     """Return what each variant changed at each component."""
 
@@ -305,225 +248,17 @@ def decision_table(
         return lambda row: row.cells[place]
 
     cells = (
-        Heading(name.replace("_", "_\u200b"), cell_at(place), css="n", blank="")
-        for place, name in enumerate(components)
+        Heading(component.replace("_", "_\u200b"), cell_at(place), css="n", blank="")
+        for place, component in enumerate(components)
     )
-    headings = (
-        *leading, Heading("variant", "variant", css="k"), Heading("runs", "runs"), *cells,
-        Heading("machines released", "released", css="n"),
-    )  # fmt: skip
-    return ResultTable(headings, decisions)
-
-
-def machine_facts(machines: Sequence[Row]) -> list[Row]:
-    """Machines as they were described by the runs: one row a machine and description."""
-    columns = ("machine", "type", "cores", "memory_mb", "bandwidth_mbit", "slots", "joins_at_scale")
-    offsets: dict[tuple[Any, ...], list[float]] = {}
-    for row in machines:
-        values = offsets.setdefault(tuple(row[column] for column in columns), [])
-        values += [] if row["clock_offset_ms"] is None else [abs(row["clock_offset_ms"])]
-    described = [
-        dict(zip(columns, key, strict=True)) | {"clock_offset_ms": max(values, default=None)}
-        for key, values in offsets.items()
-    ]
-    return sorted(described, key=lambda row: (len(row["machine"]), row["machine"]))
-
-
-def environment_facts(runs: Sequence[Row]) -> list[tuple[str, str]]:
-    """Versions, commit, seeds and facts of the box; more than one value means that the runs differ in it."""
-    facts: list[tuple[str, str]] = [
-        ("git commit", _distinct_values(runs, commit_text)),
-        ("seeds", _distinct_values(runs, lambda run: run["seed"])),
-    ]
-    for column in ("versions", "harness_facts"):
-        dictionaries = [flatten(json.loads(run[column] or "{}")) for run in runs]
-        for key in sorted({key for facts_ in dictionaries for key in facts_}):
-            values = sorted({facts_[key] for facts_ in dictionaries if key in facts_})
-            facts.append((key.replace("_", " "), " | ".join(values)))
-    return facts
-
-
-def specification_facts(runs: Sequence[Row]) -> list[tuple[str, str]]:
-    """The resolved specification of the runs (cost models, rates, buffers, durations), flattened."""
-    specs = [flatten(json.loads(run["spec"] or "{}")) for run in runs]
-    keys = sorted({key for spec in specs for key in spec})
-    return [(key, " | ".join(sorted({spec[key] for spec in specs if key in spec}))) for key in keys]
-
-
-def commit_text(run: Row) -> str | None:
-    return None if run["git_commit"] is None else run["git_commit"][:12] + (" + changes" if run["git_dirty"] else "")
-
-
-def _distinct_values(runs: Sequence[Row], of: Callable[[Row], Any]) -> str:
-    values = sorted({str(of(run)) for run in runs if of(run) is not None})
-    return " | ".join(values) if values else "not recorded"
-
-
-def flatten(value: Any, prefix: str = "") -> dict[str, str]:
-    """Nested JSON as dotted keys; lists of plain values stay together."""
-    if isinstance(value, dict):
-        pairs = [(f"{prefix}.{key}" if prefix else str(key), inner) for key, inner in value.items()]
-    elif isinstance(value, list) and any(isinstance(inner, dict | list) for inner in value):
-        pairs = [(f"{prefix}[{i}]", inner) for i, inner in enumerate(value)]
-    elif isinstance(value, list):
-        return {prefix: ", ".join(map(str, value))}
-    else:
-        return {prefix: "–" if value is None else str(value)}
-    flat: dict[str, str] = {}
-    for key, inner in pairs:
-        flat |= flatten(inner, key)
-    return flat
-
-
-LIMIT_SHARE = 0.95  # of the quota, the mean over a part that counts; a few percent are lost between its periods
-
-
-STEAL_PERCENT = 2.0
-
-
-def machine_warnings(paths: SeriesPaths) -> list[str]:
-    """For the top of a page; nothing where no run had most of its machines at their limit, or much taken from one."""
-    spans, cpu = (rows(paths, name, topology=cluster(paths)) for name in ("scale_events", "cpu"))
-    absent = absent_machines(spans, rows(paths, "machines"))
-    return [*_limit_warnings(cpu, absent), *_steal_warnings(cpu)]
-
-
-def _steal_warnings(cpu: Sequence[Row]) -> list[str]:
-    """By run the part and machine of which most was taken; runs that do not say (older records) are left out."""
-    highest: dict[str, float] = {}
-    for row in cpu:
-        if row["steal_percent_mean"] is not None:
-            highest[row["run_id"]] = max(row["steal_percent_mean"], highest.get(row["run_id"], 0.0))
-    worst = max(highest, key=lambda run_id: highest[run_id], default="")
-    if not worst or highest[worst] < STEAL_PERCENT:
-        return []
-    usual = number(median(highest.values()), 1)
-    return [
-        f"The hypervisor gave up to {number(highest[worst], 1)} % of a machine's CPU time to others while it was"
-        f" measured (run {worst}; median over runs {usual} %): a difference between runs may be what was taken from"
-        " them."
-    ]
-
-
-def _limit_warnings(cpu: Sequence[Row], absent: Mapping[Any, set[str]]) -> list[str]:
-    before, after = (_machines_at_limit(cpu, absent, phase) for phase in ("before", "after"))
-    runs = len({row["run_id"] for row in cpu})
-    where = [
-        f"{phase} the first event in {len(groups)} of {runs} runs"
-        for phase, groups in (("before", before), ("after", after))
-        if groups
-    ]
-    if not where:
-        return []
-    used = number(100 * median(row["utilisation_mean"] for groups in (*before, *after) for row in groups), 0)
-    return [
-        f"Most machines were at their CPU limit {' and '.join(where)} ({used} % of their quota): what is measured there"
-        " is also what the machines can do, not only what the components' cost and the policy allow."
-    ]
-
-
-def _machines_at_limit(cpu: Sequence[Row], absent: Mapping[Any, set[str]], phase: str) -> list[list[Row]]:
-    """The machines of each run whose middle one has used up its quota in that phase of the first event.
-
-    Left out: the master, which is in no run's machines, and those that have not joined by then, or have left.
-    """
-    by_run: dict[str, list[Row]] = defaultdict(list)
-    for row in cpu:
-        there = row["machine"] not in absent.get((row["run_id"], row["event_id"], phase), ())
-        counts = there and row["joins_at_scale"] is not None and row["utilisation_mean"] is not None
-        if counts and row["phase"] == phase and event_id_of(row) == FIRST_EVENT:
-            by_run[row["run_id"]].append(row)
-    return [rows for rows in by_run.values() if median(row["utilisation_mean"] for row in rows) >= LIMIT_SHARE]
-
-
-@dataclass(frozen=True)
-class Boot:
-    """One machine that a run has started; seconds. `ssh_s` is the testbed's own measure. None: not measured."""
-
-    run_id: str
-    machine: str
-    ssh_s: float | None  # from asking for it to its first answer over ssh
-    joined_s: float | None  # from asking for it until it was deployed and registered with Nimbus
-
-
-@dataclass(frozen=True)
-class ExecutionCost:
-    """One execution of a series: what was estimated when it began, and what its machines cost. US dollars, hours."""
-
-    begun: str
-    runs: int
-    expected_usd: float
-    longest_usd: float
-    used_usd: float
-    machine_hours: float
-
-
-@dataclass(frozen=True)
-class SeriesCost:
-    testbed: str
-    budget_usd: float
-    used_usd: float
-    machine_hours: float
-    prices_of: str
-    executions: tuple[ExecutionCost, ...]
-    types: tuple[dict[str, Any], ...]  # type, machines, hours, usd
-    damaged_lines: int = 0
-
-
-def machine_boots(runs: Sequence[RunPaths]) -> list[Boot]:
-    """Every machine that was started during a run, in the order of the runs."""
-    return [boot for run in runs for boot in _boots_of_run(run)]
-
-
-def _boots_of_run(run: RunPaths) -> list[Boot]:
-    events = read_timeline(run).events
-    requests = {name: float(event["t"]) for event in events if event["kind"] == "machines_requested"
-             for name in event.get("machines") or ()}  # fmt: skip
-    joined = {name: float(event["t"]) for event in events if event["kind"] == "machines_joined"
-              for name in event.get("machines") or ()}  # fmt: skip
-    boot_times = {event.get("machine"): event.get("boot_s") for event in events if event["kind"] == "machine_booted"}
-    return [
-        Boot(run.run_id, name, boot_times.get(name), joined[name] - request_s if name in joined else None)
-        for name, request_s in requests.items()
-    ]
-
-
-def series_cost(paths: SeriesPaths) -> SeriesCost | None:
-    """None where machines cost nothing, or their use was not recorded."""
-    file = paths.root / "money.json"
-    if not file.is_file():
-        return None
-    document = read_json(file)
-    executions = tuple(
-        ExecutionCost(
-            f"{datetime.fromtimestamp(float(row['opened_s']), UTC):%Y-%m-%d %H:%M} UTC",
-            row["runs"], row["expected_usd"], row["longest_usd"], row["used_usd"], row["machine_hours"],
-        )
-        for row in document["executions"]
-    )  # fmt: skip
-    dates = sorted({str(row["prices_of"]) for row in document["executions"]})
-    return SeriesCost(
-        document["testbed"], document["budget_usd"], document["used_usd"], document["machine_hours"],
-        ", ".join(dates) or "an unknown day", executions, tuple(document["types"]), document.get("damaged_lines", 0),
-    )  # fmt: skip
-
-
-def decision_data(components: Sequence[str], decisions: Sequence[DecisionRow]) -> list[Row]:
-    """One row an event, variant and outcome, with what changed at each component."""
-    return [
+    headings = (*leading, *columns("variant /k; runs"), *cells, *columns("machines released = released /n"))
+    data = [
         {"event_id": row.event_id, "variant": row.variant, "runs": row.runs}
         | dict(zip(components, row.cells, strict=True))
         | {"released": row.released}
         for row in decisions
     ]
-
-
-def outcome_data(outcomes: Outcomes) -> list[Row]:
-    return [{"run_id": run_id, **_joined_cells(asdict(outcome))} for run_id, outcome in outcomes]
-
-
-def ablation_data(lines: Sequence[AblationRow]) -> list[Row]:
-    return [_joined_cells(asdict(line)) for line in lines]
+    return ResultTable(headings, decisions, name=name, data=data)
 
 
 def run_data(entries: Sequence[Row], measurements: Measurements) -> list[Row]:

@@ -12,7 +12,7 @@ from analysis.errors import RecordError
 from analysis.record.files import SeriesPaths
 from analysis.record.simulated import simulated_facts
 from analysis.record.small_tables import Row, rows
-from analysis.report.series_tables import flatten
+from analysis.report.series_facts import flatten
 
 PAGE = "docs/simulator.md"
 

@@ -1,21 +1,19 @@
-"""A table of results: headings over rows. It prints as HTML and text; rows as they were measured as CSV and Parquet."""
+"""A table of results: headings over rows. It prints as HTML and text, and its rows as CSV and Parquet."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
 from markupsafe import Markup
 
 from analysis.numerals import MISSING, number
+from analysis.report.downloads import Download, Row, row_downloads
 from analysis.report.markup import element
 
-Row = Mapping[str, Any]
-ARROW_TYPES = {"number": "float64", "word": "string", "yes_no": "bool_"}
 OF_HEADS = frozenset({"n", "v"})  # styles of a column that its heading has too
 
 
@@ -68,16 +66,24 @@ class Across:
 @dataclass(frozen=True)
 class ResultTable:
     """`headings`: None is left out. `css`: blocks for a table whose rows are blocks on a narrow screen, narrow for one
-    that is not as wide as the page. `row_css`: the style of a row."""
+    that is not as wide as the page. `row_css`: the style of a row. `name`: of the files with its rows, or with `data`
+    where these are others."""
 
     headings: Sequence[Heading | None]
     rows: Sequence[Any]
     css: str = ""
     row_css: Callable[[Any], str] | None = None
+    name: str = ""
+    data: Sequence[Row] | None = None
 
     @property
     def columns(self) -> list[Heading]:
         return [heading for heading in self.headings if heading is not None]
+
+    @cached_property
+    def files(self) -> tuple[Download, ...]:
+        rows = self.rows if self.data is None else self.data
+        return row_downloads(self.name, [row if isinstance(row, Mapping) else asdict(row) for row in rows])
 
     def cells(self) -> list[list[str]]:
         return [[column.cell(row) for column in self.columns] for row in self.rows if not isinstance(row, Across)]
@@ -129,43 +135,18 @@ class ResultTable:
         ]
 
 
+def columns(spec: str) -> list[Heading]:
+    """Return headings that only name a value, `heading = key /css`, parted by semicolons. A key that is its heading is
+    left out."""
+    headings = []
+    for part in spec.split(";"):
+        text, _, css = part.partition("/")
+        heading, _, key = text.partition("=")
+        headings.append(Heading(heading.strip(), key.strip() or heading.strip(), css=css.strip()))
+    return headings
+
+
 def lists(rows: Sequence[Sequence[Any]], heads: Sequence[str], css: str = "n") -> ResultTable:
     """Return a table of rows whose cells are text already."""
     headings = [Heading(text, itemgetter(place), css=css) for place, text in enumerate(heads)]
     return ResultTable(headings, rows)
-
-
-def column_names(rows: Sequence[Row]) -> list[str]:
-    return list(dict.fromkeys(column for row in rows for column in row))
-
-
-def csv_of(rows: Sequence[Row]) -> bytes:
-    """Return the rows as CSV: a missing value is empty, and spaces part a list's values."""
-    columns = column_names(rows)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_csv_cell(row.get(column)) for column in columns] for row in rows)
-    return text.getvalue().encode()
-
-
-def _csv_cell(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
-
-
-def parquet_of(rows: Sequence[Row], kinds: Mapping[str, str]) -> bytes:
-    """Return the rows as Parquet. `kinds`: of columns whose type is declared (points.Column.kind)."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    def column(name: str) -> pa.Array:
-        values = [list(v) if isinstance(v := row.get(name), tuple) else v for row in rows]
-        declared = getattr(pa, ARROW_TYPES[kinds[name]])() if name in kinds else None
-        # A column of nulls has no type of its own; it is written as text.
-        return pa.array(values, declared or (pa.string() if all(v is None for v in values) else None))
-
-    into = io.BytesIO()
-    pq.write_table(pa.table({name: column(name) for name in column_names(rows)}), into)
-    return into.getvalue()

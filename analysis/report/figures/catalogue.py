@@ -4,12 +4,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from analysis.report import page
+from analysis.report.downloads import Download, drawing_downloads
 from analysis.report.figures import cpu, event_times, renderer, throughput_timeline, traffic_map
 from analysis.report.figures.chart import Chart
 from analysis.report.figures.points import Drawing
 from analysis.report.figures.series_data import SeriesData
-from analysis.report.page import Download
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ def page_figure(name: str, title: str, caption: str, chart: Chart | Drawing) -> 
     """`name`: of its files, and unique on its page."""
     drawing = renderer.draw(chart) if isinstance(chart, Chart) else chart
     svg = prefix_ids(drawing.svg, name)
-    return Figure(name, title, caption, svg, drawing.points(), page.drawing_downloads(name, drawing, svg))
+    return Figure(name, title, caption, svg, drawing.points(), drawing_downloads(name, drawing, svg))
 
 
 def prefix_ids(svg: str, name: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import Row
-from analysis.report import series_tables
+from analysis.report import series_facts
 
 Tables = dict[str, list[Row]]
 
@@ -14,7 +14,7 @@ Tables = dict[str, list[Row]]
 @pytest.fixture
 def tables(monkeypatch: pytest.MonkeyPatch) -> Tables:
     tables: Tables = {}
-    monkeypatch.setattr(series_tables, "rows", lambda _paths, name, **_of: tables.get(name, []))
+    monkeypatch.setattr(series_facts, "rows", lambda _paths, name, **_of: tables.get(name, []))
     return tables
 
 
@@ -22,7 +22,7 @@ def warnings(tables: Tables, cpu: Iterable[Row]) -> list[str]:
     tables["cpu"] = list(cpu)
     joining = {(row["run_id"], row["machine"]) for row in tables["cpu"] if row["joins_at_scale"]}
     tables["machines"] = [{"run_id": run, "machine": name, "joins_at_scale": True} for run, name in sorted(joining)]
-    return series_tables.machine_warnings(SeriesPaths(Path()))
+    return series_facts.machine_warnings(SeriesPaths(Path()))
 
 
 def event(number: int, joined: tuple[str, ...] = (), released: tuple[str, ...] = ()) -> Row:

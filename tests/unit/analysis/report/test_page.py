@@ -9,11 +9,11 @@ import pytest
 from markupsafe import Markup
 
 from analysis.report import page
+from analysis.report.downloads import EMBEDDED_BYTES, Download
 from analysis.report.figures.catalogue import Figure
 from analysis.report.markup import badge, bold, joined, link, small
 from analysis.report.page import (
     Definitions,
-    Download,
     Downloads,
     Folded,
     Items,
@@ -44,7 +44,7 @@ TABLE = ResultTable(
 
 def shown(*blocks: page.Block, **more: str) -> str:
     content = PageContent("t <x>", "h <y>", "m <z>", blocks, **more)
-    return page.html(content, {"data": (), "curve": ()})
+    return page.html(content, {})
 
 
 def test_a_table_is_html_with_everything_escaped_but_markup() -> None:
@@ -118,7 +118,7 @@ def test_parts_of_cells_are_escaped_once() -> None:
 
 @pytest.mark.parametrize("only_large", [False, True])
 def test_what_figures_and_tables_offer_is_in_the_page_and_beside_it(tmp_path: Path, only_large: bool) -> None:
-    files = (Download("curve.svg", b"<svg/>"), Download("curve.pdf", b"%" * page.EMBEDDED_BYTES))
+    files = (Download("curve.svg", b"<svg/>"), Download("curve.pdf", b"%" * EMBEDDED_BYTES))
     figure = Figure("curve", "A <curve>", "What it shows.", "<svg></svg>", '{"traces":[]}', files)
     blocks: list[page.Block] = [
         Section("S", [figure]),

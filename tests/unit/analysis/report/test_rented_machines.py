@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from analysis.record.files import RunPaths, SeriesPaths, append_event, write_json_atomic
-from analysis.report import series_page, series_tables
+from analysis.report import series_facts, series_page, series_tables
 from tests.support import bundled_series
 
 EXECUTION = {"opened_s": 1_763_700_000.0, "runs": 6, "expected_usd": 1.2, "longest_usd": 4.5, "used_usd": 1.31,
@@ -27,30 +27,29 @@ def run(tmp_path: Path) -> RunPaths:
 
 
 def test_a_boot_has_two_times_and_what_was_not_measured_is_none(run: RunPaths) -> None:
-    assert series_tables.machine_boots([run]) == [
-        series_tables.Boot("stela-r1", "m5", 31.5, 90.0),
-        series_tables.Boot("stela-r1", "m6", None, None),
+    assert series_facts.machine_boots([run]) == [
+        series_facts.Boot("stela-r1", "m5", 31.5, 90.0),
+        series_facts.Boot("stela-r1", "m6", None, None),
     ]
 
 
 def test_machines_that_were_ready_did_not_boot(tmp_path: Path) -> None:
     run = RunPaths(tmp_path / "runs" / "stela-r1")
     append_event(run, 190.0, "machines_joined", machines=["m5"])
-    assert series_tables.machine_boots([run]) == []
+    assert series_facts.machine_boots([run]) == []
 
 
 def test_money_stands_beside_its_estimate(run: RunPaths, tmp_path: Path) -> None:
     paths = SeriesPaths(tmp_path)
-    assert series_tables.series_cost(paths) is None
+    assert series_facts.series_cost(paths) is None
     write_json_atomic(tmp_path / "money.json", DOCUMENT)
-    found = series_tables.series_cost(paths)
+    found = series_facts.series_cost(paths)
     assert found is not None and found.prices_of == "2026-11-21"
     assert found.executions[0].begun == "2025-11-21 04:40 UTC"
-    assert series_tables.execution_table(found).cells() == [
-        ["2025-11-21 04:40 UTC", "6", "1.20", "4.50", "1.31", "7.50"]
-    ]
-    assert series_tables.machine_type_table(found).cells() == [["type_1", "9", "6.25", "0.90"]]
-    assert series_tables.boot_table(series_tables.machine_boots([run])).cells() == [
+    executions, types = series_tables.cost_tables(found)
+    assert executions.cells() == [["2025-11-21 04:40 UTC", "6", "1.20", "4.50", "1.31", "7.50"]]
+    assert types.cells() == [["type_1", "9", "6.25", "0.90"]]
+    assert series_tables.boot_table(series_facts.machine_boots([run])).cells() == [
         ["stela-r1", "m5", "31.5", "90.0"], ["stela-r1", "m6", "–", "–"],
     ]  # fmt: skip
 

@@ -1,5 +1,5 @@
 from analysis.record.small_tables import Row
-from analysis.report import series_tables
+from analysis.report import series_facts, series_tables
 
 RUN = {"run_id": "stela-r1", "variant": "stela", "status": "complete", "failure_blame": None, "failure_message": None}
 
@@ -67,7 +67,7 @@ def test_a_run_that_measured_nothing_is_still_shown_with_its_reason() -> None:
 def test_a_run_that_does_not_count_is_told_with_its_reason() -> None:
     failed = RUN | {"status": "failed", "failure_blame": "system_under_test", "failure_message": "it threw"}
     cut = RUN | {"run_id": "stela-r2", "status": "incomplete"}
-    assert series_tables.exclusions([RUN, failed, cut]) == [
+    assert series_facts.exclusions([RUN, failed, cut]) == [
         "stela-r1 (failed) is not counted: system under test: it threw.",
         "stela-r2 (incomplete) is not counted.",
     ]
@@ -78,6 +78,6 @@ def test_machines_are_described_once_with_their_largest_offset() -> None:
                "slots": 4, "joins_at_scale": False}  # fmt: skip
     rows = [machine | {"machine": name, "clock_offset_ms": offset}
             for name, offset in (("m10", None), ("m2", 0.1), ("m2", -0.3))]  # fmt: skip
-    assert [(row["machine"], row["clock_offset_ms"]) for row in series_tables.machine_facts(rows)] == [
+    assert [(row["machine"], row["clock_offset_ms"]) for row in series_facts.machine_facts(rows)] == [
         ("m2", 0.3), ("m10", None),
     ]  # fmt: skip

@@ -1,0 +1,149 @@
+"""Files that a page offers: rows as CSV and Parquet, figures as they are.
+
+They stand beside the page, and in the page itself for as long as that keeps its size sane, so that a page which was
+moved alone has them too (docs/decisions/pages.md).
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from analysis.report.figures.points import Drawing
+
+Row = Mapping[str, Any]
+ARROW_TYPES = {"number": "float64", "word": "string", "yes_no": "bool_"}
+# Of all files of a page together, as they are written in it. The most wanted go first.
+EMBEDDED_BYTES = 2_000_000
+EMBEDDING_ORDER = ("csv", "svg", "parquet", "pdf")
+MEDIA = {
+    "csv": "text/csv",
+    "svg": "image/svg+xml",
+    "parquet": "application/vnd.apache.parquet",
+    "pdf": "application/pdf",
+}
+LABELS = {"csv": "CSV", "svg": "SVG", "parquet": "Parquet", "pdf": "PDF"}
+
+
+@dataclass(frozen=True)
+class Download:
+    name: str
+    content: bytes
+
+    @property
+    def kind(self) -> str:
+        return self.name.rpartition(".")[2]
+
+    @property
+    def embedded_bytes(self) -> int:
+        return 4 * -(-len(self.content) // 3)
+
+    def data_uri(self) -> str:
+        return f"data:{MEDIA[self.kind]};base64,{base64.b64encode(self.content).decode()}"
+
+
+@dataclass(frozen=True)
+class DownloadLink:
+    """One file as the page offers it; `beside`: it is not in the page but next to it."""
+
+    name: str
+    kind: str
+    href: str
+    size: str
+    beside: bool
+
+
+def drawing_downloads(name: str, drawing: Drawing, svg: str) -> tuple[Download, ...]:
+    """Data and forms of one figure; `svg` with the ids that it has on the page."""
+    kinds = {column.name: column.kind for column in drawing.data_columns()}
+    return (
+        *row_downloads(name, drawing.rows(), kinds),
+        Download(f"{name}.svg", f'<?xml version="1.0" encoding="UTF-8"?>\n{svg}\n'.encode()),
+        Download(f"{name}.pdf", drawing.pdf),
+    )
+
+
+def row_downloads(name: str, rows: Sequence[Row], kinds: Mapping[str, str] | None = None) -> tuple[Download, ...]:
+    """The rows as CSV and Parquet; none of no rows. `kinds`: of columns whose type is declared (points.Column.kind)."""
+    if not rows:
+        return ()
+    return Download(f"{name}.csv", csv_of(rows)), Download(f"{name}.parquet", parquet_of(rows, kinds or {}))
+
+
+def write_downloads(folder: Path, files: Iterable[Download]) -> None:
+    for file in files:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / file.name).write_bytes(file.content)
+
+
+def download_links(
+    groups: Mapping[str, Sequence[Download]], folder: str, budget: int = EMBEDDED_BYTES
+) -> dict[str, tuple[DownloadLink, ...]]:
+    """By figure or table: its files. `folder`: theirs, from the page. All of a kind are in the page, or none."""
+    inside = embedded_kinds([file for files in groups.values() for file in files], budget)
+    return {
+        name: tuple(_download_link(file, folder, file.kind in inside) for file in files)
+        for name, files in groups.items()
+    }
+
+
+def embedded_kinds(files: Sequence[Download], budget: int) -> frozenset[str]:
+    """The kinds that all fit, the most wanted first."""
+    kinds: set[str] = set()
+    for kind in EMBEDDING_ORDER:
+        size = sum(file.embedded_bytes for file in files if file.kind == kind)
+        if size <= budget:
+            kinds.add(kind)
+            budget -= size
+    return frozenset(kinds)
+
+
+def _download_link(file: Download, folder: str, inside: bool) -> DownloadLink:
+    href = file.data_uri() if inside else f"{folder}/{file.name}"
+    return DownloadLink(file.name, LABELS[file.kind], href, _size(len(file.content)), not inside)
+
+
+def _size(size: int) -> str:
+    return f"{size} B" if size < 1000 else f"{size / 1000:.0f} kB" if size < 1_000_000 else f"{size / 1e6:.1f} MB"
+
+
+def column_names(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(column for row in rows for column in row))
+
+
+def csv_of(rows: Sequence[Row]) -> bytes:
+    """Return the rows as CSV: a missing value is empty, and spaces part a list's values."""
+    columns = column_names(rows)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_csv_cell(row.get(column)) for column in columns] for row in rows)
+    return text.getvalue().encode()
+
+
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+def parquet_of(rows: Sequence[Row], kinds: Mapping[str, str]) -> bytes:
+    """Return the rows as Parquet. `kinds`: of columns whose type is declared (points.Column.kind)."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def column(name: str) -> pa.Array:
+        values = [list(v) if isinstance(v := row.get(name), tuple) else v for row in rows]
+        declared = getattr(pa, ARROW_TYPES[kinds[name]])() if name in kinds else None
+        # A column of nulls has no type of its own; it is written as text.
+        return pa.array(values, declared or (pa.string() if all(v is None for v in values) else None))
+
+    into = io.BytesIO()
+    pq.write_table(pa.table({name: column(name) for name in column_names(rows)}), into)
+    return into.getvalue()
