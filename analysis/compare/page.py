@@ -22,12 +22,13 @@ from analysis.record.files import SeriesPaths, read_json_or_none, write_json_ato
 from analysis.record.small_tables import rows
 from analysis.report import latency_sentences, page, series_facts, series_tables, simulated
 from analysis.report.figures import series_data
-from analysis.report.figures.catalogue import Figure, page_figure
+from analysis.report.figures.catalogue import page_figure
 from analysis.report.markup import badge, code, joined, link
 from analysis.report.page import (
     Block,
     Definitions,
     Downloads,
+    Figure,
     Folded,
     Items,
     PageContent,

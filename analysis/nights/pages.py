@@ -7,50 +7,64 @@ of a night has what ran, what failed and whose failure it was, and each value be
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import groupby
 from math import inf
 from pathlib import Path
 from statistics import median
-from typing import Any
+
+from markupsafe import Markup
 
 from analysis.metrics.definitions import Better, DifferenceKind
 from analysis.nights import findings_report
 from analysis.nights.chart import chart_points, draw_chart, never_note, shared_columns
-from analysis.nights.claim_history import ClaimHistory, ClaimVerdict
+from analysis.nights.claim_history import ClaimVerdict
 from analysis.nights.findings import Findings, SeriesFindings
 from analysis.nights.findings_report import findings_data
-from analysis.nights.night_records import Night
+from analysis.nights.first_page import first_page, model_note, trust
+from analysis.nights.night_records import ExperimentNight, Night
 from analysis.nights.night_series import Key, Point, metric_of
 from analysis.nights.page_parts import (
-    SPARK_NIGHTS,
     FindingRow,
-    calendar_months,
-    cards,
-    claim_line,
     experiment_page,
-    failures,
     finding_row,
     finding_rows,
-    group_by_range,
-    group_title,
+    finding_table,
     interval_text,
-    verdict_change_rows,
-    with_status,
+    name_column,
 )
-from analysis.nights.regressions import Finding, Kind, Status
-from analysis.nights.timelines import CURRENT_STATUSES, Timeline, timelines
-from analysis.numerals import change, number
+from analysis.nights.regressions import Finding, Kind
+from analysis.nights.timelines import Timeline, timelines
+from analysis.numerals import MISSING, change, number
 from analysis.record.files import write_json_atomic
-from analysis.report.simulated import sentence_of_series
+from analysis.report import page, words
+from analysis.report.markup import bold, element, joined, link
+from analysis.report.page import Block, Definitions, Figure, Folded, PageContent, Section, Sentence, Warnings
+from analysis.report.table import Heading, ResultTable, columns
 from analysis.stats.change_points import plain_scatter, scatter
-from barograph.plan.experiment import SIMULATED
 
 NIGHTS_BEFORE = 7  # nights that a night is set beside
 NIGHTS_OF_SCATTER = 30  # nights that say how much is usual
 LEAST_NIGHTS = 3
 USUAL_SIGMAS = 2.0  # standard deviations
+
+
+def write(folder: Path | str, found: Findings) -> Path:
+    """Write findings.json and every page that changed; returns the index's path."""
+    root = Path(folder)
+    lines = timelines(found)
+    rows = finding_rows(found, lines)
+    write_json_atomic(root / "findings.json", findings_data(found))
+    for experiment, of_experiment in lines.items():
+        page.save(root / experiment_page(experiment), experiment_content(experiment, of_experiment, found))
+    count = len(found.history.nights)
+    for i, night in enumerate(found.history.nights):
+        target = root / "nights" / f"{night.id}.html"
+        if i >= count - 2 or not target.exists():  # the one before gets a link to tonight's
+            page.save(target, night_content(i, found, rows, root))
+    return page.save(root / "index.html", first_page(found, rows, lines, root))
 
 
 @dataclass(frozen=True)
@@ -99,41 +113,72 @@ def _night_difference(findings: SeriesFindings, night: int) -> NightDifference |
     return NightDifference(of.key, point, before, percent, worse, sigmas)
 
 
-NIGHT_TEMPLATE = "night.html.j2"
+def night_content(i: int, found: Findings, rows: Sequence[FindingRow], root: Path) -> PageContent:
+    nights, night = found.history.nights, found.history.nights[i]
+    title = f"Night {night.id}"
+    began = datetime.fromtimestamp(night.started_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    minutes = max(0.0, night.ended_s - night.started_s) / 60
+    changed = ", with changes that are not committed" if night.dirty else ""
+    return PageContent(
+        title=f"{title} of {found.history.suite}",
+        heading=title,
+        meta=f"Suite {found.history.suite} on {night.testbed}{model_note(night)}, {night.status} · begun {began},"
+        f" {minutes:.0f} min · commit {night.commit[:12] or 'not known'}{changed}",
+        css="nights",
+        blocks=list(_night_blocks(i, nights, found, rows, root)),
+    )
 
 
-def night_content(i: int, found: Findings, rows: Sequence[FindingRow], root: Path) -> dict[str, Any]:
-    nights = found.history.nights
+def _night_blocks(
+    i: int, nights: Sequence[Night], found: Findings, rows: Sequence[FindingRow], root: Path
+) -> Iterator[Block]:
     night = nights[i]
+    before = [link(f"← {nights[i - 1].id}", f"{nights[i - 1].id}.html")] if i else []
+    after = [link(f"{nights[i + 1].id} →", f"{nights[i + 1].id}.html")] if i + 1 < len(nights) else []
+    yield element("nav", joined([link("all nights", "../index.html"), *before, *after]))
+    yield Warnings(trust(night, root))
+    yield Section("Experiments", [_experiment_table(night, root), Sentence(words.OUTCOMES_NOTE, "small")])
     news = [row for row in rows if i in (row.finding.since, row.finding.confirmed, row.finding.recovered)]
+    if news:
+        headings = (
+            name_column("../"),
+            Heading("this night", lambda row: _finding_event(row.finding, i)),
+            Heading("change", lambda row: bold(row.change, row.css), css="n k"),
+            *columns("level = levels /n; state now = sure; first bad commit = commits"),
+        )
+        yield Section("Findings of this night", [ResultTable(headings, news, row_css=lambda row: row.css)])
     differing = night_differences(found.series, i)
-    return {
-        "title": f"Night {night.id}",
-        "suite": found.history.suite,
-        "night": night,
-        "began": datetime.fromtimestamp(night.started_s, UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "minutes": max(0.0, night.ended_s - night.started_s) / 60,
-        "before": nights[i - 1].id if i else None,
-        "after": nights[i + 1].id if i + 1 < len(nights) else None,
-        "experiments": [
-            {"of": one, "report": report_of(root, one.series), "page": f"../{experiment_page(one.experiment)}",
-             "values": sum(len(events) for metrics in one.variants.values() for events in metrics.values())}
-            for one in night.experiments
-        ],
-        "findings": [(row, _finding_event(row.finding, i)) for row in news],
-        "unusual": [difference_row(one) for one in differing if one.unusual],
-        "usual": [difference_row(one) for one in differing if not one.unusual],
-        "claims": [claim for claim in (_claim_of_night(claim, i) for claim in found.claims) if claim],
-        "facts": [(key, str(value)) for key, value in night.machine_facts.items()],
-        "simulated": simulated_text(night, root),
-    }  # fmt: skip
+    unusual, usual = ([one for one in differing if one.unusual is which] for which in (True, False))
+    nothing = "Nothing unusual." if usual else "No series has three earlier nights to compare with."
+    shown: list[Block] = [Sentence(words.NIGHT_DIFFERENCES_NOTE)]
+    shown.append(difference_table(unusual) if unusual else Sentence(nothing))
+    if usual:
+        shown.append(Folded(f"{len(usual)} series as usual", [difference_table(usual)]))
+    yield Section("Differences to the nights before", shown)
+    if (claims := claim_table(found, i)).rows:
+        yield Section("Claims", [claims])
+    if facts := [(key, str(value)) for key, value in night.machine_facts.items()]:
+        yield Section("Machines", [Definitions(facts)])
 
 
-def simulated_text(night: Night, root: Path) -> str:
-    """How far the numbers of a simulated night may be from real ones, by those of its series that are here."""
-    if night.testbed != SIMULATED:
-        return ""
-    return sentence_of_series(root.parent.parent / one.series for one in night.experiments if one.series)
+def _experiment_table(night: Night, root: Path) -> ResultTable:
+    def values(one: ExperimentNight) -> int:
+        return sum(len(events) for metrics in one.variants.values() for events in metrics.values())
+
+    def name(one: ExperimentNight) -> str:
+        return link(one.experiment, f"../{experiment_page(one.experiment)}" if values(one) else None)
+
+    def outcome(one: ExperimentNight) -> str:
+        return one.status if one.status == "complete" else bold(one.status.replace("_", " "), "badge differs")
+
+    headings = (
+        Heading("experiment", name, css="k"),
+        Heading("outcome", outcome, css="k"),
+        Heading("why", "reason"),
+        Heading("numbers", values, css="n"),
+        Heading("report", lambda one: link(one.series.split("/")[-1] or MISSING, report_of(root, one.series)), css="k"),
+    )
+    return ResultTable(headings, night.experiments)
 
 
 def report_of(root: Path, series: str) -> str | None:
@@ -151,6 +196,14 @@ def _finding_event(finding: Finding, night: int) -> str:
     return first.get(finding.kind, "first night of a change in complete runs")
 
 
+def difference_table(differences: Sequence[NightDifference]) -> ResultTable:
+    headings = columns(
+        "experiment /k; series; this night = tonight /n k; its runs = spread /n k; 7 nights before = before /n;"
+        " difference /n k; of the usual scatter = times /n; = words"
+    )
+    return ResultTable(headings, [difference_row(one) for one in differences])
+
+
 def difference_row(night: NightDifference) -> dict[str, str]:
     of = metric_of(night.key.metric)
     return {
@@ -159,8 +212,7 @@ def difference_row(night: NightDifference) -> dict[str, str]:
         "spread": _spread_text(night.point),
         "before": number(night.before),
         "difference": change(night.away, of.unit) if night.percent is None else change(night.percent, "%"),
-        "sigmas": number(abs(night.sigmas), 1),
-        "css": "worse" if night.worse else "better",
+        "times": f"{number(abs(night.sigmas), 1)} ×",
         "words": (("worse" if night.worse else "better") if night.away else "the same")
         + (" in complete runs" if night.point.failed else ""),
     }  # fmt: skip
@@ -172,89 +224,50 @@ def _spread_text(point: Point) -> str:
     return f"{number(point.low)} to {number(point.high)}" if point.runs > 1 else "–"
 
 
-def _claim_of_night(claim: ClaimHistory, i: int) -> dict[str, str] | None:
-    cell = claim.cells[i]
-    if cell.row is None or cell.verdict is ClaimVerdict.NOT_RUN:
-        return None
-    row = cell.row
-    return {"name": claim.name, "statement": row.statement, "stated": row.stated_text, "verdict": cell.words,
-            "measured": row.measured_text or number(row.measured),
-            "interval": row.interval_text or interval_text(row.low, row.high)}  # fmt: skip
+def claim_table(found: Findings, i: int) -> ResultTable:
+    """Return the claims that a night tested."""
+    rows = []
+    for claim in found.claims:
+        cell = claim.cells[i]
+        if (row := cell.row) is not None and cell.verdict is not ClaimVerdict.NOT_RUN:
+            interval = row.interval_text or interval_text(row.low, row.high)
+            rows.append({"claim": claim.name, "statement": row.statement, "stated": row.stated_text,
+                         "measured": row.measured_text or number(row.measured), "interval": interval,
+                         "verdict": cell.words})  # fmt: skip
+    headings = columns(
+        "claim /k; statement /wide; stated /n k; measured /n k; 95 % interval = interval /n k; verdict /k"
+    )
+    return ResultTable(headings, rows)
 
 
-INDEX_TEMPLATE, EXPERIMENT_TEMPLATE = "nights.html.j2", "nights_of_experiment.html.j2"
-
-
-def write(folder: Path | str, found: Findings) -> Path:
-    """findings.json and every page that changed; the index's path."""
-    root = Path(folder)
-    lines = timelines(found)
-    rows = finding_rows(found, lines)
-    write_json_atomic(root / "findings.json", findings_data(found))
-    for experiment, of_experiment in lines.items():
-        content = experiment_content(experiment, of_experiment, found)
-        _write_page(root / experiment_page(experiment), EXPERIMENT_TEMPLATE, content)
-    count = len(found.history.nights)
-    for i, night in enumerate(found.history.nights):
-        page = root / "nights" / f"{night.id}.html"
-        if i >= count - 2 or not page.exists():  # the one before gets a link to tonight's
-            _write_page(page, NIGHT_TEMPLATE, night_content(i, found, rows, root))
-    return _write_page(root / "index.html", INDEX_TEMPLATE, index_content(found, rows, lines, root))
-
-
-def _write_page(path: Path, template: str, content: dict[str, Any]) -> Path:
-    from analysis.report import page
-
-    return page.write(path, page.render(template, c=content))
-
-
-def index_content(
-    found: Findings, rows: Sequence[FindingRow], lines: dict[str, list[Timeline]], root: Path
-) -> dict[str, Any]:
-    regressions = [row for row in rows if row.finding.kind is Kind.REGRESSION]
-    last = found.last
-    return {
-        "title": found.settings.title or found.history.suite,
-        "suite": found.history.suite,
-        "last": last,
-        "nights": len(found.history.nights),
-        "testbed": last.testbed if last else "",
-        "top": findings_report.headline(found),
-        "standing": [(group_title(one[0]), one) for one in group_by_range(with_status(regressions, *CURRENT_STATUSES))],
-        "accepted": with_status(regressions, Status.ACCEPTED),
-        "improved": [row for row in rows if row.finding.kind is Kind.IMPROVEMENT],
-        "past": with_status(regressions, Status.RECOVERED, Status.NOT_MEASURED),
-        "months": calendar_months(found),
-        "failures": failures(last.experiments if last else ()),
-        "claims": [claim_line(claim, found) for claim in found.claims],
-        "turns": verdict_change_rows([turn for turn in found.turns if not turn.may_be_indication], found),
-        "indications": verdict_change_rows([turn for turn in found.turns if turn.may_be_indication], found),
-        "experiments": [(name, experiment_page(name), cards(own), len(own)) for name, own in lines.items()],
-        "sparked": SPARK_NIGHTS,
-        "told": found.notes,
-        "simulated": simulated_text(last, root) if last else "",
-    }  # fmt: skip
-
-
-def experiment_content(experiment: str, timelines: Sequence[Timeline], found: Findings) -> dict[str, Any]:
-    nights = found.history.nights
-    return {
-        "title": experiment,
-        "suite": found.history.suite,
-        "nights": len(nights),
-        "shared": shared_columns(found),
-        "charts": [
-            {
-                "anchor": line.anchor,
-                "title": findings_report.series_text(line.segments[-1].key),
-                "svg": draw_chart(line),
-                "points": chart_points(line),
-                "variant": line.name[1],
-                "fact": line.metric.better == "none",
-                "findings": [finding_row(one, line, found) for one in reversed(line.findings)],
-                "measured": len(line.spots),
-                "missing": len(line.gaps),
-            }
-            for line in timelines
+def experiment_content(experiment: str, lines: Sequence[Timeline], found: Findings) -> PageContent:
+    """Return the charts of all series over the nights, those without a better direction last."""
+    suite, nights = found.history.suite, len(found.history.nights)
+    variants = (
+        (variant, list(of_variant))
+        for variant, of_variant in groupby(sorted(lines, key=lambda line: line.name[1]), lambda line: line.name[1])
+    )
+    links = [link(f"{variant} ({len(own)})", f"#{own[0].anchor}") for variant, own in variants]
+    judged, facts = ([line for line in lines if (line.metric.better == "none") is which] for which in (False, True))
+    shared = element("script", Markup(shared_columns(found)), type="application/json", css="shared")
+    return PageContent(
+        title=f"{experiment} over the nights of {suite}",
+        heading=experiment,
+        meta=joined([f"All series over {nights} nights · ", link(f"suite {suite}", "../index.html")]),
+        css="nights",
+        blocks=[
+            Sentence(words.CHARTS_NOTE),
+            element("nav", joined(links, "\n")),
+            shared,
+            *(block for line in judged for block in _chart(line, found)),
+            *([Section(words.FACTS, [block for line in facts for block in _chart(line, found)])] if facts else []),
         ],
-    }
+    )
+
+
+def _chart(line: Timeline, found: Findings) -> Iterator[Block]:
+    title = findings_report.series_text(line.segments[-1].key)
+    counts = f"{len(line.spots)} nights measured, {len(line.gaps)} not"
+    yield Figure(line.anchor, title, counts, draw_chart(line), chart_points(line), (), line.anchor)
+    if line.findings:
+        yield finding_table([finding_row(one, line, found) for one in reversed(line.findings)], "../")

@@ -23,8 +23,6 @@ from analysis.report.table import ResultTable
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from analysis.report.figures.catalogue import Figure
-
 
 TEMPLATES = Path(__file__).parent / "templates"
 FOLDER = "figures"  # the folder beside a page with the files that it offers
@@ -77,6 +75,19 @@ class Downloads:
     @cached_property
     def files(self) -> tuple[Download, ...]:
         return row_downloads(self.name, self.rows, self.kinds)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """`points` is what its marks say, `files` what it offers. `anchor`: its place on the page, if it is another one."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+    points: str
+    files: tuple[Download, ...]
+    anchor: str = ""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from analysis.record.small_tables import Row, rows
 from analysis.record.topology_file import PARAMETERS_KEY, flux_config
 from analysis.report import index_page, latency_sentences, page, run_page, series_facts, series_tables, simulated, words
 from analysis.report.figures import catalogue, decision_graph, series_data, style, topology_graph
-from analysis.report.figures.catalogue import Figure, page_figure
+from analysis.report.figures.catalogue import page_figure
 from analysis.report.figures.decision_graph import DecisionRow
 from analysis.report.headline import headline
 from analysis.report.ledger_table import ledger_blocks, ledger_row, ledger_version
@@ -38,6 +38,7 @@ from analysis.report.page import (
     Block,
     Definitions,
     Downloads,
+    Figure,
     Folded,
     PageContent,
     Section,

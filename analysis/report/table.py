@@ -140,7 +140,7 @@ def columns(spec: str) -> list[Heading]:
     left out."""
     headings = []
     for part in spec.split(";"):
-        text, _, css = part.partition("/")
+        text, _, css = part.partition(" /")
         heading, _, key = text.partition("=")
         headings.append(Heading(heading.strip(), key.strip() or heading.strip(), css=css.strip()))
     return headings

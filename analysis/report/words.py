@@ -50,3 +50,55 @@ SIMULATOR_ERROR = (
     " percent of the recorded value, or in the column's unit). With another decision the error may be another, so no"
     " number is corrected by it"
 )
+OUTCOMES_NOTE = (
+    "infrastructure: a machine or the network failed, outside the plan. deadline: not started, or ended early, because"
+    " the night was over. failed: Storm or a policy failed, which is a result."
+)
+NIGHT_DIFFERENCES_NOTE = (
+    "The median of this night's repetitions beside the median of the last seven nights on the same machines, and how"
+    " many standard deviations from night to night that is (∞: those nights had no scatter). Beyond two is unusual"
+    " where the difference is worth naming for the metric, and with hundreds of series some always are: a single night"
+    " is no regression."
+)
+CHARTS_NOTE = (
+    "The line is the median of a night's repetitions, the band reaches from the lowest to the highest. A hollow dot is"
+    " a night with runs that were not steady. An arrow upwards is a night without a value because half of its runs or"
+    " more never got there: it begins at how long they were watched. Ticks at the bottom are nights without a value."
+    " Point at a night, touch it or use the arrow keys to see its value, or why there is none."
+)
+FACTS = "Facts: neither direction is better, so nothing is judged"
+VERDICT_MARKS = (
+    ("met", "met"),
+    ("partly-met", "partly met: goes the way that is stated, but not as far, or farther"),
+    ("unmet", "unmet"),
+)
+VERDICT_LEGEND = (
+    "pale: an indication, of fewer than six blocks or not sure among all claims of its experiment, or an older night"
+    " that does not say; chance alone may change it",
+    "grey: too few runs for a verdict, or not testable here",
+    "empty: not run, or not known",
+)
+NIGHT_TERMS = (
+    ("line", "the median of a night's repetitions, each small line on its own scale; at most the last {nights} nights"),
+    (
+        "arrow upwards",
+        "half of the night's runs or more never got there; it begins at how long they were watched, which is no value",
+    ),
+    (
+        "gap",
+        "a night without a value, with a tick below; nothing is filled in. The experiment's page says why",
+    ),
+    ("dashed upright", "other machines begin; what lies on the two sides is not compared"),
+    (
+        "upright in colour",
+        "a change: orange for the worse, green for the better, dotted while it is only suspected, pale when it is past"
+        " or accepted",
+    ),
+    ("confirmed", "the first bad night and two more lie on the bad side; one bad night, or two, are a suspicion"),
+    (
+        "A/A floor",
+        "twice the standard error of such a difference between nights of the same commit; a smaller one is not"
+        " reported",
+    ),
+    ("first bad commit", "after the last good night's commit, up to the first bad night's"),
+)

@@ -4,23 +4,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from analysis.report.downloads import Download, drawing_downloads
+from analysis.report.downloads import drawing_downloads
 from analysis.report.figures import cpu, event_times, renderer, throughput_timeline, traffic_map
 from analysis.report.figures.chart import Chart
 from analysis.report.figures.points import Drawing
 from analysis.report.figures.series_data import SeriesData
-
-
-@dataclass(frozen=True)
-class Figure:
-    """As a page shows it: `points` is what its marks say, `files` what it offers."""
-
-    name: str
-    title: str
-    caption: str
-    svg: str
-    points: str
-    files: tuple[Download, ...]
+from analysis.report.page import Figure
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import pytest
 from analysis.nights.claim_history import ClaimVerdict, claim_histories, rule_changes, verdict_changes, verdict_of
 from analysis.nights.findings import evaluate
 from analysis.nights.findings_report import findings_data
+from analysis.nights.first_page import claim_strip, verdict_since
 from analysis.nights.night_records import ClaimRow, History
-from analysis.nights.page_parts import claim_line
 from analysis.nights.regressions import Settings
 from bench.statistics.synthetic_nights import experiment, night
 from tests.support.nights_by_hand import STAR, parsed
@@ -88,7 +88,7 @@ def test_verdicts_by_another_rule_are_not_compared_and_the_reader_is_told() -> N
     found = evaluate(History("quick", series), Settings())
     (told,) = (line for line in found.notes if "another rule" in line)
     assert told.startswith(f"verdicts of claims until {series[1].id} are by another rule (ledger version 1)")
-    assert claim_line(claim, found).since == series[2].id
+    assert verdict_since(claim, found) == series[2].id
 
     turned = claim_histories(nights([old], [unmet], [unmet | row("reproduced")]))
     (turn,) = verdict_changes(turned)
@@ -100,7 +100,7 @@ def test_a_verdict_by_an_older_rule_is_none_once_there_is_a_newer_ledger() -> No
     series = nights([row("reproduced")], [row("undecided") | {"v": 2, "runs": 3}])
     found = evaluate(History("quick", series), Settings())
     (claim,) = found.claims
-    assert claim_line(claim, found).verdict == "undecided"
+    assert claim.latest.words == "undecided"
     (data,) = findings_data(found)["claims"]
     assert (data["verdict"], data["night"], data["tonight"]) == ("undecided", None, "undecided")
 
@@ -125,8 +125,7 @@ def test_verdicts_of_other_machines_are_not_compared_and_the_reader_is_told(own:
     found = evaluate(History("quick", series), Settings())
     (claim,) = found.claims
     assert found.turns == () and findings_data(found)["turned"] == []
-    line = claim_line(claim, found)
-    assert (line.verdict, line.since) == ("unmet", series[10].id)
+    assert (claim.latest.words, verdict_since(claim, found)) == ("unmet", series[10].id)
     nights = f"{series[0].id} to {series[9].id}"
     told = f"verdicts of S06/star in {nights} are of other machines; they are not compared with those of today"
     assert told in found.notes
@@ -149,8 +148,8 @@ def test_only_the_nights_of_other_machines_are_named() -> None:
 def test_machines_that_measured_nothing_do_not_hide_a_verdict() -> None:
     series = on("AAB", MET, MET, row("not run", measured=None))
     found = evaluate(History("quick", series), Settings())
-    line = claim_line(found.claims[0], found)
-    assert (line.verdict, line.since) == ("met", series[0].id)
+    (claim,) = found.claims
+    assert (claim.latest.words, verdict_since(claim, found)) == ("met", series[0].id)
 
 
 def turns(*rows: dict[str, Any]) -> list[tuple[str, str, int, int, bool]]:
@@ -181,10 +180,10 @@ def test_older_nights_do_not_say_which_verdicts_are_indications() -> None:
 def test_lines_and_data_of_claims_say_that_a_verdict_is_an_indication() -> None:
     found = evaluate(History("quick", nights([MET], [MET | PALE], [UNMET | PALE])), Settings())
     (claim,) = found.claims
-    line = claim_line(claim, found)
-    assert line.verdict == "unmet (indication)"
-    assert "1 met, 1 met (indication), 1 unmet (indication)" in line.strip
-    assert [css in line.strip for css in ('class="met"', 'class="met indication"', 'class="unmet"')] == [
+    strip = claim_strip(claim, found)
+    assert claim.latest.words == "unmet (indication)"
+    assert "1 met, 1 met (indication), 1 unmet (indication)" in strip
+    assert [css in strip for css in ('class="met"', 'class="met indication"', 'class="unmet"')] == [
         True,
         True,
         False,

@@ -212,7 +212,7 @@ def test_a_night_that_departs_from_nights_without_scatter_is_unusual(
     (found,) = pages.night_differences(judged([*before, tonight], metric).series, 30)
     assert found.unusual is unusual
     scatter, away = len(set(before)) > 1, tonight != before[-1]
-    assert (pages.difference_row(found)["sigmas"] == "∞") is (away and not scatter)
+    assert (pages.difference_row(found)["times"] == "∞ ×") is (away and not scatter)
 
 
 def test_what_departed_from_nights_without_scatter_stands_on_the_nights_page(tmp_path: Path) -> None:

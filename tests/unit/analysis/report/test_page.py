@@ -10,11 +10,11 @@ from markupsafe import Markup
 
 from analysis.report import page
 from analysis.report.downloads import EMBEDDED_BYTES, Download
-from analysis.report.figures.catalogue import Figure
 from analysis.report.markup import badge, bold, joined, link, small
 from analysis.report.page import (
     Definitions,
     Downloads,
+    Figure,
     Folded,
     Items,
     PageContent,

@@ -155,5 +155,4 @@ def test_what_a_ledger_says_its_night_says(tmp_path: Path) -> None:
     record = night(0, "quick", [experiment(STAR, {}, claims=claims_of(tmp_path, STAR))])
     found = evaluate(History("quick", parsed([record])), Settings())
     assert {claim.name: claim.cells[0].words for claim in found.claims} == {name: name for name in GAINS}
-    shown = pages.night_content(0, found, [], tmp_path)["claims"]
-    assert [claim["verdict"] for claim in shown] == ["undecided", "met (indication)", "met"]
+    assert [row["verdict"] for row in pages.claim_table(found, 0).rows] == ["undecided", "met (indication)", "met"]

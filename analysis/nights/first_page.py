@@ -1,0 +1,263 @@
+"""The first page of a suite: how things are, regressions, the calendar, claims over time, and a card a series."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from itertools import groupby, product, takewhile
+from pathlib import Path
+
+from markupsafe import Markup
+
+from analysis.metrics.definitions import PRIMARY
+from analysis.nights import findings_report
+from analysis.nights.chart import never_note
+from analysis.nights.claim_history import ClaimHistory, ClaimVerdict, VerdictChange
+from analysis.nights.findings import Findings
+from analysis.nights.night_records import CalendarCell, Night
+from analysis.nights.page_parts import (
+    SPARK_NIGHTS,
+    FindingRow,
+    experiment_page,
+    finding_table,
+    interval_text,
+    small_line,
+    with_status,
+)
+from analysis.nights.regressions import Kind, Status
+from analysis.nights.timelines import CURRENT_STATUSES, Timeline, css_class, first_page_timelines
+from analysis.numerals import MISSING, number
+from analysis.report import words
+from analysis.report.markup import bold, code, element, joined, link, small
+from analysis.report.page import Block, Definitions, Folded, Items, PageContent, Section, Sentence, Warnings
+from analysis.report.simulated import sentence_of_series
+from analysis.report.table import Across, Heading, ResultTable, columns
+from barograph.plan.experiment import SIMULATED
+
+MOST_TURNS = 20  # verdicts that turned, and indications that changed, on the first page
+VERDICT_HEIGHTS = {
+    ClaimVerdict.MET: 12,
+    ClaimVerdict.PARTLY: 8,
+    ClaimVerdict.UNMET: 5,
+    ClaimVerdict.UNDECIDED: 2,
+    ClaimVerdict.NOT_TESTABLE: 1,
+}  # legible without colour  # legible without colour
+DAYS = (("", "complete"), ("partial", "partial: something failed or was too late"),
+        ("failed", "failed: nothing measured"), ("missing", "missing"),
+        ("other", "other machines than the night before"))  # fmt: skip
+
+
+def trust(night: Night, root: Path) -> list[str]:
+    """Return how far the numbers of a simulated night may be from real ones, by those of its series that are here."""
+    if night.testbed != SIMULATED:
+        return []
+    sentence = sentence_of_series(root.parent.parent / one.series for one in night.experiments if one.series)
+    return [sentence] if sentence else []
+
+
+def model_note(night: Night) -> str:
+    return " (a model's answers, not Storm's)" if night.testbed == SIMULATED else ""
+
+
+def first_page(
+    found: Findings, rows: Sequence[FindingRow], lines: Mapping[str, Sequence[Timeline]], root: Path
+) -> PageContent:
+    last, suite, nights = found.last, found.history.suite, len(found.history.nights)
+    title = found.settings.title or suite
+    where = f" on {last.testbed}{model_note(last)}" if last else ""
+    newest = [", the last one ", link(last.id, f"nights/{last.id}.html"), f", {last.status}"] if last else []
+    return PageContent(
+        title=f"{title}, nights",
+        heading=title,
+        meta=joined(
+            [f"Suite {suite}{where} · {findings_report.count_text(nights, 'night')} on record", *newest, " · ",
+             link("findings.json", "findings.json")]
+        ),
+        css="nights",
+        blocks=list(_blocks(found, rows, lines, root)),
+    )  # fmt: skip
+
+
+def _blocks(
+    found: Findings, rows: Sequence[FindingRow], lines: Mapping[str, Sequence[Timeline]], root: Path
+) -> Iterator[Block]:
+    regressions = [row for row in rows if row.finding.kind is Kind.REGRESSION]
+    standing = with_status(regressions, *CURRENT_STATUSES)
+    yield Sentence(findings_report.headline(found), f"state {'bad' if standing else 'good'}")
+    if found.last:
+        yield Warnings(trust(found.last, root))
+        yield Warnings(failures(found.last))
+    nothing = Sentence("No series is worse than it was, beyond what nights differ by themselves.")
+    accepted = with_status(regressions, Status.ACCEPTED)
+    improved = [row for row in rows if row.finding.kind is Kind.IMPROVEMENT]
+    past = with_status(regressions, Status.RECOVERED, Status.NOT_MEASURED)
+    gone = f"Regressions of the past, recovered or on machines that are no longer there: {len(past)}"
+    yield Section(
+        "Regressions",
+        [
+            finding_table(grouped(standing)) if standing else nothing,
+            *([Section("Accepted", [finding_table(accepted)])] if accepted else []),
+            *([Section("Improvements", [finding_table(improved)])] if improved else []),
+            *([Folded(gone, [finding_table(past)])] if past else []),
+        ],
+    )
+    yield Section("Nights", [calendar(found), legend(element("span", "", css=f"day {css}".strip()) + text
+                                                     for css, text in DAYS)])  # fmt: skip
+    if found.notes:
+        yield Section("Notes", [Items(found.notes, "told")])
+    if found.claims:
+        yield Section("Claims over time", list(_claims(found)))
+    for name, own in lines.items():
+        shown = first_page_timelines(own)
+        more = link("all of them, large, with spread and every night", experiment_page(name))
+        count = Sentence(joined([f"{len(shown)} of {len(own)} series; ", more, "."]), "small")
+        # What is worse now comes first.
+        cards = joined(card(line) for line in sorted(shown, key=lambda line: not line.worse))
+        yield Section(name, [element("div", cards, css="cards"), count])
+    yield Section("Terms", [Definitions(night_terms())])
+
+
+def night_terms() -> list[tuple[str, str]]:
+    return [(term, text.format(nights=SPARK_NIGHTS)) for term, text in words.NIGHT_TERMS]
+
+
+def failures(night: Night) -> list[str]:
+    """Return the experiments of a night that are not complete, and why."""
+    return [
+        joined([bold(one.experiment), f": {one.status.replace('_', ' ')}{f', {one.reason}' if one.reason else ''}"])
+        for one in night.experiments if one.status != "complete"
+    ]  # fmt: skip
+
+
+def grouped(rows: Sequence[FindingRow]) -> list[FindingRow | Across]:
+    """Return together what may have one cause, the same last good and first bad night; primary metrics first. Below
+    stands what finds the commit."""
+    by_range: dict[tuple[int, int], list[FindingRow]] = {}
+    for row in rows:
+        by_range.setdefault((row.finding.good, row.finding.bad), []).append(row)
+    lines: list[FindingRow | Across] = []
+    for group in by_range.values():
+        group.sort(key=lambda row: row.finding.key.metric not in PRIMARY)
+        title = f"Since night {group[0].since}: commits {group[0].commits}" if len(group) > 1 else ""
+        lines += [Across(title, "group", begins=True), *group]
+        command = next((row.bisect for row in group if row.bisect), "")
+        if command:
+            lines.append(Across(joined(["To find the commit: ", code(command)]), cell_css="small"))
+    return lines
+
+
+def card(line: Timeline) -> Markup:
+    """Return a series in small: its line, its last value, and what changed."""
+    finding, last = line.standing, line.spots[-1].point
+    note = never_note(last)
+    value = findings_report.value_text(last.value, line.metric.unit) + (f" ({note})" if note else "")
+    changed = f"{findings_report.change_text(finding)} since {line.nights[finding.since]}" if finding else ""
+    parts = (
+        bold(findings_report.series_text(line.segments[-1].key)), small_line(line),
+        small(note if last.value is None else value, ""), *([" ", small(changed, "was")] if changed else []),
+    )  # fmt: skip
+    css = f"card {css_class(finding)}" if finding else "card"
+    return link(joined(parts), f"{experiment_page(line.name[0])}#{line.anchor}", css)
+
+
+def calendar(found: Findings) -> Markup:
+    """Return a strip of days for each month."""
+    months = []
+    for month, cells in groupby(found.cells, lambda cell: cell.day[:7]):
+        days = element("div", joined((_day(cell, found) for cell in cells), "\n"))
+        months.append(element("div", small(month, "") + days, css="month"))
+    return element("div", joined(months, "\n"), css="strip")
+
+
+def _day(cell: CalendarCell, found: Findings) -> Markup:
+    machines = "; other machines than the night before" if cell.other_machines else ""
+    title = f"{cell.day}: {cell.status}: {cell.words}{machines}"
+    css = f"day {cell.status}{' other' if cell.other_machines else ''}"
+    if cell.night is None:
+        return element("span", cell.day[8:], css=css, title=title)
+    target = f"nights/{found.history.nights[cell.night].id}.html"
+    return element("a", cell.day[8:], css=css, href=target, title=title)
+
+
+def legend(entries: Iterable[str]) -> Sentence:
+    return Sentence(joined(element("span", entry) for entry in entries), "legend")
+
+
+def _claims(found: Findings) -> Iterator[Block]:
+    verdicts, indications = (
+        sorted((turn for turn in found.turns if turn.may_be_indication is which), key=lambda turn: -turn.since)
+        for which in (False, True)
+    )
+    last = len(found.history.nights) - 1
+    turns, changes = verdicts[:MOST_TURNS], indications[:MOST_TURNS]
+    if tonight := [turn for turn in (*turns, *changes) if turn.since == last]:
+        yield Items([turn_line(turn, found) for turn in tonight])
+    before = (("Verdicts that turned before", turns), ("Indications that changed before", changes))
+    for summary, of_kind in before:
+        if earlier := [turn for turn in of_kind if turn.since != last]:
+            items = Items([turn_line(turn, found) for turn in earlier])
+            yield Folded(f"{summary}: the last {len(earlier)}", [items])
+    yield claim_table(found)
+    marks = (element("i", "", css=css) + text for css, text in words.VERDICT_MARKS)
+    yield legend((*marks, *words.VERDICT_LEGEND))
+
+
+def turn_line(turn: VerdictChange, found: Findings) -> Markup:
+    nights = found.history.nights
+    night = nights[turn.since].id
+    tonight = [bold("Tonight:"), " "] if turn.since == len(nights) - 1 else []
+    return joined(
+        [*tonight, f"{turn.claim}: {turn.before.words} → ", bold(turn.after.words), " in night ",
+         link(night, f"nights/{night}.html"), f" (the verdict before is of {nights[turn.last].id})"]
+    )  # fmt: skip
+
+
+def claim_table(found: Findings) -> ResultTable:
+    """Return the last verdict by the newest rule on the machines that measured it last, and since when it is so there;
+    the strip has all nights."""
+
+    def measured(claim: ClaimHistory) -> str | None:
+        row = claim.latest.row
+        return (row.measured_text or number(row.measured)) if row else None
+
+    def interval(claim: ClaimHistory) -> str | None:
+        row = claim.latest.row
+        return (row.interval_text or interval_text(row.low, row.high)) if row else None
+
+    headings = (
+        Heading("claim", lambda claim: element("span", claim.name, title=claim.statement), css="k"),
+        *columns("stated /k"),
+        Heading("last verdict", lambda claim: claim.latest.words, css="k"),
+        Heading("since night", lambda claim: verdict_since(claim, found), css="k"),
+        Heading("measured", measured, css="n k"),
+        Heading("interval", interval, css="n k"),
+        Heading("every night", lambda claim: Markup(claim_strip(claim, found)), css="every"),
+    )
+    return ResultTable(headings, found.claims)
+
+
+def verdict_since(claim: ClaimHistory, found: Findings) -> str:
+    """Return the night since which the last verdict stands."""
+    clear = [(i, cell) for i, cell in claim.comparable if cell.is_clear]
+    same = takewhile(lambda each: each[1].verdict is claim.latest.verdict, reversed(clear))
+    since = min((i for i, _ in same), default=None)
+    return MISSING if since is None else found.history.nights[since].id
+
+
+def claim_strip(claim: ClaimHistory, found: Findings) -> str:
+    """A row of the heat map: a path a verdict, and one for its indications; the height says it too."""
+    column = {cell.night: i for i, cell in enumerate(found.cells) if cell.night is not None}
+    paths = []
+    for (verdict, height), pale in product(VERDICT_HEIGHTS.items(), (False, True)):
+        of = [i for i, cell in enumerate(claim.cells) if cell.verdict is verdict and cell.may_be_indication is pale]
+        if of:
+            bars = "".join(f"M{column[i]} 12v-{height}h1v{height}z" for i in of)
+            css = verdict.replace(" ", "-") + (" indication" if pale else "")
+            paths.append(f'<path class="{css}" d="{bars}"/>')
+    words = Counter(cell.words for cell in claim.cells)
+    counts = ", ".join(f"{many} {each}" for each, many in words.most_common())
+    return (
+        f'<svg class="claim" viewBox="0 0 {max(1, len(found.cells))} 12" preserveAspectRatio="none" role="img">'
+        f"<title>{escape(f'{claim.name}: {counts}')}</title>{''.join(paths)}</svg>"
+    )
