@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
-
-import yaml
 
 from analysis.compare import drawings, sentence
 from analysis.compare.blocks import PairRuns
@@ -20,7 +17,7 @@ from analysis.numerals import number
 from analysis.record import small_tables, wall_time
 from analysis.record.files import SeriesPaths, read_json_or_none, write_json_atomic
 from analysis.record.small_tables import rows
-from analysis.report import latency_sentences, page, series_facts, series_tables, simulated
+from analysis.report import latency_sentences, page, series_facts, series_tables, simulated, words
 from analysis.report.figures import series_data
 from analysis.report.figures.catalogue import page_figure
 from analysis.report.markup import badge, code, joined, link
@@ -38,7 +35,6 @@ from analysis.report.page import (
 )
 from analysis.report.table import Across, Heading, ResultTable
 
-WORDS_FILE = page.TEMPLATES / "comparison_words.yaml"
 ENOUGH_FILE = "enough.json"  # why no further block was needed, where somebody decided that
 
 CAPTIONS = {
@@ -133,7 +129,7 @@ def _blocks(paths: SeriesPaths, found: Comparison, lines: Sequence[RunLine]) -> 
     yield Section("Code under comparison", list(_sides(found)))
     yield Section("Runs", _runs(paths, found, lines))
     yield Section("Machines", _machines(paths))
-    yield Section("Terms", [Definitions(_glossary(of_model=found.simulated))])
+    yield Section("Terms", [Definitions(words.glossary("comparison", of_model=found.simulated))])
 
 
 def _primary(found: Comparison, primary: Sequence[MetricRow]) -> list[Block]:
@@ -267,11 +263,6 @@ def _machines(paths: SeriesPaths) -> list[Block]:
         Folded("Machines and software", [table, Definitions(series_facts.environment_facts(runs))]),
         Folded("Specification", [Definitions(series_facts.specification_facts(runs))]),
     ]
-
-
-def _glossary(*, of_model: bool) -> list[tuple[str, str]]:
-    words: list[dict[str, Any]] = yaml.safe_load(WORDS_FILE.read_text(encoding="utf-8"))
-    return [(word["word"], word["means"]) for word in words if word.get("of_model", of_model) is of_model]
 
 
 def _run_lines(root: Path, found: Comparison, pair: PairRuns) -> list[RunLine]:

@@ -13,7 +13,6 @@ from statistics import median
 from typing import Any
 from urllib.parse import quote
 
-import yaml
 from markupsafe import Markup
 
 from analysis.claims import ledger as claims_ledger
@@ -336,7 +335,7 @@ def _blocks(
         yield _lost(first, event)
         yield from damaged
     yield from _environment(paths, runs, first.measurements)
-    yield Section("Terms", [Definitions(glossary(of_model=of_model))])
+    yield Section("Terms", [Definitions(words.glossary("report", of_model=of_model))])
 
 
 def _timeline(report: TopologyReport, legend: Sequence[tuple[str, str]], start: str = "") -> Iterator[Block]:
@@ -524,9 +523,3 @@ def event_kinds(outcomes: Sequence[EventOutcome]) -> dict[str, str]:
 def _machines_of_one_run(machines: Sequence[Row]) -> list[Row]:
     first = min((row["run_id"] for row in machines), default=None)
     return [row for row in machines if row["run_id"] == first]
-
-
-def glossary(*, of_model: bool) -> list[tuple[str, str]]:
-    """The words of the report's columns; without those of verdicts where the runs were simulated."""
-    entries = yaml.safe_load((page.TEMPLATES / "words.yaml").read_text(encoding="utf-8"))
-    return [(entry["word"], entry["means"]) for entry in entries if not (of_model and entry.get("verdicts"))]

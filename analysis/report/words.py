@@ -1,4 +1,10 @@
-"""Sentences of pages that are the same on each of them."""
+"""Sentences of pages that are the same on each of them, and the terms that they explain."""
+
+from pathlib import Path
+
+import yaml
+
+TERMS = Path(__file__).parent / "templates" / "terms.yaml"
 
 GRAPH_CAPTION = (
     "Executors and tasks are those at the start of the runs. Coloured text is what a variant changed at the first"
@@ -102,3 +108,10 @@ NIGHT_TERMS = (
     ),
     ("first bad commit", "after the last good night's commit, up to the first bad night's"),
 )
+
+
+def glossary(page: str, *, of_model: bool) -> list[tuple[str, str]]:
+    """Return the terms of a page, `report` or `comparison`. Runs that were simulated have no verdicts to explain."""
+    terms = yaml.safe_load(TERMS.read_text(encoding="utf-8"))
+    more = terms.get(f"{page}_{'simulated' if of_model else 'measured'}", {})
+    return [*terms[page].items(), *more.items()]
