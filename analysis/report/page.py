@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from markupsafe import Markup, escape
 
-from analysis.numerals import number
 from analysis.record.files import write_text_atomic
 from analysis.report.downloads import Download, DownloadLink, Row, download_links, row_downloads, write_downloads
 from analysis.report.markup import element, joined
@@ -126,13 +126,14 @@ Block: TypeAlias = (
 
 @dataclass(frozen=True)
 class PageContent:
-    """`title`: of the window; `css`: of the whole page."""
+    """`title`: of the window; `css`: of the whole page; `reload_s`: how often a browser asks for it again."""
 
     title: str
     heading: str
     meta: str
     blocks: Sequence[Block]
     css: str = ""
+    reload_s: int | None = None
 
     @property
     def has_points(self) -> bool:
@@ -149,11 +150,12 @@ def save(path: Path, content: PageContent, folder: str = FOLDER, *, only_large: 
         path.parent / folder,
         (file for files in groups.values() for file in files if not only_large or file.name in beside),
     )
-    return write(path, html(content, links))
+    write_text_atomic(path, html(content, links))  # a reader sees the old page or the whole new one
+    return path
 
 
-def html(content: PageContent, links: Mapping[str, Sequence[DownloadLink]]) -> str:
-    return render("page.html.j2", c=content, links=links)
+def html(content: PageContent, links: Mapping[str, Sequence[DownloadLink]] = MappingProxyType({})) -> str:
+    return _environment().get_template("page.html.j2").render(c=content, links=links)
 
 
 def _with_files(blocks: Iterable[Any]) -> Iterator[Any]:
@@ -173,16 +175,6 @@ def folded(text: str) -> Markup:
     return joined([first, element("details", joined([element("summary", FOLDED_SUMMARY), rest]))])
 
 
-def render(template: str, **values: Any) -> str:
-    return _environment().get_template(template).render(**values)
-
-
-def write(path: Path, text: str) -> Path:
-    """So that a reader, also one beside another writer, sees the old page or the whole new one."""
-    write_text_atomic(path, text)
-    return path
-
-
 @cache
 def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -191,5 +183,5 @@ def _environment() -> Environment:
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    environment.globals |= {"as_number": number, "folded": folded, "kind_of": lambda block: type(block).__name__}
+    environment.globals |= {"folded": folded, "kind_of": lambda block: type(block).__name__}
     return environment

@@ -5,24 +5,23 @@ The list is for readers who may not see all results, and for when no index has b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
+
+from markupsafe import Markup
 
 from analysis.record.files import COMPARISONS, NIGHTS, SeriesPaths
 from analysis.record.simulated import is_simulated_series
+from analysis.report import page
+from analysis.report.markup import code, element, joined, link
+from analysis.report.page import Block, Definitions, PageContent, Section, Sentence, Warnings
+from analysis.report.table import Heading, ResultTable, columns, lists
 from barograph.plan.blocks import stamp_time
-from barograph.settings import ROOT
 from barograph.web.dag_run import REPORTS
 from barograph.web.result_files import dag_of, experiment_folders
 from barograph.web.run_page import Page, sparkline_points
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
 
 MOST_SERIES = 20  # the newest series of each experiment
 
@@ -81,43 +80,62 @@ def _night_group(root: Path, folder: str) -> ResultGroup:
     suite = root / folder
     index = [ResultRow("index", "All nights", f"{folder}/index.html")] if (suite / "index.html").is_file() else []
     pages = sorted((suite / "nights").glob("*.html"), reverse=True)
-    rows = [ResultRow(page.stem, _when(page.stem), page.relative_to(root).as_posix()) for page in pages[:MOST_SERIES]]
+    rows = [ResultRow(path.stem, _when(path.stem), path.relative_to(root).as_posix()) for path in pages[:MOST_SERIES]]
     return ResultGroup(f"Nights of {suite.name}", (*index, *rows), max(0, len(pages) - MOST_SERIES))
 
 
-FOLDERS = (Path(__file__).parent / "templates", ROOT / "analysis" / "report" / "templates")
+def run_html(run: Page) -> str:
+    blocks: list[Block] = [*map(Sentence, run.sentences)]
+    blocks += [Sentence(link(each.text, href(each.name))) for each in run.links]
+    if run.facts:
+        blocks.append(Definitions(run.facts))
+    if any(value is not None for value in run.throughput):
+        blocks.append(_throughput(run.throughput))
+    if run.rows:
+        cells = [
+            [cell if isinstance(cell, str) else link(cell.text, href(cell.name)) for cell in row] for row in run.rows
+        ]
+        blocks.append(lists(cells, run.headings, css=""))
+    if run.notes:
+        blocks.append(Section("What was told", [Warnings(run.notes)]))
+    return page.html(PageContent(run.title, run.title, run.meta, blocks, reload_s=run.reload_s))
 
 
-def run_html(page: Page) -> str:
-    return _render("run.html.j2", p=page, sparks=sparkline_points(page.throughput, 600, 80), top=_highest(page))
+def _throughput(values: Sequence[float | None]) -> Markup:
+    top = f"{max(value for value in values if value is not None):.0f}"
+    lines = (Markup('<polyline points="{}"/>').format(points) for points in sparkline_points(values, 600, 80))
+    svg = Markup(
+        '<svg class="pulse" viewBox="0 -4 700 108" role="img" aria-label="Throughput of the last seconds, at most {0}'
+        ' tuples/s"><line x1="0" y1="80" x2="600" y2="80"/>{1}<text x="606" y="8">{0} tuples/s</text>'
+        '<text x="606" y="84">0</text><text x="600" y="100" text-anchor="end">now</text></svg>'
+    ).format(top, joined(lines))
+    caption = "Throughput at the sinks of the run that is under way, one point a second, at most the last minute."
+    return element("figure", joined([svg, element("figcaption", caption)]))
 
 
 def results_html(groups: tuple[ResultGroup, ...]) -> str:
-    return _render("results.html.j2", groups=groups)
+    headings = (
+        *columns("begun = text /k; id = name"),
+        Heading("result", "sentence", css="v"),
+        Heading("report", lambda row: link("report", href(row.report)) if row.report else "none yet"),
+    )
+    sections: list[Block] = []
+    for group in groups:
+        older = [Sentence(f"and {group.older} older", "small")] if group.older else []
+        sections.append(Section(group.title, [ResultTable(headings, group.rows), *older]))
+    nothing = joined(
+        ["There are no results yet, or none that you may read. Trigger the DAG of an experiment, or run ",
+         code("barograph run stela/star --demo"), "."]
+    )  # fmt: skip
+    meta = "What you may read, newest first"
+    return page.html(PageContent("results", "Results", meta, sections or [Sentence(nothing)]))
 
 
 def message_html(title: str, text: str, login: str | None = None) -> str:
-    return _render("message.html.j2", title=title, text=text, login=login)
+    more = [Sentence(link("Log in to Airflow", login))] if login else []
+    return page.html(PageContent(title, title, "", [Sentence(text), *more]))
 
 
 def href(name: str) -> str:
     """Relative to the site's own root, where all of these pages are."""
     return f"files/{quote(name)}"
-
-
-def _highest(page: Page) -> float | None:
-    return max((value for value in page.throughput if value is not None), default=None)
-
-
-def _render(template: str, **values: Any) -> str:
-    return _environment().get_template(template).render(href=href, **values)
-
-
-@cache
-def _environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    return Environment(
-        loader=FileSystemLoader(FOLDERS), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip

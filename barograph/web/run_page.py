@@ -188,7 +188,7 @@ def _night_sentences(dag_run: DagRunFacts) -> tuple[str, ...]:
 
 
 def _meta(dag_run: DagRunFacts, *more: str) -> str:
-    return " · ".join([*more, f"DAG run {dag_run.run_id}", dag_run.state, "Barograph"])
+    return " · ".join([*more, f"DAG run {dag_run.run_id}", dag_run.state])
 
 
 def sparkline_points(values: Sequence[float | None], width: float, height: float) -> list[str]:
