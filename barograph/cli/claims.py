@@ -17,6 +17,7 @@ from rich.console import Console
 from analysis.errors import RecordError
 from analysis.record.files import SeriesPaths, experiment_of, read_json, read_json_or_none
 from analysis.record.simulated import is_of_testbed, is_simulated_series, simulated_words
+from analysis.report.table import Heading, ResultTable, columns
 from barograph.cli.arguments import add_testbed_choice
 from barograph.cli.terminal import line_printer, say, stdout_console
 from barograph.plan.experiment import SIMULATED
@@ -26,15 +27,7 @@ from barograph.settings import results_root
 if TYPE_CHECKING:
     from analysis.claims.pools import KeptSeries
 
-COLUMNS = {
-    "claim": "id",
-    "stated": "stated_text",
-    "measured": "measured_text",
-    "interval": "interval_text",
-    "has to lie": "region_text",
-    "blocks": "blocks",
-    "verdict": "verdict_text",
-}
+KEYS = ("stated_text", "measured_text", "interval_text", "region_text", "blocks", "verdict_text")
 INDENT = "    "
 NARROWEST = 40
 MISSING = "–"
@@ -67,9 +60,14 @@ def claim_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     """Rows of claims.json; what does not fit beside the numbers stands under them, folded to `width`."""
     if any("model_text" in row for row in rows):
         return _model_lines(rows, max(width, NARROWEST))
-    cells = [list(COLUMNS), *([_cell(row, key) for key in COLUMNS.values()] for row in rows)]
-    widths = [max(len(line[place]) for line in cells) for place in range(len(COLUMNS))]
-    head, *numbers = [_padded(line, widths) for line in cells]
+    head, *numbers = ResultTable(
+        [
+            *columns("claim = id; stated = stated_text; measured = measured_text; interval = interval_text"),
+            *columns("has to lie = region_text; blocks"),
+            Heading("verdict", _verdict),
+        ],
+        [{**dict.fromkeys(KEYS), **row} for row in rows],
+    ).lines()
     paragraphs = [[line, *_notes_below(row, max(width, NARROWEST))] for line, row in zip(numbers, rows, strict=True)]
     return [head, *(line for one in paragraphs for line in one)]
 
@@ -82,10 +80,6 @@ def _model_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
         for row in rows
         for line in (f"{row['id']:{wide}}  {row.get('model_text') or row.get('verdict')}", *_notes_below(row, width))
     ]
-
-
-def _padded(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
 def _notes_below(row: Mapping[str, Any], width: int) -> list[str]:
@@ -116,10 +110,9 @@ def _series_text(numbers: Mapping[str, int]) -> str:
     return f"{len(numbers)} series: {', '.join(f'{name} ({number})' for name, number in numbers.items())}"
 
 
-def _cell(row: Mapping[str, Any], key: str) -> str:
-    value = row.get(key)
-    mark = f", {SIMULATED}" if key == "verdict_text" and row.get(SIMULATED) else ""
-    return (MISSING if value is None else str(value)) + mark
+def _verdict(row: Mapping[str, Any]) -> str | None:
+    verdict = row["verdict_text"]
+    return f"{verdict or MISSING}, {SIMULATED}" if row.get(SIMULATED) else verdict
 
 
 def show_claims(series_dir: Path, console: Console) -> None:

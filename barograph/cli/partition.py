@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from analysis.metis_files import GraphFile, read_graph, read_partition, write_partition
+from analysis.report.table import Heading, ResultTable, columns
 from barograph.cli.arguments import given_file, require_writable_into
 from barograph.cli.terminal import line_printer, note, say, stdout_console
 from barograph.errors import ExperimentError
@@ -35,7 +35,6 @@ from scheduler_plugins.policies.partition import (
 
 VERSION = 1
 IMBALANCES = (1.001, 100.0)
-WIDEST = 1000  # of the table
 SHOWN_IMBALANCE = 0.0005  # less is not in the table's digits
 WITHOUT_METIS = ("greedy", "round_robin")
 NAMES = Names("vertex", "vertices", "part", "weight", whole=True)
@@ -225,13 +224,14 @@ def as_json(path: Path, file: GraphFile, count: int, lines: list[Line]) -> str:
 
 
 def show(path: Path, file: GraphFile, count: int, lines: list[Line], console: Console) -> None:
-    line_printer(console)(f"{path}: {file.vertices} vertices, {file.edges} edges, {count} parts")
-    table = Table(box=None, pad_edge=False)
-    table.add_column("method", no_wrap=True)
-    for heading in ("crossing, %", "volume", "imbalance", "seconds"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for line in lines:
-        seconds = "–" if line.seconds is None else f"{line.seconds:.3f}"
-        table.add_row(line.method, f"{line.crossing_percent:.2f}", str(line.volume), f"{line.imbalance:.3f}", seconds)
-    console.width = max(console.width, WIDEST)  # a narrow terminal breaks lines; rich would cut numbers
-    console.print(table)
+    say = line_printer(console)
+    say(f"{path}: {file.vertices} vertices, {file.edges} edges, {count} parts")
+    headings = (
+        *columns("method"),
+        Heading("crossing, %", "crossing_percent", digits=2, css="n"),
+        *columns("volume /n"),
+        Heading("imbalance", "imbalance", digits=3, css="n"),
+        Heading("seconds", "seconds", digits=3, css="n"),
+    )
+    for line in ResultTable(headings, lines).lines():
+        say(line)
