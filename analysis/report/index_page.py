@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from markupsafe import Markup
 
 from analysis.claims.ledger_rows import VERDICTS
 from analysis.record.files import (
@@ -29,7 +30,7 @@ from analysis.record.small_tables import Row, rows
 from analysis.report import page
 from analysis.report.markup import BREAK, badge, code, joined, link, small
 from analysis.report.page import Folded, PageContent, Section, Sentence
-from analysis.report.table import Heading, ResultTable, columns
+from analysis.report.table import ResultTable, columns
 from barograph.plan.blocks import STAMP_CHARACTERS, stamp_time
 from barograph.plan.experiment import SIMULATED
 
@@ -87,23 +88,6 @@ FILE = "index.html"
 MOST_SUMMARIES = 20  # series of an experiment of which the summary is read; of older ones the name says when they were
 MOST_LINKS = 200  # older ones that are listed at all
 MOST_COUNTERFACTUALS = 5  # of a series, the newest
-
-
-@dataclass(frozen=True)
-class SeriesEntry:
-    """One series as the index lists it; `runs` is None where it was never analysed."""
-
-    series_id: str
-    begun: str
-    link: str | None  # of its report
-    runs: str | None
-    not_complete: str
-    verdicts: tuple[tuple[str, int], ...]
-    simulated: bool
-    sentence: str  # of a comparison its own, else the headline of the report
-    comparison: str | None  # the comparison's own page
-    counterfactuals: tuple[tuple[str, str, str], ...]  # a run, when it was simulated with other policies, and the link
-    unlisted: int  # how many older ones of these there are
 
 
 def family_report(root: Path, family: str, *, simulated: bool = False) -> Path:
@@ -171,7 +155,7 @@ def experiment_section(root: Path, folder: Path) -> Section:
     summaries = [read_json_or_none(path / SUMMARY_FILE) for path in every[:MOST_SUMMARIES]]
     title = next((document["title"] for document in summaries if document and document.get("title")), None)
     name = f"{folder.parent.name}/{folder.name}"
-    entries = [series_entry(root, path, document) for path, document in zip(every, summaries, strict=False)]
+    entries = [series_row(root, path, document) for path, document in zip(every, summaries, strict=False)]
     blocks: list[page.Block] = [ResultTable(SERIES_COLUMNS, entries, css="blocks")]
     if older := every[MOST_SUMMARIES:]:
         links = joined(
@@ -183,67 +167,48 @@ def experiment_section(root: Path, folder: Path) -> Section:
     return Section(name, blocks, name.replace("/", "-"), str(title or spec_title(SeriesPaths(every[0])) or ""))
 
 
-def _runs_cell(entry: SeriesEntry) -> str | None:
-    if entry.runs is None or not entry.not_complete:
-        return entry.runs
-    return joined([entry.runs, BREAK, " ", small(entry.not_complete, "reason")])
-
-
-def _result_cell(entry: SeriesEntry) -> str:
-    badges = [] if entry.comparison else [
-        badge(f"{number} {verdict}", verdict.replace(" ", "-")) for verdict, number in entry.verdicts
-    ]  # fmt: skip
-    return joined(filter(None, (entry.sentence, joined(badges, ", "))), BREAK)
-
-
-def _report_cell(entry: SeriesEntry) -> str:
-    reports = (("comparison", entry.comparison), ("report", entry.link))
-    links = joined((link(text, target) for text, target in reports if target), ", ") or small("not analysed")
-    others = [
-        small(joined([link(f"{run} with other policies", target), f" ({when})"]))
-        for run, when, target in entry.counterfactuals
-    ]
-    more = [small(f"and {entry.unlisted} older")] if entry.unlisted else []
-    return joined([links, *others, *more], BREAK)
-
-
-SERIES_COLUMNS = (
-    Heading("begun (UTC)", "begun", css="k"),
-    Heading(
-        "series",
-        lambda one: joined([one.series_id, *([BREAK, small("simulated", "reason")] if one.simulated else [])]),
-        css="k",
-    ),
-    Heading("runs complete", _runs_cell, css="n"),
-    Heading("result and claims", _result_cell, css="v"),
-    Heading("report", _report_cell, css="k"),
+SERIES_COLUMNS = columns(
+    "begun (UTC) = begun /k; series /k; runs complete = runs /n; result and claims = result /v; report /k"
 )
 
 
-def counterfactual_links(root: Path, folder: Path) -> list[tuple[str, str, str]]:
-    """Of each counterfactual of the series, newest first: the run's folder, the time, and the link of the page."""
-    pages = sorted(folder.glob(f"{COUNTERFACTUALS}/*/report.html"), key=lambda path: path.parent.name, reverse=True)
-    return [
-        (name[STAMP_CHARACTERS + 1 :], start_text(None, name), quote(path.relative_to(root).as_posix()))
-        for path, name in ((path, path.parent.name) for path in pages)
-    ]
-
-
-def series_entry(root: Path, folder: Path, document: Mapping[str, Any] | None) -> SeriesEntry:
-    compared = read_json_or_none(folder / "comparison_result.json")
-    summary = document or {}
-    simulated = bool(summary.get("simulated")) or is_simulated_series(folder)
-    verdicts = summary.get("verdicts") or {}
-    counterfactuals = counterfactual_links(root, folder)
-    return SeriesEntry(
-        folder.name, start_text(summary.get("begun_s"), folder.name), _link(root, folder / "report.html", document),
-        f"{summary['complete']} of {summary['runs']}" if "runs" in summary else None,
-        ", ".join(f"{number} {why}" for why, number in (summary.get("not_complete") or {}).items()),
-        tuple((verdict, verdicts[verdict]) for verdict in VERDICTS if verdicts.get(verdict)),
-        simulated, str((compared or {}).get("sentence") or summary.get("headline") or ""),
+def series_row(root: Path, folder: Path, document: Mapping[str, Any] | None) -> Row:
+    """Return what the index says of a series; `document` is its summary, None where it was never analysed."""
+    compared, summary = read_json_or_none(folder / "comparison_result.json"), document or {}
+    is_of_model = bool(summary.get("simulated")) or is_simulated_series(folder)
+    runs = [f"{summary['complete']} of {summary['runs']}"] if "runs" in summary else []
+    if incomplete := ", ".join(f"{number} {why}" for why, number in (summary.get("not_complete") or {}).items()):
+        runs += [small(incomplete, "reason")]
+    comparison, report = (
         _link(root, folder / "comparison.html", compared),
-        tuple(counterfactuals[:MOST_COUNTERFACTUALS]), max(0, len(counterfactuals) - MOST_COUNTERFACTUALS),
-    )  # fmt: skip
+        _link(root, folder / "report.html", document),
+    )
+    counts = summary.get("verdicts") or {}
+    badges = [] if comparison else [
+        badge(f"{counts[verdict]} {verdict}", verdict.replace(" ", "-")) for verdict in VERDICTS if counts.get(verdict)
+    ]  # fmt: skip
+    sentence = str((compared or {}).get("sentence") or summary.get("headline") or "")
+    pages = (("comparison", comparison), ("report", report))
+    links = joined((link(text, target) for text, target in pages if target), ", ")
+    return {
+        "begun": start_text(summary.get("begun_s"), folder.name),
+        "series": joined([folder.name, *([small("simulated", "reason")] if is_of_model else [])], BREAK),
+        "runs": joined(runs, BREAK),
+        "result": joined(filter(None, (sentence, joined(badges, ", "))), BREAK),
+        "report": joined([links or small("not analysed"), *counterfactual_links(root, folder)], BREAK),
+    }
+
+
+def counterfactual_links(root: Path, folder: Path) -> list[Markup]:
+    """Return links to the newest pages of runs that were simulated with other policies, and how many more there are."""
+    pages = sorted(folder.glob(f"{COUNTERFACTUALS}/*/report.html"), key=lambda path: path.parent.name, reverse=True)
+    links = []
+    for path in pages[:MOST_COUNTERFACTUALS]:
+        name, target = path.parent.name, quote(path.relative_to(root).as_posix())
+        run = f"{name[STAMP_CHARACTERS + 1 :]} with other policies"
+        links.append(small(joined([link(run, target), f" ({start_text(None, name)})"])))
+    older = len(pages) - MOST_COUNTERFACTUALS
+    return [*links, *([small(f"and {older} older")] if older > 0 else [])]
 
 
 def start_text(begun_s: float | None, series_id: str) -> str:
