@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from analysis.report.figures.run_timeline import RunData, Windows
 from analysis.report.markup import badge, bold, code, joined, link
 from analysis.report.page import Block, Definitions, Downloads, PageContent, Section, Sentence, Warnings
 from analysis.report.series_tables import Measurements
-from analysis.report.table import Heading, ResultTable
+from analysis.report.table import Heading, ResultTable, columns
 from barograph.plan.experiment import WHOLE_CLUSTER
 
 TABLES = (
@@ -47,15 +48,6 @@ OF_TOPOLOGIES = (
     "A topology has no line before it arrived, and none after it departed. The uppermost panel is the sum."
 )
 CAPTIONS = {True: CAPTION, False: OF_TOPOLOGIES}  # of the only topology, of several
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Where components' executors were before and after an event: machine, before, after, changed."""
-
-    event_id: str
-    label: str
-    machines: tuple[tuple[str, str, str, bool], ...]
 
 
 def write_all(paths: SeriesPaths, outcomes: Sequence[tuple[str, EventOutcome]]) -> None:
@@ -192,24 +184,20 @@ def _decisions(run_id: str, outcomes: Sequence[EventOutcome]) -> list[Block]:
 def _placed(tables: Mapping[str, list[Row]], names: Sequence[str], outcomes: Sequence[EventOutcome]) -> list[Section]:
     """Return where executors were; nothing where no round placed all tasks."""
     labels = {outcome.event_id: outcome.label for outcome in outcomes}
+    after = Heading("executors after", lambda row: bold(row["after"] or MISSING) if row["changed"] else row["after"])
+    headings = (*columns("machine /k; executors before = before"), after)
     blocks, data = list[Block](), list[Row]()
     for name in names:
-        found = placements(_of_topology(tables, name)["settled"], labels)
-        of_topology: list[Block] = [Section(one.label, [placement_table(one)]) for one in found]
-        data += [_named(name, row) for row in placement_rows(found)]
-        blocks += [Section(topology_words(name), of_topology)] if name and found else of_topology
+        placed = placement_rows(_of_topology(tables, name)["settled"])
+        of_topology: list[Block] = [
+            Section(labels.get(event, event), [ResultTable(headings, list(of_event))])
+            for event, of_event in groupby(placed, itemgetter("event_id"))
+        ]
+        data += [_named(name, row) for row in placed]
+        blocks += [Section(topology_words(name), of_topology)] if name and placed else of_topology
     if not data:
         return []
     return [Section("Placement", [*blocks, Sentence(words.PLACEMENT_NOTE, "small"), Downloads("placements", data)])]
-
-
-def placement_table(placement: Placement) -> ResultTable:
-    headings = (
-        Heading("machine", itemgetter(0), css="k"),
-        Heading("executors before", itemgetter(1)),
-        Heading("executors after", lambda row: bold(row[2] or MISSING) if row[3] else row[2]),
-    )
-    return ResultTable(headings, placement.machines)
 
 
 def _events(events: Sequence[Row]) -> list[Block]:
@@ -375,33 +363,24 @@ def _value_text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def placements(settled: Sequence[Row], labels: Mapping[str, str]) -> list[Placement]:
-    """Executors by machine and component, before and after each event."""
+def placement_rows(settled: Sequence[Row]) -> list[Row]:
+    """Return the executors of each machine before and after each event, in the order of both."""
     executors: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
     for row in settled:
         if row["task"] == row["first_task"] and row["machine"]:
-            executors[row["event_id"], row["phase"], row["machine"]][row["component"]] += 1
-    events = sorted({event for event, _, _ in executors}, key=event_order)
-    return [Placement(event, labels.get(event, event), _machine_placements(executors, event)) for event in events]
-
-
-def placement_rows(placement_list: Sequence[Placement]) -> list[Row]:
-    return [
-        {"event_id": placement.event_id, "machine": machine, "before": before, "after": after, "changed": changed}
-        for placement in placement_list
-        for machine, before, after, changed in placement.machines
-    ]
-
-
-def _machine_placements(
-    executors: Mapping[tuple[str, str, str], Counter[str]], event: str
-) -> tuple[tuple[str, str, str, bool], ...]:
-    names = sorted({machine for of, _, machine in executors if of == event}, key=lambda name: (len(name), name))
-    sides = [
-        tuple(_executor_text(executors.get((event, phase, name), Counter())) for phase in ("before", "after"))
-        for name in names
-    ]
-    return tuple((name, before, after, before != after) for name, (before, after) in zip(names, sides, strict=True))
+            executors[row["event_id"], row["machine"], row["phase"]][row["component"]] += 1
+    places = sorted(
+        {(event, machine) for event, machine, _ in executors},
+        key=lambda place: (event_order(place[0]), len(place[1]), place[1]),
+    )
+    rows = []
+    for event, machine in places:
+        before, after = (
+            _executor_text(executors.get((event, machine, phase), Counter())) for phase in ("before", "after")
+        )
+        rows.append({"event_id": event, "machine": machine, "before": before, "after": after,
+                     "changed": before != after})  # fmt: skip
+    return rows
 
 
 def _executor_text(on_machine: Counter[str]) -> str:
