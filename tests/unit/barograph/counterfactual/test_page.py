@@ -214,7 +214,7 @@ def test_many_policies_have_a_panel_each_as_far_as_a_reader_can_see_and_a_row_ea
         "policy", "even + rebalance, recorded", "even + rebalance, simulated", "error of the simulator", "p39",
     ]  # fmt: skip
     assert len(titles) == 1 + 3 + 40
-    assert {path.name for path in (tmp_path / "page" / "figures").iterdir()} >= {"outcomes.csv", "decisions.parquet"}
+    assert {path.name for path in (tmp_path / "page" / "figures").iterdir()} >= {"outcomes.csv", "throughput.pdf"}
 
 
 def test_links_are_to_pages_that_are_there(tmp_path: Path) -> None:
