@@ -1,4 +1,4 @@
-"""What several pages of nights show alike: rows of findings. Links are relative to the index."""
+"""Rows of findings, which several pages of nights show. Links are relative to the index."""
 
 from __future__ import annotations
 

@@ -85,12 +85,12 @@ class NightDifference:
 
     @property
     def unusual(self) -> bool:
-        """Whether it is far away for a night, and worth naming."""
+        """Return whether it is far away for a night, and worth naming."""
         return abs(self.sigmas) > USUAL_SIGMAS and abs(self.away) >= metric_of(self.key.metric).smallest
 
 
 def night_differences(series: Sequence[SeriesFindings], night: int) -> list[NightDifference]:
-    """Of every series with a direction that the night measured and enough nights before did; the worst first."""
+    """Return the differences of series with a direction that this night and enough before measured; the worst first."""
     found = [one for findings in series if (one := _night_difference(findings, night)) is not None]
     return sorted(found, key=lambda one: (-one.sigmas, one.key))
 

@@ -85,7 +85,7 @@ def write_downloads(folder: Path, files: Iterable[Download]) -> None:
 def download_links(
     groups: Mapping[str, Sequence[Download]], folder: str, budget: int = EMBEDDED_BYTES
 ) -> dict[str, tuple[DownloadLink, ...]]:
-    """By figure or table: its files. `folder`: theirs, from the page. All of a kind are in the page, or none."""
+    """Return links to the files of each figure or table, in `folder` or in the page: all of a kind, or none."""
     inside = embedded_kinds([file for files in groups.values() for file in files], budget)
     return {
         name: tuple(_download_link(file, folder, file.kind in inside) for file in files)

@@ -70,7 +70,7 @@ ABLATION_NOTE = (
 
 
 def chosen_series(series_dirs: Sequence[Path], *, simulated_only: bool) -> tuple[list[Path], int]:
-    """Those that the page is about, and how many simulated ones are none of them: a model's answers never stand beside
+    """Return the page's series, and how many simulated ones are left out: a model's answers never stand beside
     measurements. Raises SeriesError where none is left."""
     chosen = [folder for folder in series_dirs if _is_of_model(folder) == simulated_only]
     if not chosen:
@@ -85,7 +85,7 @@ def _is_of_model(folder: Path) -> bool:
 
 
 def readable_series(series_dirs: Sequence[Path]) -> tuple[list[Path], list[str]]:
-    """Those whose tables can be read, and of each other one what is wrong. Raises SeriesError where none is left."""
+    """Return series whose tables can be read, and what is wrong with each other one. Raises SeriesError without any."""
     readable, damages = [], []
     for folder in series_dirs:
         try:

@@ -118,7 +118,7 @@ def _pairs(
     claims: Sequence[Claim],
     topology: str | None,
 ) -> tuple[list[Pair], str]:
-    """What is compared, and the event that it is of. Of several metrics the first few pairs."""
+    """Return what is compared, and the event that it is of; the first few pairs of several metrics."""
     own = [
         claim
         for claim in claims
@@ -162,7 +162,7 @@ def _failures(claims: Sequence[Claim], measured: Conditions) -> str:
 
 
 def _sentence(row: LedgerRow, after: str, measured: Conditions) -> str:
-    """Of a variant and its baseline; without one, of a variant's throughput and its own before."""
+    """Return the sentence of a variant and its baseline; without one, of its throughput and its own before."""
     own, name, failed = row.claim.baseline is None, _name(row.claim.variant), _failures([row.claim], measured)
     noun = f"{NOUNS[THROUGHPUT if own else row.claim.metric]} {after}"
     whose = f"{'in complete runs ' if failed else ''}{_possessive(name)} {noun}"
@@ -192,7 +192,7 @@ def _highest_sentence(rows: Sequence[LedgerRow], after: str, measured: Condition
 
 
 def _is_unsure(row: LedgerRow) -> bool:
-    """Whether the interval holds no change: that shows no equality either. A model's number is what it is."""
+    """Return whether the interval holds no change, which shows no equality either. A model's number is what it is."""
     if row.is_models:
         return False
     unsure = row.low is not None and row.high is not None and row.low <= 0.0 <= row.high

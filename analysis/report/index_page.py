@@ -38,7 +38,7 @@ SUMMARY_FILE = "report.json"
 
 
 def summary_of(paths: SeriesPaths, ledger: Sequence[Row], headline: str) -> dict[str, Any]:
-    """What the report says in short; `ledger` has the claims about its experiment, `headline` is its first sentence."""
+    """Return a report in short; `ledger` has the claims about its experiment, `headline` is its first sentence."""
     runs = rows(paths, "runs")
     return {
         "v": 1,
@@ -91,7 +91,7 @@ MOST_COUNTERFACTUALS = 5  # of a series, the newest
 
 
 def family_report(root: Path, family: str, *, simulated: bool = False) -> Path:
-    """Where the page of a family is, and that of its simulated series."""
+    """Return the place of a family's page, or of that of its simulated series."""
     return root / family / (f"report_{SIMULATED}.html" if simulated else "report.html")
 
 
@@ -139,7 +139,7 @@ def _experiments(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _folders(folder: Path) -> list[Path]:
-    """By name; without what is hidden."""
+    """Return folders by name, without hidden ones."""
     if not folder.is_dir():
         return []
     return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))

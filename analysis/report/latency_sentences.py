@@ -1,4 +1,4 @@
-"""What a reader of latencies must know: what the machines' clocks make of them, and which runs have no percentiles."""
+"""Notes for readers of latencies: what the machines' clocks make of them, and which runs have no percentiles."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from analysis.record.small_tables import HISTOGRAM, Row, rows
 
 
 def series_sentences(paths: SeriesPaths) -> list[str]:
-    """Of a series' complete runs."""
+    """Return the notes of a series' complete runs."""
     complete = [run["run_id"] for run in rows(paths, "runs") if run["status"] == "complete"]
     documents = [{"run_id": run_id, **readable_document(paths.run(run_id))} for run_id in complete]
     windows = rows(paths, "latency", without=HISTOGRAM)
@@ -33,8 +33,8 @@ def untimed_sentences(runs: Collection[str], measurements: Sequence[Row]) -> lis
 
 
 def run_sentences(documents: Sequence[Mapping[str, Any]], latency: Sequence[Row]) -> list[str]:
-    """Of run.json of complete runs and their windows: by how much clocks may make latencies wrong, which of them nobody
-    knows, and which runs have no percentiles.
+    """Return by how much clocks may make latencies wrong, which of them nobody knows, and which runs have no
+    percentiles. `documents`: run.json of complete runs.
     """
     runs = {str(document["run_id"]): document for document in documents}
     windows = [row for row in latency if row["run_id"] in runs]
@@ -59,7 +59,7 @@ def run_sentences(documents: Sequence[Mapping[str, Any]], latency: Sequence[Row]
 
 
 def _clock_errors(runs: Mapping[str, Mapping[str, Any]], windows: Sequence[Row]) -> dict[bool, list[float]]:
-    """Whether the clocks' differences are taken out of a run's latencies -> the errors of such runs, ms."""
+    """Return errors of runs in ms, by whether the clocks' differences are taken out of their latencies."""
     uncorrected = {row["run_id"] for row in windows if row.get("corrected") != row["n"]}
     corrected = {row["run_id"] for row in windows} - uncorrected
     errors: dict[bool, list[float]] = {}

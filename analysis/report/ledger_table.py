@@ -24,7 +24,7 @@ KINDS_WITHOUT_INTERVAL = (Kind.EVERY_RUN, Kind.EXACT, Kind.SPAN, Kind.LOWEST)
 
 
 def ledger_version(*, simulated: bool) -> int:
-    """Of a claims.json."""
+    """Return the version of a claims.json."""
     return SIMULATED_VERSION if simulated else LEDGER_VERSION
 
 
@@ -43,7 +43,7 @@ def quantity_text(value: float | None, unit: str, signed: bool = False) -> str:
 
 
 def interval_text(row: LedgerRow) -> str:
-    """Of an estimate; a check of every run, a computation and what follows from other claims have none."""
+    """Return the interval of an estimate; a check of every run, a computation and a derived claim have none."""
     if row.claim.kind in KINDS_WITHOUT_INTERVAL or row.is_models:
         return MISSING
     return range_text(row)
@@ -82,7 +82,7 @@ def _range_words(row: LedgerRow) -> str:
 
 
 def statement_text(row: LedgerRow) -> str:
-    """What the source states, in the form in which the claim is compared."""
+    """Return what the source states, in the form in which the claim is compared."""
     claim = row.claim
     about = "about " if claim.about else ""
     number_text = about + quantity_text(claim.stated, claim.unit, claim.is_signed and claim.stated != 0)
@@ -100,7 +100,7 @@ def statement_text(row: LedgerRow) -> str:
 
 
 def _needs_no_region(row: LedgerRow) -> bool:
-    """What has no verdict, whatever it is."""
+    """Return whether the row has no verdict, whatever its number is."""
     return row.is_models or row.claim.stated_over is not None
 
 

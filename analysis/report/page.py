@@ -45,7 +45,7 @@ def variant_legend(colours: Sequence[tuple[str, str]]) -> Sentence:
 
 @dataclass(frozen=True)
 class Warnings:
-    """What a reader must not overlook, a line each; without lines there is nothing."""
+    """Lines that a reader must not overlook; without lines nothing is shown."""
 
     lines: Sequence[str]
 
@@ -79,7 +79,7 @@ class Downloads:
 
 @dataclass(frozen=True)
 class Figure:
-    """`points` is what its marks say, `files` what it offers. `anchor`: its place on the page, if it is another one."""
+    """A drawing. `points`: what its marks say; `anchor`: its place on the page, where that is not its name."""
 
     name: str
     title: str
@@ -111,7 +111,7 @@ class Folded:
 
 @dataclass(frozen=True)
 class Section:
-    """`aside`: small beside the title."""
+    """Blocks under a heading. `aside`: small beside the title."""
 
     title: str
     blocks: Sequence[Block]
@@ -126,7 +126,7 @@ Block: TypeAlias = (
 
 @dataclass(frozen=True)
 class PageContent:
-    """`title`: of the window; `css`: of the whole page; `reload_s`: how often a browser asks for it again."""
+    """A page. `title`: of the window; `css`: of the whole page; `reload_s`: after which a browser asks for it again."""
 
     title: str
     heading: str
@@ -137,7 +137,7 @@ class PageContent:
 
     @property
     def has_points(self) -> bool:
-        """Whether a figure answers to the mouse."""
+        """Return whether a figure answers to the mouse."""
         return any(hasattr(block, "points") for block in _with_files(self.blocks))
 
 

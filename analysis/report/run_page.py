@@ -295,7 +295,7 @@ def _steady_parts(tables: Mapping[str, list[Row]]) -> tuple[tuple[float, float],
 def facts(
     run: Row, record: Mapping[str, Any], latency: Sequence[Row], topologies: Sequence[Row], series_dir: Path
 ) -> list[tuple[str, str]]:
-    """What the run was, in the order in which a reader asks."""
+    """Return what the run was, in the order in which a reader asks."""
     start_s, end_s, begun_s = run["started_s"], run["ended_s"], date_s(run)
     values = {
         "simulated": simulated.sentence([run], series_dir),

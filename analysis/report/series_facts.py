@@ -117,7 +117,7 @@ def machine_warnings(paths: SeriesPaths) -> list[str]:
 
 
 def _steal_warnings(cpu: Sequence[Row]) -> list[str]:
-    """By run the part and machine of which most was taken; runs that do not say (older records) are left out."""
+    """Return a sentence about the run with most time taken from a machine, where that is much; some do not say it."""
     highest: dict[str, float] = {}
     for row in cpu:
         if row["steal_percent_mean"] is not None:

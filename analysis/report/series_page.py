@@ -71,7 +71,7 @@ class LogicalGraph:
 
 @dataclass(frozen=True)
 class TopologyReport:
-    """What is of one topology: of the only one (`name` is empty), of one of several, or of the cluster (`all`)."""
+    """Results of one topology: of the only one (`name` is empty), of one of several, or of the cluster (`all`)."""
 
     name: str
     title: str
@@ -86,7 +86,7 @@ class TopologyReport:
 
     @property
     def suffix(self) -> str:
-        """Of the names of its figures and tables."""
+        """Return the ending of the names of its figures and tables."""
         return small_tables.topology_suffix(self.name)
 
     @property
@@ -401,14 +401,14 @@ def _environment(paths: SeriesPaths, runs: Sequence[Row], measurements: Measurem
 
 
 def _elsewhere(ledger: Sequence[LedgerRow], experiment: str) -> list[str]:
-    """Other experiments that claims of the same family are about."""
+    """Return other experiments that claims of the same family are about."""
     families = families_of([experiment])
     mine = {row.claim.experiment for row in ledger if row.claim.family in families and not row.claim.simulated}
     return sorted(name for name in mine - {experiment} if "/" in name)
 
 
 def _service_level(topologies: Sequence[Row]) -> str:
-    """What its runs were asked to keep to; empty where nothing was."""
+    """Return what its runs were asked to keep to; empty where nothing was."""
     row = next((row for row in topologies if row["max_utility"] is not None), None)
     if row is None:
         return ""

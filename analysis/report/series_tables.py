@@ -112,7 +112,7 @@ def outcome_table(outcomes: Outcomes, leading: Leading, name: str) -> ResultTabl
 
 
 def remarks(outcome: EventOutcome) -> list[str]:
-    """What a reader must not overlook: rounds without data, aborted attempts, machines that left."""
+    """Return what a reader must not overlook: rounds without data, aborted attempts, machines that left."""
     lines = []
     if outcome.hold_rounds:
         rounds = f"{outcome.hold_rounds} round{'s' if outcome.hold_rounds > 1 else ''}"

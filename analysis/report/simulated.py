@@ -1,4 +1,4 @@
-"""What a report says at its top of runs that were simulated: how, and how far such numbers can be trusted.
+"""Sentences about runs that were simulated: how, and how far such numbers can be trusted.
 
 Two lines; a page folds the second one."""
 
@@ -18,8 +18,8 @@ PAGE = "docs/simulator.md"
 
 
 def sentence(runs: Sequence[Row], *series_dirs: Path) -> str:
-    """Of the runs of a report; empty where none was simulated. `series_dirs`: of the runs; calibrations beside them
-    count, and those that ship."""
+    """Return the sentence of a report; empty where no run was simulated. `series_dirs`: of the runs; calibrations
+    beside them count, and those that ship."""
     facts = [simulated_facts(run) for run in runs]
     simulated = [each for each in facts if each is not None]
     if not simulated:

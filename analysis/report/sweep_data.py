@@ -1,4 +1,4 @@
-"""What the page of a sweep is made of: `sweep.json`, and the metrics of every run that the sweep's folder links to."""
+"""Data of the page of a sweep: `sweep.json`, and the metrics of every run that the sweep's folder links to."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Summary:
 
     @property
     def at_least(self) -> float | None:
-        """Where there is no largest run: how far the range goes at least."""
+        """Return how far the range goes at least, where there is no largest run."""
         return self.largest if self.unreached else None
 
 

@@ -113,8 +113,8 @@ def _caption(data: SweepData, name: str) -> str:
 
 
 def answers(data: SweepData, event_id: str) -> list[str]:
-    """Of each variant how far it is from the default, from the point where that is least to where it is most; without a
-    default where its throughput after the event is the highest."""
+    """Return how far each variant is from the default, where that is least and where it is most; without a default
+    where its throughput after the event is the highest."""
     if BASELINE in data.variants and len(data.variants) > 1:
         return _changes(data, event_id)
     words, unit = metric(ANSWER).words, metric(ANSWER).unit

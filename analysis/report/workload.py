@@ -17,7 +17,7 @@ from topologies.work import BUFFER, UNBOUNDED
 def sentences(
     paths: SeriesPaths, runs: Sequence[Row], measurements: Measurements, machines: Sequence[Row]
 ) -> list[str]:
-    """How the runs were loaded, as far as the record says it."""
+    """Return how the runs were loaded."""
     configs = [config for run in runs if (config := flux_config(paths.run(run["run_id"])))]
     sentences = [
         _offered_load(configs, measurements),
@@ -56,7 +56,7 @@ def _offered_load(configs: Sequence[Mapping[str, Any]], measurements: Measuremen
 
 
 def _capped_sinks(configs: Sequence[Mapping[str, Any]]) -> str:
-    """Of OpenGov: what leaves its join does not follow what comes in."""
+    """Return a sentence where it is OpenGov: what leaves its join does not follow what comes in."""
     if not _parameter_values(configs, "surge_days"):
         return ""
     return (
