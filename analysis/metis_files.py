@@ -6,7 +6,7 @@ vertex: its size, its weights, and its neighbours, counted from 1, each with the
 lines of both its vertices, maybe with different weights. A partition is a line a vertex, the number of its part.
 docs/policies.md says the same to users.
 
-Reading raises GraphFileError, naming file and line, what is there, what is allowed; so does writing where the file
+Reading raises ConfigurationError, naming file and line, what is there, what is allowed; so does writing where the file
 cannot be written, but for a full disk.
 """
 
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.errors import GraphFileError
 from analysis.record.files import write_text_atomic
+from barograph.errors import ConfigurationError
 from scheduler_plugins.policies.communication import Flags, Integers, Pairs
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class _Numbers:
         if is_wrong.any():
             first = int(np.argmax(is_wrong))
             line = self.lines[int(vertices[first])]
-            raise GraphFileError(f"{self.path}, line {line}: {what} {int(seen[first])}; {allowed}")
+            raise ConfigurationError(f"{self.path}, line {line}: {what} {int(seen[first])}; {allowed}")
 
 
 def read_graph(path: Path) -> GraphFile:
@@ -85,16 +85,16 @@ def read_graph(path: Path) -> GraphFile:
     while numbered and not numbered[0][1].strip():
         numbered.pop(0)
     if not numbered:
-        raise GraphFileError(f"{path} has no header; a graph begins with: vertices edges [fmt [ncon]]")
+        raise ConfigurationError(f"{path} has no header; a graph begins with: vertices edges [fmt [ncon]]")
     header = _header(path, *numbered[0])
     mine, rest = numbered[1 : 1 + header.vertices], numbered[1 + header.vertices :]
     if len(mine) < header.vertices:
         found = f"the header says {header.vertices} vertices, and lines of {len(mine)} follow"
-        raise GraphFileError(f"{path}: {found}; {CUT_SHORT}")
+        raise ConfigurationError(f"{path}: {found}; {CUT_SHORT}")
     for number, text in rest:
         if text.strip():
             found = f"line {number}: more than the {header.vertices} vertices of the header"
-            raise GraphFileError(f"{path}, {found}; is the header of another graph?")
+            raise ConfigurationError(f"{path}, {found}; is the header of another graph?")
     return _graph(header, _numbers(path, mine))
 
 
@@ -104,9 +104,11 @@ def read_partition(path: Path, vertices: int, parts: int) -> Integers:
     values = _numbers(path, found)
     if (values.lengths != 1).any():
         line = values.lines[int(np.argmax(values.lengths != 1))]
-        raise GraphFileError(f"{path}, line {line}: several numbers; a partition has one a line, the vertex's part")
+        raise ConfigurationError(f"{path}, line {line}: several numbers; a partition has one a line, the vertex's part")
     if len(found) != vertices:
-        raise GraphFileError(f"{path} has {len(found)} parts and the graph {vertices} vertices; give its own partition")
+        raise ConfigurationError(
+            f"{path} has {len(found)} parts and the graph {vertices} vertices; give its own partition"
+        )
     wrong = (values.values < 0) | (values.values >= parts)
     allowed = f"allowed are 0 to {parts - 1}, as --parts is {parts}"
     values.refuse(wrong, np.arange(vertices), "part", values.values, allowed)
@@ -117,26 +119,28 @@ def _lines(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="ascii").splitlines()
     except OSError as error:
-        raise GraphFileError(f"{path}: {error.strerror}; give a file of METIS") from error
+        raise ConfigurationError(f"{path}: {error.strerror}; give a file of METIS") from error
     except UnicodeDecodeError as error:
-        raise GraphFileError(f"{path} is no text at byte {error.start}; METIS' files are numbers in lines") from error
+        raise ConfigurationError(
+            f"{path} is no text at byte {error.start}; METIS' files are numbers in lines"
+        ) from error
 
 
 def _header(path: Path, number: int, text: str) -> _Header:
     where, words = f"{path}, line {number}: the header", text.split()
     if not (2 <= len(words) <= 4 and all(word.isdigit() and len(word) <= MOST_DIGITS for word in words)):
         allowed = f"vertices edges [fmt [ncon]], whole numbers of at most {MOST_DIGITS} digits"
-        raise GraphFileError(f"{where} is {_shown(text.strip())}; allowed is: {allowed}")
+        raise ConfigurationError(f"{where} is {_shown(text.strip())}; allowed is: {allowed}")
     vertices, edges = int(words[0]), int(words[1])
     fmt = words[2].zfill(3) if len(words) > 2 else "000"
     if len(fmt) != 3 or set(fmt) - {"0", "1"}:
-        raise GraphFileError(f"{where} has the fmt {words[2]}; allowed are three digits 0 or 1, such as 011")
+        raise ConfigurationError(f"{where} has the fmt {words[2]}; allowed are three digits 0 or 1, such as 011")
     weights = int(words[3]) if len(words) > 3 else 1
     if weights < 1 or (fmt[1] == "0" and weights > 1):
         allowed = "1 or more" if fmt[1] == "1" else f"none, as its fmt {fmt} has no vertex weights"
-        raise GraphFileError(f"{where} has the ncon {weights}; allowed is {allowed}")
+        raise ConfigurationError(f"{where} has the ncon {weights}; allowed is {allowed}")
     if vertices < 1:
-        raise GraphFileError(f"{where} says {vertices} vertices; allowed is 1 or more")
+        raise ConfigurationError(f"{where} says {vertices} vertices; allowed is 1 or more")
     return _Header(vertices, edges, fmt[0] == "1", weights if fmt[1] == "1" else 0, fmt[2] == "1")
 
 
@@ -158,13 +162,13 @@ def _numbers(path: Path, numbered: Sequence[tuple[int, str]]) -> _Numbers:
     except OverflowError as error:
         place, wrong = next((place, value) for place, value in enumerate(values) if not -(2**63) <= value < 2**63)
         line = lines[int(np.searchsorted(np.cumsum(lengths), place, side="right"))]
-        raise GraphFileError(f"{path}, line {line}: {_shown(str(wrong))} {TOO_LARGE}") from error
+        raise ConfigurationError(f"{path}, line {line}: {_shown(str(wrong))} {TOO_LARGE}") from error
 
 
-def _refusal(path: Path, number: int, words: Sequence[str]) -> GraphFileError:
+def _refusal(path: Path, number: int, words: Sequence[str]) -> ConfigurationError:
     """Of the line's first word that is no whole number, or has more digits than Python reads."""
     wrong = next(word for word in words if not _is_read(word))
-    return GraphFileError(
+    return ConfigurationError(
         f"{path}, line {number}: {_shown(wrong)} {TOO_LARGE if WHOLE.fullmatch(wrong) else 'is no whole number'}"
     )
 
@@ -218,7 +222,7 @@ def _check_edges(header: _Header, numbers: _Numbers, sources: Integers, targets:
     numbers.refuse(is_alone, sources, "neighbour", targets + 1, there)
     if len(keys) != 2 * header.edges:
         found = f"the header says {header.edges} edges, so {2 * header.edges} neighbours; the lines have {len(keys)}"
-        raise GraphFileError(f"{numbers.path}: {found}; {CUT_SHORT}")
+        raise ConfigurationError(f"{numbers.path}: {found}; {CUT_SHORT}")
 
 
 def write_graph(graph: CommunicationArrays, path: Path, what: str) -> None:
@@ -236,7 +240,7 @@ def _write(path: Path, texts: Iterator[str]) -> None:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise GraphFileError(f"{path} cannot be written: {error.strerror}; give another file") from error
+        raise ConfigurationError(f"{path} cannot be written: {error.strerror}; give another file") from error
 
 
 def _text(graph: CommunicationArrays, what: str) -> Iterator[str]:

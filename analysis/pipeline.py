@@ -11,11 +11,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.errors import SeriesError
 from analysis.record import small_tables
 from analysis.record.files import RAW_SUFFIXES, RunPaths, SeriesPaths, is_complete, read_json, write_json_atomic
 from analysis.record.simulated import date_s
 from analysis.record.small_tables import Row
+from barograph.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,7 +89,7 @@ def communication_graph(
     """Write what the tasks of a run sent each other as a METIS graph file; how many tasks and edges it has.
 
     `part`: an event's id and the side of it whose steady part is meant; None: the whole run. `topology`: which one, of
-    several. Raises SeriesError for a run or topology that is not there, or without traffic.
+    several. Raises ConfigurationError for a run or topology that is not there, or without traffic.
     """
     from analysis import session
     from analysis.ingest import tables
@@ -118,12 +118,12 @@ def communication_graph(
 def _unit(topologies: Mapping[str, Sequence[str]], run_id: str, topology: str | None, series_dir: Path) -> str:
     if run_id not in topologies:
         known = ", ".join(sorted(topologies)) or "none: it has no tables yet"
-        raise SeriesError(f"{series_dir} has no run {run_id!r}; there are {known}")
+        raise ConfigurationError(f"{series_dir} has no run {run_id!r}; there are {known}")
     names = topologies[run_id]
     if topology is None and len(names) == 1:
         return small_tables.unit_of(run_id, names[0])
     if topology is None or topology not in names:
-        raise SeriesError(f"{run_id}: topology is {topology!r}; allowed: {', '.join(names)}")
+        raise ConfigurationError(f"{run_id}: topology is {topology!r}; allowed: {', '.join(names)}")
     return small_tables.unit_of(run_id, topology)
 
 
@@ -133,8 +133,8 @@ def family_report(
     """One page over analysed series: the papers' figures side by side and the whole ledger. Returns `target`.
 
     It is about series on machines, or with `simulated_only` about simulated ones; `left_out`: how many more simulated
-    ones there are. Of several series of one experiment the newest counts. Raises SeriesError for none, or one not
-    analysed yet.
+    ones there are. Of several series of one experiment the newest counts. Raises ConfigurationError for none, or one
+    not analysed yet.
     """
     from analysis.claims import ledger
     from analysis.report import family_page

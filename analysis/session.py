@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis import java
-from analysis.errors import SparkEnded, StorageConfigurationError
+from analysis.errors import StorageConfigurationError
+from barograph.errors import InfrastructureError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -149,8 +150,8 @@ def with_jar(settings: Mapping[str, str], jar: Path) -> dict[str, str]:
 
 @contextmanager
 def stopped_afterwards(spark: "SparkSession") -> Iterator[None]:
-    """Stop it after the block. Raises SparkEnded where its process ended in it, whatever that failed first, or does not
-    stop: then it is killed."""
+    """Stop it after the block. Raises InfrastructureError where its process ended in it, whatever that failed first, or
+    does not stop: then it is killed."""
     try:
         yield
     except Exception:
@@ -182,19 +183,19 @@ def _stop(spark: "SparkSession") -> None:
     if stopping.is_alive():
         what = f"Spark's process did not stop within {STOP_LIMIT_S:g} s"
         if jvm is None:
-            raise SparkEnded(what)
+            raise InfrastructureError(what)
         jvm.kill()
-        raise SparkEnded(f"{what} and was killed")
+        raise InfrastructureError(f"{what} and was killed")
     for failure in failures:
         if isinstance(failure, OSError | Py4JError):
-            raise SparkEnded(ENDED) from failure
+            raise InfrastructureError(ENDED) from failure
         raise failure
 
 
 def spark(master: str = "local[*]", raw_bytes: int = 0, settings: Mapping[str, str] | None = None) -> "SparkSession":
     """A session on `master`, tuned for about `raw_bytes` of raw lines; the caller stops it. `settings` go first.
 
-    Raises JavaMissing.
+    Raises ConfigurationError.
     """
     from pyspark.sql import SparkSession
 
@@ -271,7 +272,7 @@ def shared_session(
     master: str = "local[*]", raw_bytes: int = 0, settings: Mapping[str, str] | None = None
 ) -> Iterator["SparkSession"]:
     """A session for the block, stopped afterwards; in a block that has one, that one: a series after the other then
-    shares it. Raises SparkEnded."""
+    shares it. Raises InfrastructureError."""
     from pyspark.sql import SparkSession
 
     if (outer := SparkSession.getActiveSession()) is not None:

@@ -1,7 +1,11 @@
-"""Errors of this package; `blame` says whose failure it was and decides about repeating and exit codes.
+"""Failures with a message for the user, of every package; `blame` says whose failure it was and decides about repeating
+and exit codes. A class of its own has what somebody catches by its kind; any other failure is one of the first four.
 
-BarographError (harness)
-├── ExperimentError (configuration)      the YAML or an option cannot be run
+BarographError (harness, or as it says)
+├── ConfigurationError (configuration)   the user's to mend; nothing was started
+│   └── ExperimentError                  the YAML or an option cannot be run
+├── CapacityError (capacity)             no machines, disk or memory: elsewhere or later
+├── InfrastructureError (infrastructure) a machine, a network or ssh failed
 ├── InUse (capacity)                     another run has it; `file` is gone when it has not
 │   └── TestbedTaken                     another series holds the testbed
 ├── DiskFull (capacity)
@@ -15,8 +19,7 @@ BarographError (harness)
 ├── RunInvalid (infrastructure)          something else than the variant placed, or the load was not the plan's
 ├── RunBroken (system_under_test)        Storm or the policy failed: a result
 │   └── PolicyHung                       one call of it ended the process that asked it; the next one says so
-└── ErrorWithBlame                       each says its own
-    └── RunsFailed                       that of the worst run of the series
+└── RunsFailed                           as the worst run of the series
 Interrupted (KeyboardInterrupt)          somebody asked for the end
 """
 
@@ -40,9 +43,27 @@ Say = Callable[[str], None]  # a line for the person who waits: printed, or note
 class BarographError(Exception):
     blame = "harness"
 
+    def __init__(self, message: str = "", blame: str | None = None) -> None:
+        """`blame`: one of `BLAMES`; None: that of the class."""
+        super().__init__(message)
+        if blame is not None:
+            self.blame = blame
 
-class ExperimentError(BarographError):
+
+class ConfigurationError(BarographError):
     blame = "configuration"
+
+
+class CapacityError(BarographError):
+    blame = "capacity"
+
+
+class InfrastructureError(BarographError):
+    blame = "infrastructure"
+
+
+class ExperimentError(ConfigurationError):
+    pass
 
 
 class InUse(BarographError):
@@ -103,13 +124,7 @@ class PolicyHung(RunBroken):
         super().__init__(f"the policy {policy} failed: {why}")
 
 
-class ErrorWithBlame(BarographError):
-    def __init__(self, message: str, blame: str) -> None:
-        super().__init__(message)
-        self.blame = blame
-
-
-class RunsFailed(ErrorWithBlame):
+class RunsFailed(BarographError):
     pass
 
 

@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from analysis.errors import SeriesInUse
-from barograph.errors import BarographError, DiskFull, Interrupted, MachineLost, Say, blame_of, message_of
+from barograph.errors import (
+    BarographError,
+    CapacityError,
+    DiskFull,
+    Interrupted,
+    MachineLost,
+    Say,
+    blame_of,
+    message_of,
+)
 from barograph.machines import holdings
 from barograph.machines.series_lease import keep_alive, prolong, saved_lease
 from barograph.plan import durations
@@ -27,7 +36,6 @@ from barograph.series.provenance import MEASUREMENT
 from barograph.series.results import analyse_results, finish, send_afterwards, store
 from barograph.series.run_record import RunRecord, set_attempt_aside
 from barograph.series.series import Series, read_series, series_document, too_late
-from inventory.errors import CapacityError
 
 log = logging.getLogger(__name__)
 

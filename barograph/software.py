@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from barograph.child_processes import ChildProcess
-from barograph.errors import BarographError, Say
+from barograph.errors import BarographError, ConfigurationError, Say
 from barograph.settings import ROOT, barograph_home
 from inventory.files import QUICK_S, hold_lock
 
@@ -40,10 +40,6 @@ class SoftwareBuildHung(SoftwareBuildFailed):
     """What takes Maven so long is what it downloads."""
 
     blame = "infrastructure"
-
-
-class ToolMissing(BarographError):
-    blame = "configuration"
 
 
 class FetchFailed(Exception):
@@ -116,7 +112,9 @@ def module_files(folder: Path) -> list[Path]:
 
 def require_maven() -> None:
     if shutil.which("mvn") is None:
-        raise ToolMissing("mvn is not installed; it builds the Java parts. Install it with: apt-get install maven")
+        raise ConfigurationError(
+            "mvn is not installed; it builds the Java parts. Install it with: apt-get install maven"
+        )
 
 
 def _jar(folder: Path) -> Path:

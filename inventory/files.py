@@ -11,7 +11,7 @@ from pathlib import Path
 from boltons.fileutils import atomic_save
 from filelock import FileLock, Timeout
 
-from inventory.errors import InfrastructureError
+from barograph.errors import InfrastructureError
 
 log = logging.getLogger(__name__)
 QUICK_S = 60.0  # for a lock under which a few files are read and written

@@ -12,7 +12,7 @@ from typing import Annotated
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from inventory.errors import ConfigurationError
+from barograph.errors import ConfigurationError
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from barograph.errors import InfrastructureError
 from barograph.plan.events.kind import Disturbance
-from inventory.errors import InfrastructureError
 from inventory.leases import registry
 from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest, check_names

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from inventory.errors import ConfigurationError
+from barograph.errors import ConfigurationError
 from inventory.memory import MachineInMemory, MemoryTestbed
 from inventory.testbed import Options, read_options
 from scheduler_plugins.simulator.work import Costs, SimulationError

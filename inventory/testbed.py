@@ -9,8 +9,8 @@ from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from barograph.errors import ConfigurationError
 from barograph.plan.events.kind import Disturbance
-from inventory.errors import ConfigurationError
 from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
 from inventory.remote.ssh import Remote

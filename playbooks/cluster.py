@@ -32,8 +32,9 @@ from typing import Any
 import yaml
 from boltons.fileutils import atomic_save
 
+from barograph.errors import ConfigurationError, DiskFull
 from playbooks import clock
-from playbooks.errors import DiskFull, MachineUnknown, PlaybookError, PlayFailed, SettingUnknown
+from playbooks.errors import MachineUnknown, PlayFailed
 from playbooks.runner import EventListener, PlayResult, play
 from playbooks.storm_home import commands
 
@@ -50,18 +51,6 @@ CERTIFICATE_NAME, KEY_NAME = "service.crt", "service.key"  # of the policy servi
 CERTIFICATE_LIFE = timedelta(days=400)
 
 
-class DeliveryIncomplete(PlaybookError):
-    """A part of the delivery has not been built."""
-
-    blame = "configuration"
-
-
-class TokenEmpty(PlaybookError):
-    """A token of before is an empty file."""
-
-    blame = "configuration"
-
-
 def pack_delivery(
     directory: Path, service: Path = ROOT, name: str = DELIVERY_NAME, libraries: Path | None = None
 ) -> Path:
@@ -71,7 +60,7 @@ def pack_delivery(
     Python packages for it, in a folder; None: those that the master has stay.
     """
     if not TOPOLOGIES.is_file():
-        raise DeliveryIncomplete(f"{TOPOLOGIES} is not there; build it: mvn -f topologies/pom.xml package")
+        raise ConfigurationError(f"{TOPOLOGIES} is not there; build it: mvn -f topologies/pom.xml package")
     target = directory / name
     with (
         target.open("wb") as raw,
@@ -140,14 +129,16 @@ def log_event(line: str) -> None:
 def token(directory: Path, name: str = TOKEN_NAME) -> str:
     """The cluster's token; made at the first call, then the same. `HARNESS_TOKEN_NAME`: the one that stays here.
 
-    Raises TokenEmpty.
+    Raises ConfigurationError.
     """
     file = directory / name
     if not file.exists():
         _write_secret(file, secrets.token_urlsafe(32).encode())
     kept = file.read_text()
     if not kept.strip():
-        raise TokenEmpty(f"{file} is empty, and an empty token lets everybody in; remove the file and start again")
+        raise ConfigurationError(
+            f"{file} is empty, and an empty token lets everybody in; remove the file and start again"
+        )
     return kept
 
 
@@ -213,7 +204,7 @@ def deploy(
 
     `storm_home` is in the folder of homes that the machines mount, and may be another at the next deploy. Machines that
     mount none get it from the master, and the master from here (`storm_home.parcels`). `libraries`: of `pack_delivery`.
-    SettingUnknown for others than SETTINGS.
+    ConfigurationError for others than SETTINGS.
     """
     _check_settings(settings)
     archive = pack_delivery(directory, libraries=libraries)
@@ -444,7 +435,9 @@ def _play_on(
 
 def _check_settings(settings: Mapping[str, Any]) -> None:
     if unknown := sorted(set(settings) - SETTINGS):
-        raise SettingUnknown(f"settings {', '.join(unknown)} are not known; known are {', '.join(sorted(SETTINGS))}")
+        raise ConfigurationError(
+            f"settings {', '.join(unknown)} are not known; known are {', '.join(sorted(SETTINGS))}"
+        )
 
 
 def _check_machines(inventory: Path, machines: Sequence[str]) -> None:

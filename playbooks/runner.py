@@ -16,15 +16,11 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from barograph.errors import DiskFull
 from barograph.plan.plays import LIMITS_S
 from playbooks.errors import (
-    DiskFull,
-    MachineExposed,
-    MachineHung,
-    MachineOccupied,
     MachineUnreachable,
     PlayFailed,
-    PlayHung,
     StormRefused,
 )  # fmt: skip
 
@@ -213,11 +209,11 @@ def failure(playbook: str, results: Sequence[TaskResult], complaint: str) -> Pla
     if worst.outcome == "unreachable":
         return MachineUnreachable(message)
     if NO_FIREWALL in worst.problem:
-        return MachineExposed(f"{message}. {EXPOSURE.format(machine=worst.host)}")
+        return PlayFailed(f"{message}. {EXPOSURE.format(machine=worst.host)}", "configuration")
     if FIREWALL_GONE in worst.problem:
-        return MachineExposed(f"{message}. {OPENED.format(machine=worst.host)}")
+        return PlayFailed(f"{message}. {OPENED.format(machine=worst.host)}", "configuration")
     if OCCUPIED in worst.problem:
-        return MachineOccupied(f"{message}. {ADVICE.format(machine=worst.host)}")
+        return PlayFailed(f"{message}. {ADVICE.format(machine=worst.host)}", "configuration")
     if "is undefined" in worst.problem:
         return PlayFailed(f"{message}; a variable is missing: give it in cluster.py or the role's defaults")
     if worst.task.startswith("Fetch ") and "No space left on device" in worst.problem:
@@ -229,15 +225,15 @@ def lateness(playbook: str, limit_s: float, begun_s: Mapping[tuple[str, str], fl
     """Whose failure it was that a play went beyond its limit: that of the task which has run for the longest."""
     message = f"{playbook}: not over after {limit_s:g} s, its limit, and ended"
     if not begun_s:
-        return PlayHung(f"{message}: no task ran, ansible-playbook itself hung")
+        return PlayFailed(f"{message}: no task ran, ansible-playbook itself hung")
     (host, task), since_s = min(begun_s.items(), key=lambda entry: entry[1])
     others = sorted({name for name, _ in begun_s} - {host})
     more = f"; so are {', '.join(others)}" if others else ""
     message = f"{message}: {host}: task {task!r} has been running for {now_s - since_s:.0f} s{more}"
     name = task.rpartition(" : ")[2]
     if name in LOCAL_TASKS:
-        return PlayHung(f"{message}; it runs on this box")
-    return MachineHung(f"{message}; see whether {host} is alive and ssh to it works")
+        return PlayFailed(f"{message}; it runs on this box")
+    return PlayFailed(f"{message}; see whether {host} is alive and ssh to it works", "infrastructure")
 
 
 def _task_problem(answer: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from analysis.errors import BundleError
+from barograph.errors import ConfigurationError
 
 SUMS = "SHA256SUMS"
 TIME_S = 315_532_800  # 1980: what every format can tell
@@ -47,7 +47,9 @@ def _new_file(target: Path) -> Iterator[IO[bytes]]:
             yield file
         os.link(partial, target)  # fails where there is one, also one that came meanwhile
     except FileExistsError as error:
-        raise BundleError(f"{target} exists; nothing is overwritten: give --to another name, or remove it") from error
+        raise ConfigurationError(
+            f"{target} exists; nothing is overwritten: give --to another name, or remove it"
+        ) from error
     finally:
         partial.unlink(missing_ok=True)
 

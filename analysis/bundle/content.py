@@ -15,8 +15,8 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import quote, quote_plus
 
 from analysis.bundle.archive import Entry
-from analysis.errors import BundleError
 from analysis.record.files import COUNTERFACTUALS, SeriesPaths
+from barograph.errors import ConfigurationError
 
 PIECE_BYTES = 1 << 20
 OVERLAP_BYTES = 4096  # of two pieces: longer than any secret that is looked for
@@ -153,7 +153,7 @@ class Selection:
 
 
 def select_files(root: Path, *, without_raw: bool, environment: Mapping[str, str]) -> Selection:
-    """Files of the series in `root`. Raises BundleError for a secret in what numbers are computed of."""
+    """Files of the series in `root`. Raises ConfigurationError for a secret in what numbers are computed of."""
     selection, secrets = Selection(), secret_search(environment)
     for name, path in _files(root):
         why = _reason_to_omit(PurePosixPath(name), without_raw)
@@ -162,7 +162,7 @@ def select_files(root: Path, *, without_raw: bool, environment: Mapping[str, str
             continue
         if found := secrets.first(path):
             if not LOG_FILES.match(name):
-                raise BundleError(
+                raise ConfigurationError(
                     f"{path}, line {found.line}, holds {found.what}; numbers are computed of this file, so it cannot be"
                     " left out: take it out there, then analyse the series again"
                 )

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from analysis.errors import BundleError
 from analysis.record.files import TRACES, SeriesPaths, read_json, write_json_atomic
 from analysis.record.schemas import TABLES
+from barograph.errors import ConfigurationError
 
 RUN_PAGE_FILES = ("report.html", "figures")
 
@@ -44,7 +44,7 @@ def reduce_to_run(root: Path, run_id: str, scratch: Path) -> Iterator[Path]:
     whole = SeriesPaths(root)
     run_ids = [run.run_id for run in whole.all_runs()]
     if run_id not in run_ids:
-        raise BundleError(f"{root.name} has no run {run_id!r}; it has {', '.join(run_ids) or 'none'}")
+        raise ConfigurationError(f"{root.name} has no run {run_id!r}; it has {', '.join(run_ids) or 'none'}")
     reduced = SeriesPaths(scratch / root.name)
     link_runs(whole, reduced, [run_id])
     for path in sorted(root.iterdir()):

@@ -7,8 +7,8 @@ from itertools import groupby
 
 from analysis.claims.estimates import Estimated
 from analysis.claims.statements import Claim
-from analysis.errors import ClaimFileError
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
+from barograph.errors import ConfigurationError
 from barograph.plan.experiment import WHOLE_CLUSTER, Experiment
 
 REPRODUCED, DIFFERS, UNDECIDED = "reproduced", "differs", "undecided"
@@ -75,10 +75,10 @@ class Conditions:
         return self.by_claim.get(claim.name, self)
 
     def of(self, claim: Claim, variant: str | None) -> Sequence[Value]:
-        """Raises ClaimFileError for a claim of no topology, or another one, where runs have several."""
+        """Raises ConfigurationError for a claim of no topology, or another one, where runs have several."""
         there = self.topologies.get(claim.experiment, ())
         if there and claim.topology not in (there if WHOLE_CLUSTER in there else (None, *there)):
-            raise ClaimFileError(
+            raise ConfigurationError(
                 f"claim {claim.name}: topology is {claim.topology!r}; allowed of {claim.experiment}: {', '.join(there)}"
             )
         of = (claim.topology,) if WHOLE_CLUSTER in there and claim.topology else ()

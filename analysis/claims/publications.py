@@ -1,6 +1,6 @@
 """What the papers print, as data (`*_figures.yaml`): which experiments and sweeps make each figure and table.
 
-Errors: ClaimFileError, with file, place, field, value and what is allowed.
+Errors: ConfigurationError, with file, place, field, value and what is allowed.
 """
 
 from collections.abc import Collection, Mapping
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.claims.statements import FAMILIES, FOLDER, document_in, load_claims
-from analysis.errors import ClaimFileError
+from barograph.errors import ConfigurationError
 
 PUBLICATIONS = {family: FOLDER / f"{family}_figures.yaml" for family in FAMILIES}
 GRAPH_PANEL = "graph"
@@ -83,7 +83,7 @@ def load_figures(
 def _figures_in(path: Path, draws: frozenset[str]) -> tuple[PublishedFigure, ...]:
     document = document_in(path)
     if not isinstance(document, Mapping) or not isinstance(document.get("figures"), list):
-        raise ClaimFileError(f"{path}: wants one key `figures` with a list of figures")
+        raise ConfigurationError(f"{path}: wants one key `figures` with a list of figures")
     return tuple(_figure_from(f"{path}: figure {i}", entry, draws) for i, entry in enumerate(document["figures"], 1))
 
 
@@ -105,19 +105,19 @@ def _table_from(where: str, entry: Any, names: Collection[str]) -> PublishedTabl
         unknown = [cell for cell in cells if cell and cell not in names]
         if unknown or len(cells) != len(columns):
             fault = f"names {', '.join(unknown)}, which is no claim" if unknown else f"has {len(cells)} cells"
-            raise ClaimFileError(f"{where}: row {name} {fault}; allowed are names of claims, one for each column")
+            raise ConfigurationError(f"{where}: row {name} {fault}; allowed are names of claims, one for each column")
     return PublishedTable(**{**entry, "columns": columns, "rows": rows})
 
 
 def _figure_from(where: str, entry: Any, draws: frozenset[str]) -> PublishedFigure:
     _check_keys(where, entry, PublishedFigure, {"share_y"})
     if not isinstance(entry["panels"], list) or not entry["panels"]:
-        raise ClaimFileError(f"{where}: panels is {entry['panels']!r}; allowed is a list of one or more")
+        raise ConfigurationError(f"{where}: panels is {entry['panels']!r}; allowed is a list of one or more")
     panels = tuple(_panel_from(f"{where}: panel {i}", panel, draws) for i, panel in enumerate(entry["panels"], 1))
     if len({panel.draw == GRAPH_PANEL for panel in panels}) > 1:
-        raise ClaimFileError(f"{where}: panels that draw `{GRAPH_PANEL}` and others; make two figures of them")
+        raise ConfigurationError(f"{where}: panels that draw `{GRAPH_PANEL}` and others; make two figures of them")
     if len({panel.simulated for panel in panels}) > 1:
-        raise ClaimFileError(f"{where}: panels of sweeps and others; make two figures of them")
+        raise ConfigurationError(f"{where}: panels of sweeps and others; make two figures of them")
     return PublishedFigure(**{**entry, "panels": panels})
 
 
@@ -125,18 +125,18 @@ def _panel_from(where: str, entry: Any, draws: frozenset[str]) -> Panel:
     _check_keys(where, entry, Panel, {"topology", "simulated"})
     allowed = draws | {GRAPH_PANEL}
     if entry["draw"] not in allowed:
-        raise ClaimFileError(f"{where}: draw is {entry['draw']!r}; allowed are {', '.join(sorted(allowed))}")
+        raise ConfigurationError(f"{where}: draw is {entry['draw']!r}; allowed are {', '.join(sorted(allowed))}")
     if (entry["draw"] == GRAPH_PANEL) != bool(entry.get("topology")):
-        raise ClaimFileError(f"{where}: `topology` is needed where draw is `{GRAPH_PANEL}`, and nowhere else")
+        raise ConfigurationError(f"{where}: `topology` is needed where draw is `{GRAPH_PANEL}`, and nowhere else")
     return Panel(**entry)
 
 
 def _check_keys(where: str, entry: Any, kind: type, optional: set[str]) -> None:
     known = {field.name for field in fields(kind)}
     if not isinstance(entry, Mapping):
-        raise ClaimFileError(f"{where}: {entry!r} is no mapping; allowed keys are {', '.join(sorted(known))}")
+        raise ConfigurationError(f"{where}: {entry!r} is no mapping; allowed keys are {', '.join(sorted(known))}")
     unknown, missing = set(entry) - known, known - optional - set(entry)
     if unknown or missing:
-        raise ClaimFileError(
+        raise ConfigurationError(
             f"{where}: unknown {sorted(unknown)}, missing {sorted(missing)}; allowed are {', '.join(sorted(known))}"
         )

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from analysis.errors import ClaimFileError
+from barograph.errors import ConfigurationError
 
 FOLDER = Path(__file__).parent
 FAMILIES = {"stela": FOLDER / "stela.yaml", "metis": FOLDER / "metis.yaml"}
@@ -195,7 +195,7 @@ def load_claims(family: str | None = None) -> tuple[Claim, ...]:
     if family is None:
         return tuple(claim for each in FAMILIES for claim in load_claims(each))
     if family not in FAMILIES:
-        raise ClaimFileError(f"no claims family {family!r}; there are {', '.join(FAMILIES)}")
+        raise ConfigurationError(f"no claims family {family!r}; there are {', '.join(FAMILIES)}")
     path = FAMILIES[family]
     return tuple(replace(claim, family=family) for claim in parse_claims(document_in(path), str(path)))
 
@@ -205,14 +205,14 @@ def document_in(path: Path) -> Any:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         why = " ".join(str(error).split())
-        raise ClaimFileError(f"{path}: is not YAML: {why}; allowed is a mapping with a list") from error
+        raise ConfigurationError(f"{path}: is not YAML: {why}; allowed is a mapping with a list") from error
 
 
 def parse_claims(document: Any, path: str) -> tuple[Claim, ...]:
-    """A document `{resolutions: {...}, claims: [...]}` to claims; ClaimFileError names file, claim, field and what is
-    allowed."""
+    """A document `{resolutions: {...}, claims: [...]}` to claims. Raises ConfigurationError with file, claim,
+    field and what is allowed."""
     if not isinstance(document, Mapping) or not isinstance(document.get("claims"), list):
-        raise ClaimFileError(f"{path}: needs a key `claims` with a list of claims")
+        raise ConfigurationError(f"{path}: needs a key `claims` with a list of claims")
     resolutions = _resolutions_from(document.get("resolutions") or {}, path)
     claims = tuple(
         claim
@@ -224,7 +224,7 @@ def parse_claims(document: Any, path: str) -> tuple[Claim, ...]:
         unknown = [name for name in claim.of if name not in names]
         if unknown or names.count(claim.name) > 1:
             fault = f"`of` names {', '.join(unknown)}, which is no claim here" if unknown else "is there twice"
-            raise ClaimFileError(f"{path}: {claim.name} {fault}; names are id, or id/part")
+            raise ConfigurationError(f"{path}: {claim.name} {fault}; names are id, or id/part")
     return claims
 
 
@@ -234,17 +234,17 @@ SIZES = {"share": (0.0, 1.0), "factor": (1.0, inf), "amount": (0.0, inf)}  # of 
 def _resolutions_from(entries: Any, path: str) -> dict[str, Resolution]:
     """Each has a size and a reason."""
     if not isinstance(entries, Mapping):
-        raise ClaimFileError(f"{path}: resolutions is {entries!r}; allowed is a mapping of names to resolutions")
+        raise ConfigurationError(f"{path}: resolutions is {entries!r}; allowed is a mapping of names to resolutions")
     found = {}
     for name, entry in entries.items():
         where = f"{path}: resolutions.{name}"
         size = {key: entry[key] for key in SIZES if key in entry} if isinstance(entry, Mapping) else {}
         if len(size) != 1 or set(entry) - set(SIZES) != {"because"}:
-            raise ClaimFileError(f"{where} is {entry!r}; it needs `because` and one of {', '.join(SIZES)}, no more")
+            raise ConfigurationError(f"{where} is {entry!r}; it needs `because` and one of {', '.join(SIZES)}, no more")
         ((key, value),) = size.items()
         least, below = SIZES[key]
         if not _is_number(value) or not least <= value < below:
-            raise ClaimFileError(f"{where}.{key} is {value!r}; allowed: {least:g} or more, below {below:g}")
+            raise ConfigurationError(f"{where}.{key} is {value!r}; allowed: {least:g} or more, below {below:g}")
         found[name] = Resolution(name, str(entry["because"]), **{key: float(value)})
     return found
 
@@ -287,7 +287,7 @@ def _claims_from(entry: Any, where: str, resolutions: Mapping[str, Resolution]) 
     if not isinstance(entry, Mapping) or "also" not in entry:
         return [_claim_from(entry, where, resolutions)]
     if not isinstance(entry["also"], Mapping) or not entry["also"]:
-        raise ClaimFileError(f"{where}: also is {entry['also']!r}; allowed is a mapping of words to experiments")
+        raise ConfigurationError(f"{where}: also is {entry['also']!r}; allowed is a mapping of words to experiments")
     first = _claim_from({key: value for key, value in entry.items() if key != "also"}, where, resolutions)
     return [first, *(_elsewhere(first, str(word), str(name)) for word, name in entry["also"].items())]
 
@@ -302,20 +302,22 @@ def _claim_from(entry: Any, where: str, resolutions: Mapping[str, Resolution]) -
     needed = {field.name for field in fields(Claim) if field.default is MISSING} - {"part"}
     if not isinstance(entry, Mapping) or set(entry) - allowed or needed - set(entry):
         unknown = sorted(set(entry) - allowed) if isinstance(entry, Mapping) else entry
-        raise ClaimFileError(f"{where}: unknown {unknown}; allowed {sorted(allowed)}, needed {sorted(needed)}")
+        raise ConfigurationError(f"{where}: unknown {unknown}; allowed {sorted(allowed)}, needed {sorted(needed)}")
     entry = {name: value for name, value in entry.items() if value is not None or name not in OPTIONAL}
     where = f"{where} ({entry['id']})"
     for name, value in entry.items():
         words, is_allowed = RULES.get(name, TEXT)
         if not is_allowed(value):
-            raise ClaimFileError(f"{where}: {name} is {value!r}; allowed: {words}")
+            raise ConfigurationError(f"{where}: {name} is {value!r}; allowed: {words}")
     kind = Kind(entry["kind"])
     for name in sorted(OPTIONAL):
         if (name in NEEDS[kind]) != (entry.get(name) is not None):
             kinds = ", ".join(kind for kind in Kind if name in NEEDS[kind])
-            raise ClaimFileError(f"{where}: `{name}` is needed by {kinds}, and by no other kind; this one is {kind}")
+            raise ConfigurationError(
+                f"{where}: `{name}` is needed by {kinds}, and by no other kind; this one is {kind}"
+            )
     if "within" in entry and entry["within"] not in resolutions:
-        raise ClaimFileError(f"{where}: within is {entry['within']!r}; resolutions has {', '.join(resolutions)}")
+        raise ConfigurationError(f"{where}: within is {entry['within']!r}; resolutions has {', '.join(resolutions)}")
     typed: dict[str, Any] = {name: tuple(entry[name]) for name in ("others", "without", "of") if name in entry}
     typed |= {name: float(entry[name]) for name in ("stated", "stated_high") if name in entry}
     if "points" in entry:
@@ -325,10 +327,10 @@ def _claim_from(entry: Any, where: str, resolutions: Mapping[str, Resolution]) -
     claim = Claim(**{"part": "", **entry, **typed, "kind": kind})
     _check_sweep(claim, entry, where)
     if claim.stated_high is not None and claim.stated_high < claim.stated:
-        raise ClaimFileError(f"{where}: stated_high is {claim.stated_high:g}; allowed: {claim.stated:g} or more")
+        raise ConfigurationError(f"{where}: stated_high is {claim.stated_high:g}; allowed: {claim.stated:g} or more")
     if claim.within is not None and claim.within.factor is not None and claim.stated < -100.0:
         by = f"within {claim.within.name}, which is a factor"
-        raise ClaimFileError(f"{where}: stated is {claim.stated:g}; allowed: -100 or more {by}")
+        raise ConfigurationError(f"{where}: stated is {claim.stated:g}; allowed: -100 or more {by}")
     return claim
 
 
@@ -336,6 +338,10 @@ def _check_sweep(claim: Claim, entry: Mapping[str, Any], where: str) -> None:
     """What is only of sweeps is of no other claim, and what needs runs on machines is of no sweep."""
     only = [name for name in OF_SWEEPS if name in entry] + ([f"kind {claim.kind}"] if claim.kind in SPREADS else [])
     if only and not claim.simulated:
-        raise ClaimFileError(f"{where}: {', '.join(only)} is for claims about sweeps; allowed: with simulated: true")
+        raise ConfigurationError(
+            f"{where}: {', '.join(only)} is for claims about sweeps; allowed: with simulated: true"
+        )
     if claim.simulated and claim.kind not in SWEPT_KINDS:
-        raise ClaimFileError(f"{where}: kind is {claim.kind}; allowed with simulated: true: {', '.join(SWEPT_KINDS)}")
+        raise ConfigurationError(
+            f"{where}: kind is {claim.kind}; allowed with simulated: true: {', '.join(SWEPT_KINDS)}"
+        )

@@ -18,7 +18,7 @@ from analysis.compare.blocks import MetricBlocks, PairRuns, metric_blocks, runs_
 from analysis.compare.question import QUESTION_FILE, Question, read_question
 from analysis.compare.result import RUNS_FAILED, Comparison, Kind, MetricRow
 from analysis.compare.verdict import DifferencesOnRecord, block_differences
-from analysis.errors import AnalysisError, RecordError, SeriesError
+from analysis.errors import RecordError
 from analysis.ingest.run_tables import failed_attempts
 from analysis.metrics import untimed
 from analysis.metrics.definitions import PRIMARY
@@ -27,6 +27,7 @@ from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths, read_json
 from analysis.record.simulated import is_simulated
 from analysis.record.small_tables import Row, rows
+from barograph.errors import BarographError, ConfigurationError
 from barograph.plan.experiment import SIMULATED, WHOLE_CLUSTER
 
 MOST_SERIES_ON_RECORD = 20  # series that are read, the newest
@@ -73,7 +74,7 @@ def _differences_of(folder: Path, own_conditions: tuple[Any, ...]) -> list[tuple
 def same_code_series(series_dir: Path) -> list[Path]:
     found = []
     for path in sorted(series_dir.parent.glob(f"*/{QUESTION_FILE}"), reverse=True):
-        with suppress(AnalysisError):  # a series that cannot be read is no record of anything
+        with suppress(BarographError):  # a series that cannot be read is no record of anything
             found += [path.parent] if path.parent != series_dir and read_question(path.parent).same_code else []
     return found[:MOST_SERIES_ON_RECORD]
 
@@ -94,7 +95,7 @@ def _measurement(paths: SeriesPaths, run: Row) -> int:
         return int(run["measurement"] or 1)
     try:
         return int(read_json(paths.run(run["run_id"]).run_json).get("measurement", 1))
-    except AnalysisError:
+    except BarographError:
         return 1
 
 
@@ -102,7 +103,7 @@ def _asked_for(paths: SeriesPaths) -> tuple[Any, ...]:
     """The testbed, the durations and the topologies of the request; variants may have changes of theirs."""
     try:
         spec = read_json(paths.series_json).get("spec", {})
-    except AnalysisError:
+    except BarographError:
         return ()
     testbed = {key: spec.get("testbed", {}).get(key) for key in ("name", "machine_type", "scale", "bandwidth_mbit")}
     changes = {json.dumps(variant.get("topology"), sort_keys=True) for variant in spec.get("variants", ())}
@@ -140,7 +141,7 @@ def series_blocks(paths: SeriesPaths, runs: list[PairRuns], topology: str | None
     after an event over the same seconds, where each run has its own by itself."""
     there = small_tables.topologies(paths)
     if topology is not None and there and topology not in there:
-        raise SeriesError(
+        raise ConfigurationError(
             f"{paths.root / QUESTION_FILE}: topology is {topology!r}; the runs have {', '.join(there)}. Ask again with "
             "`barograph compare … --topology NAME`."
         )

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.errors import RecordError, SeriesError
+from analysis.errors import RecordError
 from analysis.record.files import read_json
+from barograph.errors import ConfigurationError
 
 QUESTION_FILE = "comparison.json"
 DEFAULT_MOST_BLOCKS = 20  # looks that --until-certain may take, where the budget is not in blocks
@@ -63,10 +64,10 @@ def is_comparison(series_dir: Path) -> bool:
 
 
 def read_question(series_dir: Path) -> Question:
-    """SeriesError where the series is no comparison, RecordError where its file cannot be read."""
+    """ConfigurationError where the series is no comparison, RecordError where its file cannot be read."""
     path = series_dir / QUESTION_FILE
     if not path.is_file():
-        raise SeriesError(
+        raise ConfigurationError(
             f"{series_dir} is no comparison: it has no {QUESTION_FILE}. Make one with `barograph compare A B`."
         )
     data = read_json(path)

@@ -11,9 +11,9 @@ import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from analysis.errors import SeriesError
 from analysis.metrics.machine_load import in_intervals
 from analysis.record.event_timeline import event_order
+from barograph.errors import ConfigurationError
 from scheduler_plugins.policies.communication import Integers
 
 Part = tuple[str, str]  # an event's id, and the side of it
@@ -40,14 +40,14 @@ class CommunicationArrays:
 
 def in_part(traffic: DataFrame, intervals: DataFrame, axes: DataFrame, part: Part, unit: str) -> DataFrame:
     """Samples, and of a sample the seconds, in the part of one side of an event that counts, of one topology (`unit`:
-    of `topologies`). Raises SeriesError where it has no such part."""
+    of `topologies`). Raises ConfigurationError where it has no such part."""
     own = intervals.where(f.col("run_id") == unit)
     chosen = own.where((f.col("event_id") == part[0]) & (f.col("phase") == part[1]))
     if chosen.isEmpty():
         known = own.select("event_id", "phase").distinct().collect()  # a few events
         names = sorted(((row["event_id"], row["phase"]) for row in known), key=_part_order)
         there = ", ".join(map(".".join, names)) or "none"
-        raise SeriesError(f"{unit} has no part {'.'.join(part)}; there are {there}")
+        raise ConfigurationError(f"{unit} has no part {'.'.join(part)}; there are {there}")
     return in_intervals(chosen, traffic, axes, ["n"])
 
 
@@ -85,8 +85,8 @@ def vertices(sent: DataFrame, tasks: DataFrame) -> DataFrame:
 
 
 def arrays(sent: DataFrame, components: DataFrame, unit: str) -> CommunicationArrays:
-    """Of the tasks of one topology (`unit`: of `topologies`). Raises SeriesError where no tuple from task to task is on
-    record."""
+    """Of the tasks of one topology (`unit`: of `topologies`). Raises ConfigurationError where no tuple from task to task
+    is on record."""
     own = components.where(f.col("run_id") == unit).select("task").distinct()
     known = between_tasks(sent, own)
     points = vertices(known, own).sort("task").toArrow()
@@ -94,7 +94,7 @@ def arrays(sent: DataFrame, components: DataFrame, unit: str) -> CommunicationAr
     tasks, weights_of_tasks = (np.asarray(points[name], dtype=np.int64) for name in ("task", "weight"))
     ends, others, weights = (np.asarray(lines[name], dtype=np.int64) for name in ("task", "neighbour", "weight"))
     if not len(ends):
-        raise SeriesError(
+        raise ConfigurationError(
             f"{unit}: no tuple from task to task is on record; its topology needs barograph.traffic: true"
         )
     places = np.searchsorted(tasks, ends)

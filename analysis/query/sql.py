@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.errors import QueryError, RecordError
+from analysis.errors import RecordError
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths, experiment_of
 from analysis.record.schemas import TABLES, WORKER_LINES
+from barograph.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
@@ -70,12 +71,12 @@ def tables_on_disk(series_dir: Path) -> SeriesTables | None:
 
 
 def require_query(text: str) -> str:
-    """The query without what ends it. Raises QueryError for what would change anything, before Spark is started."""
+    """The query without what ends it. Raises ConfigurationError for what would change anything, before Spark starts."""
     query = text.strip().rstrip(";").rstrip()
     begin = COMMENT.sub(" ", query).strip()
     if not QUERY.match(begin):
         fault = f"begins with {begin.split()[0]!r}" if begin else "is empty"
-        raise QueryError(f"the query {fault}; tables are only read: give select …, with … select … or values …")
+        raise ConfigurationError(f"the query {fault}; tables are only read: give select …, with … select … or values …")
     return query
 
 
@@ -199,17 +200,17 @@ def _series_list(some: Sequence[SeriesTables], of: int) -> str:
 
 
 def run_query(spark: SparkSession, query: str) -> DataFrame:
-    """The answer, not yet computed. Raises QueryError in one line."""
+    """The answer, not yet computed. Raises ConfigurationError in one line."""
     with query_errors():
         plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(query)  # Spark's own parser
         if "Insert" in plan.getClass().getSimpleName() or re.search(r"'Insert\w+", plan.toString()):
-            raise QueryError("the query writes; tables are only read: give select …")
+            raise ConfigurationError("the query writes; tables are only read: give select …")
         return spark.sql(query)
 
 
 @contextmanager
 def query_errors() -> Iterator[None]:
-    """What Spark says of a query, as a QueryError: in one line, with what there is. What is no fault of it stays."""
+    """Raises ConfigurationError for what Spark says of a query: in one line, with what there is. Other errors stay."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -252,7 +253,7 @@ def _query_error(fault: SparkFault) -> Exception | None:
         return RecordError(f"{_message_text(fault.message)}; analyse that series again: barograph report SERIES")
     if not fault.condition or fault.condition.startswith("INTERNAL_ERROR"):
         return None
-    return QueryError(_fault_line(fault))
+    return ConfigurationError(_fault_line(fault))
 
 
 def silence_spark(spark: SparkSession) -> None:

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 from boltons.fileutils import atomic_save
 
-from analysis.errors import RecordError, SeriesError
+from analysis.errors import RecordError
+from barograph.errors import ConfigurationError
 
 TRACES, COUNTERFACTUALS = "traces", "counterfactuals"  # folders of a series
 RAW_SUFFIXES = (".jsonl", ".avro")
@@ -144,7 +145,9 @@ class SeriesPaths:
     def all_runs(self) -> list[RunPaths]:
         """Every run that has a folder, by name."""
         if not self.runs.is_dir():
-            raise SeriesError(f"{self.root} is no series: it has no folder runs/. Give results/<experiment>/<series>.")
+            raise ConfigurationError(
+                f"{self.root} is no series: it has no folder runs/. Give results/<experiment>/<series>."
+            )
         return [RunPaths(path) for path in sorted(self.runs.iterdir()) if path.is_dir()]
 
     def raw_bytes(self) -> int:

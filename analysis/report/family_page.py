@@ -12,7 +12,7 @@ from typing import Any
 
 from analysis.claims import pools, publications
 from analysis.claims.ledger_rows import VERDICTS, LedgerRow
-from analysis.errors import RecordError, SeriesError
+from analysis.errors import RecordError
 from analysis.metrics import scale_decisions
 from analysis.metrics.scale_decisions import AblationRow
 from analysis.numerals import MISSING, number
@@ -32,6 +32,7 @@ from analysis.report.markup import BREAK, bold, code, joined, link, small
 from analysis.report.page import Block, Definitions, PageContent, Panels, Section, Sentence, Warnings
 from analysis.report.sweep_data import SweepData
 from analysis.report.table import Heading, ResultTable, columns
+from barograph.errors import ConfigurationError
 from barograph.plan.experiment import SIMULATED
 
 DRAWS = frozenset(published_figures.PANELS) | frozenset(published_figures.SWEEP_PANELS)
@@ -71,12 +72,12 @@ ABLATION_NOTE = (
 
 def chosen_series(series_dirs: Sequence[Path], *, simulated_only: bool) -> tuple[list[Path], int]:
     """Return the page's series, and how many simulated ones are left out: a model's answers never stand beside
-    measurements. Raises SeriesError where none is left."""
+    measurements. Raises ConfigurationError where none is left."""
     chosen = [folder for folder in series_dirs if _is_of_model(folder) == simulated_only]
     if not chosen:
         given, other = ("simulated", "measured") if simulated_only else ("on machines", "simulated")
         what = f"the {len(series_dirs)} that are given are {other}" if series_dirs else "none was given"
-        raise SeriesError(f"a family report needs one series or more {given}; {what}")
+        raise ConfigurationError(f"a family report needs one series or more {given}; {what}")
     return chosen, 0 if simulated_only else len(series_dirs) - len(chosen)
 
 
@@ -85,7 +86,7 @@ def _is_of_model(folder: Path) -> bool:
 
 
 def readable_series(series_dirs: Sequence[Path]) -> tuple[list[Path], list[str]]:
-    """Return series whose tables can be read, and what is wrong with each other one. Raises SeriesError without any."""
+    """Return series whose tables can be read, and what is wrong with each other one. Raises ConfigurationError without any."""
     readable, damages = [], []
     for folder in series_dirs:
         try:
@@ -94,7 +95,7 @@ def readable_series(series_dirs: Sequence[Path]) -> tuple[list[Path], list[str]]
         except RecordError as error:
             damages.append(str(error))
     if not readable:
-        raise SeriesError(f"no series for the family report can be read: {'; '.join(damages)}")
+        raise ConfigurationError(f"no series for the family report can be read: {'; '.join(damages)}")
     return readable, damages
 
 
@@ -114,7 +115,7 @@ def newest_series(series_dirs: Sequence[Path]) -> tuple[dict[str, SeriesPaths], 
 def _experiment_of(paths: SeriesPaths) -> str:
     runs = rows(paths, "runs")
     if not runs:
-        raise SeriesError(
+        raise ConfigurationError(
             f"{paths.root} is not analysed: it has no table of runs. Run `barograph report {paths.root}`."
         )
     return next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name)

@@ -8,13 +8,13 @@ from itertools import product
 from statistics import fmean
 from typing import Any
 
-from analysis.errors import SeriesError
 from analysis.metrics.definitions import CONVERGENCE, SWEPT
 from analysis.record import small_tables, sweep_record
 from analysis.record.files import SeriesPaths, read_json
 from analysis.record.small_tables import Row
 from analysis.record.sweep_record import OTHER_CODE, REPLICATES, SWEEP_FILE, is_mixed, point_of
 from analysis.stats import survival
+from barograph.errors import ConfigurationError
 
 
 @dataclass(frozen=True)
@@ -118,13 +118,13 @@ def summary(runs: Sequence[SweepRun]) -> Summary:
 
 
 def collect(paths: SeriesPaths) -> SweepData:
-    """Raises SeriesError where nothing was analysed."""
+    """Raises ConfigurationError where nothing was analysed."""
     document = read_json(paths.root / SWEEP_FILE)
     axes = tuple(SweepAxis(tuple(a["paths"]), tuple(tuple(step) for step in a["steps"])) for a in document["axes"])
     places = list(product(*(range(len(axis.steps)) for axis in axes)))
     described = {row["run_id"]: row for row in small_tables.rows(paths, "runs")}
     if not described:
-        raise SeriesError(f"{paths.root} has no tables; give the command of the sweep again")
+        raise ConfigurationError(f"{paths.root} has no tables; give the command of the sweep again")
     found = (row for row in sweep_record.measurements(paths) if row["metric"] in SWEPT)
     runs = tuple(_run(row, described[row["run_id"]]["variant"], places) for row in found)
     return SweepData(

@@ -25,7 +25,6 @@ from analysis.bundle.reduction import reduce_to_run
 from analysis.bundle.reproduction import BESIDE
 from analysis.compare import evaluation, question
 from analysis.compare.result import RESULT, result_data
-from analysis.errors import BundleError
 from analysis.ingest import avro_jar
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths, experiment_of, read_json
@@ -34,7 +33,7 @@ from barograph.cli.sql import table_description
 from barograph.cli.terminal import say
 from barograph.code.git import GitFailed, git
 from barograph.code.refs import SHORT
-from barograph.errors import ExperimentError, Say
+from barograph.errors import ConfigurationError, ExperimentError, Say
 from barograph.settings import ROOT, process_environment
 
 ARCHIVE_LIMIT_S = 300
@@ -184,7 +183,7 @@ def _members(tar: Path, name: str) -> Iterator[Entry]:
 
 
 def refuse_secrets(entries: Iterable[Entry]) -> None:
-    """Raises BundleError that names a file of code with a secret. Tests of a commit may have what looks like one."""
+    """Raises ConfigurationError with the file of code that has a secret. A commit's tests may have what looks like one."""
     environment = process_environment()
     for entry in entries:
         committed = isinstance(entry.source, bytes)
@@ -192,7 +191,7 @@ def refuse_secrets(entries: Iterable[Entry]) -> None:
         found = search.first_in(entry.source) if isinstance(entry.source, bytes) else search.first(entry.source)
         if found:
             where = entry.name if isinstance(entry.source, bytes) else entry.source
-            raise BundleError(f"{where}, line {found.line}, holds {found.what}; take it out, then bundle again")
+            raise ConfigurationError(f"{where}, line {found.line}, holds {found.what}; take it out, then bundle again")
 
 
 SUFFIX = ".tar.gz"
@@ -274,11 +273,11 @@ def archive_path(series_dir: Path, run_id: str | None, to: Path | None) -> Path:
     own = f"barograph-{experiment}-{series_dir.name}{f'-{run_id}' if run_id else ''}{SUFFIX}"
     target = (to or Path(own)).absolute()
     if not target.name.endswith(SUFFIX) or target.name == SUFFIX:
-        raise BundleError(f"--to {to} does not end in {SUFFIX}; give a file such as {own}")
+        raise ConfigurationError(f"--to {to} does not end in {SUFFIX}; give a file such as {own}")
     if target.exists():
-        raise BundleError(f"{target} exists; nothing is overwritten: give --to another name, or remove it")
+        raise ConfigurationError(f"{target} exists; nothing is overwritten: give --to another name, or remove it")
     if not target.parent.is_dir():
-        raise BundleError(f"--to {to}: there is no folder {target.parent}; make it")
+        raise ConfigurationError(f"--to {to}: there is no folder {target.parent}; make it")
     return target
 
 
@@ -288,7 +287,9 @@ def require_run(series_dir: Path, run_id: str | None) -> None:
 
     planned = series_document(series_dir).get("runs", [])
     if run_id is not None and run_id not in planned:
-        raise BundleError(f"series {series_dir.name} has no run {run_id!r}; it has {', '.join(planned) or 'none'}")
+        raise ConfigurationError(
+            f"series {series_dir.name} has no run {run_id!r}; it has {', '.join(planned) or 'none'}"
+        )
 
 
 def require_analysed(series_dir: Path) -> None:
@@ -297,7 +298,7 @@ def require_analysed(series_dir: Path) -> None:
     if made_by == provenance.code_digest():
         return
     why = "was not analysed" if made_by is None else "was analysed by another version of this code"
-    raise BundleError(
+    raise ConfigurationError(
         f"series {series_dir.name} {why}, so what is re-made need not be what is bundled; run barograph report"
         f" {series_dir}, then bundle"
     )
@@ -308,7 +309,7 @@ def require_current_answer(series_dir: Path) -> None:
     answer = series_dir / RESULT
     now = json.loads(json.dumps(result_data(evaluation.compare(series_dir))))
     if not answer.is_file() or read_json(answer) != now:
-        raise BundleError(
+        raise ConfigurationError(
             f"{answer} is missing or out of date, for example because A/A comparisons recorded since then change its"
             f" floor; run barograph report {series_dir}, then bundle"
         )

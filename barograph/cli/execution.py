@@ -18,7 +18,7 @@ from barograph.cli.dag_process import DagProcess, signals_as_interrupt, signals_
 from barograph.cli.terminal import line_printer
 from barograph.cli.view import View, view_for
 from barograph.code.refs import resolve_experiment, uncommitted_remark
-from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, ErrorWithBlame, NotReleased, RunsFailed, Say, message_of
+from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, BarographError, NotReleased, RunsFailed, Say, message_of
 from barograph.machines import holdings
 from barograph.machines.series_lease import saved_lease
 from barograph.plan.durations import series_s
@@ -38,12 +38,8 @@ from inventory.leases import registry
 SIMULATED_INSTEAD = "a model of Storm needs only Python: `make simulated`, or `barograph run NAME --testbed simulated`"
 
 
-class UnfitBox(ErrorWithBlame):
-    """Something on this box has to be mended first; nothing was touched."""
-
-
 def require_fit_box(say: Say) -> None:
-    """Print the limits of this machine. Raises UnfitBox with everything that prevents a run."""
+    """Print the limits of this machine. Raises BarographError with everything that prevents a run."""
     from inventory.local import preflight
 
     problems = preflight.check_box()
@@ -52,7 +48,7 @@ def require_fit_box(say: Say) -> None:
     if fatal or missing:
         reasons = [str(problem) for problem in fatal] + missing
         blame = fatal[0].blame if fatal else "configuration"
-        raise UnfitBox(f"{'; '.join(reasons)}; {SIMULATED_INSTEAD}", blame)
+        raise BarographError(f"{'; '.join(reasons)}; {SIMULATED_INSTEAD}", blame)
     for problem in problems:
         say(f"note: {problem}")
 

@@ -22,12 +22,11 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.errors import QueryError
 from analysis.record.files import experiment_of, series_folders
 from analysis.record.schemas import TABLES
 from barograph.cli.arguments import add_testbed_choice
 from barograph.cli.terminal import note, say
-from barograph.errors import ExperimentError
+from barograph.errors import ConfigurationError, ExperimentError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -73,7 +72,9 @@ def execute(options: argparse.Namespace) -> int:
         say("\n".join(table_description(options.describe) if options.describe else table_list()))
         return 0
     if options.query is None:
-        raise QueryError('give a query: barograph sql "select …"; --tables and --describe TABLE say what there is')
+        raise ConfigurationError(
+            'give a query: barograph sql "select …"; --tables and --describe TABLE say what there is'
+        )
     request = SqlRequest(
         options.query, options.series, options.experiment, options.format, options.to, options.limit, options.testbed
     )
@@ -198,15 +199,15 @@ def run_query(request: SqlRequest, say: Say) -> int:
 
 def require_target(request: SqlRequest) -> None:
     if request.limit is not None and request.limit < 1:
-        raise QueryError(f"--limit is {request.limit}; give 1 or more")
+        raise ConfigurationError(f"--limit is {request.limit}; give 1 or more")
     if request.to is None:
         return
     if request.to.suffix != ".parquet":
-        raise QueryError(f"--to {request.to} does not end in .parquet; of other formats: --format csv > FILE")
+        raise ConfigurationError(f"--to {request.to} does not end in .parquet; of other formats: --format csv > FILE")
     if request.to.exists():
-        raise QueryError(f"--to {request.to} exists; nothing is overwritten: give another name, or remove it")
+        raise ConfigurationError(f"--to {request.to} exists; nothing is overwritten: give another name, or remove it")
     if not request.to.absolute().parent.is_dir():
-        raise QueryError(f"--to {request.to}: there is no folder {request.to.absolute().parent}; make it")
+        raise ConfigurationError(f"--to {request.to}: there is no folder {request.to.absolute().parent}; make it")
 
 
 def _select_series(request: SqlRequest, say: Say) -> tuple[Results, list[Path]]:
@@ -245,8 +246,10 @@ def _require_tables(stored: Sequence[SeriesTables], folders: Sequence[Path], req
         return
     if folders:
         where = request.series or request.experiment or "here"
-        raise QueryError(f"none of {len(folders)} series ({where}) is analysed; barograph report SERIES does it")
-    raise QueryError("there are no results yet; barograph run EXPERIMENT makes some, or set BAROGRAPH_RESULTS")
+        raise ConfigurationError(
+            f"none of {len(folders)} series ({where}) is analysed; barograph report SERIES does it"
+        )
+    raise ConfigurationError("there are no results yet; barograph run EXPERIMENT makes some, or set BAROGRAPH_RESULTS")
 
 
 @contextmanager
@@ -269,7 +272,9 @@ def _print_rows(frame: DataFrame, request: SqlRequest, say: Say) -> None:
     from analysis.query import sql
 
     if request.format == "json" and len(set(frame.columns)) < len(frame.columns):
-        raise QueryError(f"two columns of the answer have one name ({', '.join(frame.columns)}); name them with `as`")
+        raise ConfigurationError(
+            f"two columns of the answer have one name ({', '.join(frame.columns)}); name them with `as`"
+        )
     most = TABLE_ROWS if request.limit is None and request.format == "table" else request.limit
     rows = sql.stream_rows(frame, None if most is None else most + 1)
     visible = islice(rows, most)
@@ -308,13 +313,13 @@ def table_list() -> list[str]:
 
 
 def table_description(name: str) -> list[str]:
-    """Return the columns of one table, or of `all`. Raises QueryError for one that there is not."""
+    """Return the columns of one table, or of `all`. Raises ConfigurationError for one that there is not."""
     if name == "all":
         return [line for each in TABLES for line in (*table_description(each), "")]
     if name not in TABLES:
         near = difflib.get_close_matches(name, TABLES, n=1)
         guess = f"did you mean {near[0]}? " if near else ""
-        raise QueryError(f"no table {name!r}; {guess}there are {', '.join(TABLES)}")
+        raise ConfigurationError(f"no table {name!r}; {guess}there are {', '.join(TABLES)}")
     table = TABLES[name]
     view = "; a view of worker_lines, without files" if table.group else ""
     rows = (astuple(column) for column in table.columns)

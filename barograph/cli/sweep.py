@@ -21,7 +21,7 @@ from barograph.cli.terminal import line_printer, stdout_console
 from barograph.errors import (
     EXIT_CODES,
     INTERRUPTED_EXIT,
-    ErrorWithBlame,
+    BarographError,
     Say,
     blame_of,
     message_of,
@@ -83,11 +83,7 @@ def _check_all(sweep: Sweep, points: Sequence[Point], pool: Pool[Any, PointOutco
         complaints.sort()
         more = len(complaints) - SHOWN_COMPLAINTS
         said = [text for _, _, text in complaints[:SHOWN_COMPLAINTS]] + ([f"and {more} more"] if more > 0 else [])
-        raise PointsRefused("; ".join(said), complaints[0][1])
-
-
-class PointsRefused(ErrorWithBlame):
-    """A point cannot be run; `blame` is the first one's."""
+        raise BarographError("; ".join(said), complaints[0][1])
 
 
 def _carry_out(folder: SweepFolder, pool: Pool[Any, PointOutcome], console: Console, say: Say) -> int:

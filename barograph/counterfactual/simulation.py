@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 
 from analysis.record.files import RunPaths, SeriesPaths, read_json
 from barograph.counterfactual.recording import Recording, as_simulated, event_times
-from barograph.errors import ErrorWithBlame, ExperimentError, Say, message_of
+from barograph.errors import BarographError, ExperimentError, Say, message_of
 from barograph.plan.experiment import FOREIGN, Variant, from_data
 from barograph.plan.sweep import Point
 from barograph.pool import Death, Pool
@@ -195,7 +195,7 @@ def _answers(pool: Pool[Any, PointOutcome], jobs: Sequence[PointJob]) -> list[Po
     return [found[job.point.number] for job in jobs]
 
 
-class NotSimulated(ErrorWithBlame):
+class NotSimulated(BarographError):
     pass
 
 

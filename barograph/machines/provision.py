@@ -14,7 +14,7 @@ from typing import Any
 from filelock import BaseFileLock, FileLock, Timeout
 
 from barograph.code.refs import resolve_experiment
-from barograph.errors import NotReleased, Say, TestbedTaken, message_of
+from barograph.errors import CapacityError, NotReleased, Say, TestbedTaken, message_of
 from barograph.machines import holdings, series_lease
 from barograph.machines.series_lease import remove_cluster_files
 from barograph.plan.experiment import Experiment, TestbedChoice, load, with_changes
@@ -26,7 +26,6 @@ from barograph.settings import holder
 from barograph.testbeds.checks import check, testbed_of, testbed_without_options
 from barograph.testbeds.costs import cost_lines
 from inventory import TESTBEDS
-from inventory.errors import CapacityError
 from inventory.files import replace_file
 from inventory.leases import registry
 from inventory.leases.registry import Lease

@@ -23,7 +23,6 @@ from barograph.series import hold
 from barograph.series.series import Series
 from barograph.settings import cluster_dir
 from barograph.testbeds.checks import machine_requests, testbed_of
-from inventory.errors import InventoryError
 from inventory.leases import registry
 from inventory.leases.holder import HEARTBEAT_S
 from inventory.leases.registry import Lease
@@ -143,7 +142,7 @@ def recalled(series: Series) -> tuple[str, ...]:
     lease = _current_lease(series.folder)
     try:
         return testbed.recalled(lease)
-    except InventoryError as error:  # an interface that cannot be asked now is no machine that is lost
+    except BarographError as error:  # an interface that cannot be asked now is no machine that is lost
         log.warning("asking whether machines are taken away failed: %s", error)
         return ()
 

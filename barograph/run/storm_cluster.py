@@ -16,7 +16,7 @@ from typing import Any
 from analysis.record.files import read_json_or_none, write_json_atomic
 from barograph.code.build import service_of, storm_home_of
 from barograph.code.refs import code_label
-from barograph.errors import ExperimentError, RunBroken
+from barograph.errors import BarographError, ExperimentError, RunBroken
 from barograph.machines import series_lease
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.events.kind import Disturbance, RunningWorker
@@ -27,7 +27,6 @@ from barograph.series.series import Series
 from barograph.settings import cluster_dir
 from barograph.software import libraries_folder, storm_home
 from barograph.testbeds.checks import machine_requests, place_of, testbed_of
-from inventory.errors import InventoryError
 from inventory.machines import Machine, MachineType
 from inventory.remote.ansible_inventory import write_ansible_inventory
 from inventory.remote.ssh import connect
@@ -193,7 +192,7 @@ class StormCluster:
             try:
                 others = self._others(name, present, disturbance)
                 self._disturbing().end_disturbance(self.machine(name), disturbance, others)
-            except InventoryError as error:
+            except BarographError as error:
                 errors.append(error)
         if errors:
             raise errors[0]

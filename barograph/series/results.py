@@ -232,11 +232,13 @@ class Spool:
 
     @contextmanager
     def whole(self, series_dir: Path) -> Iterator[Path]:
-        from analysis.errors import BundleError
         from analysis.storage.transfer import UNSENT, fetch_series
+        from barograph.errors import ConfigurationError
 
         if (series_dir / UNSENT).exists():
-            raise BundleError(f"{series_dir.name} is not all in the bucket yet; barograph report {series_dir} sends it")
+            raise ConfigurationError(
+                f"{series_dir.name} is not all in the bucket yet; barograph report {series_dir} sends it"
+            )
         with tempfile.TemporaryDirectory(prefix=".whole-", dir=self.root) as scratch:
             # As deep as in a folder of results: what a series is of is read from where it lies.
             yield fetch_series(self.bucket, self._name(series_dir), Path(scratch) / self._name(series_dir))

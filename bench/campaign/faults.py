@@ -36,7 +36,6 @@ from werkzeug.serving import make_server
 from barograph.errors import EXIT_CODES, BarographError
 from barograph.machines import series_lease
 from bench.campaign.kills import END_LIMIT_S, SMALL, World, await_quiet, whole
-from inventory.errors import InventoryError
 from inventory.local import lan
 from inventory.local.testbed import LocalTestbed
 from inventory.machines import Machine
@@ -286,7 +285,7 @@ def _inject(fault: Fault, world: World, series: Path) -> bool:
     """False where there is nothing any more that it could befall: machines that are being released."""
     try:
         fault.inject(world, series)
-    except (NoSuchProcess, BarographError, InventoryError, OSError, StopIteration) as error:  # gone, or going
+    except (NoSuchProcess, BarographError, OSError, StopIteration) as error:  # gone, or going
         print(f"{fault.name}: {error}", file=sys.stderr)
         return False
     return True

@@ -22,9 +22,9 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from analysis.errors import AnalysisError
 from analysis.record import worker_files
 from analysis.record.schemas import GROUPS, TABLES, group_fields
+from barograph.errors import BarographError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -229,7 +229,7 @@ def compare(chosen: Mapping[str, Callable[[list[Path], Path], None]], files: lis
             if number:
                 seconds[name].append(elapsed)
         if len(set(found.values())) != 1:
-            raise AnalysisError(f"the engines disagree: {found}")
+            raise BarographError(f"the engines disagree: {found}")
     return seconds
 
 

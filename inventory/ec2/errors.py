@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, InventoryError
+from barograph.errors import BarographError, CapacityError, ConfigurationError, InfrastructureError
 
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
@@ -77,7 +77,7 @@ def aws_errors(doing: str) -> Iterator[None]:
         raise InfrastructureError(f"ec2: {doing} failed: {error}; see whether this box reaches AWS") from error
 
 
-def state_reason_error(machine: str, code: str, message: str) -> InventoryError:
+def state_reason_error(machine: str, code: str, message: str) -> BarographError:
     """The error of an instance that ended by itself: its `StateReason`."""
     if code in ZONE_CODES:
         return ZoneFull(f"ec2: {machine} could not be started: {code}: {message}")
@@ -86,7 +86,7 @@ def state_reason_error(machine: str, code: str, message: str) -> InventoryError:
     return InfrastructureError(f"ec2: {machine} ended by itself: {code or 'no reason given'}: {message}; start again")
 
 
-def _error_of_code(doing: str, code: str, message: str) -> InventoryError:
+def _error_of_code(doing: str, code: str, message: str) -> BarographError:
     text = f"ec2: {doing} failed: {code}: {message}"
     if code in ZONE_CODES:
         return ZoneFull(f"{text}; try other zones or types, or later")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from barograph.errors import ConfigurationError
 from inventory.ec2.errors import aws_errors, error_code
 from inventory.ec2.options import Ec2Options
-from inventory.errors import ConfigurationError
 from inventory.machines import MachineRequest, MachineType
 
 if TYPE_CHECKING:

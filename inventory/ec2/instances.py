@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from barograph.errors import BarographError
 from inventory.ec2.errors import aws_errors
-from inventory.errors import InventoryError
 from inventory.leases.registry import Lease, harness_id
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class Recalls:
         if self._clock() - asked_at >= self._every_s:
             try:
                 last = recalled_machines(ask(), lease_id, held)
-            except InventoryError as error:  # that AWS cannot be asked is no reason to end a run
+            except BarographError as error:  # that AWS cannot be asked is no reason to end a run
                 log.warning("lease %s: %s", lease_id, error)
             self._answers[lease_id] = (self._clock(), last)
         return tuple(name for name in last if name in held)

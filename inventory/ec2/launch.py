@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from barograph.errors import ConfigurationError, InfrastructureError
 from inventory.ec2 import instances
 from inventory.ec2.errors import aws_errors, state_reason_error
 from inventory.ec2.instance_types import InstanceType
@@ -22,7 +23,6 @@ from inventory.ec2.instances import WORKING_STATES, Instance
 from inventory.ec2.options import Ec2Options, Timing
 from inventory.ec2.regions import CONNECTIONS
 from inventory.ec2.survey import Image, Zone
-from inventory.errors import ConfigurationError, InfrastructureError
 from inventory.leases import guard
 from inventory.machines import Machine, MachineRequest
 from inventory.remote.ssh import connect

@@ -11,8 +11,8 @@ from typing import Annotated
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from barograph.errors import ConfigurationError
 from inventory.ec2.options import Ec2Options
-from inventory.errors import ConfigurationError
 from inventory.testbed import Estimate
 
 PRICES_FILE = Path(__file__).with_name("prices.yaml")

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from barograph.errors import BarographError, ConfigurationError, InfrastructureError
 from inventory.ec2.errors import aws_errors
 from inventory.ec2.options import Ec2Options
-from inventory.errors import ConfigurationError, InfrastructureError, InventoryError
 from inventory.files import hold_lock, replace_file
 from inventory.leases import registry
 
@@ -100,7 +100,7 @@ def quota(region: Region, code: str) -> float | None:
         with aws_errors("asking for a quota"):
             answer = _client(region, "service-quotas", attempts=2).get_service_quota(ServiceCode="ec2", QuotaCode=code)
             return float(answer["Quota"]["Value"])
-    except (InventoryError, KeyError):
+    except (BarographError, KeyError):
         return None
 
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from barograph.errors import InfrastructureError
 from inventory.ec2 import instances
 from inventory.ec2.errors import aws_errors, error_code, is_missing
 from inventory.ec2.instances import Instance
 from inventory.ec2.options import Timing
-from inventory.errors import InfrastructureError
 from inventory.leases import registry
 from inventory.leases.registry import Lease, harness_id
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from barograph.errors import CapacityError, InfrastructureError
 from inventory.ec2 import instances, launch, removal, survey
 from inventory.ec2.errors import ZoneFull, aws_errors
 from inventory.ec2.instances import Instance
 from inventory.ec2.launch import InstanceSpec, LeaseSpec, ReadinessCheck, ReadinessWait, user_data_script
 from inventory.ec2.options import Ec2Options, Timing
 from inventory.ec2.survey import Plan, Zone
-from inventory.errors import CapacityError, InfrastructureError
 from inventory.leases import registry
 from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest

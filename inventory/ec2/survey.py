@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory import machines
 from inventory.ec2 import instance_types, instances, regions
 from inventory.ec2.errors import aws_errors, error_code
 from inventory.ec2.instance_types import InstanceType
 from inventory.ec2.options import Ec2Options
 from inventory.ec2.regions import Region
-from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.machines import MachineRequest
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from barograph.errors import BarographError, ConfigurationError
 from inventory import machines
 from inventory.ec2 import instance_types, prices, regions, removal, survey
 from inventory.ec2.errors import aws_errors
@@ -15,7 +16,6 @@ from inventory.ec2.launch import ReadinessCheck, check_over_ssh
 from inventory.ec2.options import Ec2Options, Timing
 from inventory.ec2.regions import CONNECTIONS, Region
 from inventory.ec2.rental import Rental, trial_parameters
-from inventory.errors import ConfigurationError, InventoryError
 from inventory.leases import guard, registry
 from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
@@ -211,7 +211,7 @@ class Ec2Testbed:
         """The failure itself matters more than one of the cleaning."""
         try:
             clean_up()
-        except InventoryError as error:
+        except BarographError as error:
             log.warning("lease %s: cleaning up failed, its release tries again: %s", lease.lease_id, error)
 
     def _tell_guard(self, machine: Machine, expires_s: float) -> None:
@@ -230,6 +230,6 @@ class Ec2Testbed:
     def _ownerless_if_allowed(self, region: Region) -> tuple[str, ...]:
         try:
             return removal.ownerless_leases(self._client(region))
-        except InventoryError as error:
+        except BarographError as error:
             log.info("ec2: %s was not searched for leftovers: %s", region.name, error)
             return ()

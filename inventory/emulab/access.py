@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, InventoryError
+from barograph.errors import BarographError, CapacityError, ConfigurationError, InfrastructureError
 from inventory.machines import MachineRequest
 
 
@@ -77,7 +77,7 @@ _CONFIGURATION_WORDS = re.compile(
 )
 
 
-def emulab_error(what: str, words: str) -> InventoryError:
+def emulab_error(what: str, words: str) -> BarographError:
     """An error for `what` with the blame that Emulab's words tell; infrastructure where they tell nothing."""
     said = " ".join(words.split())[-600:] or "nothing"
     if _CAPACITY_WORDS.search(words):

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.emulab import experiments
 from inventory.emulab.access import Node, Timing, emulab_error
 from inventory.emulab.experiments import ExperimentRecord, NsNode
 from inventory.emulab.options import ClassicOptions
 from inventory.emulab.ssh import OpsAccount, OpsHost
-from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, RemoteTimeoutError
+from inventory.errors import RemoteTimeoutError
 from inventory.machines import MachineRequest
 from inventory.remote.ssh import Result
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import yaml
 
+from barograph.errors import ConfigurationError, InfrastructureError
 from inventory import machines
-from inventory.errors import ConfigurationError, InfrastructureError
 from inventory.files import hold_lock, replace_file
 from inventory.leases import registry
 from inventory.leases.registry import harness_id

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from inventory.errors import ConfigurationError
+from barograph.errors import ConfigurationError
 from inventory.testbed import Options, read_options
 
 NAME = "emulab"

@@ -23,9 +23,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
+from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.emulab.access import Node, Timing, emulab_error
 from inventory.emulab.options import PortalOptions
-from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.machines import MachineRequest
 
 if TYPE_CHECKING:

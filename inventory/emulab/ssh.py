@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from barograph.errors import BarographError, ConfigurationError, InfrastructureError
 from inventory.emulab.access import Node, Timing
 from inventory.emulab.options import EmulabOptions, expand_path
-from inventory.errors import ConfigurationError, InfrastructureError, InventoryError, SudoRefusedError
+from inventory.errors import SudoRefusedError
 from inventory.leases import registry
 from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineType
@@ -188,7 +189,7 @@ def ops_account(options: EmulabOptions) -> OpsAccount:
     )
 
 
-def _login_error(machine: Machine) -> InventoryError | None:
+def _login_error(machine: Machine) -> BarographError | None:
     """Why the machine does not let us be root on it; None if it does."""
     import paramiko
 

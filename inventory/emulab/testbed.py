@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from barograph.errors import BarographError, CapacityError, ConfigurationError, InfrastructureError
 from inventory.emulab import experiments
 from inventory.emulab.access import Access, Timing
 from inventory.emulab.classic import Classic
 from inventory.emulab.options import NAME, ClassicOptions, EmulabOptions, PortalOptions, read_emulab_options
 from inventory.emulab.portal import Portal
 from inventory.emulab.ssh import KNOWN_HOSTS, NodeLogin, OpsAccount, ops_account
-from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, InventoryError
 from inventory.leases import registry
 from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest
@@ -96,12 +96,12 @@ class EmulabTestbed:
     def sweep(self) -> tuple[str, ...]:
         """See `SupportsSweep.sweep`. A place where nothing is left, and where no lease is, need not be asked again."""
         swept: list[str] = []
-        refused: list[InventoryError] = []
+        refused: list[BarographError] = []
         # A place that nothing was ever started at is not asked: no reaper needs an account on Emulab.
         for site in experiments.recorded_sites():
             try:
                 swept += self._swept(self._at(site))
-            except InventoryError as error:  # the other places are looked at all the same
+            except BarographError as error:  # the other places are looked at all the same
                 refused.append(error)
         if refused:
             for other in refused[1:]:
@@ -132,7 +132,7 @@ class EmulabTestbed:
     def _release_after(self, error: BaseException, lease: Lease) -> None:
         try:
             self.release(lease)
-        except InventoryError as failed:
+        except BarographError as failed:
             error.add_note(f"its experiment {experiments.experiment_name(lease.lease_id)} could not be ended: {failed}")
             log.warning("lease %s: not released (%s); `barograph reap` will", lease.lease_id, failed)
 

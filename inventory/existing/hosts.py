@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from inventory.errors import ConfigurationError
+from barograph.errors import ConfigurationError
 from inventory.testbed import Options
 
 Word = Annotated[str, Field(min_length=1)]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from inventory.errors import ConfigurationError
+from barograph.errors import ConfigurationError
 from inventory.existing.hosts import ExistingOptions, Host
 from inventory.files import replace_file
 from inventory.leases import registry

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from inventory.errors import InfrastructureError
+from barograph.errors import InfrastructureError
 from inventory.leases import guard
 from inventory.leases.registry import Lease, harness_id
 from inventory.remote.ssh import Remote

@@ -14,8 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
+from barograph.errors import BarographError, CapacityError, ConfigurationError, InfrastructureError
 from inventory import machines
-from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, InventoryError
 from inventory.existing import logins
 from inventory.existing.hosts import ExistingOptions, Host, HostChoice
 from inventory.existing.logins import Login, resolve_address
@@ -29,13 +29,13 @@ One = TypeVar("One")
 Answer = TypeVar("Answer")
 
 
-def call_for_each(many: Sequence[One], do: Callable[[One], Answer]) -> list[Answer | InventoryError]:
+def call_for_each(many: Sequence[One], do: Callable[[One], Answer]) -> list[Answer | BarographError]:
     """The answers in their places; so are failures."""
 
-    def one(thing: One) -> Answer | InventoryError:
+    def one(thing: One) -> Answer | BarographError:
         try:
             return do(thing)
-        except InventoryError as error:
+        except BarographError as error:
             return error
 
     with ThreadPoolExecutor(len(many) or 1) as pool:
@@ -45,9 +45,9 @@ def call_for_each(many: Sequence[One], do: Callable[[One], Answer]) -> list[Answ
 def call_for_all(many: Sequence[One], do: Callable[[One], Answer], what: str) -> list[Answer]:
     """The answers, if none failed; an InfrastructureError that names all failures begins with `what`."""
     answers = call_for_each(many, do)
-    if failed := [str(answer) for answer in answers if isinstance(answer, InventoryError)]:
+    if failed := [str(answer) for answer in answers if isinstance(answer, BarographError)]:
         raise InfrastructureError(f"existing: {what}: {'; '.join(failed)}")
-    return [answer for answer in answers if not isinstance(answer, InventoryError)]
+    return [answer for answer in answers if not isinstance(answer, BarographError)]
 
 
 FACTS_SCRIPT = Path(__file__).with_name("facts.sh")
@@ -290,7 +290,7 @@ def _survey_all(
         answers = call_for_each(pairs, one)
     return [
         [str(answer) if str(answer).startswith(host.called) else f"{host}: {answer}"]
-        if isinstance(answer, InventoryError)
+        if isinstance(answer, BarographError)
         else answer
         for (_, host), answer in zip(pairs, answers, strict=True)
     ]

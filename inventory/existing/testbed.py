@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from barograph.errors import BarographError, InfrastructureError
 from inventory import machines
-from inventory.errors import InfrastructureError, InventoryError
 from inventory.existing import logins, ownership, survey
 from inventory.existing.hosts import ExistingOptions, HostChoice, choose_hosts
 from inventory.existing.logins import Login
@@ -180,7 +180,7 @@ def _leave_all(lease: Lease, many: Sequence[Login]) -> None:
             with connect(logins.machine_of_login(door, door.called, known)) as remote:
                 ownership.leave(remote, lease.lease_id)
 
-        failed = [str(answer) for answer in call_for_each(many, one) if isinstance(answer, InventoryError)]
+        failed = [str(answer) for answer in call_for_each(many, one) if isinstance(answer, BarographError)]
     if failed and time.time() > lease.expires_s + FORGET_AFTER_S:
         log.warning("lease %s has ended; given up: %s", lease.lease_id, "; ".join(failed))
     elif failed:
@@ -198,6 +198,6 @@ def _undo_on_error(undo: Callable[[], None]) -> Iterator[None]:
     except BaseException:
         try:
             undo()
-        except InventoryError as error:
+        except BarographError as error:
             log.warning("existing: %s", error)
         raise

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from inventory.errors import InfrastructureError
+from barograph.errors import InfrastructureError
 from inventory.remote.ssh import Remote
 
 PROGRAM = "/usr/local/sbin/barograph-guard"

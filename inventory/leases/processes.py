@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
+from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
 
 log = logging.getLogger(__name__)
 

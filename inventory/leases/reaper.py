@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+from barograph.errors import BarographError
 from inventory import TESTBEDS
-from inventory.errors import InventoryError
 from inventory.files import QUICK_S, hold_lock
 from inventory.leases import registry
 from inventory.leases.registry import Lease
@@ -114,7 +114,7 @@ def _end(lease: Lease, now: float, dry_run: bool, testbed: Testbed) -> list[Reap
             testbed.release(current)
             registry.drop(current)
     except Exception as error:  # a bug must not keep the other leases
-        known = isinstance(error, InventoryError)
+        known = isinstance(error, BarographError)
         log.info("releasing lease %s", lease.lease_id, exc_info=not known)
         return [
             ReapResult(lease.testbed, what, why, str(error) if known else f"{type(error).__name__}: {error}", lease)
@@ -137,7 +137,7 @@ def _sweep(testbed: Testbed, dry_run: bool, everywhere: bool) -> list[ReapResult
         if everywhere and isinstance(testbed, SupportsRoam):
             log.info("%s: looking in %s", testbed.name, ", ".join(testbed.roam()))
         found = testbed.leftovers() if dry_run or not isinstance(testbed, SupportsSweep) else testbed.sweep()
-    except InventoryError as error:
+    except BarographError as error:
         return [ReapResult(testbed.name, "leftovers", why, str(error))]
     return [ReapResult(testbed.name, what, why) for what in found]
 

@@ -26,7 +26,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 
-from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
+from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.files import QUICK_S, hold_lock, lasting_id, replace_file, users_folder
 from inventory.leases import processes
 from inventory.leases.holder import Holder, process_holder

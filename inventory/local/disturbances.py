@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from barograph.errors import InfrastructureError
 from barograph.plan.events.kind import Disturbance
-from inventory.errors import InfrastructureError
 from inventory.leases import processes
 from inventory.local import lan
 from inventory.local.podman import Podman

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from inventory.errors import InfrastructureError
+from barograph.errors import InfrastructureError
 from inventory.leases.processes import CGROUPS, cgroup_folders, cgroup_name, kill, pids, run
 
 PERIOD_US = 100_000

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from barograph.errors import CapacityError, ConfigurationError
 from inventory import machines
-from inventory.errors import CapacityError, ConfigurationError
 from inventory.leases import registry
 from inventory.leases.processes import CGROUPS
 from inventory.local import lan, rootfs

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
+from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.files import hold_lock, users_folder
 
 DEFAULT_CACHE = Path("/var/cache/barograph")

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
 from barograph.plan.events.kind import Disturbance
-from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.leases import processes, registry
 from inventory.leases.registry import Lease
 from inventory.local import lan, preflight, rootfs

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from inventory.errors import ConfigurationError
+from barograph.errors import ConfigurationError
 from inventory.files import replace_file
 from inventory.machines import Machine
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from inventory.errors import ConfigurationError, InfrastructureError, RemoteTimeoutError, SudoRefusedError
+from barograph.errors import ConfigurationError, InfrastructureError
+from inventory.errors import RemoteTimeoutError, SudoRefusedError
 
 if TYPE_CHECKING:
     import paramiko

@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from playbooks.errors import DownloadFailed, ToolMissing
+from barograph.errors import ConfigurationError, InfrastructureError
 
 Log = Callable[[str], None]
 
@@ -48,13 +48,13 @@ FILE_PLACES = {
 def assemble_home(cache: Path, log: Log) -> Path:
     """The home without archives and without our jars: `<cache>/storm-home-<hash of its inputs>`.
 
-    Downloads once (about 90 MB); a second call only looks. Raises ToolMissing or DownloadFailed.
+    Downloads once (about 90 MB); a second call only looks. Raises ConfigurationError or InfrastructureError.
     """
     home = cache / f"storm-home-{fingerprint(_inputs(), str(LAYOUT))}"
     if home.is_dir():
         return home
     if shutil.which("mvn") is None:
-        raise ToolMissing("mvn is not installed; it fetches Storm. Install it with: apt-get install maven")
+        raise ConfigurationError("mvn is not installed; it fetches Storm. Install it with: apt-get install maven")
     log(f"Storm home: fetching Storm {storm_version()} from Maven Central")
     with atomic_folder(home) as unfinished:
         _fill(unfinished)
@@ -69,7 +69,7 @@ def complete_home(home: Path, archives: Path | None, jars: Sequence[Path], cache
     """
     for jar in jars:
         if not jar.is_file():
-            raise ToolMissing(f"{jar} is not there; build it first (mvn package in its folder)")
+            raise ConfigurationError(f"{jar} is not there; build it first (mvn package in its folder)")
     name = fingerprint(jars, home.name, archives.name if archives else "no archives")
     whole = cache / f"storm-{name}"
     if whole.is_dir():
@@ -208,9 +208,9 @@ def _maven(*arguments: str) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired as expired:
-        raise DownloadFailed(
+        raise InfrastructureError(
             f"{arguments[0]} took more than {MAVEN_TIMEOUT_S} s; is Maven Central reachable?"
         ) from expired
     if done.returncode != 0:
         lines = [line for line in done.stdout.splitlines() if "[ERROR]" in line] or ["no message"]
-        raise DownloadFailed(f"{arguments[0]} failed: {lines[0]}; is Maven Central reachable?")
+        raise InfrastructureError(f"{arguments[0]} failed: {lines[0]}; is Maven Central reachable?")

@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from playbooks.errors import ToolMissing, TrainingFailed
+from barograph.errors import ConfigurationError
+from playbooks.errors import TrainingFailed
 from playbooks.storm_home import commands
 from playbooks.storm_home.assemble import FILES, Log, atomic_folder, fingerprint
 
@@ -57,10 +58,10 @@ def train_archives(home: Path, rootfs: Path, cache: Path, log: Log) -> Path:
 
 
 def java_build(rootfs: Path) -> str:
-    """What identifies the Java in `rootfs`: its library and the stamp of its modules. Raises ToolMissing."""
+    """What identifies the Java in `rootfs`: its library and the stamp of its modules. Raises ConfigurationError."""
     libraries = sorted(p for p in rootfs.glob("usr/lib/jvm/*/lib/server/libjvm.so") if not p.parents[2].is_symlink())
     if not libraries:
-        raise ToolMissing(f"{rootfs} has no Java under usr/lib/jvm; build the machines' root filesystem first")
+        raise ConfigurationError(f"{rootfs} has no Java under usr/lib/jvm; build the machines' root filesystem first")
     modules = libraries[0].parents[1] / "modules"
     stamp = f"{modules.stat().st_size} {int(modules.stat().st_mtime)}"
     return hashlib.sha256(libraries[0].read_bytes()).hexdigest() + stamp
@@ -132,7 +133,7 @@ def class_path(home: Path, archive: str) -> str:
 def _run_inside(rootfs: Path, home: Path, scratch: Path) -> None:
     """In namespaces of its own, so that nothing it starts can outlive it or be reached."""
     if shutil.which("unshare") is None or os.geteuid() != 0:
-        raise ToolMissing("training class data archives needs root and unshare (package util-linux)")
+        raise ConfigurationError("training class data archives needs root and unshare (package util-linux)")
     root = scratch / "root"
     script = [
         "ip link set lo up",

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from barograph.errors import InfrastructureError
 from inventory import TESTBEDS
 from inventory.ec2.options import Timing
 from inventory.ec2.testbed import Ec2Testbed
-from inventory.errors import InfrastructureError
 from inventory.existing.testbed import ExistingTestbed
 from inventory.leases import registry
 from inventory.leases.reaper import reap

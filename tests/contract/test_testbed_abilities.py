@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from barograph.errors import ConfigurationError, InfrastructureError
 from barograph.plan.events.kind import Disturbance
-from inventory.errors import ConfigurationError, InfrastructureError
 from inventory.leases import registry
 from inventory.machines import Machine, MachineRequest, machine_type
 from inventory.testbed import (

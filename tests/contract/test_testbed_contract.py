@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, InventoryError, RemoteTimeoutError
+from barograph.errors import BarographError, CapacityError, ConfigurationError, InfrastructureError
+from inventory.errors import RemoteTimeoutError
 from inventory.leases import registry
 from inventory.leases.reaper import reap
 from inventory.machines import Machine, MachineRequest
@@ -139,7 +140,7 @@ def test_acquire_without_a_lease_on_record(alone: Site) -> None:
 def test_acquire_is_all_or_nothing(alone: Site, tmp_path: Path) -> None:
     lease = alone.take()
     broken = alone.broken(tmp_path)
-    with pytest.raises(InventoryError) as failure:
+    with pytest.raises(BarographError) as failure:
         broken.acquire(lease, WANTED)
     registry.drop(lease)
     assert failure.value.blame == "infrastructure"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from analysis.errors import ForeignLogError
 from analysis.ingest import readers, tables
 from analysis.record.files import SeriesPaths
 from analysis.report import series_page
+from barograph.errors import ConfigurationError
 from tests.golden import foreign_logs, one_pass
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def test_cumulative_counts_survive_a_move(spark: "SparkSession", storm: Path) ->
 
 def refused(spark: "SparkSession", tmp_path: Path, format: str, lines: Iterator[str], **given: object) -> str:
     log = foreign_logs.write(tmp_path / "bad.log", lines)
-    with pytest.raises(ForeignLogError) as caught:
+    with pytest.raises(ConfigurationError) as caught:
         readers.read(format, [log], tmp_path / "results", name="old/bad", spark=spark, options=given)
     assert not list((tmp_path / "results").glob("*/*/*")), "a refused log leaves nothing behind"
     return str(caught.value)

@@ -118,17 +118,17 @@ def test_the_communication_graph_of_raw_lines_for_metis(series: GoldenSeries, tm
 
 
 def test_the_graph_of_one_side_and_of_what_is_not_there(series: GoldenSeries, tmp_path: Path) -> None:
-    from analysis.errors import SeriesError
     from analysis.pipeline import communication_graph
+    from barograph.errors import ConfigurationError
 
     path = tmp_path / "side.graph"
     (part,) = series.rows("intervals", "phase = 'after'")
     assert communication_graph(series.root, RUN, path, part=("e1", "after")) == (4, 4)
     first = path.read_text().splitlines()[2].split()
     assert int(first[2]) == 20 * (part["end_s"] - part["start_s"])
-    with pytest.raises(SeriesError, match=f"no run 'x'; there are {RUN}"):
+    with pytest.raises(ConfigurationError, match=f"no run 'x'; there are {RUN}"):
         communication_graph(series.root, "x", path)
-    with pytest.raises(SeriesError, match="topology is 'other'; allowed: pairs"):
+    with pytest.raises(ConfigurationError, match="topology is 'other'; allowed: pairs"):
         communication_graph(series.root, RUN, path, topology="other")
-    with pytest.raises(SeriesError, match=rf"{RUN}/pairs has no part e9.after; there are e1.before, e1.after"):
+    with pytest.raises(ConfigurationError, match=rf"{RUN}/pairs has no part e9.after; there are e1.before, e1.after"):
         communication_graph(series.root, RUN, path, part=("e9", "after"))

@@ -11,12 +11,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from analysis.errors import QueryError
 from analysis.ingest import tables
 from analysis.query import sql
 from analysis.query.sql import SeriesTables
 from analysis.record.files import SeriesPaths
 from analysis.record.schemas import TABLES
+from barograph.errors import ConfigurationError
 from tests.golden.series import GoldenSeries
 
 pytestmark = pytest.mark.spark
@@ -146,7 +146,7 @@ def test_tables_are_joined_on_series_and_run(ask: "Ask") -> None:
     ],
 )
 def test_an_error_of_sql_is_one_line(ask: "Ask", query: str, said: str) -> None:
-    with pytest.raises(QueryError, match=said) as caught:
+    with pytest.raises(ConfigurationError, match=said) as caught:
         ask(query)
     assert "\n" not in str(caught.value) and "stacktrace" not in str(caught.value)
 

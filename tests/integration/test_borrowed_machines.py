@@ -10,10 +10,10 @@ import pytest
 
 from barograph.code.build import storm_home_of
 from barograph.code.refs import resolve_ref
+from barograph.errors import ConfigurationError
 from barograph.policy_service import HttpService
 from barograph.run import storm_cluster
 from barograph.software import storm_home
-from inventory.errors import ConfigurationError
 from inventory.existing.testbed import ExistingTestbed
 from inventory.leases import registry
 from inventory.local import lan

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from barograph.errors import CapacityError, InfrastructureError
 from inventory.ec2.options import Timing
 from inventory.ec2.testbed import Ec2Testbed
-from inventory.errors import CapacityError, InfrastructureError
 from inventory.leases import registry
 from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest, machine_type

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from barograph.errors import InfrastructureError
 from barograph.plan.events.kind import Disturbance
-from inventory.errors import InfrastructureError
 from inventory.leases import processes, registry
 from inventory.leases.reaper import reap
 from inventory.leases.registry import Lease

@@ -122,7 +122,7 @@ def test_a_box_that_cannot_carry_machines_is_offered_what_needs_none(monkeypatch
     """In what `make demo` ends with where Podman or cgroups do not work."""
     monkeypatch.setattr(preflight, "check_box", lambda: [preflight.Problem("podman does not start", "mend it")])
     monkeypatch.setattr(execution, "java_problems", lambda: ["mvn is not installed; apt-get install maven"])
-    with pytest.raises(execution.UnfitBox) as caught:
+    with pytest.raises(execution.BarographError) as caught:
         execution.require_fit_box(lambda _said: None)
     said = str(caught.value)
     assert said.startswith("podman does not start; mend it; ") and "mvn is not installed" in said

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis import session
-from analysis.errors import ForeignLogError
 from analysis.ingest.readers import contract, stela_statistics, storm_metrics
 from analysis.ingest.readers.contract import Reader
 from analysis.ingest.readers.series_folder import write_series
+from barograph.errors import ConfigurationError
 from barograph.plan.blocks import stamp
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def read(
 
     `target`: the root of results. `name`: the experiment, `family/name`; claims about it are judged with these runs.
     `options`: options of all files; what stands in `<file>.yaml` beside a file goes first. `spark`: used and left
-    running; else a session is started and stopped. Raises ForeignLogError before anything is written.
+    running; else a session is started and stopped. Raises ConfigurationError before anything is written.
     """
     reader = reader_of(format)
     experiment = check_name(name)
@@ -54,7 +54,7 @@ def read(
 
 def reader_of(format: str) -> Reader:
     if format not in READERS:
-        raise ForeignLogError(f"format is {format!r}; there are {', '.join(READERS)}")
+        raise ConfigurationError(f"format is {format!r}; there are {', '.join(READERS)}")
     return READERS[format]
 
 
@@ -62,5 +62,5 @@ def check_name(name: str) -> str:
     """An experiment's name has two parts, for results are found by `results/<family>/<name>/<series>`."""
     parts = name.split("/")
     if len(parts) != 2 or not all(part.replace("_", "a").replace("-", "a").isalnum() for part in parts):
-        raise ForeignLogError(f"name is {name!r}; give family/name of letters, digits, - and _, such as old/star")
+        raise ConfigurationError(f"name is {name!r}; give family/name of letters, digits, - and _, such as old/star")
     return name

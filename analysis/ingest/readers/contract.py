@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from analysis.errors import ForeignLogError
+from barograph.errors import ConfigurationError
 
 
 class Options(BaseModel):
@@ -53,7 +53,7 @@ class Reader:
     """`pattern` is valid in Python and in Java; its groups become the string columns `groups`, in order.
 
     `samples`: parsed lines (the groups as strings, `file`) -> frame of `samples.COLUMNS`.
-    `runs`: parsed lines -> the facts of every run; may raise ForeignLogError. `run_of_file`: file -> its first run.
+    `runs`: parsed lines -> the facts of every run; may raise ConfigurationError. `run_of_file`: file -> its first run.
     """
 
     pattern: str
@@ -66,16 +66,16 @@ class Reader:
 
 
 def source_with_options(reader: Reader, file: Path, options: Mapping[str, Any]) -> Source:
-    """A file with its options; ForeignLogError names file, field, value and what is allowed."""
+    """A file with its options; ConfigurationError names file, field, value and what is allowed."""
     if not file.is_file():
-        raise ForeignLogError(f"{file}: no such file")
+        raise ConfigurationError(f"{file}: no such file")
     beside = options_file(file)
     merged = {**options, **_options_document(beside)}
     try:
         return Source(file.absolute(), reader.options.model_validate(merged))
     except ValidationError as error:
         where = beside if beside.is_file() else "options"
-        raise ForeignLogError(f"{where}: {_option_fault(error, reader)}") from error
+        raise ConfigurationError(f"{where}: {_option_fault(error, reader)}") from error
 
 
 def options_file(file: Path) -> Path:
@@ -88,11 +88,11 @@ def _options_document(path: Path) -> Mapping[str, Any]:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ForeignLogError(f"{path}: cannot be read as YAML: {error}") from error
+        raise ConfigurationError(f"{path}: cannot be read as YAML: {error}") from error
     if document is None:
         return {}
     if not isinstance(document, Mapping):
-        raise ForeignLogError(f"{path}: holds a {type(document).__name__}; give options as `name: value` lines")
+        raise ConfigurationError(f"{path}: holds a {type(document).__name__}; give options as `name: value` lines")
     return document
 
 
@@ -123,10 +123,10 @@ def numbered_lines(file: Path) -> Iterator[tuple[int, str]]:
 def check_formats(format: str, sources: Sequence[Source], readers: Mapping[str, Reader]) -> None:
     """Refuse what is empty, given twice or of another format, by the beginning of each file."""
     if not sources:
-        raise ForeignLogError(f"no file was given; give one or more {format} logs")
+        raise ConfigurationError(f"no file was given; give one or more {format} logs")
     names = [source.file for source in sources]
     for twice in {file for file in names if names.count(file) > 1}:
-        raise ForeignLogError(f"{twice}: given twice; give every file once")
+        raise ConfigurationError(f"{twice}: given twice; give every file once")
     for source in sources:
         _check_format(format, source.file, readers)
 
@@ -135,9 +135,9 @@ def _check_format(format: str, file: Path, readers: Mapping[str, Reader]) -> Non
     try:
         beginning = list(islice(numbered_lines(file), CHECK_LINES))
     except (OSError, EOFError) as error:
-        raise ForeignLogError(f"{file}: cannot be read: {error}") from error
+        raise ConfigurationError(f"{file}: cannot be read: {error}") from error
     if not beginning:
-        raise ForeignLogError(f"{file}: is empty; wanted are {format} lines such as {readers[format].example!r}")
+        raise ConfigurationError(f"{file}: is empty; wanted are {format} lines such as {readers[format].example!r}")
     if not _matches(readers[format], beginning):
         other = next((name for name, reader in readers.items() if _matches(reader, beginning)), None)
         advice = f"; it looks like {other}: read it as that, apart from the others" if other else ""
@@ -148,9 +148,11 @@ def _matches(reader: Reader, beginning: Sequence[tuple[int, str]]) -> bool:
     return any(re.search(reader.pattern, line) for _, line in beginning)
 
 
-def _format_error(format: str, reader: Reader, file: Path, number: int, line: str, advice: str = "") -> ForeignLogError:
+def _format_error(
+    format: str, reader: Reader, file: Path, number: int, line: str, advice: str = ""
+) -> ConfigurationError:
     excerpt = line[:EXCERPT_CHARACTERS]
-    return ForeignLogError(
+    return ConfigurationError(
         f"{file}: line {number} is {excerpt!r}; wanted is a {format} line such as {reader.example!r}{advice}"
     )
 

@@ -19,12 +19,12 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as f
 
-from analysis.errors import ForeignLogError
 from analysis.ingest.readers import contract
 from analysis.ingest.readers.contract import Reader, RunFacts, Source
 from analysis.metrics.throughput import WINDOW_S
 from analysis.record import small_tables
 from analysis.record.files import RunPaths, SeriesPaths, append_event, experiment_of, write_json_atomic
+from barograph.errors import ConfigurationError
 
 SAMPLE_COUNTS = ("emitted", "transferred", "executed")
 SAMPLE_COLUMNS = ("run", "machine", "port", "task", "component", "spout", "t_s", "dt_s", *SAMPLE_COUNTS)
@@ -211,13 +211,13 @@ def _store(frame: DataFrame, path: Path) -> DataFrame:
 
 
 def _runs_with_samples(read: DataFrame, facts: Mapping[str, RunFacts]) -> dict[str, RunSamples]:
-    """Runs that have samples; ForeignLogError where there are none, or no sink, or the event lies elsewhere."""
+    """Runs that have samples; ConfigurationError where there are none, or no sink, or the event lies elsewhere."""
     spans = {row.run: row for row in run_spans(read).collect()}
     components: dict[str, list[Row]] = {run: [] for run in facts}
     for row in run_components(read).orderBy("run", "component").collect():
         components[row.run].append(row)
     for run in sorted(set(facts) - set(spans)):
-        raise ForeignLogError(
+        raise ConfigurationError(
             f"run {run!r}: no count of tuples in any of its lines; wanted are two reports or more of a topology's own "
             "tasks (of Storm from 2.3 on with topology.enable.v2.metrics.tick: true)"
         )
@@ -247,15 +247,15 @@ def _run_bounds(spark: SparkSession, found: Mapping[str, RunSamples]) -> DataFra
 def _check_run(found: RunSamples) -> None:
     run, at = found.facts.run, found.facts.scaled_at_s
     if at is not None and not found.started_s < at < found.ended_s:
-        raise ForeignLogError(
+        raise ConfigurationError(
             f"run {run!r}: the scale event is at {at:.0f}, but the log goes from {found.started_s:.0f} to "
             f"{found.ended_s:.0f} (epoch seconds); mend scaled_at"
         )
     names = [row.component for row in found.components]
     for unknown in sorted(set(found.facts.sinks or ()) - set(names)):
-        raise ForeignLogError(f"run {run!r}: sinks names {unknown!r}; in the log are {', '.join(names)}")
+        raise ConfigurationError(f"run {run!r}: sinks names {unknown!r}; in the log are {', '.join(names)}")
     if not sinks_of(found):
-        raise ForeignLogError(
+        raise ConfigurationError(
             f"run {run!r}: no component executes without emitting, so no sink is known; name them in `sinks`, of "
             f"{', '.join(names)}"
         )

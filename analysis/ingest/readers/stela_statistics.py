@@ -16,10 +16,10 @@ from pydantic import Field
 from pyspark.sql import Column, DataFrame, Row, Window, WindowSpec
 from pyspark.sql import functions as f
 
-from analysis.errors import ForeignLogError
 from analysis.ingest.readers.contract import Options, Reader, RunFacts, Source
 from analysis.ingest.readers.series_folder import SAMPLE_COLUMNS
 from analysis.record import small_tables
+from barograph.errors import ConfigurationError
 
 GROUPS = ("seconds", "scheduler", "sinks", "topology", "value")
 PATTERN = r"^\s*(\d+):([^:,\s]+)[:,]([^:\s]*[^:,\s][^:\s]*):([^:\s]+):(-?\d+(?:\.\d+)?)\s*$"
@@ -98,7 +98,7 @@ def _refuse_repeated_seconds(parsed: DataFrame) -> None:
         .agg(f.count("*").alias("lines"), f.array_sort(f.collect_set("file")).alias("files"))
     )
     for row in twice.where(f.col("lines") > 1).orderBy("seconds").limit(1).collect():
-        raise ForeignLogError(
+        raise ConfigurationError(
             f"{', '.join(row.files)}: second {row.seconds} of {row.topology} under {row.scheduler} stands there "
             f"{row.lines} times; a run has each second once: part the executions, or give another topology id to one"
         )
@@ -109,7 +109,7 @@ def _refuse_unknown_schedulers(options: Mapping[str, StelaStatisticsOptions], sc
         at = of_file.scaled_at_s if isinstance(of_file.scaled_at_s, dict) else {}
         for field, names in (("scaled_at_s", at), ("variants", of_file.variants)):
             for scheduler in sorted(set(names) - schedulers):
-                raise ForeignLogError(
+                raise ConfigurationError(
                     f"{file}: {field} names the scheduler {scheduler!r}; in the logs are"
                     f" {', '.join(sorted(schedulers))}"
                 )

@@ -18,10 +18,10 @@ from pydantic import AwareDatetime, Field
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from analysis.errors import ForeignLogError
 from analysis.ingest.readers.contract import Options, Reader, RunFacts, Source
 from analysis.ingest.readers.series_folder import SAMPLE_COLUMNS
 from analysis.record import small_tables
+from barograph.errors import ConfigurationError
 from scheduler_plugins.model import SYSTEM_PREFIX
 
 GROUPS = ("t_s", "machine", "port", "task", "component", "metric", "value")
@@ -68,7 +68,7 @@ def runs(parsed: DataFrame, sources: Sequence[Source]) -> Mapping[str, RunFacts]
     for source in sources:
         facts = _facts(source)
         if found.setdefault(facts.run, facts) != facts:
-            raise ForeignLogError(
+            raise ConfigurationError(
                 f"{source.file}: belongs to run {facts.run!r} as another file does, but {facts} is said of it and "
                 f"{found[facts.run]} of the other; say the same, or give another `run`"
             )

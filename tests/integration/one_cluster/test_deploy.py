@@ -15,7 +15,7 @@ import yaml
 
 from barograph.policy_service import ServiceState, recovery_obstacle, scale_outcome
 from playbooks import cluster
-from playbooks.errors import MachineExposed, MachineUnreachable, StormRefused
+from playbooks.errors import MachineUnreachable, PlayFailed, StormRefused
 from playbooks.storm_home import assemble
 from tests.integration.cluster_site import CORES, WORKERS, Site, seen, service
 from tests.support import planted, worker_lines
@@ -188,7 +188,7 @@ def test_strangers_on_the_lans_reach_ssh_and_the_policy_service_only(site: Site,
 
 def test_a_firewall_that_somebody_flushed_ends_the_run_that_begins(site: Site) -> None:
     site.run("m1", "nft", "flush", "ruleset")
-    with pytest.raises(MachineExposed, match=r"(?s)m1.*the firewall was gone.*the run does not count") as exposed:
+    with pytest.raises(PlayFailed, match=r"(?s)m1.*the firewall was gone.*the run does not count") as exposed:
         cluster.reset(site.inventory, site.directory, "r1")
     assert exposed.value.blame == "configuration"
     assert "drop" in site.run("m1", "nft", "list", "table", "inet", "barograph"), "it is closed again at once"

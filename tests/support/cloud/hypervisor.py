@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from inventory.errors import InventoryError
+from barograph.errors import BarographError
 from tests.support.cloud.front import Front
 from tests.support.cloud.machine import Guest
 
@@ -89,7 +89,7 @@ class Hypervisor:
         try:
             self._machines[guest.instance_id] = Running(guest, host.start(guest))
             log.info("%s boots at %s", guest.instance_id, guest.address)
-        except InventoryError as error:
+        except BarographError as error:
             log.exception("%s does not start", guest.instance_id)
             host.end(guest)
             self.take_away(guest.instance_id, "Server.InternalError", str(error))

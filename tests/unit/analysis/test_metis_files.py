@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.errors import GraphFileError
 from analysis.metis_files import GraphFile, read_graph, read_partition
+from barograph.errors import ConfigurationError
 
 # Triangle 1–2–3; sizes 4, 5, 6; weights 7, 8, 9 (and 1, 2, 3); edges 12: 10, 13: 20, 23: 30.
 SIZES, WEIGHTS, SECOND = (4, 5, 6), (7, 8, 9), (1, 2, 3)
@@ -107,16 +107,16 @@ def test_directed_weights_are_read_as_they_are(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_said_with_file_and_line(text: str, said: str, tmp_path: Path) -> None:
-    with pytest.raises(GraphFileError, match=r"some\.graph") as wrong:
+    with pytest.raises(ConfigurationError, match=r"some\.graph") as wrong:
         read(tmp_path, text)
     assert said in str(wrong.value) and wrong.value.blame == "configuration"
 
 
 def test_a_file_that_is_not_there_and_one_that_is_no_text(tmp_path: Path) -> None:
-    with pytest.raises(GraphFileError, match="No such file or directory; give a file of METIS"):
+    with pytest.raises(ConfigurationError, match="No such file or directory; give a file of METIS"):
         read_graph(tmp_path / "none.graph")
     (tmp_path / "binary").write_bytes(b"2 1\n\xff")
-    with pytest.raises(GraphFileError, match="is no text at byte 4"):
+    with pytest.raises(ConfigurationError, match="is no text at byte 4"):
         read_graph(tmp_path / "binary")
 
 
@@ -142,6 +142,6 @@ def test_a_partition_is_a_line_a_vertex(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_partition_is_said_with_file_and_line(text: str, said: str, tmp_path: Path) -> None:
-    with pytest.raises(GraphFileError, match=r"some\.part") as wrong:
+    with pytest.raises(ConfigurationError, match=r"some\.part") as wrong:
         partition(tmp_path, text)
     assert said in str(wrong.value)

@@ -88,14 +88,14 @@ def test_no_jvm_is_left_behind(number: signal.Signals, at_work: bool, tmp_path: 
 HUNG = """
 import os, signal
 from analysis import session
-from analysis.errors import SparkEnded
+from barograph.errors import InfrastructureError
 session.STOP_LIMIT_S = 2.0
 spark = session.spark("local[1]")
 jvm = spark.sparkContext._gateway.proc
 try:
     with session.stopped_afterwards(spark):
         os.kill(jvm.pid, signal.SIGSTOP)
-except SparkEnded as error:
+except InfrastructureError as error:
     print(error, jvm.wait())
 """
 
@@ -123,7 +123,13 @@ def test_a_jvm_that_the_kernel_ends_is_named(tmp_path: Path) -> None:
         assert process.poll() is None
         time.sleep(0.05)
     os.kill(jvm, signal.SIGKILL)
-    assert process.communicate()[1].decode().rstrip().splitlines()[-1].startswith("analysis.errors.SparkEnded: Spark's")
+    assert (
+        process.communicate()[1]
+        .decode()
+        .rstrip()
+        .splitlines()[-1]
+        .startswith("barograph.errors.InfrastructureError: Spark's")
+    )
 
 
 def test_a_signal_waits_for_the_end_of_the_block_and_is_not_lost() -> None:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from inventory.errors import InfrastructureError
+from barograph.errors import InfrastructureError
 from inventory.leases import registry
 from inventory.machines import MACHINE_TYPES, MachineRequest
 from inventory.remote.ssh import Result

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from inventory.errors import InfrastructureError
+from barograph.errors import InfrastructureError
 from inventory.files import hold_lock, lasting_id, users_folder
 
 HOLDER = """

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inventory.errors import ConfigurationError
+from barograph.errors import ConfigurationError
 from inventory.machines import (
     MACHINE_TYPES,
     MEMORY_FLOOR_MB,

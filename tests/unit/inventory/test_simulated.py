@@ -3,8 +3,8 @@
 import pytest
 
 from analysis.metrics.steadiness import WINDOW_S
+from barograph.errors import ConfigurationError
 from inventory import TESTBEDS
-from inventory.errors import ConfigurationError
 from inventory.simulated import SimulatedTestbed
 from scheduler_plugins.service.samples import SAMPLE_LENGTHS_S
 from scheduler_plugins.simulator.work import Costs

@@ -18,7 +18,7 @@ import pytest
 from analysis import provenance
 from analysis.bundle import archive, content, environment, readme, reduction, remake, reproduction
 from analysis.bundle.archive import Entry
-from analysis.errors import BundleError
+from barograph.errors import ConfigurationError
 from barograph.settings import ROOT
 
 
@@ -42,7 +42,7 @@ def test_an_archive_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         archive.write(tmp_path / "a.tar.gz", "top", [Entry("a", b""), Entry("b", tmp_path / "nothing")])
     (tmp_path / "b.tar.gz").write_text("mine")
-    with pytest.raises(BundleError, match=r"b\.tar\.gz exists; nothing is overwritten"):
+    with pytest.raises(ConfigurationError, match=r"b\.tar\.gz exists; nothing is overwritten"):
         archive.write(tmp_path / "b.tar.gz", "top", [])
     assert [path.name for path in tmp_path.iterdir()] == ["b.tar.gz"]
     assert (tmp_path / "b.tar.gz").read_text() == "mine"
@@ -149,7 +149,9 @@ def test_failures_of_repeated_attempts_are_computed_of_and_nothing_else_of_them(
     assert [entry.name for entry in chosen.entries] == ["series/attempts/a-r1.attempt-1/run.json"]
     assert chosen.left_out == {"attempts/*": "of an attempt that was repeated its run.json is all that is analysed"}
     (attempt / "run.json").write_text('{"failure": {"message": "key AKIAABCDEFGHIJKLMNOP"}}')
-    with pytest.raises(BundleError, match=r"run\.json, line 1, holds an AWS access key; numbers are computed of this"):
+    with pytest.raises(
+        ConfigurationError, match=r"run\.json, line 1, holds an AWS access key; numbers are computed of this"
+    ):
         content.select_files(tmp_path, without_raw=False, environment={})
 
 

@@ -12,8 +12,8 @@ from analysis.claims.ledger import judge, judge_all
 from analysis.claims.ledger_rows import Conditions, LedgerRow, Outcome, Value
 from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import FAMILIES, Claim, Kind, Resolution, load_claims, parse_claims
-from analysis.errors import ClaimFileError
 from analysis.report.ledger_table import interval_text, ledger_row, measured_text
+from barograph.errors import ConfigurationError
 from barograph.plan.experiment import Experiment, load
 from scheduler_plugins.model import Decision
 from tests.support.experiments import changed, variants_changed
@@ -69,12 +69,14 @@ def test_of_several_topologies_a_claim_names_one() -> None:
     assert row.runs == 3 and ledger_row(row)["topology"] == "all"
     assert judge(replace(S03, topology="diamond"), several).verdict == "not run"
     for wrong in (None, "stra"):
-        with pytest.raises(ClaimFileError, match=rf"S03: topology is {wrong!r}; allowed of stela/star: star, diamond"):
+        with pytest.raises(
+            ConfigurationError, match=rf"S03: topology is {wrong!r}; allowed of stela/star: star, diamond"
+        ):
             judge(replace(S03, topology=wrong), several)
     one = Conditions(known, topologies={"stela/star": ("star",)})
     assert judge(S03, one) == judge(S03, Conditions(known)) and "topology" not in ledger_row(judge(S03, one))
     assert judge(replace(S03, topology="star"), one).measured == judge(S03, one).measured
-    with pytest.raises(ClaimFileError, match="topology is 'all'; allowed of stela/star: star"):
+    with pytest.raises(ConfigurationError, match="topology is 'all'; allowed of stela/star: star"):
         judge(replace(S03, topology="all"), one)
 
 
@@ -638,7 +640,7 @@ def test_a_policy_that_places_nothing_is_no_error_of_the_ledger(monkeypatch: pyt
     ],
 )
 def test_a_wrong_claims_file_is_named(entry: dict[str, object], words: str) -> None:
-    with pytest.raises(ClaimFileError, match=words) as caught:
+    with pytest.raises(ConfigurationError, match=words) as caught:
         parse_claims(
             {"resolutions": {"tenth": {"factor": 1.1, "because": "x"}}, "claims": [GOOD | entry]}, "stela.yaml"
         )
@@ -649,7 +651,7 @@ def test_a_file_that_is_no_yaml_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     path = tmp_path / "mine.yaml"
     path.write_text("claims: [")
     monkeypatch.setitem(FAMILIES, "mine", path)
-    with pytest.raises(ClaimFileError, match=r"mine\.yaml: is not YAML: .*; allowed is a mapping"):
+    with pytest.raises(ConfigurationError, match=r"mine\.yaml: is not YAML: .*; allowed is a mapping"):
         load_claims("mine")
 
 
@@ -659,7 +661,7 @@ def test_a_statement_is_judged_in_another_experiment_too() -> None:
     assert (first.name, first.experiment) == ("S03/gain", "x")
     assert (second.name, second.experiment, second.statement) == ("S03/gain, busy", "y/z", "x (busy)")
     assert replace(second, part="gain", experiment="x", statement="x") == first
-    with pytest.raises(ClaimFileError, match="also is 'y/z'; allowed is a mapping"):
+    with pytest.raises(ConfigurationError, match="also is 'y/z'; allowed is a mapping"):
         parse_claims({**document, "claims": [GOOD | {"also": "y/z"}]}, "stela.yaml")
 
 
@@ -684,7 +686,7 @@ GOOD: dict[str, object] = {
     ],
 )
 def test_a_resolution_has_a_size_and_a_reason(resolution: object, words: str) -> None:
-    with pytest.raises(ClaimFileError, match=words) as caught:
+    with pytest.raises(ConfigurationError, match=words) as caught:
         parse_claims({"resolutions": {"tenth": resolution}, "claims": [GOOD]}, "stela.yaml")
     assert "stela.yaml: resolutions.tenth" in str(caught.value)
 

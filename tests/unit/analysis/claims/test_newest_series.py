@@ -11,10 +11,10 @@ from analysis.claims.ledger import conditions, evaluate, evaluate_newest
 from analysis.claims.ledger_rows import Outcome
 from analysis.claims.pools import kept_series, pools_of_claims
 from analysis.claims.statements import load_claims
-from analysis.errors import ClaimFileError
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from analysis.report.headline import headline
+from barograph.errors import ConfigurationError
 from barograph.plan.experiment import load
 
 STAR, PAGE_LOAD, EVEN = "stela/star", "stela/page_load", "even_rebalance"
@@ -352,7 +352,7 @@ def test_runs_of_one_topology_each_need_no_name_even_where_it_differs(
     for topology in (None, *known):
         mine = replace(claim, metric="throughput_after", topology=topology)
         assert [value.value for value in found.of(mine, "stela")] == [10.0, 20.0]
-    with pytest.raises(ClaimFileError, match=r"topology is 'third'; allowed of stela/star: one"):
+    with pytest.raises(ConfigurationError, match=r"topology is 'third'; allowed of stela/star: one"):
         found.of(replace(claim, topology="third"), "stela")
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from analysis.claims.publications import families_of, load_figures, load_tables
 from analysis.claims.statements import load_claims
-from analysis.errors import ClaimFileError
 from analysis.report.family_page import DRAWS
+from barograph.errors import ConfigurationError
 from barograph.plan import experiment, sweep
 
 
@@ -45,5 +45,5 @@ def test_table_1_has_every_number_of_the_paper_once() -> None:
 def test_a_table_of_something_else_says_what_is_wrong(tmp_path: Path, rows: str, words: str) -> None:
     path = tmp_path / "figures.yaml"
     path.write_text(f"figures: []\ntables: [{{source: a, title: b, caption: c, columns: [x, y], rows: {rows}}}]")
-    with pytest.raises(ClaimFileError, match=words):
+    with pytest.raises(ConfigurationError, match=words):
         load_tables(["stela"], path)

@@ -8,9 +8,9 @@ from analysis.claims.ledger import judge, judge_all
 from analysis.claims.ledger_rows import Conditions, Key, LedgerRow, Value
 from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import Claim, Kind, Resolution, load_claims, parse_claims
-from analysis.errors import ClaimFileError
 from analysis.numerals import signed_percent
 from analysis.report.ledger_table import statement_text
+from barograph.errors import ConfigurationError
 
 EXPERIMENT = "stela/page_load"
 TENTH = Resolution("tenth", "for a test", factor=1.1)
@@ -122,7 +122,7 @@ def test_a_claim_about_what_is_added_names_who_is_without_it() -> None:
              "metric": "m", "variant": "a", "baseline": "b", "stated": 0, "unit": "%", "within": "r"}  # fmt: skip
     resolutions = {"r": {"amount": 10, "because": "for a test"}}
     for wrong in ({}, {"without": ["c"]}, {"without": ["c", "d"], "kind": "ratio"}):
-        with pytest.raises(ClaimFileError, match="without"):
+        with pytest.raises(ConfigurationError, match="without"):
             parse_claims({"resolutions": resolutions, "claims": [entry | wrong]}, "claims.yaml")
     (found,) = parse_claims({"resolutions": resolutions, "claims": [entry | {"without": ["c", "d"]}]}, "claims.yaml")
     assert found.without == ("c", "d")

@@ -14,9 +14,10 @@ from analysis.compare.evaluation import compare
 from analysis.compare.result import RUNS_FAILED, Comparison, MetricRow, Verdict, result_data
 from analysis.compare.sentence import verdict_text
 from analysis.compare.verdict import block_order
-from analysis.errors import RecordError, SeriesError
+from analysis.errors import RecordError
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
+from barograph.errors import ConfigurationError
 from tests.support.compared_series import LATENCY, Failed, SideOf, question, same_code, write
 from tests.support.series_by_hand import cut_short, drop_column
 
@@ -423,5 +424,5 @@ def test_a_question_that_is_none_names_its_file(tmp_path: Path, change: dict[str
 
 
 def test_a_series_that_compares_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SeriesError, match="barograph compare"):
+    with pytest.raises(ConfigurationError, match="barograph compare"):
         compare(tmp_path)

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.errors import ForeignLogError
 from analysis.ingest import readers
+from barograph.errors import ConfigurationError
 from tests.golden import foreign_logs
 
 
@@ -14,7 +14,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def refusal(format: str, *files: Path, name: str = "old/star", **given: object) -> str:
-    with pytest.raises(ForeignLogError) as caught:
+    with pytest.raises(ConfigurationError) as caught:
         readers.read(format, list(files), Path("/nonexistent"), name=name, options=given)
     assert caught.value.blame == "configuration"
     return str(caught.value)

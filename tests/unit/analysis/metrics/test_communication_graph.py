@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from analysis.errors import SeriesError
 from analysis.metrics import communication_graph
 from analysis.record.small_tables import frame_of_rows
+from barograph.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +34,9 @@ def test_directions_are_added_up_and_silent_tasks_stay(spark: "SparkSession") ->
 def test_a_part_that_the_run_does_not_have_is_refused_with_those_that_it_has(spark: "SparkSession") -> None:
     parts = [("r/t", event, side) for event in ("e10", "e2") for side in ("after", "before")] + [("q/t", "e3", "after")]
     intervals = frame_of_rows(spark, parts, "run_id string, event_id string, phase string")
-    with pytest.raises(SeriesError, match=r"no part e3\.after; there are e2\.before, e2\.after, e10\.before, e10\.a"):
+    with pytest.raises(
+        ConfigurationError, match=r"no part e3\.after; there are e2\.before, e2\.after, e10\.before, e10\.a"
+    ):
         communication_graph.in_part(intervals, intervals, intervals, ("e3", "after"), "r/t")
-    with pytest.raises(SeriesError, match=r"x/t has no part e2\.after; there are none"):
+    with pytest.raises(ConfigurationError, match=r"x/t has no part e2\.after; there are none"):
         communication_graph.in_part(intervals, intervals, intervals, ("e2", "after"), "x/t")

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from analysis.errors import QueryError
 from analysis.query import sql
 from analysis.record.schemas import TABLES
 from barograph import cli
 from barograph.cli import sql as cli_sql
-from barograph.errors import ExperimentError
+from barograph.errors import ConfigurationError, ExperimentError
 from tests.support.series_by_hand import cut_short, write_series
 
 
@@ -62,7 +61,7 @@ def test_what_reads_is_a_query(query: str) -> None:
     ],
 )  # fmt: skip
 def test_what_writes_is_none(query: str, said: str) -> None:
-    with pytest.raises(QueryError, match=said):
+    with pytest.raises(ConfigurationError, match=said):
         sql.require_query(query)
 
 

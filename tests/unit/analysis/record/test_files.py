@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.errors import RecordError, SeriesError
+from analysis.errors import RecordError
 from analysis.record.files import (
     RunPaths,
     SeriesPaths,
@@ -21,6 +21,7 @@ from analysis.record.files import (
     write_json_atomic,
     write_text_atomic,
 )
+from barograph.errors import ConfigurationError
 from barograph.plan.blocks import stamp, stamp_time
 
 
@@ -97,7 +98,7 @@ def test_reading_names_the_file_and_what_is_wrong(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_runs_is_no_series(tmp_path: Path) -> None:
-    with pytest.raises(SeriesError, match="is no series") as caught:
+    with pytest.raises(ConfigurationError, match="is no series") as caught:
         SeriesPaths(tmp_path).all_runs()
     assert caught.value.blame == "configuration"
 

@@ -11,12 +11,12 @@ from analysis.claims import publications
 from analysis.claims.ledger_rows import NO_VERDICT, LedgerRow
 from analysis.claims.publications import Panel, PublishedFigure
 from analysis.claims.statements import load_claims
-from analysis.errors import ClaimFileError, SeriesError
 from analysis.record.files import SeriesPaths
 from analysis.report import family_page
 from analysis.report.family_page import DRAWS
 from analysis.report.figures import published_figures, series_data
 from analysis.report.figures.series_data import Line, SeriesData
+from barograph.errors import ConfigurationError
 from tests.support.series_by_hand import cut_short, drop_column, write_series, write_table
 from tests.unit.analysis.calibration.test_validation import COSTS, FOUND
 from topologies import catalogue
@@ -107,7 +107,7 @@ def test_simulated_series_are_on_a_page_of_their_own(tmp_path: Path) -> None:
     ledger = words[words.index("<h2>Ledger") :].split("<h2>")[1]
     assert [each for each in ("reproduced", "differs", "95 %", "Holm") if each in ledger] == []
     assert (tmp_path / "figures").is_dir() and (tmp_path / "figures_simulated").is_dir()
-    with pytest.raises(SeriesError, match="one series or more on machines; the 2 that are given are simulated"):
+    with pytest.raises(ConfigurationError, match="one series or more on machines; the 2 that are given are simulated"):
         family_page.write([newer, linear], tmp_path / "x.html", evaluate)
 
 
@@ -141,9 +141,9 @@ def test_a_page_of_simulated_series_repeats_the_errors_of_their_costs(tmp_path: 
 
 
 def test_series_that_are_not_there_or_not_analysed_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(SeriesError, match="one series or more"):
+    with pytest.raises(ConfigurationError, match="one series or more"):
         family_page.write([], tmp_path / "x.html", nothing_measured)
-    with pytest.raises(SeriesError, match="not analysed"):
+    with pytest.raises(ConfigurationError, match="not analysed"):
         family_page.write([tmp_path], tmp_path / "x.html", nothing_measured)
 
 
@@ -167,7 +167,7 @@ def test_a_series_that_cannot_be_read_is_named_and_the_page_is_of_the_others(
     text = family_page.write([linear, old, new], tmp_path / "family.html", nothing_measured).read_text()
     assert f"1 series could not be read and is not on this page: stela/star/{new.name}/tables/{said}" in text
     assert "2 series looked at" in text and old.name in text, "an older one takes its place"
-    with pytest.raises(SeriesError, match=f"can be read: stela/star/{new.name}"):
+    with pytest.raises(ConfigurationError, match=f"can be read: stela/star/{new.name}"):
         family_page.write([new], tmp_path / "family.html", nothing_measured)
 
 
@@ -196,7 +196,7 @@ def test_shipped_figures_are_of_shipped_panels_and_topologies() -> None:
 def test_a_figures_file_that_is_wrong_says_where_and_what_is_allowed(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "figures.yaml"
     path.write_text(text)
-    with pytest.raises(ClaimFileError) as raised:
+    with pytest.raises(ConfigurationError) as raised:
         publications.load_figures(DRAWS, path)
     assert words in str(raised.value) and str(path) in str(raised.value)
 

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from barograph.cli import reap as cli_reap
+from barograph.errors import InfrastructureError
 from barograph.machines import reaper, series_lease
 from barograph.machines.holdings import read_holdings
 from barograph.machines.provision import provision
@@ -17,7 +18,6 @@ from barograph.machines.reaper import NotReaped, reap, sweep
 from barograph.plan.experiment import load, with_changes
 from barograph.series.series import Series, open_series
 from barograph.settings import cluster_dir
-from inventory.errors import InfrastructureError
 from inventory.leases import registry
 from inventory.leases.holder import HEARTBEAT_BOUND_S, Holder
 from inventory.leases.registry import Lease

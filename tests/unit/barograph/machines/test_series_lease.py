@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 
 from analysis.errors import SeriesInUse
 from barograph import series_steps
-from barograph.errors import NotReleased, TestbedTaken
+from barograph.errors import InfrastructureError, NotReleased, TestbedTaken
 from barograph.machines import holdings, series_lease
 from barograph.machines import provision as provision_module
 from barograph.machines.holdings import read_holdings
@@ -34,7 +34,6 @@ from barograph.series.progress import failures_since, lines_since
 from barograph.series.results import results_of
 from barograph.series.series import Series, open_series, series_document
 from barograph.testbeds import checks
-from inventory.errors import InfrastructureError
 from inventory.leases import registry
 from inventory.machines import Machine
 from tests.support.fakes.testbed import FakeTestbed

@@ -14,7 +14,7 @@ from analysis.claims.ledger_rows import BLOCKS_OF_A_VERDICT
 from analysis.claims.statements import load_claims
 from analysis.metrics.definitions import CONVERGENCE
 from analysis.metrics.steadiness import WINDOW_S
-from barograph.errors import ExperimentError
+from barograph.errors import CapacityError, ExperimentError
 from barograph.plan.blocks import digest, plan_runs
 from barograph.plan.experiment import (
     DURATION_NAMES,
@@ -31,7 +31,6 @@ from barograph.plan.experiment import (
 from barograph.run.storm_cluster import ansible_groups, render_topology
 from barograph.testbeds.checks import check, claim_notes, machine_requests, remarks
 from barograph.yaml_files import read_yaml
-from inventory.errors import CapacityError
 from inventory.local.preflight import check_cores
 from topologies.work import topology_work
 

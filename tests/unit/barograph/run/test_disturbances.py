@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from barograph.errors import ExperimentError, RunBroken
+from barograph.errors import ExperimentError, InfrastructureError, RunBroken
 from barograph.plan.blocks import plan_runs
 from barograph.plan.events import KINDS, Crash, PlannedEvent, ScaleIn, ScaleOut
 from barograph.plan.events.disturbances import CpuLoad, LanCut, MemoryLimit, Partition, SampleLoss, SlowCpu, WorkerCrash
@@ -18,7 +18,6 @@ from barograph.run import storm_cluster
 from barograph.run.storm_cluster import StormCluster
 from barograph.series_steps import attempt_next_run
 from barograph.yaml_files import read_yaml
-from inventory.errors import InfrastructureError
 from inventory.machines import Machine
 from tests.unit.barograph.run.conftest import SetUp, Stage
 

@@ -9,7 +9,15 @@ import pytest
 
 from analysis.record.event_timeline import event_marks, event_outcomes, planned_marks
 from analysis.record.files import RunPaths
-from barograph.errors import BudgetSpent, Interrupted, MachineLost, PolicyHung, RunBroken
+from barograph.errors import (
+    BudgetSpent,
+    CapacityError,
+    InfrastructureError,
+    Interrupted,
+    MachineLost,
+    PolicyHung,
+    RunBroken,
+)
 from barograph.plan.durations import longest_run_s
 from barograph.plan.events import Crash, PlannedEvent, RateChange, Reschedule, Sine
 from barograph.plan.events.disturbances import CpuLoad
@@ -20,7 +28,6 @@ from barograph.run.clocks import ClockWrong
 from barograph.run.simulated_clock import SimulatedClock
 from barograph.series.status import PHASE_WORDS
 from barograph.series_steps import attempt_next_run
-from inventory.errors import CapacityError, InfrastructureError
 from tests.support.fakes.policy import ACT_S
 from tests.support.fakes.storm import BOOT_S, ROUND_S, FakeStorm
 from tests.unit.barograph.run.conftest import Stage

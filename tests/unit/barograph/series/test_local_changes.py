@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from analysis.bundle.archive import Entry
-from analysis.errors import BundleError
 from barograph.cli import bundle
-from barograph.errors import ExperimentError
+from barograph.errors import ConfigurationError, ExperimentError
 from barograph.plan.experiment import load
 from barograph.series import provenance
 from barograph.series.series import open_series
@@ -96,9 +95,9 @@ def test_a_bundle_with_code_that_holds_a_secret_is_refused(tmp_path: Path, monke
     (tmp_path / "lab.yaml").write_text("a: 1\nansible_password: hunter2\n")
     shaped = Entry("source/1234/tests/a.py", b"-----BEGIN PRIVATE KEY-----")
     bundle.refuse_secrets([shaped])  # committed, as tests have such things
-    with pytest.raises(BundleError, match=r"lab\.yaml, line 2, holds a password of Ansible; take it out"):
+    with pytest.raises(ConfigurationError, match=r"lab\.yaml, line 2, holds a password of Ansible; take it out"):
         bundle.refuse_secrets([shaped, Entry("code/analysis/lab.yaml", tmp_path / "lab.yaml")])
-    with pytest.raises(BundleError, match=r"^source/1234/b\.py, line 1, holds the value of \$BAROGRAPH_WEBHOOK"):
+    with pytest.raises(ConfigurationError, match=r"^source/1234/b\.py, line 1, holds the value of \$BAROGRAPH_WEBHOOK"):
         bundle.refuse_secrets([Entry("source/1234/b.py", b"https%3A%2F%2Fexample.org%2Fhook%2Fof-nobody-at-all")])
 
 

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from analysis.errors import BundleError, StorageError
+from analysis.errors import StorageError
 from analysis.storage import layout, transfer
 from analysis.storage.bucket import Bucket
 from analysis.storage.spark_s3 import open_shared
 from barograph import cli
+from barograph.errors import ConfigurationError
 from barograph.series.results import results
 from tests.support import bundled_series as packed
 
@@ -88,7 +89,7 @@ def test_what_is_not_all_sent_yet_is_no_bundle(root: Path) -> None:
     place.refresh()
     (place.root / NAME / ".unsent").touch()
     with (
-        pytest.raises(BundleError, match=r"is not all in the bucket yet; barograph report .* sends it"),
+        pytest.raises(ConfigurationError, match=r"is not all in the bucket yet; barograph report .* sends it"),
         place.whole(place.root / NAME),
     ):
         pass

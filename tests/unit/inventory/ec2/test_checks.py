@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from barograph.errors import CapacityError, ConfigurationError
 from inventory.ec2.removal import MARGIN_S, LeaseRemains
 from inventory.ec2.testbed import Ec2Testbed
-from inventory.errors import CapacityError, ConfigurationError
 from inventory.leases import registry
 from inventory.machines import MachineRequest, machine_type
 from tests.support.cloud.trouble import Refusal, Trouble

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from barograph.errors import ConfigurationError, InfrastructureError
 from inventory.ec2 import instances
-from inventory.errors import ConfigurationError, InfrastructureError
 from inventory.leases import registry
 from inventory.leases.registry import harness_id
 from inventory.testbed import (

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from barograph.errors import InfrastructureError
 from inventory.ec2 import regions
 from inventory.ec2.testbed import Ec2Testbed
-from inventory.errors import InfrastructureError
 from inventory.leases import registry
 from inventory.machines import Machine
 from tests.support.cloud.cloud import Cloud

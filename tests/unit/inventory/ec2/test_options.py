@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from barograph.errors import ConfigurationError
 from inventory import machines
 from inventory.ec2 import instance_types, launch, prices
 from inventory.ec2.options import Ec2Options
 from inventory.ec2.testbed import Ec2Testbed
-from inventory.errors import ConfigurationError
 from inventory.machines import MachineRequest
 from inventory.remote import host_keys
 

@@ -6,9 +6,9 @@ import socket
 
 import pytest
 
+from barograph.errors import ConfigurationError
 from inventory.ec2.options import Ec2Options
 from inventory.ec2.survey import Zone, harness_network
-from inventory.errors import ConfigurationError
 
 
 def test_a_vpc_that_this_box_has_no_way_into_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
+from barograph.errors import BarographError, CapacityError, ConfigurationError, InfrastructureError
 from inventory.ec2 import regions
 from inventory.ec2.options import Timing
-from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, InventoryError
 from inventory.leases import registry
 from inventory.machines import Machine
 from tests.support.cloud.trouble import Refusal, Trouble
@@ -58,7 +58,7 @@ def test_growing_stays_in_its_zone_and_costs_nothing_where_that_is_full(site: Si
         ("SomethingNew", InfrastructureError, "start again"),
     ],
 )
-def test_whose_failure_a_refused_launch_is(site: Site, code: str, error: type[InventoryError], advice: str) -> None:
+def test_whose_failure_a_refused_launch_is(site: Site, code: str, error: type[BarographError], advice: str) -> None:
     site.cloud.expect(Trouble(refusals=(Refusal("RunInstances", code),)))
     testbed = site.testbed()
     lease = site.take(testbed)
@@ -116,7 +116,7 @@ def test_an_instance_that_is_born_dead_is_named_with_its_reason(site: Site) -> N
     site.cloud.expect(Trouble(pending_s=60.0, stillborn=("m1",)))  # until the cloud has surely ended it
     testbed = site.testbed()
     lease = site.take(testbed)
-    with pytest.raises(InventoryError, match=r"m1 \(i-\w+\) .*console ends with"):
+    with pytest.raises(BarographError, match=r"m1 \(i-\w+\) .*console ends with"):
         testbed.acquire(lease, [MASTER, M1])
     assert not site.cloud.left()
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.emulab import classic, experiments
 from inventory.emulab.classic import GUARD_SCRIPT
 from inventory.emulab.testbed import ClassicEmulabTestbed
-from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.leases import registry
 from inventory.machines import MACHINE_TYPES, MachineRequest
 from tests.support.emulab import ns

@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from barograph.errors import BarographError, CapacityError, ConfigurationError, InfrastructureError
 from inventory.emulab import portal
 from inventory.emulab.portal import TOKEN_VARIABLE as VARIABLE
-from inventory.errors import CapacityError, ConfigurationError, InfrastructureError, InventoryError
 from inventory.leases import registry
 from inventory.machines import MACHINE_TYPES, MachineRequest
 from tests.support.emulab.portal import TOKEN, Dropped
@@ -64,7 +64,7 @@ def test_the_token_is_never_told(there: World, caplog: pytest.LogCaptureFixture)
     testbed.acquire(lease, WANTED)
     testbed.release(lease)
     there.close()
-    with pytest.raises(InventoryError) as failure:
+    with pytest.raises(BarographError) as failure:
         there.testbed(HURRIED).check(WANTED)
     state = "".join(path.read_text() for path in registry.state_dir().rglob("*") if path.is_file())
     assert TOKEN not in caplog.text + str(failure.value) + repr(failure.value.__cause__) + state
@@ -206,7 +206,7 @@ def test_an_extension_that_wants_approval(there: World) -> None:
     ],
 )
 def test_a_manifest_that_says_too_little(text: str, message: str) -> None:
-    with pytest.raises(InventoryError, match=message):
+    with pytest.raises(BarographError, match=message):
         portal.manifest_nodes([text], "ann")
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.emulab import experiments
 from inventory.emulab.testbed import EmulabTestbed
-from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.leases import registry
 from inventory.leases.reaper import reap
 from inventory.machines import MACHINE_TYPES, MachineRequest

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from inventory.errors import CapacityError, ConfigurationError
+from barograph.errors import CapacityError, ConfigurationError
 from inventory.existing import logins
 from inventory.existing.hosts import ExistingOptions, Host, choose_hosts
 from inventory.existing.survey import assign_hosts

@@ -12,7 +12,7 @@ from typing import cast
 
 import pytest
 
-from inventory.errors import ConfigurationError, InfrastructureError
+from barograph.errors import ConfigurationError, InfrastructureError
 from inventory.existing import ownership, survey
 from inventory.existing.hosts import Host
 from inventory.existing.survey import actual_type

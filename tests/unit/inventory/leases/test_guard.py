@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from barograph.child_processes import group_members
-from inventory.errors import InfrastructureError
+from barograph.errors import InfrastructureError
 from inventory.leases import guard
 from inventory.remote.ssh import Remote, Result
 

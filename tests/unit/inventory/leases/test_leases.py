@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
+from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.leases import registry
 from inventory.leases.holder import HEARTBEAT_BOUND_S, Holder, process_holder, process_start
 from inventory.leases.registry import Lease

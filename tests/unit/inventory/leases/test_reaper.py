@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from inventory.errors import InfrastructureError
+from barograph.errors import InfrastructureError
 from inventory.leases import processes, registry
 from inventory.leases.holder import Holder, process_holder
 from inventory.leases.reaper import ReapResult, reap

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from inventory.errors import CapacityError, ConfigurationError
+from barograph.errors import CapacityError, ConfigurationError
 from inventory.local import preflight
 from inventory.local.testbed import LocalTestbed
 from inventory.machines import MACHINE_TYPES, MEMORY_FLOOR_MB, MachineRequest, scale_type

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from inventory.errors import CapacityError, ConfigurationError, InfrastructureError
+from barograph.errors import CapacityError, ConfigurationError, InfrastructureError
 from inventory.leases import processes
 from inventory.local import lan, podman, rootfs
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from inventory.errors import CapacityError
+from barograph.errors import CapacityError
 from inventory.files import hold_lock
 from inventory.leases import registry
 from inventory.leases.registry import Lease

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inventory.errors import InfrastructureError
+from barograph.errors import InfrastructureError
 from inventory.local import rootfs
 
 SOURCES = (("http://mirror.example.org/debian", "stable", "main"),)

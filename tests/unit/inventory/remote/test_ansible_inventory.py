@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from inventory.errors import ConfigurationError
+from barograph.errors import ConfigurationError
 from inventory.machines import MACHINE_TYPES, Machine
 from inventory.remote.ansible_inventory import write_ansible_inventory
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from inventory.errors import ConfigurationError, InfrastructureError
+from barograph.errors import ConfigurationError, InfrastructureError
 from inventory.machines import MACHINE_TYPES, Machine
 from inventory.remote.ssh import Result, connect
 from tests.support.emulab.ssh_server import SshServer

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from inventory.errors import InfrastructureError, RemoteTimeoutError
+from barograph.errors import InfrastructureError
+from inventory.errors import RemoteTimeoutError
 from inventory.remote import ssh
 from inventory.remote.ssh import Result, SshRemote, connect
 from tests.support.emulab import ssh_server

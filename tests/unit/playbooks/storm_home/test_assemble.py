@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from playbooks.errors import DownloadFailed, ToolMissing
+from barograph.errors import ConfigurationError, InfrastructureError
 from playbooks.storm_home import assemble, commands
 from playbooks.storm_home.class_data import class_path, java_build
 
@@ -177,7 +177,7 @@ def test_version_differs_where_homes_differ(home: Path, tmp_path: Path) -> None:
 
 
 def test_a_jar_that_is_not_built_is_named(home: Path, tmp_path: Path) -> None:
-    with pytest.raises(ToolMissing, match=r"bridge\.jar is not there"):
+    with pytest.raises(ConfigurationError, match=r"bridge\.jar is not there"):
         assemble.complete_home(home, None, [tmp_path / "bridge.jar"], tmp_path)
 
 
@@ -192,7 +192,7 @@ def test_a_failed_download_leaves_nothing_and_says_what_maven_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_maven(tmp_path / "bin", 'echo "[ERROR] Could not transfer artifact"; exit 1', monkeypatch)
-    with pytest.raises(DownloadFailed, match="Could not transfer artifact") as failed:
+    with pytest.raises(InfrastructureError, match="Could not transfer artifact") as failed:
         assemble.assemble_home(tmp_path / "cache", print)
     assert failed.value.blame == "infrastructure"
     assert not list((tmp_path / "cache").iterdir())
@@ -212,12 +212,12 @@ def test_a_home_appears_whole_and_is_not_made_again(tmp_path: Path, monkeypatch:
 
 def test_without_maven_the_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ToolMissing, match="apt-get install maven"):
+    with pytest.raises(ConfigurationError, match="apt-get install maven"):
         assemble.assemble_home(tmp_path / "cache", print)
 
 
 def test_a_root_filesystem_without_java_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ToolMissing, match="has no Java"):
+    with pytest.raises(ConfigurationError, match="has no Java"):
         java_build(tmp_path)
 
 
