@@ -85,8 +85,8 @@ def vertices(sent: DataFrame, tasks: DataFrame) -> DataFrame:
 
 
 def arrays(sent: DataFrame, components: DataFrame, unit: str) -> CommunicationArrays:
-    """Of the tasks of one topology (`unit`: of `topologies`). Raises ConfigurationError where no tuple from task to task
-    is on record."""
+    """Of the tasks of one topology (`unit`: of `topologies`). Raises ConfigurationError where no tuple between tasks is
+    on record."""
     own = components.where(f.col("run_id") == unit).select("task").distinct()
     known = between_tasks(sent, own)
     points = vertices(known, own).sort("task").toArrow()

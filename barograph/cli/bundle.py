@@ -183,7 +183,7 @@ def _members(tar: Path, name: str) -> Iterator[Entry]:
 
 
 def refuse_secrets(entries: Iterable[Entry]) -> None:
-    """Raises ConfigurationError with the file of code that has a secret. A commit's tests may have what looks like one."""
+    """Raises ConfigurationError with the file of code that has a secret. Tests may have what looks like one."""
     environment = process_environment()
     for entry in entries:
         committed = isinstance(entry.source, bytes)
