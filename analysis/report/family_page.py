@@ -86,7 +86,7 @@ def _is_of_model(folder: Path) -> bool:
 
 
 def readable_series(series_dirs: Sequence[Path]) -> tuple[list[Path], list[str]]:
-    """Return series whose tables can be read, and what is wrong with each other one. Raises ConfigurationError without any."""
+    """Return series whose tables can be read, and what is wrong with others. Raises ConfigurationError without any."""
     readable, damages = [], []
     for folder in series_dirs:
         try:
