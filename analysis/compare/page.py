@@ -17,7 +17,7 @@ from analysis.numerals import number
 from analysis.record import small_tables, wall_time
 from analysis.record.files import SeriesPaths, read_json_or_none, write_json_atomic
 from analysis.record.small_tables import rows
-from analysis.report import latency_sentences, page, series_facts, series_tables, simulated, words
+from analysis.report import page, series_facts, series_tables, words
 from analysis.report.figures import series_data
 from analysis.report.figures.catalogue import page_figure
 from analysis.report.markup import badge, code, joined, link
@@ -107,13 +107,13 @@ def content(paths: SeriesPaths, found: Comparison) -> PageContent:
 
 
 def _blocks(paths: SeriesPaths, found: Comparison, lines: Sequence[RunLine]) -> Iterator[Block]:
-    trust = simulated.sentence(rows(paths, "runs"), paths.root)
+    trust = words.model_sentence(rows(paths, "runs"), paths.root)
     for text in found.sentence.split(sentence.BETWEEN_TOPOLOGIES):
         yield Sentence(text, "answer")
     end = str((read_json_or_none(paths.root / ENOUGH_FILE) or {}).get("said") or "")
     certainty = "No further block is needed" if found.certain else "Not as certain as the request"
     yield Sentence(f"{certainty}: {found.why}." + (f" It stopped there: {end}." if end else ""))
-    more = (*series_facts.machine_warnings(paths), *latency_sentences.series_sentences(paths))
+    more = (*series_facts.machine_warnings(paths), *words.latency_sentences(paths))
     yield Warnings([*([trust] if trust else []), *found.notes, *more])
     primary, secondary = ([row for row in found.rows if row.primary is which] for which in (True, False))
     yield Section("Differences", _primary(found, primary))

@@ -31,7 +31,6 @@ from analysis.numerals import MISSING, number
 from analysis.report import words
 from analysis.report.markup import bold, code, element, joined, link, small
 from analysis.report.page import Block, Definitions, Folded, Items, PageContent, Section, Sentence, Warnings
-from analysis.report.simulated import sentence_of_series
 from analysis.report.table import Across, Heading, ResultTable, columns
 from barograph.plan.experiment import SIMULATED
 
@@ -52,7 +51,9 @@ def trust(night: Night, root: Path) -> list[str]:
     """Return how far the numbers of a simulated night may be from real ones, by those of its series that are here."""
     if night.testbed != SIMULATED:
         return []
-    sentence = sentence_of_series(root.parent.parent / one.series for one in night.experiments if one.series)
+    sentence = words.model_sentence_of_series(
+        root.parent.parent / one.series for one in night.experiments if one.series
+    )
     return [sentence] if sentence else []
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from analysis.numerals import FIXED
-from analysis.report import page, simulated
+from analysis.report import page, words
 from analysis.report.markup import element, joined, link
 from analysis.report.page import PageContent, Section, Sentence, Warnings
 from analysis.report.table import Heading, ResultTable
@@ -23,7 +23,7 @@ def write(path: Path, search: Mapping[str, Any]) -> Path:
     """Return `path`. `search` is `barograph.nights.bisection.page_data`'s; its series lie below the results, as `path`
     does."""
     results = path.absolute().parents[2]
-    trust = simulated.sentence_of_series(results / name for name in search["series"])
+    trust = words.model_sentence_of_series(results / name for name in search["series"])
     return page.save(path, content(search, trust))
 
 

@@ -22,7 +22,7 @@ from analysis.record.schemas import LARGE_TABLES, STORED
 from analysis.record.simulated import first_date_s, is_simulated_series, simulated_words
 from analysis.record.small_tables import Row, rows
 from analysis.record.sweep_record import is_sweep
-from analysis.report import index_page, page, simulated, sweep_data
+from analysis.report import index_page, page, sweep_data, words
 from analysis.report.figures import decision_graph, published_figures, series_data, topology_graph
 from analysis.report.figures.catalogue import page_figure
 from analysis.report.figures.points import Drawing
@@ -135,7 +135,7 @@ def content(
         if simulated_only or not figure.is_simulated
     ]  # fmt: skip
     runs = [run for paths in series.values() for run in rows(paths, "runs")]
-    trust = simulated.sentence(runs, *(paths.root for paths in series.values()))
+    trust = words.model_sentence(runs, *(paths.root for paths in series.values()))
     claims = [ledger_row(row, simulated=simulated_only) for row in ledger]
     absent = "not simulated" if simulated_only else "not run"
     panels = [_panels(number, figure, run, data, swept, absent) for number, figure in enumerate(figures, start=1)]

@@ -22,7 +22,7 @@ from analysis.record.run_errors import ErrorGroup
 from analysis.record.simulated import date_s, is_simulated
 from analysis.record.small_tables import HISTOGRAM, Row, by_run, rows, topologies, topology_suffix, topology_words
 from analysis.record.topology_file import is_unthrottled
-from analysis.report import latency_sentences, page, series_facts, series_tables, simulated, words
+from analysis.report import page, series_facts, series_tables, words
 from analysis.report.figures import run_timeline, style
 from analysis.report.figures.catalogue import page_figure
 from analysis.report.figures.run_timeline import RunData, Windows
@@ -298,7 +298,7 @@ def facts(
     """Return what the run was, in the order in which a reader asks."""
     start_s, end_s, begun_s = run["started_s"], run["ended_s"], date_s(run)
     values = {
-        "simulated": simulated.sentence([run], series_dir),
+        "simulated": words.model_sentence([run], series_dir),
         "policy": " ".join(part for part in (run["policy"], _parameters(run["parameters"])) if part),
         "topology differs": _topology_changes(record),
         "block, order": ", ".join(str(run[name]) for name in ("block", "order") if run[name] is not None),
@@ -310,7 +310,7 @@ def facts(
         "workers": _workers(run, topologies),
         "git commit": series_facts.commit_text(run),
         "not collected": ", ".join(record.get("missing") or ()),
-        "latencies": " ".join(latency_sentences.run_sentences([{"run_id": run["run_id"], **record}], latency)),
+        "latencies": " ".join(words.clock_sentences([{"run_id": run["run_id"], **record}], latency)),
     }
     return [(name, str(value)) for name, value in values.items() if value not in (None, "")]
 

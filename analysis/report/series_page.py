@@ -25,14 +25,11 @@ from analysis.record.simulated import is_simulated
 from analysis.record.small_tables import Row, rows
 from analysis.report import (
     index_page,
-    latency_sentences,
     page,
     run_page,
     series_facts,
     series_tables,
-    simulated,
     words,
-    workload,
 )
 from analysis.report.figures import catalogue, decision_graph, series_data, style, topology_graph
 from analysis.report.figures.catalogue import page_figure
@@ -211,7 +208,7 @@ def _blocks(
     reports: Sequence[TopologyReport], event: Heading | None,
 ) -> Iterator[Block]:  # fmt: skip
     of_model = any(map(is_simulated, runs))
-    trust = simulated.sentence(runs, paths.root)
+    trust = words.model_sentence(runs, paths.root)
     first, several = reports[0], len(reports) > 1
     legend = _legend(runs)
     yield Warnings([trust] if trust else [])
@@ -221,7 +218,7 @@ def _blocks(
         yield Sentence(_topology_links(reports))
     yield Warnings([*series_facts.exclusions(runs), *series_facts.machine_warnings(paths)])
     yield Section("Claims", list(_claims(ledger, experiment_of(paths, runs), of_model=of_model)))
-    latencies = [Sentence(sentence, "small") for sentence in latency_sentences.series_sentences(paths)]
+    latencies = [Sentence(sentence, "small") for sentence in words.latency_sentences(paths)]
     if several:
         for report in reports:
             parts: list[Block] = [Sentence(report.level)] if report.level else []
@@ -377,7 +374,7 @@ def _damaged(files: Sequence[Row]) -> Iterator[Block]:
 
 def _environment(paths: SeriesPaths, runs: Sequence[Row], measurements: Measurements) -> Iterator[Section]:
     machines = rows(paths, "machines")
-    load = workload.sentences(paths, runs, measurements, _machines_of_one_run(machines))
+    load = words.workload_sentences(paths, runs, measurements, _machines_of_one_run(machines))
     facts, described = series_facts.environment_facts(runs), series_facts.machine_facts(machines)
     folded: list[Block] = [
         series_tables.machine_table(described),

@@ -13,7 +13,7 @@ from analysis.numerals import change, number, with_unit
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import Row
-from analysis.report import page, simulated, sweep_data
+from analysis.report import page, sweep_data, words
 from analysis.report.figures import published_figures, style, sweep_curves
 from analysis.report.figures.catalogue import page_figure
 from analysis.report.figures.published_figures import BASELINE
@@ -37,7 +37,7 @@ TABLE_NOTE = (
 def write(paths: SeriesPaths) -> Path:
     """Return the page's path; figures and tables stand beside it too."""
     data = sweep_data.collect(paths)
-    trust = simulated.sentence(small_tables.rows(paths, "runs"), paths.root)
+    trust = words.model_sentence(small_tables.rows(paths, "runs"), paths.root)
     return page.save(paths.report, content(data, trust))
 
 

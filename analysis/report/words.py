@@ -1,9 +1,30 @@
-"""Sentences of pages that are the same on each of them, and the terms that they explain."""
+"""Sentences of pages: notes that are the same on each of them, terms, the load of the runs, latencies, and how far
+simulated runs can be trusted. What follows the first line of a sentence is folded on pages."""
 
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import yaml
 
+from analysis.calibration import validation
+from analysis.errors import RecordError
+from analysis.metrics.untimed import MOST_UNTIMED_PERCENT
+from analysis.numerals import number
+from analysis.record import clock_offsets
+from analysis.record.event_timeline import FIRST_EVENT, readable_document
+from analysis.record.files import SeriesPaths
+from analysis.record.simulated import simulated_facts
+from analysis.record.small_tables import HISTOGRAM, Row, rows
+from analysis.record.topology_file import PARAMETERS_KEY, flux_config
+from analysis.report.series_facts import flatten
+from analysis.report.series_tables import Measurements
+from topologies.work import BUFFER, UNBOUNDED
+
+SIMULATOR_PAGE = "docs/simulator.md"
 TERMS = Path(__file__).parent / "templates" / "terms.yaml"
 
 GRAPH_CAPTION = (
@@ -115,3 +136,196 @@ def glossary(page: str, *, of_model: bool) -> list[tuple[str, str]]:
     terms = yaml.safe_load(TERMS.read_text(encoding="utf-8"))
     more = terms.get(f"{page}_{'simulated' if of_model else 'measured'}", {})
     return [*terms[page].items(), *more.items()]
+
+
+def workload_sentences(
+    paths: SeriesPaths, runs: Sequence[Row], measurements: Measurements, machines: Sequence[Row]
+) -> list[str]:
+    """Return how the runs were loaded."""
+    configs = [config for run in runs if (config := flux_config(paths.run(run["run_id"])))]
+    sentences = [
+        _offered_load(configs, measurements),
+        _capped_sinks(configs),
+        _cost_model(configs),
+        _buffer_sizes(configs),
+        _machine_types(machines),
+    ]
+    return [sentence for sentence in sentences if sentence]
+
+
+def _parameter_values(configs: Sequence[Mapping[str, Any]], parameter: str) -> str:
+    values = {str(config.get(PARAMETERS_KEY, {}).get(parameter)) for config in configs}
+    return " or ".join(sorted(values - {"None"}))
+
+
+def _offered_load(configs: Sequence[Mapping[str, Any]], measurements: Measurements) -> str:
+    due = [values["due_before"][0] for (_, event), values in measurements.items()
+           if event == FIRST_EVENT and "due_before" in values]  # fmt: skip
+    if not due:
+        return ""
+    if _parameter_values(configs, "unthrottled") == "True":
+        return (
+            "Offered load: spouts were not throttled. All together they emitted"
+            f" {median(due):.0f} tuples/s before the first event (median over runs)."
+        )
+    rate = _parameter_values(configs, "rate_per_s")
+    sentence = f"Offered load: {median(due):.0f} tuples/s over all spouts before the first event (median over runs)"
+    sentence += f", {rate} tuples/s of each spout component." if rate else "."
+    if not _parameter_values(configs, "cost_model"):
+        return sentence
+    return (
+        f"{sentence} It is chosen above what the costliest component can do at first, so that there is congestion to"
+        " cure."
+    )
+
+
+def _capped_sinks(configs: Sequence[Mapping[str, Any]]) -> str:
+    """Return a sentence where it is OpenGov: what leaves its join does not follow what comes in."""
+    if not _parameter_values(configs, "surge_days"):
+        return ""
+    return (
+        "Throughput at the sink is capped: the join emits a company at most once a day, whatever comes in. How much the"
+        " topology carries is what its spouts emit."
+    )
+
+
+def _cost_model(configs: Sequence[Mapping[str, Any]]) -> str:
+    model, cost = _parameter_values(configs, "cost_model"), _parameter_values(configs, "ms_per_character")
+    if not model:
+        return ""
+    words = {"sleep": "sleep (a tuple waits)", "busy": "busy (a tuple burns CPU)", "none": "none"}
+    per = f" of {cost} ms a character of the tuple's text" if cost else ""
+    return f"Cost model of the costly components: {words.get(model, model)}{per}."
+
+
+def _buffer_sizes(configs: Sequence[Mapping[str, Any]]) -> str:
+    sizes = {config[BUFFER] for config in configs if BUFFER in config}
+    if not sizes:
+        return ""
+    lengths = [f"{size:,}".replace(",", "\u2009") for size in sorted(sizes - {UNBOUNDED})]
+    texts = [f"{' or '.join(lengths)} tuples an executor"] * bool(lengths) + [UNBOUNDED] * (UNBOUNDED in sizes)
+    sentence = f"Receive buffer: {' or '.join(texts)}"
+    if not _parameter_values(configs, "cost_model"):
+        return f"{sentence}."
+    return (
+        f"{sentence}, large enough that a queue grows during the whole run instead of Storm's back-pressure stopping"
+        " the spouts, which would hide congestion from the policies."
+    )
+
+
+def _machine_types(machines: Sequence[Row]) -> str:
+    kinds: dict[tuple[Any, ...], int] = {}
+    for row in machines:
+        key = (row["type"], row["cores"], row["memory_mb"], row["slots"], row["bandwidth_mbit"])
+        kinds[key] = kinds.get(key, 0) + 1
+    texts = [
+        f"{number} of {kind or 'no named type'} with {cores:g} cores, {memory:.0f} MB, {slots} slots"
+        + (f", {bandwidth:.0f} Mbit/s" if bandwidth else "")
+        for (kind, cores, memory, slots, bandwidth), number in kinds.items()
+        if None not in (cores, memory, slots)
+    ]
+    return f"Machines: {'; '.join(texts)} (the master not counted)." if texts else ""
+
+
+def latency_sentences(paths: SeriesPaths) -> list[str]:
+    """Return the notes of a series' complete runs."""
+    complete = [run["run_id"] for run in rows(paths, "runs") if run["status"] == "complete"]
+    documents = [{"run_id": run_id, **readable_document(paths.run(run_id))} for run_id in complete]
+    windows = rows(paths, "latency", without=HISTOGRAM)
+    return [*clock_sentences(documents, windows), *untimed_sentences(complete, rows(paths, "measurements"))]
+
+
+def untimed_sentences(runs: Collection[str], measurements: Sequence[Row]) -> list[str]:
+    """Which runs' latencies in a steady part are not those of all of its tuples."""
+    several = len({row.get("topology") for row in measurements}) > 1
+    many = {f"{row['run_id']} ({row['topology']})" if several else row["run_id"] for row in measurements
+            if row["metric"].startswith("untimed_percent_") and row["value"] > MOST_UNTIMED_PERCENT
+            and row["run_id"] in runs}  # fmt: skip
+    names = ", ".join(sorted(many))
+    return [] if not names else [
+        f"Of {names} more than {MOST_UNTIMED_PERCENT:g} % of the tuples of a part that counts were never emitted, or "
+        "waited at its end: its latencies are those of the other tuples only, so they get no verdict."
+    ]  # fmt: skip
+
+
+def clock_sentences(documents: Sequence[Mapping[str, Any]], latency: Sequence[Row]) -> list[str]:
+    """Return by how much clocks may make latencies wrong, which of them nobody knows, and which runs have no
+    percentiles. `documents`: run.json of complete runs.
+    """
+    runs = {str(document["run_id"]): document for document in documents}
+    windows = [row for row in latency if row["run_id"] in runs]
+    sentences = []
+    for taken_out, errors in _clock_errors(runs, windows).items():
+        beside = "; what their clocks differed by is taken out" if taken_out else ""
+        wrong = f"by their clocks they may be wrong by {number(max(errors), 2)} ms"
+        sentences.append(f"Latencies are from one machine to another{beside}; {wrong}.")
+    unknown = sorted(
+        f"{name} ({run_id})"
+        for run_id, document in runs.items()
+        for name, offset in (document.get("clock_end_offset_ms") or {}).items()
+        if offset is None
+    )
+    if unknown:
+        sentences.append(f"Clocks that could not be asked after the run: {', '.join(unknown)}; it may be more there.")
+    if older := sorted({row["run_id"] for row in windows if row.get("corrected") is None or row.get("p95_ms") is None}):
+        sentences.append(
+            f"No percentile of all tuples can be made of {', '.join(older)}: its lines have those of tasks' seconds."
+        )
+    return sentences
+
+
+def _clock_errors(runs: Mapping[str, Mapping[str, Any]], windows: Sequence[Row]) -> dict[bool, list[float]]:
+    """Return errors of runs in ms, by whether the clocks' differences are taken out of their latencies."""
+    uncorrected = {row["run_id"] for row in windows if row.get("corrected") != row["n"]}
+    corrected = {row["run_id"] for row in windows} - uncorrected
+    errors: dict[bool, list[float]] = {}
+    for run_id, document in runs.items():
+        left = clock_offsets.corrected_error_ms(document) if run_id in corrected else None
+        error = clock_offsets.measured_error_ms(document) if left is None else left
+        if error is not None:
+            errors.setdefault(left is not None, []).append(error)
+    return errors
+
+
+def model_sentence(runs: Sequence[Row], *series_dirs: Path) -> str:
+    """Return the sentence of a report; empty where no run was simulated. `series_dirs`: of the runs; calibrations
+    beside them count, and those that ship."""
+    facts = [simulated_facts(run) for run in runs]
+    simulated = [each for each in facts if each is not None]
+    if not simulated:
+        return ""
+    all_or_some = "" if len(simulated) == len(runs) else f" ({len(simulated)} of the {len(runs)} runs)"
+    costs = _settings([each.get("costs", {}) for each in simulated])
+    settings = _settings(
+        [{key: value for key, value in each.items() if key not in ("costs", "model")} for each in simulated]
+    )
+    folders = dict.fromkeys(folder for each in series_dirs for folder in validation.folders_beside(each))
+    trust = " ".join(validation.sentences(runs, folders))
+    return (
+        f"Simulated, not measured{all_or_some}: no machine and no Storm ran. {trust} What lies outside of what was"
+        f" validated is a model's answer ({SIMULATOR_PAGE}).\nWhat Storm is taken to cost: {costs}."
+        f" Settings: {settings}."
+    )
+
+
+def model_sentence_of_series(series_dirs: Iterable[Path]) -> str:
+    """The same of the simulated runs of analysed series, and which of these cannot be read; empty where none of them is
+    here."""
+    folders = list(dict.fromkeys(series_dirs))
+    runs: list[Row] = []
+    damages = []
+    for folder in folders:
+        try:
+            runs += rows(SeriesPaths(folder), "runs")
+        except RecordError as error:
+            damages.append(f"Nothing is said of a series: {error}.")
+    said = model_sentence([run for run in runs if simulated_facts(run) is not None], *folders)
+    first, line_end, second = said.partition("\n")
+    return " ".join(filter(None, (first, *damages))) + line_end + second
+
+
+def _settings(facts: Sequence[object]) -> str:
+    """`receive_ms 0.02, …`; several values where runs differ."""
+    flat = [flatten(each) for each in facts]
+    keys = list(dict.fromkeys(key for each in flat for key in each))
+    return ", ".join(f"{key} {' or '.join(sorted({each[key] for each in flat if key in each}))}" for key in keys)

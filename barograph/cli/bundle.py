@@ -228,12 +228,12 @@ def _write(
     series_dir: Path, one: Path, run_id: str | None, target: Path, scratch: Path, *, without_raw: bool
 ) -> tuple[Mapping[str, str], list[str], int]:
     """What was left out and why, what is missing, and how many files there are."""
-    from analysis.report import simulated  # which imports what Spark needs
+    from analysis.report import words  # which imports what Spark needs
 
     chosen = select_files(one, without_raw=without_raw, environment=process_environment())
     facts = environment.facts_of_series(one)
     sources = sources_of(facts.runs, scratch)
-    trust = simulated.sentence(small_tables.rows(SeriesPaths(one), "runs"), series_dir)
+    trust = words.model_sentence(small_tables.rows(SeriesPaths(one), "runs"), series_dir)
     own = [
         *_own_files(one, run_id, facts, chosen, sources, trust),
         *_analysis_code(),

@@ -164,11 +164,11 @@ def _kept_series(testbed: str | None) -> KeptSeries:
 
 def _trust(found: Sequence[Mapping[str, Any]]) -> str:
     """What a report says of the simulated runs that these rows rest on; empty where there are none."""
-    from analysis.report.simulated import sentence_of_series
+    from analysis.report.words import model_sentence_of_series
 
     texts = [str([row.get(key) for key in ("series", "series_blocks", "run_ids")]) for row in found]
     named = {name for text in texts for name in re.findall(r"[\w-]+", text)}
-    return sentence_of_series(path for path in sorted(results_root().glob("*/*/*")) if path.name in named)
+    return model_sentence_of_series(path for path in sorted(results_root().glob("*/*/*")) if path.name in named)
 
 
 def ledger_json(testbed: str | None = None) -> str:

@@ -21,7 +21,7 @@ from analysis.record import small_tables
 from analysis.record.files import COUNTERFACTUALS, SeriesPaths
 from analysis.record.simulated import is_simulated
 from analysis.record.small_tables import Row
-from analysis.report import page, series_tables, simulated, words
+from analysis.report import page, series_tables, words
 from analysis.report.figures import series_data, style, throughput_timeline
 from analysis.report.figures.catalogue import page_figure
 from analysis.report.figures.series_data import SeriesData
@@ -153,7 +153,7 @@ def warnings(paths: SeriesPaths, home: Path) -> list[str]:
     which calibrations are."""
     runs = small_tables.rows(paths, "runs")
     itself = any(is_simulated(run) for run in runs if run["run_id"] == RECORDED)
-    said = (simulated.sentence(runs, home), SIMULATED_ITSELF if itself else "")
+    said = (words.model_sentence(runs, home), SIMULATED_ITSELF if itself else "")
     return [each for each in said if each]
 
 

@@ -1,6 +1,6 @@
 """Sentences beside latencies: what clocks make of them, and of whom they say nothing."""
 
-from analysis.report.latency_sentences import run_sentences, untimed_sentences
+from analysis.report.words import clock_sentences, untimed_sentences
 from tests.support.sentences import require_known
 
 
@@ -16,12 +16,12 @@ def test_sentences_beside_latencies() -> None:
     shares = {"stela-r1": 0.5, "stela-r2": 0.6, "even-r1": 7.0}
     rows = [{"run_id": run_id, "metric": "untimed_percent_after", "value": share} for run_id, share in shares.items()]
     require_known("latencies", {name: " ".join(of) for name, of in {
-        "clocks": run_sentences([measured, older, blind], []),
+        "clocks": clock_sentences([measured, older, blind], []),
         # Both measurements, and by how much they moved against each other; m5 never joined.
-        "clocks taken out": run_sentences([corrected], [window]),
-        "some of another's": run_sentences([corrected], [{**window, "corrected": 9}]),
-        "no percentile": run_sentences([corrected], [{**window, "corrected": 0, "p95_ms": None}]),
-        "percentiles of seconds": run_sentences([corrected], [{"run_id": "stela-r1", "n": 10, "p95_ms": 5.0}]),
+        "clocks taken out": clock_sentences([corrected], [window]),
+        "some of another's": clock_sentences([corrected], [{**window, "corrected": 9}]),
+        "no percentile": clock_sentences([corrected], [{**window, "corrected": 0, "p95_ms": None}]),
+        "percentiles of seconds": clock_sentences([corrected], [{"run_id": "stela-r1", "n": 10, "p95_ms": 5.0}]),
         "tuples that never came": untimed_sentences(["stela-r1", "stela-r2"], rows),
     }.items()})  # fmt: skip
-    assert run_sentences([{"run_id": "stela-r4"}], []) == untimed_sentences(["stela-r1"], rows) == []
+    assert clock_sentences([{"run_id": "stela-r4"}], []) == untimed_sentences(["stela-r1"], rows) == []

@@ -7,7 +7,8 @@ from typing import Any
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
 from analysis.report import page
-from analysis.report.simulated import sentence, sentence_of_series
+from analysis.report.words import model_sentence as sentence
+from analysis.report.words import model_sentence_of_series as sentence_of_series
 from tests.support.series_by_hand import cut_short
 
 REAL = {"harness_facts": json.dumps({"cpus": 2})}

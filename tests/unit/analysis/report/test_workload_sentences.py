@@ -4,7 +4,7 @@ from pathlib import Path
 
 from analysis.record.files import SeriesPaths
 from analysis.report.series_tables import Measured
-from analysis.report.workload import sentences as workload_sentences
+from analysis.report.words import workload_sentences
 from tests.support.sentences import require_known
 from topologies import catalogue, work
 from topologies.catalogue import Scalar
