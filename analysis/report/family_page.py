@@ -73,16 +73,15 @@ ABLATION_NOTE = (
 def chosen_series(series_dirs: Sequence[Path], *, simulated_only: bool) -> tuple[list[Path], int]:
     """Return the page's series, and how many simulated ones are left out: a model's answers never stand beside
     measurements. Raises ConfigurationError where none is left."""
-    chosen = [folder for folder in series_dirs if _is_of_model(folder) == simulated_only]
+    chosen = [
+        folder for folder in series_dirs
+        if (is_sweep(folder) or is_simulated_series(folder)) == simulated_only
+    ]  # fmt: skip
     if not chosen:
         given, other = ("simulated", "measured") if simulated_only else ("on machines", "simulated")
         what = f"the {len(series_dirs)} that are given are {other}" if series_dirs else "none was given"
         raise ConfigurationError(f"a family report needs one series or more {given}; {what}")
     return chosen, 0 if simulated_only else len(series_dirs) - len(chosen)
-
-
-def _is_of_model(folder: Path) -> bool:
-    return is_sweep(folder) or is_simulated_series(folder)
 
 
 def readable_series(series_dirs: Sequence[Path]) -> tuple[list[Path], list[str]]:
@@ -197,21 +196,17 @@ def ablation_table(lines: Mapping[str, Sequence[AblationRow]]) -> ResultTable:
 
     def difference(experiment: str) -> Callable[[tuple[str, str]], str]:
         def text(row: tuple[str, str]) -> str:
-            found = _difference_text([line for line in lines[experiment] if line.variant == row[0]])
-            return bold(found) if found.startswith("differs") else found
+            own = [line for line in lines[experiment] if line.variant == row[0]]
+            if row[0] == scale_decisions.PAPER and own:
+                return "; ".join(line.answers[0] for line in own)
+            differing, runs = sum(line.differing for line in own), sum(line.runs for line in own)
+            return bold(f"differs in {differing} of {runs}") if differing else "no difference"
 
         return text
 
     variants = dict.fromkeys((line.variant, line.changed) for of_series in lines.values() for line in of_series)
     headings = [Heading("variant", itemgetter(0), css="k"), Heading("changes", itemgetter(1))]
     return ResultTable([*headings, *(Heading(name, difference(name)) for name in lines)], list(variants))
-
-
-def _difference_text(rows_of_variant: Sequence[AblationRow]) -> str:
-    if rows_of_variant and rows_of_variant[0].variant == scale_decisions.PAPER:
-        return "; ".join(line.answers[0] for line in rows_of_variant)
-    differing, runs = sum(line.differing for line in rows_of_variant), sum(line.runs for line in rows_of_variant)
-    return f"differs in {differing} of {runs}" if differing else "no difference"
 
 
 def _panels(

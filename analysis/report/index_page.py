@@ -40,6 +40,10 @@ SUMMARY_FILE = "report.json"
 def summary_of(paths: SeriesPaths, ledger: Sequence[Row], headline: str) -> dict[str, Any]:
     """Return a report in short; `ledger` has the claims about its experiment, `headline` is its first sentence."""
     runs = rows(paths, "runs")
+    # Whose failure it was, else only what became of the run.
+    failures = Counter(
+        str(run["failure_blame"] or run["status"]).replace("_", " ") for run in runs if run["status"] != "complete"
+    )
     return {
         "v": 1,
         "experiment": next((run["experiment"] for run in runs if run["experiment"]), paths.root.parent.name),
@@ -50,9 +54,7 @@ def summary_of(paths: SeriesPaths, ledger: Sequence[Row], headline: str) -> dict
         "simulated": any(is_simulated(run) for run in runs),
         "runs": len(runs),
         "complete": sum(run["status"] == "complete" for run in runs),
-        "not_complete": dict(
-            sorted(Counter(_failure_text(run) for run in runs if run["status"] != "complete").items())
-        ),
+        "not_complete": dict(sorted(failures.items())),
         "variants": sorted({run["variant"] for run in runs if run["variant"]}),
         "commits": sorted({run["git_commit"] for run in runs if run["git_commit"]}),
         "verdicts": dict(sorted(Counter(str(row["verdict"]) for row in ledger).items())),
@@ -72,11 +74,6 @@ def sentence_of(paths: SeriesPaths) -> str:
     """The sentence of a comparison, else the headline of the report."""
     comparison = read_json_or_none(paths.root / "comparison_result.json") or {}
     return str(comparison.get("sentence") or headline_of(paths))
-
-
-def _failure_text(run: Row) -> str:
-    """Whose failure it was, else only what became of the run."""
-    return str(run["failure_blame"] or run["status"]).replace("_", " ")
 
 
 def spec_title(paths: SeriesPaths) -> str | None:

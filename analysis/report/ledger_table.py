@@ -177,10 +177,6 @@ MODEL_NOTE = (
 )
 
 
-def _name(row: Row) -> str:
-    return Markup("/<wbr>").join(escape(part) for part in row["id"].split("/"))
-
-
 def _statement(row: Row) -> str:
     reason = [BREAK, small(row["reason"], "reason")] if row["reason"] else []
     return joined([f"{row['statement']} ", small(f"({row['source']})"), *reason])
@@ -207,7 +203,8 @@ def _of_model(row: Row) -> str:
     return str(row["verdict"] if row["measured"] is None else f"computed: {row['measured_text']}")
 
 
-CLAIM, STATEMENT = Heading("claim", _name), Heading("statement", _statement, css="wide")
+CLAIM = Heading("claim", lambda row: Markup("/<wbr>").join(map(escape, row["id"].split("/"))))
+STATEMENT = Heading("statement", _statement, css="wide")
 MEASURED_COLUMNS = (
     CLAIM, Heading("verdict", _verdict), STATEMENT,
     *columns("stated = stated_text /n k; has to lie = region_text /n k; measured = measured_text /n k"),

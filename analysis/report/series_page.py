@@ -210,7 +210,8 @@ def _blocks(
     of_model = any(map(is_simulated, runs))
     trust = words.model_sentence(runs, paths.root)
     first, several = reports[0], len(reports) > 1
-    legend = _legend(runs)
+    variants = series_data.order_variants({run["variant"] for run in runs if run["status"] == "complete"})
+    legend = [(style.display_name(name), colour) for name, colour in style.colours(variants).items()]
     yield Warnings([trust] if trust else [])
     yield Sentence(first_sentence(reports, of_model=of_model), "answer")
     yield from _timeline(first, legend, "" if several else "Figure 1. ")
@@ -374,7 +375,9 @@ def _damaged(files: Sequence[Row]) -> Iterator[Block]:
 
 def _environment(paths: SeriesPaths, runs: Sequence[Row], measurements: Measurements) -> Iterator[Section]:
     machines = rows(paths, "machines")
-    load = words.workload_sentences(paths, runs, measurements, _machines_of_one_run(machines))
+    first = min((row["run_id"] for row in machines), default=None)
+    of_one_run = [row for row in machines if row["run_id"] == first]
+    load = words.workload_sentences(paths, runs, measurements, of_one_run)
     facts, described = series_facts.environment_facts(runs), series_facts.machine_facts(machines)
     folded: list[Block] = [
         series_tables.machine_table(described),
@@ -415,11 +418,6 @@ def _service_level(topologies: Sequence[Row]) -> str:
     return f"Service level: {asked}, utility {row['max_utility']:g} where it is met."
 
 
-def _legend(runs: Sequence[Row]) -> list[tuple[str, str]]:
-    variants = series_data.order_variants({row["variant"] for row in runs if row["status"] == "complete"})
-    return [(style.display_name(name), colour) for name, colour in style.colours(variants).items()]
-
-
 def planned_variants(paths: SeriesPaths, runs: Sequence[Row]) -> list[str]:
     """In the order of the experiment; of a series without a specification in the order of the figures."""
     measured = {run["variant"] for run in runs if run["variant"]}
@@ -432,8 +430,3 @@ def event_kinds(outcomes: Sequence[EventOutcome]) -> dict[str, str]:
     """The kind of each event that a run reached, in the order of the events."""
     kinds = {outcome.event_id: outcome.kind for outcome in outcomes}
     return {event: kinds[event] for event in sorted(kinds, key=event_timeline.event_order)}
-
-
-def _machines_of_one_run(machines: Sequence[Row]) -> list[Row]:
-    first = min((row["run_id"] for row in machines), default=None)
-    return [row for row in machines if row["run_id"] == first]
