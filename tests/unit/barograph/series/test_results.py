@@ -22,6 +22,7 @@ from barograph.series.series import complete_series, find_series, open_series, u
 from barograph.series_steps import NothingMeasured, analyse, do_run
 from barograph.settings import DAG_OF_TASK, results_root
 from barograph.testbeds import checks
+from tests.support.durations import SHORT
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ class Machine:
 
 @pytest.fixture
 def faked() -> Experiment:
-    return with_changes(load("stela/star"), {"testbed": "fake", "repetitions": 1, "demo": True})
+    return with_changes(load("stela/star"), {**SHORT, "testbed": "fake", "repetitions": 1})
 
 
 def one_run(folder: Path) -> str | None:

@@ -44,13 +44,14 @@ from barograph.series_steps import (
 from barograph.settings import holder
 from inventory.leases import registry
 from inventory.leases.holder import Holder, process_holder
+from tests.support.durations import SHORT
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 @pytest.fixture
 def faked() -> Experiment:
-    return with_changes(load("stela/star"), {"testbed": "fake", "repetitions": 1})
+    return with_changes(load("stela/star"), {**SHORT, "testbed": "fake", "repetitions": 1})
 
 
 def test_a_series_says_what_it_is(faked: Experiment) -> None:
