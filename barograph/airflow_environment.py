@@ -1,9 +1,6 @@
-"""Airflow's own folder for this harness: its settings as environment variables, and its databases, made once a version.
+"""Airflow's own folder for this harness: its settings as environment variables, and its database, made once a version.
 
-There are two databases: one for the scheduler and the pages of `barograph ui`, one for what the command line executes
-itself. A scheduler takes every DAG run under way in its database for its own: where the DAG is switched on it would do
-the tasks of `barograph run` a second time, and an interrupted run would keep the next from its turn for ever.
-Both are SQLite files. Where the user names a database by Airflow's own setting, the scheduler has that one.
+It is a SQLite file. Where the user names a database by Airflow's own setting, the scheduler has that one.
 """
 
 from __future__ import annotations
@@ -11,11 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Collection, Mapping
-from contextlib import closing
 from datetime import datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
@@ -26,7 +21,7 @@ from barograph.settings import ROOT, process_environment
 from inventory.files import hold_lock, replace_file
 
 POOLS = ROOT / "dags" / "pools.json"
-SCHEDULER_DATABASE, COMMAND_LINE_DATABASE = "airflow.db", "command_line.db"
+SCHEDULER_DATABASE = "airflow.db"
 CONNECTION = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
 # What Airflow hides from its tasks, so that they do not write to its database.
 HIDDEN_CONNECTIONS = (CONNECTION, f"{CONNECTION}_ASYNC", "AIRFLOW__CORE__SQL_ALCHEMY_CONN")
@@ -62,7 +57,7 @@ def settings(home: Path) -> dict[str, str]:
         "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "60",
         # Runs of a series are mapped tasks: 1,000 blocks of 20 variants.
         "AIRFLOW__CORE__MAX_MAP_LENGTH": "20000",
-        CONNECTION: _sqlite(home / SCHEDULER_DATABASE),
+        CONNECTION: _sqlite(home),
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
         # A failed task held its slot for 5.4 s otherwise.
         "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
@@ -84,47 +79,34 @@ def environment(home: Path, base: Mapping[str, str] | None = None) -> dict[str, 
     return {**variables, **settings(home), **named, "PATH": path, "PYTHONPATH": modules}
 
 
-def command_line_environment(home: Path) -> dict[str, str]:
-    """As `environment`, with the database that no scheduler reads."""
-    return _with_file(home, COMMAND_LINE_DATABASE)
-
-
-def _with_file(home: Path, name: str) -> dict[str, str]:
-    variables = {**environment(home), CONNECTION: _sqlite(home / name)}
-    variables.pop(f"{CONNECTION}_ASYNC", None)  # it would be of the database that the user names
-    return variables
-
-
 def _users_database(given: Mapping[str, str]) -> str | None:
     """The scheduler's database that the user names by Airflow's setting; no file, for processes of ours name those."""
     named = given.get(CONNECTION)
     return named if named and not named.startswith("sqlite:") else None
 
 
-def _sqlite(file: Path) -> str:
-    return f"sqlite:///{file}?timeout={SQLITE_WAIT_S}"
+def _sqlite(home: Path) -> str:
+    return f"sqlite:///{home / SCHEDULER_DATABASE}?timeout={SQLITE_WAIT_S}"
 
 
 def ready(home: Path) -> bool:
-    return all(file.is_file() for file in (_mark(home), home / SCHEDULER_DATABASE, home / COMMAND_LINE_DATABASE))
+    return _mark(home).is_file() and (home / SCHEDULER_DATABASE).is_file()
 
 
 def prepare(home: Path) -> bool:
-    """Make the databases and the pools unless that was done for this version; returns whether it was needed.
+    """Make the database and the pools unless that was done for this version; returns whether it was needed.
 
     One process at a time; a database that is there is changed in place, for somebody may work with it.
     """
     if ready(home):
         return False
     home.mkdir(parents=True, exist_ok=True)
-    with hold_lock(home / "prepare.lock", "making Airflow's databases", 4 * PREPARE_LIMIT_S):
+    with hold_lock(home / "prepare.lock", "making Airflow's database", 4 * PREPARE_LIMIT_S):
         if ready(home):
             return False
-        _make(home, _with_file(home, SCHEDULER_DATABASE))
-        if (home / COMMAND_LINE_DATABASE).exists():
-            _make(home, _with_file(home, COMMAND_LINE_DATABASE))
-        else:
-            _copy(home)
+        variables = {**environment(home), CONNECTION: _sqlite(home)}
+        variables.pop(f"{CONNECTION}_ASYNC", None)  # it would be of the database that the user names
+        _make(home, variables)
         _mark(home).touch()
     return True
 
@@ -134,7 +116,7 @@ def prepare_users_database(home: Path) -> None:
     users = _users_database(process_environment())
     if users is None:
         return
-    with hold_lock(home / "prepare.lock", "making Airflow's databases", 4 * PREPARE_LIMIT_S):
+    with hold_lock(home / "prepare.lock", "making Airflow's database", 4 * PREPARE_LIMIT_S):
         if not _mark(home, users).is_file():
             _make(home, environment(home))
             _mark(home, users).touch()
@@ -147,24 +129,23 @@ def write_scheduler_database(home: Path, connection: str) -> Path:
     return file
 
 
-def clean(home: Path, keep_days: float, now: datetime, dags: Collection[str]) -> tuple[str, ...]:
-    """Remove rows older than `keep_days` from the scheduler's and the command line's databases; return their names,
-    without passwords.
+def clean(home: Path, keep_days: float, now: datetime, dags: Collection[str]) -> str | None:
+    """Remove rows older than `keep_days` from the scheduler's database; return its name without passwords, None where
+    none is named.
 
     Airflow hides its scheduler's connection from tasks; `barograph ui` writes it to the file that DATABASE names. From
     a database that is not a file of `home` only rows of `dags` are removed: that Airflow may have other DAGs.
     """
-    named = _scheduler_database()
-    own = home / COMMAND_LINE_DATABASE
-    connections = [*([named] if named else []), *([_sqlite(own)] if own.is_file() else [])]
-    ours = {_sqlite(home / name) for name in (SCHEDULER_DATABASE, COMMAND_LINE_DATABASE)}
+    connection = _scheduler_database()
+    if not connection:
+        return None
     variables = {name: value for name, value in environment(home).items() if name not in HIDDEN_CONNECTIONS}
     before = (now - timedelta(days=keep_days)).isoformat()
-    for connection in connections:
-        arguments = ("db", "clean", "--clean-before-timestamp", before, "--skip-archive", "--yes")
-        part = () if connection in ours else ("--dag-ids", ",".join(dags), "--tables", ",".join(TABLES_OF_DAGS))
-        _airflow(home, {**variables, CONNECTION: connection}, *arguments, *part)
-    return tuple(_database_name(connection) for connection in connections)
+    arguments = ("db", "clean", "--clean-before-timestamp", before, "--skip-archive", "--yes")
+    is_ours = connection == _sqlite(home)
+    part = () if is_ours else ("--dag-ids", ",".join(dags), "--tables", ",".join(TABLES_OF_DAGS))
+    _airflow(home, {**variables, CONNECTION: connection}, *arguments, *part)
+    return _database_name(connection)
 
 
 def _scheduler_database() -> str | None:
@@ -191,14 +172,6 @@ def _database_name(connection: str) -> str:
 def _make(home: Path, variables: Mapping[str, str]) -> None:
     _airflow(home, variables, "db", "migrate")
     _airflow(home, variables, "pools", "import", str(POOLS))  # one call: Airflow takes seconds for each
-
-
-def _copy(home: Path) -> None:
-    """Copy the scheduler's database for the command line: making one takes Airflow seconds."""
-    unfinished = home / f".{COMMAND_LINE_DATABASE}-{os.getpid()}"
-    with closing(sqlite3.connect(home / SCHEDULER_DATABASE)) as scheduled, closing(sqlite3.connect(unfinished)) as own:
-        scheduled.backup(own)
-    unfinished.replace(home / COMMAND_LINE_DATABASE)
 
 
 def pools() -> dict[str, int]:

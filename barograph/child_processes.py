@@ -187,7 +187,7 @@ def _request_end(number: signal.Signals) -> None:
 
 
 def die_with_parent(parent_pid: int, number: signal.Signals) -> None:
-    """As each child does from its start, but by another signal; at once where the parent has ended."""
+    """End with the parent as each child does, but by another signal; at once where the parent has ended."""
     _request_end(number)
     if os.getppid() != parent_pid:
         os.kill(os.getpid(), number)

@@ -10,7 +10,6 @@ import multiprocessing
 import os
 import pickle
 import signal
-import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -25,20 +24,19 @@ from barograph.settings import environment_of_children
 
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
-LENGTH_BYTES, AT_ONCE_BYTES = 8, 2**20  # of a message: its length comes first
 LAST_WAIT_S = 10.0  # for a process that was killed
 # Each process has a core of its own: threads of numerical libraries would only take turns.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 def cores() -> int:
-    """That this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 @dataclass(frozen=True)
 class Death:
-    """In place of an answer: the process that had the job ended. `exit_code`: -N where signal N ended it. `limit_s`:
+    """The end of a process in place of its answer. `exit_code`: -N where signal N ended it. `limit_s`:
     where it was killed because it took longer."""
 
     exit_code: int | None
@@ -148,56 +146,37 @@ def _work(connection: Connection, parent_pid: int, do: Callable[[Job], Answer]) 
             connection.send(do(connection.recv()))
 
 
-def in_own_process(work: Callable[[], Answer], limit_s: float) -> Answer | Death:
-    """What `work` returns, done in a copy of this process that ends with everything that it has begun, threads too.
+def run_isolated(work: Callable[[], Answer], limit_s: float) -> Answer | Death:
+    """Do the work in a copy of this process, which ends with everything that it has begun, threads too.
 
     After `limit_s` it is killed: no limit inside it is heard while a library keeps the interpreter to itself. For
     processes of a pool, which have no other threads: a copy has the one that makes it alone, and what another had
     locked would stay locked in it.
     """
-    ours, theirs = os.pipe()
-    parent_pid, pid = os.getpid(), os.fork()
+    parent_pid, memory = os.getpid(), os.memfd_create("answer")
+    pid = os.fork()
     if pid == 0:
-        _work_and_end(work, theirs, parent_pid)
-    os.close(theirs)
-    process, said, is_over_limit = os.pidfd_open(pid), None, False
+        _work_and_end(work, memory, parent_pid)
+    process, is_over_limit = os.pidfd_open(pid), False
     try:
-        said = _message(ours, process, limit_s)
-    except TimeoutError:
-        is_over_limit = True
+        is_over_limit = not wait([process], limit_s)
     finally:
-        os.kill(pid, signal.SIGKILL)  # what has answered has nothing more to do
-        os.close(ours)
+        os.kill(pid, signal.SIGKILL)
         os.close(process)
         exit_code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return Death(exit_code, limit_s if is_over_limit else None) if said is None else cast("Answer", pickle.loads(said))
+        answer = os.pread(memory, os.fstat(memory).st_size, 0)
+        os.close(memory)
+    if exit_code or not answer:
+        return Death(exit_code, limit_s if is_over_limit else None)
+    return cast("Answer", pickle.loads(answer))
 
 
-def _message(pipe: int, process: int, limit_s: float) -> bytes | None:
-    """What the process sends; None where it ends without. Raises TimeoutError.
-
-    The end of the pipe says nothing: what the process has begun may hold it, and outlive it.
-    """
-    said, deadline_s, watched = bytearray(), time.monotonic() + limit_s, [pipe, process]
-    while ready := wait(watched, max(0.0, deadline_s - time.monotonic())):
-        # It may have answered and ended after the pipe was looked at, and before it was looked at itself.
-        if pipe not in ready and (pipe not in watched or not wait([pipe], 0.0)):
-            return None
-        if not (part := os.read(pipe, AT_ONCE_BYTES)):
-            watched.remove(pipe)
-        said += part
-        if len(said) >= LENGTH_BYTES and len(said) == LENGTH_BYTES + int.from_bytes(said[:LENGTH_BYTES]):
-            return bytes(said[LENGTH_BYTES:])
-    raise TimeoutError
-
-
-def _work_and_end(work: Callable[[], object], pipe: int, parent_pid: int) -> NoReturn:
+def _work_and_end(work: Callable[[], object], memory: int, parent_pid: int) -> NoReturn:
     """Nothing that this process would do at its end is the copy's to do."""
     try:
         die_with_parent(parent_pid, signal.SIGKILL)
-        answer = pickle.dumps(work())
-        with open(pipe, "wb") as writer:
-            writer.write(len(answer).to_bytes(LENGTH_BYTES) + answer)
+        with open(memory, "wb") as file:
+            pickle.dump(work(), file)
         os._exit(0)
     except BaseException:  # noqa: BLE001 - what is left of it is said by the exit code
         traceback.print_exc()

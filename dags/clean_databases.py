@@ -1,4 +1,4 @@
-"""Airflow's databases, cleaned once a week: DAG runs, task instances and their answers that are older than `keep_days`.
+"""Airflow's database, cleaned once a week: DAG runs, task instances and their answers that are older than `keep_days`.
 
 Results are not touched: they are files. In an Airflow that is somebody's own it cleans only the database whose
 connection is in the file that BAROGRAPH_AIRFLOW_DATABASE names, if that is set, and of that only what belongs to
@@ -32,7 +32,7 @@ def our_dags() -> list[str]:
 
 @dag(
     dag_id="clean_databases",
-    description="Removes old DAG runs from Airflow's databases",
+    description="Removes old DAG runs from Airflow's database",
     schedule="30 12 * * 0",  # by day: nights are measured at night
     start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
@@ -45,7 +45,7 @@ def our_dags() -> list[str]:
 )
 def clean_databases() -> None:
     @task(execution_timeout=timedelta(hours=1))
-    def clean(params: dict[str, Any] | None = None) -> list[str]:
+    def clean(params: dict[str, Any] | None = None) -> str:
         from airflow.sdk.exceptions import AirflowSkipException
 
         from barograph.airflow_environment import clean as clean_all
@@ -53,9 +53,9 @@ def clean_databases() -> None:
 
         assert params is not None, "Airflow passes the trigger form's answers"
         cleaned = clean_all(airflow_home(), params["keep_days"], datetime.now(UTC), our_dags())
-        if not cleaned:
+        if cleaned is None:
             raise AirflowSkipException("no database is named: see docs/operations.md")
-        return list(cleaned)
+        return cleaned
 
     clean()
 

@@ -21,7 +21,6 @@ from dags.wiring import (
     is_cleared,
     limit_of,
     new_dag,
-    opened_param,
     options_param,
     series_of,
     series_param,
@@ -66,7 +65,6 @@ def form() -> dict[str, Param]:
             False, type="boolean", title="Build again", description="Also what failed to build before"
         ),
         "options": options_param(),
-        "opened": opened_param(),
     }  # fmt: skip
 
 
@@ -84,8 +82,6 @@ def build() -> DAG:
             from barograph.compare import request
 
             assert params is not None and ti is not None, "Airflow passes the form's answers and the task instance"
-            if params["opened"]:
-                return series_of(request.opened_comparison(params["opened"]), ti)
             asked = request.comparison_request(request.with_registered_sides(params))
             new, rebuild = params["series"] == NEW, params["rebuild"]
             opened = request.open_comparison(asked, new=new, again=is_cleared(ti), rebuild=rebuild)

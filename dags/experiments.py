@@ -38,12 +38,9 @@ def build(experiment: Experiment) -> DAG:
 
         @waiting_task(execution_timeout=limit_of("open"))
         def open_series(params: dict[str, Any] | None = None, ti: Any = None) -> str:
-            from barograph.machines.provision import open_requested
-            from barograph.series.series import opened_series
+            from barograph.machines.opening import open_requested
 
             assert params is not None and ti is not None, "Airflow passes the form's answers and the task instance"
-            if params["opened"]:
-                return series_of(opened_series(params["opened"], experiment.name), ti)
             changes, new = changes_of(params), params["series"] == NEW
             return series_of(open_requested(experiment.name, changes, new=new, again=is_cleared(ti)), ti)
 

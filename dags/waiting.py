@@ -48,10 +48,7 @@ class FileGone(BaseTrigger):
 
 
 class WaitingOperator(DecoratedOperator, PythonOperator):
-    """A Python task that is deferred where something is in use, and then done again from its beginning.
-
-    What the command line carries out does not wait: who sits there is told.
-    """
+    """A Python task that is deferred where something is in use, and then done again from its beginning."""
 
     template_fields: Sequence[str] = PythonOperator.template_fields
     template_fields_renderers: ClassVar[dict[str, str]] = dict(PythonOperator.template_fields_renderers)
@@ -73,7 +70,7 @@ class WaitingOperator(DecoratedOperator, PythonOperator):
         try:
             return super().execute(context)
         except (InUse, SeriesInUse) as taken:
-            if context["params"].get("opened") or time.time() - since_s > LONGEST_WAIT.total_seconds():
+            if time.time() - since_s > LONGEST_WAIT.total_seconds():
                 self._tell("step_failed", blame=blame_of(taken), message=message_of(taken))
                 raise
             self._tell("message", text=f"waiting: {message_of(taken)}")

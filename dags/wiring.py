@@ -28,11 +28,7 @@ from inventory.testbed import FILE_ONLY_OPTIONS
 
 RESUME, NEW = "resume", "new"
 # Folded away in the form: most runs leave them as they are.
-DURATIONS_SECTION, OPTIONS_SECTION, COMMAND_LINE_SECTION = (
-    "Durations",
-    "Options of the testbed",
-    "For the command line only",
-)
+DURATIONS_SECTION, OPTIONS_SECTION = "Durations", "Options of the testbed"
 # `dags/pools.json` says how many slots each has. What gives machines back never waits for what takes them.
 WORK_POOL, RELEASE_POOL, REAPER_POOL = "barograph", "barograph_release", "barograph_reaper"
 RETRIES, RELEASE_RETRIES = 1, 3
@@ -139,7 +135,7 @@ def experiment_form(experiment: Experiment) -> dict[str, Param]:
         "testbed": testbed,
         "series": series_param("series"),
     }
-    return {**first, **durations, "options": options_param(), "opened": opened_param()}
+    return {**first, **durations, "options": options_param()}
 
 
 def series_param(what: str) -> Param:
@@ -154,13 +150,6 @@ def options_param() -> Param:
         {}, type="object", title="Options", section=OPTIONS_SECTION,
         propertyNames={"not": {"enum": sorted(FILE_ONLY_OPTIONS)}},
         description='Laid over testbed.options of the file, for the testbed that is chosen; such as {"budget_usd": 5}',
-    )  # fmt: skip
-
-
-def opened_param() -> Param:
-    return Param(
-        None, type=["null", "string"], title="Opened series", section=COMMAND_LINE_SECTION,
-        description="Folder of a series that the command line has opened; leave empty",
     )  # fmt: skip
 
 
@@ -209,8 +198,8 @@ def series_of(opened: Path, ti: Any) -> str:
     """As `result_of`, for a series whose runs Airflow can map."""
     from airflow.sdk.configuration import conf
 
+    from barograph.campaign.steps import runs_of_execution
     from barograph.series.results import store
-    from barograph.series_steps import runs_of_execution
 
     runs, most = len(runs_of_execution(opened)), conf.getint("core", "max_map_length", fallback=1024)
     if runs > most:
@@ -233,12 +222,12 @@ def add_series_tasks(series: Any, experiment: Experiment | None = None) -> None:
     def provision(series: str) -> str:
         from airflow.sdk.exceptions import AirflowSkipException
 
+        from barograph.campaign.steps import NoRunDue, require_runs
         from barograph.machines.provision import provision, release_own
-        from barograph.series_steps import NotNeeded, require_runs
 
         try:
             require_runs(Path(series))
-        except NotNeeded as reason:
+        except NoRunDue as reason:
             release_own(Path(series))  # of an earlier try: Airflow skips a teardown whose setups are skipped
             raise AirflowSkipException(str(reason)) from None
         return provision(Path(series))
@@ -246,13 +235,13 @@ def add_series_tasks(series: Any, experiment: Experiment | None = None) -> None:
     @setup
     @task(execution_timeout=limit_of("deploy"), **WITH_MACHINES)
     def deploy(series: str) -> None:
-        from barograph.series_steps import deploy
+        from barograph.campaign.steps import deploy
 
         deploy(Path(series))
 
     @task(execution_timeout=limit_of("plan"), **WITH_MACHINES)
     def plan_runs(series: str) -> list[str]:
-        from barograph.series_steps import runs_of_execution
+        from barograph.campaign.steps import runs_of_execution
 
         return runs_of_execution(Path(series))
 
@@ -266,12 +255,12 @@ def add_series_tasks(series: Any, experiment: Experiment | None = None) -> None:
     def run(series: str, name: str, ti: Any = None) -> str | None:
         from airflow.sdk.exceptions import AirflowSkipException
 
-        from barograph.series_steps import NotNeeded, do_run
+        from barograph.campaign.steps import NoRunDue, do_run
 
         assert ti is not None, "Airflow passes the task instance"
         try:
             return do_run(Path(series), name, again=is_cleared(ti))
-        except NotNeeded as reason:
+        except NoRunDue as reason:
             raise AirflowSkipException(str(reason)) from None
 
     @teardown
@@ -296,18 +285,18 @@ def add_series_tasks(series: Any, experiment: Experiment | None = None) -> None:
     def analyse(series: str | None) -> str:
         from airflow.sdk.exceptions import AirflowSkipException
 
-        from barograph.series_steps import NothingInTime, analyse
+        from barograph.campaign.steps import NothingBeforeDeadline, analyse
 
         if series is None:
             raise AirflowSkipException(NO_SERIES)
         try:
             return str(analyse(Path(series)))
-        except NothingInTime as error:
+        except NothingBeforeDeadline as error:
             raise AirflowSkipException(str(error)) from error
 
     @task(execution_timeout=limit_of("report"))
     def report(series: str, path: str) -> None:
-        from barograph.series_steps import announce
+        from barograph.campaign.steps import announce
 
         announce(Path(series), Path(path))
 

@@ -35,7 +35,7 @@ from analysis.report.page import (
 )
 from analysis.report.table import Across, Heading, ResultTable
 
-ENOUGH_FILE = "enough.json"  # why no further block was needed, where somebody decided that
+SUFFICIENT_FILE = "sufficient.json"  # why no further block was needed, where somebody decided that
 
 CAPTIONS = {
     "forest": (
@@ -110,7 +110,7 @@ def _blocks(paths: SeriesPaths, found: Comparison, lines: Sequence[RunLine]) -> 
     trust = words.model_sentence(rows(paths, "runs"), paths.root)
     for text in found.sentence.split(sentence.BETWEEN_TOPOLOGIES):
         yield Sentence(text, "answer")
-    end = str((read_json_or_none(paths.root / ENOUGH_FILE) or {}).get("said") or "")
+    end = str((read_json_or_none(paths.root / SUFFICIENT_FILE) or {}).get("said") or "")
     certainty = "No further block is needed" if found.certain else "Not as certain as the request"
     yield Sentence(f"{certainty}: {found.why}." + (f" It stopped there: {end}." if end else ""))
     more = (*series_facts.machine_warnings(paths), *words.latency_sentences(paths))

@@ -14,11 +14,12 @@ from analysis.record.schemas import LARGE_TABLES
 
 POINTER = "tables.json"
 HOLD = "hold.json"
-LOCAL_ONLY = ("machines.json", "stop", "until.json", HOLD)
+LOCAL_ONLY = ("machines.json", "stop", "deadline.json", HOLD)
 RAW = ("workers", "machines", "logs")  # of a run: never brought back
 # What says what a series is and what is left of it, and what people read of it.
 ALWAYS = (
-    "series.json", "claims.json", "report.json", "comparison.json", "comparison_result.json", "enough.json", POINTER,
+    "series.json", "claims.json", "report.json", "comparison.json", "comparison_result.json", "sufficient.json",
+    POINTER,
 )  # fmt: skip
 REPORTS = ("report.html", "analysed.json", "comparison.html", "comparison_time.json", "checks.jsonl")
 LINE_FILES = ("events.jsonl", "decisions.jsonl")

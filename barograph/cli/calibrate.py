@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from analysis import java
-from barograph.cli.dag_process import signals_as_interrupt
+from barograph.cli.signals import signals_as_interrupt
 from barograph.cli.terminal import line_printer, result_table, stdout_console
 from barograph.errors import INTERRUPTED_EXIT, ExperimentError
 from barograph.plan.blocks import stamp
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from barograph.calibration import Calibration
 
 UNFINISHED = ".unfinished"  # a file in the folder of a calibration that is not complete
-HOLD_FILES = (hold.FILE, hold.LOCK, hold.WORKER)
+HOLD_FILES = (hold.FILE, hold.LOCK)
 DEFAULT = "default"
 SERIES = "a series' folder or id, an experiment for its newest, or a pattern such as 'stela/*'"
 

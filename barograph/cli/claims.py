@@ -8,7 +8,7 @@ import json
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -174,10 +174,12 @@ def _trust(found: Sequence[Mapping[str, Any]]) -> str:
 def ledger_json(testbed: str | None = None) -> str:
     """`simulated_left_out`: how many simulated series are not in it; `unreadable`: of each series that could not be
     read what is wrong."""
+    from analysis.report.ledger_table import ledger_version
+
     left_out = simulated_left_out(testbed)
     kept = _kept_series(testbed)
     document = {
-        "v": _version(testbed),
+        "v": ledger_version(simulated=testbed == SIMULATED),
         "simulated_left_out": left_out,
         "unreadable": list(kept.damaged.values()),
         "claims": ledger(testbed, kept),
@@ -203,13 +205,13 @@ def ledger(testbed: str | None = None, kept: KeptSeries | None = None) -> list[d
     from analysis.claims.statements import FAMILIES, load_claims
 
     kept = kept or _kept_series(testbed)
-    findings, older = newest_findings(testbed, kept.damaged), older_findings(testbed, kept.damaged)
+    findings = newest_findings(testbed, kept.damaged)
     rows = []
     for family in FAMILIES:
         of_all = newest_ledger(family, kept, testbed)
         for claim in load_claims(family):
             row = max(of_all[claim.name], findings.get(claim.name, {}), key=_weight)
-            rows.append({**row, **_older_reason(row, older.get(claim.name))})
+            rows.append(dict(row))
     return rows
 
 
@@ -226,15 +228,6 @@ def _weight(row: Mapping[str, Any]) -> int:
 
 def _has_number(row: Mapping[str, Any]) -> bool:
     return bool(row.get("runs")) or row.get("measured") is not None
-
-
-def _older_reason(row: Mapping[str, Any], series: str | None) -> dict[str, str]:
-    """That a series without a verdict by today's rule has runs of it, and what to do; nothing where that is known."""
-    before = str(row.get("reason") or UNTESTED)
-    if series is None or _has_number(row) or series in before:
-        return {}
-    why = f"{series} was judged by an older rule: `barograph report {series}` judges it anew"
-    return {"reason": why if before == UNTESTED else f"{before}; {why}"}
 
 
 def newest_ledger(family: str, kept: KeptSeries, testbed: str | None = None) -> dict[str, Mapping[str, Any]]:
@@ -272,43 +265,28 @@ def newest_ledger(family: str, kept: KeptSeries, testbed: str | None = None) -> 
 def newest_findings(testbed: str | None = None, without: Collection[Path] = ()) -> dict[str, Mapping[str, Any]]:
     """By claim: its row in the claims.json of the newest series that tested it, preferring one that says more.
 
-    A demo or an unfinished series must not hide a verdict, and what was judged by an older rule is none: `barograph
-    report` judges it anew. `without`: folders of series that are left out.
+    A demo or an unfinished series must not hide a verdict. `without`: folders of series that are left out.
     """
     findings: dict[str, Mapping[str, Any]] = {}
-    for row in _rows_of_series(lambda version: version == _version(testbed), testbed, without):
+    for row in _rows_of_series(testbed, without):
         if _information(row) >= _information(findings.get(row["id"], {})):
             findings[row["id"]] = row
     return findings
 
 
-def older_findings(testbed: str | None = None, without: Collection[Path] = ()) -> dict[str, str]:
-    """By claim: the newest series that has runs of it and was judged by an older rule."""
-    rows = _rows_of_series(
-        lambda version: not isinstance(version, int) or version < _version(testbed), testbed, without
-    )
-    return {row["id"]: row["series"] for row in rows if row.get("runs")}
+def _rows_of_series(testbed: str | None, without: Collection[Path]) -> Iterator[Mapping[str, Any]]:
+    """Return the rows of claims that a series of the testbed has tested itself, older series first."""
+    from analysis.report.ledger_table import ledger_version
 
-
-def _rows_of_series(
-    chosen: Callable[[Any], bool], testbed: str | None, without: Collection[Path]
-) -> Iterator[Mapping[str, Any]]:
-    """Of the claims that a series of the testbed has tested itself, by the version of its claims.json; older first."""
+    version = ledger_version(simulated=testbed == SIMULATED)
     for path in _claim_files():
         if path.parent in without or not is_of_testbed(path.parent, testbed):
             continue
         document = read_json_or_none(path) or {}
         tested = experiment_of(path.parent)
-        for row in document.get("claims", []) if chosen(document.get("v")) else ():
+        for row in document.get("claims", []) if document.get("v") == version else ():
             if row.get("experiment") == tested:
                 yield {**row, "series": path.parent.name}
-
-
-def _version(testbed: str | None) -> int:
-    """Of the claims.json of series there by today's rule."""
-    from analysis.report.ledger_table import ledger_version
-
-    return ledger_version(simulated=testbed == SIMULATED)
 
 
 def _claim_files() -> list[Path]:

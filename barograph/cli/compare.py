@@ -6,6 +6,7 @@ import argparse
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from analysis.numerals import MISSING, change, number
 from analysis.record import wall_time
 from analysis.record.files import read_json
 from barograph.cli.arguments import add_renamed, add_testbed, comma_separated, testbed_options
-from barograph.cli.execution import Ending, carry_out, prepare_series
+from barograph.cli.execution import Ending, carry_out
+from barograph.cli.preparation import prepare_series
 from barograph.cli.terminal import line_printer, stdout_console
 from barograph.compare import record
 from barograph.compare.budget import budget_text
@@ -103,8 +105,8 @@ def open_comparison_on_terminal(
     say = line_printer(console)
     for remark in remarks(comparison):
         say(remark)
-    reopen_comparison(comparison, new=new)
-    series = prepare_series(comparison.experiment, new=new, console=console, rebuild=rebuild)
+    reopen = partial(reopen_comparison, comparison, new=new)
+    series = prepare_series(comparison.experiment, new=new, console=console, rebuild=rebuild, before_open=reopen)
     record.write(series.folder, comparison)
     return series
 

@@ -1,115 +1,106 @@
-"""One series from a terminal: check and prepare it, carry its DAG out in a child process, and show what it measured."""
+"""Carry a series out from a terminal: start its process, show its progress, end it on request, and print what it
+measured.
+"""
 
 from __future__ import annotations
 
-import shutil
+import os
 import signal
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
-from analysis import java
 from analysis.record.files import SeriesPaths
-from barograph.cli.dag_process import DagProcess, signals_as_interrupt, signals_held
+from barograph.child_processes import AT_ONCE, ChildProcess
+from barograph.cli.signals import signals_as_interrupt, signals_held
 from barograph.cli.terminal import line_printer
 from barograph.cli.view import View, view_for
-from barograph.code.refs import resolve_experiment, uncommitted_remark
-from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, BarographError, NotReleased, RunsFailed, Say, message_of
+from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, NotReleased, RunsFailed, Say, message_of
 from barograph.machines import holdings
 from barograph.machines.series_lease import saved_lease
-from barograph.plan.durations import series_s
-from barograph.plan.experiment import Experiment, load, with_changes
-from barograph.plan.simulation import is_simulated
 from barograph.series import hold
-from barograph.series.results import results, send_waiting, store
-from barograph.series.series import Series, open_series, series_document
-from barograph.series.status import SeriesStatus, hours, initial_status
-from barograph.series.variant_code import prepare_code
-from barograph.settings import airflow_home, process_environment
-from barograph.software import BRIDGE, TOPOLOGIES, build_jar, fetch_libraries, storm_home
-from barograph.testbeds.checks import check, place_of, remarks
-from barograph.testbeds.costs import Cost, cost_lines, usd
+from barograph.series.progress import PROGRESS_FILE, ProgressReader
+from barograph.series.results import store
+from barograph.series.series import Series
+from barograph.series.status import SeriesStatus, initial_status
+from barograph.settings import ROOT, process_environment
+from barograph.testbeds.costs import usd
 from inventory.leases import registry
 
-SIMULATED_INSTEAD = "a model of Storm needs only Python: `make simulated`, or `barograph run NAME --testbed simulated`"
+# After SIGINT the child collects and releases; then it has had its chance.
+ESCALATION = ((signal.SIGINT, 120.0), (signal.SIGTERM, 20.0), (signal.SIGKILL, 10.0))
+# What a child that ended has left, such as a JVM: it has nothing to finish, but files of its own to remove.
+REMAINS = ((signal.SIGTERM, 10.0), *AT_ONCE)
 
 
-def require_fit_box(say: Say) -> None:
-    """Print the limits of this machine. Raises BarographError with everything that prevents a run."""
-    from inventory.local import preflight
+class ExecutionProcess:
+    """One child, signalled alone: what it has started it ends itself, in its own order; what it leaves is ended."""
 
-    problems = preflight.check_box()
-    fatal = [problem for problem in problems if problem.fatal]
-    missing = java_problems()
-    if fatal or missing:
-        reasons = [str(problem) for problem in fatal] + missing
-        blame = fatal[0].blame if fatal else "configuration"
-        raise BarographError(f"{'; '.join(reasons)}; {SIMULATED_INSTEAD}", blame)
-    for problem in problems:
-        say(f"note: {problem}")
+    def __init__(self, series_dir: Path) -> None:
+        self._series_dir = series_dir
+        self._reader = ProgressReader(series_dir)
+        argv = [sys.executable, "-m", "barograph.campaign.execution", str(series_dir), str(os.getpid())]
+        with (series_dir / "harness.log").open("ab") as log:
+            self._child = ChildProcess(argv, folder=ROOT, output=log, environment=_environment())
 
+    @property
+    def pid(self) -> int:
+        return self._child.pid
 
-def java_problems() -> list[str]:
-    """What building and submitting need beside the testbed's own programs."""
-    problems = []
-    if shutil.which("mvn") is None:
-        problems.append("mvn is not installed; apt-get install maven")
-    if shutil.which("java") is None and not process_environment().get("JAVA_HOME"):
-        problems.append("Java 17 is not installed; apt-get install openjdk-17-jdk-headless")
-    return problems
+    def follow(self, view: View) -> int:
+        """The child's exit code. Raises KeyboardInterrupt as it comes."""
 
+        def refresh() -> None:
+            self._pass_on(view)
+            view.tick()
 
-def software_parts() -> Mapping[str, Callable[[Say], object]]:
-    """What builds each part, in the order of building; a part that is there already takes no time."""
-    return {
-        "root filesystem of the machines": _root_filesystem,
-        "topologies (Java)": lambda tell: build_jar(TOPOLOGIES, tell),
-        "scheduler bridge (Java)": lambda tell: build_jar(BRIDGE, tell),
-        "Storm home": storm_home,
-        "Python packages of masters": fetch_libraries,
-        "Spark's reader of Avro": _avro_jar,
-        "Airflow's database": _airflow,
-    }
+        code = self._child.wait(each_time=refresh)
+        assert code is not None, "without a limit it is waited for"
+        self._child.end_group(REMAINS)
+        self._pass_on(view)
+        self._say_damaged(view)
+        return code
 
+    def end(self, view: View) -> None:
+        """End the child, with a harder signal at each Ctrl-C or time limit."""
+        for number, limit_s in ESCALATION:
+            self._child.send(number)
+            try:
+                if self._child.wait(limit_s, lambda: self._pass_on(view)) is not None:
+                    break
+            except KeyboardInterrupt:
+                view.say("hurrying")
+        self._child.end_group(REMAINS)
+        self._pass_on(view)
 
-def prepare_software(say: Say) -> None:
-    """Make every part that is not there; says what took more than a second."""
-    for name, make in software_parts().items():
-        begin_s = time.monotonic()
-        make(say)
-        took_s = time.monotonic() - begin_s
-        if took_s > 1:
-            say(f"{name}: ready after {took_s:.0f} s")
+    def _pass_on(self, view: View) -> None:
+        for line in self._reader.new():
+            try:
+                view.update(line)
+            except (KeyError, TypeError, ValueError):  # JSON, and yet not a whole line of its kind
+                self._reader.damaged += 1
 
-
-def _root_filesystem(say: Say) -> object:
-    from inventory.local.rootfs import build, cache_dir
-
-    return build(cache_dir(), say)
-
-
-def _avro_jar(say: Say) -> object:
-    from analysis.ingest import avro_jar
-    from inventory.local.rootfs import cache_dir
-
-    return avro_jar.jar(cache_dir(), say)
+    def _say_damaged(self, view: View) -> None:
+        if number := self._reader.damaged:
+            lines = "1 line" if number == 1 else f"{number} lines"
+            view.say(f"note: {lines} of {PROGRESS_FILE} could not be read: was the disk full?")
 
 
-def _airflow(say: Say) -> object:
-    from barograph.airflow_environment import prepare, ready
-
-    if not ready(airflow_home()):
-        say("Airflow: making its database")
-    return prepare(airflow_home())
+def _environment() -> dict[str, str]:
+    """This process's, with the virtual environment's programs first (Ansible), and our packages for Spark's workers."""
+    variables = process_environment()
+    path = f"{Path(sys.executable).parent}{os.pathsep}{variables.get('PATH', os.defpath)}"
+    modules = os.pathsep.join(filter(None, (str(ROOT), variables.get("PYTHONPATH"))))
+    return {**variables, "PATH": path, "PYTHONPATH": modules}
 
 
 @dataclass(frozen=True)
 class Ending:
-    """What an execution prints at its end.
+    """The last lines of an execution.
 
     With a report: `show` prints its tables, and `answer` is the last line, where it is not empty. After an
     interruption: `resume` is the command that goes on.
@@ -124,11 +115,11 @@ def carry_out(series: Series, console: Console, ending: Ending | None = None) ->
     """The exit code: 0, or that of an interruption. Raises RunsFailed."""
     resume = f"barograph run {series.experiment.name}, with the same options"
     last = ending or Ending(_show_claims, resume, headline)
-    child: DagProcess | None = None
+    child: ExecutionProcess | None = None
     with signals_as_interrupt(), view_for(console, initial_status(series.missing_runs(), series.experiment)) as view:
         try:
             with signals_held():
-                child = DagProcess(series.folder)
+                child = ExecutionProcess(series.folder)
             code = child.follow(view)
         except KeyboardInterrupt:
             view.say("interrupted: keeping what was measured, releasing machines (once more to hurry)")
@@ -142,8 +133,8 @@ def carry_out(series: Series, console: Console, ending: Ending | None = None) ->
     return _finish(series, view.status, code, console, last)
 
 
-def _clean_up(series: Series, child: DagProcess | None, say: Say) -> None:
-    """What a child that was killed, or failed before it could, has left; nothing where it left nothing."""
+def _clean_up(series: Series, child: ExecutionProcess | None, say: Say) -> None:
+    """Release and store what a child that was killed, or failed before it could, has left."""
     from barograph.machines.provision import release
 
     try:
@@ -156,8 +147,9 @@ def _clean_up(series: Series, child: DagProcess | None, say: Say) -> None:
         store(series.folder, say)
 
 
-def _held_by(child: DagProcess, series_dir: Path) -> str:
-    """Of a child that lives on, though it was killed: it waits in the kernel. Empty where it has no lease any more."""
+def _held_by(child: ExecutionProcess, series_dir: Path) -> str:
+    """Return a message about a child that lives on, though it was killed: it waits in the kernel. Empty where it has no
+    lease any more."""
     saved = saved_lease(series_dir)
     lease = registry.read(saved.lease_id) if saved else None
     if lease is None or lease.holder.pid != child.pid or lease.ending:
@@ -166,74 +158,6 @@ def _held_by(child: DagProcess, series_dir: Path) -> str:
         f"lease {lease.lease_id} on testbed {lease.testbed} is not released: its holder, {lease.holder}, does not end,"
         f" whatever signal it gets (see `ps {child.pid}`); once it has ended, `barograph reap` ends its machines"
     )
-
-
-def prepare(name: str, changes: Mapping[str, Any], *, new: bool, console: Console, rebuild: bool = False) -> Series:
-    """Validate the experiment with these changes and open its series."""
-    return prepare_series(with_changes(load(name), changes), new=new, console=console, rebuild=rebuild)
-
-
-def prepare_series(experiment: Experiment, *, new: bool, console: Console, rebuild: bool = False) -> Series:
-    """Check the experiment, build the software, and open the series; no machine is touched.
-
-    `rebuild`: build the code of variants again, even what failed before.
-    """
-    from barograph.airflow_environment import prepare as prepare_airflow
-    from barograph.machines.provision import reserve_testbed
-
-    say = line_printer(console)
-    experiment = resolve_experiment(experiment)
-    place = place_of(experiment.testbed)
-    if place == "this_box":
-        require_fit_box(say)
-    java.require()
-    for line in _reap_first(experiment.testbed.name):
-        say(line)
-    check(experiment)
-    reserve_testbed(experiment)
-    results().require()
-    send_waiting(say)
-    for remark in all_remarks(experiment):
-        say(remark)
-    cost = holdings.estimate_cost(experiment, new=new)
-    for line in cost_remarks(cost):
-        say(line)
-    if place != "memory":
-        prepare_software(say)
-    elif not is_simulated(experiment):  # whose runs need no DAG here
-        prepare_airflow(airflow_home())
-    prepare_code(experiment, say, rebuild=rebuild)
-    series = open_series(experiment, new=new, estimate=cost.as_data() if cost else None)
-    resumed = series_document(series.folder)["resumed"]
-    word, left = "resuming" if resumed else "new", series.missing_runs()
-    time_s = hours(series_s(experiment, left))
-    say(f"{word} series {series.folder}: {left} of {len(series.plan())} runs to do, about {time_s}")
-    return series
-
-
-def _reap_first(testbed: str) -> list[str]:
-    """Raises NotReaped where this testbed is not free of remains. Others are not waited for, only named."""
-    from barograph.machines.reaper import leases_over, require_all_released, sweep
-
-    rows = sweep(dry_run=False, only=(testbed,))
-    require_all_released(rows)
-    return [f"reaped {row}" for row in rows] + [f"warning: {line}" for line in leases_over(but=testbed)]
-
-
-def all_remarks(experiment: Experiment) -> tuple[str, ...]:
-    """Remarks on an experiment, and on changes of its code that are not committed."""
-    changed = uncommitted_remark(experiment)
-    return (*remarks(experiment), *([] if changed is None else [changed]))
-
-
-def cost_remarks(cost: Cost | None) -> list[str]:
-    """What it may cost, and whether what ends forgotten machines is awake; nothing where machines cost nothing."""
-    if cost is None:
-        return []
-    from barograph.machines.reaper import health_warning
-
-    warning = health_warning(time.time())
-    return [*cost_lines(cost), *([warning] if warning else [])]
 
 
 def _say_cost(series: Series, say: Say) -> None:
@@ -253,7 +177,7 @@ def _say_cost(series: Series, say: Say) -> None:
     )
 
 
-def _end_interrupted(series: Series, child: DagProcess | None, view: View, ending: Ending) -> int:
+def _end_interrupted(series: Series, child: ExecutionProcess | None, view: View, ending: Ending) -> int:
     try:
         if child is not None:
             child.end(view)
@@ -302,7 +226,7 @@ def _death(code: int) -> tuple[str, str]:
     """Blame and message of a child that ended without a word."""
     said_by_code = {number: blame for blame, number in EXIT_CODES.items() if blame != "harness"}
     if code in said_by_code:
-        return said_by_code[code], "the DAG's process could not begin, or not say why it failed"
+        return said_by_code[code], "the series' process could not begin, or not say why it failed"
     if code == -signal.SIGKILL:
-        return "infrastructure", "the DAG's process was killed (SIGKILL; the kernel does that where memory is short)"
-    return "harness", f"the DAG's process ended with {signal.Signals(-code).name if code < 0 else code}"
+        return "infrastructure", "the series' process was killed (SIGKILL; the kernel does that where memory is short)"
+    return "harness", f"the series' process ended with {signal.Signals(-code).name if code < 0 else code}"

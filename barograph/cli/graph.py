@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from barograph.cli.arguments import add_testbed_choice, given_file, require_writable_into
-from barograph.cli.dag_process import signals_as_interrupt
+from barograph.cli.signals import signals_as_interrupt
 from barograph.cli.terminal import say
 from barograph.errors import ExperimentError
 from barograph.series.interruption import limited

@@ -10,8 +10,9 @@ from typing import Any
 from rich.console import Console
 
 from barograph.cli.arguments import comma_separated
-from barograph.cli.dag_process import signals_as_interrupt
-from barograph.cli.execution import carry_out, prepare
+from barograph.cli.execution import carry_out
+from barograph.cli.preparation import prepare
+from barograph.cli.signals import signals_as_interrupt
 from barograph.cli.terminal import line_printer, stdout_console
 from barograph.errors import INTERRUPTED_EXIT, REGRESSION_EXIT, BarographError, Say, blame_of, message_of
 from barograph.nights import findings, night_state, outcome, procedure
@@ -124,7 +125,7 @@ def finish_night(suite: Suite, record: dict[str, Any], begun_s: float, say: Say)
 
 
 def show_forecast(suite: Suite, end_s: float, now_s: float, say: Say) -> int:
-    """What a night would do now; nothing is started."""
+    """Print what a night would do now; nothing is started."""
     say(f"suite {suite.name} on {suite.testbed}: {suite.title}; until {_clock(end_s)}")
     at_s = now_s
     for each in procedure.forecasts(suite):

@@ -117,7 +117,7 @@ def _run_document(run: Path) -> Mapping[str, Any]:
 
 
 def _simulate(options: argparse.Namespace, parameters: Mapping[str, Any]) -> int:
-    from barograph.cli.dag_process import signals_as_interrupt
+    from barograph.cli.signals import signals_as_interrupt
     from barograph.counterfactual.outcomes import compare
     from barograph.counterfactual.recording import recording_of
     from barograph.counterfactual.simulation import simulated, variants_for

@@ -12,8 +12,8 @@ from barograph.cli import explain
 from barograph.cli.arguments import add_testbed_choice
 from barograph.cli.claims import show_claims
 from barograph.cli.compare import show_comparison
-from barograph.cli.dag_process import signals_as_interrupt
 from barograph.cli.execution import headline
+from barograph.cli.signals import signals_as_interrupt
 from barograph.cli.terminal import say, stdout_console
 from barograph.compare.record import is_comparison
 from barograph.errors import ExperimentError, worst_exit

@@ -19,7 +19,8 @@ from analysis.record.files import SeriesPaths
 from analysis.record.simulated import is_simulated_series
 from analysis.record.sweep_record import newest_sweeps
 from barograph.cli.arguments import add_changes, add_renamed, changes_of
-from barograph.cli.execution import carry_out, prepare
+from barograph.cli.execution import carry_out
+from barograph.cli.preparation import prepare
 from barograph.cli.terminal import line_printer, plain_table, stdout_console
 from barograph.code.refs import resolve_experiment
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, ExperimentError, blame_of, message_of, worst_exit
@@ -60,7 +61,7 @@ def run(name: str, changes: Mapping[str, Any], *, new: bool, console: Console, r
 
 @dataclass(frozen=True)
 class SuiteRow:
-    """What became of one experiment; `code` is its exit code, `series` None where none was opened."""
+    """The outcome of one experiment; `code` is its exit code, `series` None where none was opened."""
 
     experiment: str
     outcome: str
@@ -106,7 +107,7 @@ def run_suite(patterns: Sequence[str], changes: Mapping[str, Any], *, new: bool,
 
 
 def estimate_suite(selected: Sequence[str], changes: Mapping[str, Any], *, new: bool) -> str:
-    """How much is to do; an experiment that cannot be read counts as nothing here, and fails in its turn."""
+    """Return how much is to do; an experiment that cannot be read counts as nothing here, and fails in its turn."""
     work = [_work_left(name, changes, new) for name in selected]
     runs, seconds = sum(runs for runs, _ in work), sum(seconds for _, seconds in work)
     return f"{len(selected)} experiment{'s'[: len(selected) - 1]}, {runs} runs to do, about {hours(seconds)}"
@@ -181,7 +182,7 @@ def _is_simulated(row: SuiteRow) -> bool:
 
 
 def _family_report(family: str, rows: Sequence[SuiteRow], simulated: bool) -> Path | None:
-    """Of series on machines, or of simulated ones: never of both."""
+    """Write the report of series on machines, or of simulated ones: never of both."""
     place = results()
     place.refresh(family, digest=True)
     own = {row.experiment: row.series.folder for row in rows if row.series and _is_simulated(row) == simulated}
@@ -206,7 +207,7 @@ def report_of_sweeps(family: str) -> Path | None:
 
 
 def family_series(family: str, own: Mapping[str, Path], *, simulated: bool = False) -> list[Path]:
-    """Of each experiment of the family: its series of this suite, or else its newest one, if it has a report.
+    """Return, of each experiment of the family, its series of this suite, or else its newest one, if it has a report.
 
     Those on machines, or the simulated ones; `own` has only such.
     """

@@ -5,18 +5,31 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from analysis import java
+from barograph.campaign import sweep as sweep_report
+from barograph.campaign.cells import end_cell, open_cell
+from barograph.campaign.simulation import (
+    Failure,
+    SimulatedRun,
+    SimulationPool,
+    failure_of,
+    missing_runs,
+    simulate,
+    simulate_cells,
+    simulation_pool,
+)
+from barograph.campaign.sweep import SweepFolder, open_sweep, update_document
 from barograph.cli.arguments import add_changes, changes_of, jobs_of
-from barograph.cli.dag_process import signals_as_interrupt
 from barograph.cli.run import report_of_sweeps
+from barograph.cli.signals import signals_as_interrupt
 from barograph.cli.terminal import line_printer, stdout_console
 from barograph.errors import (
     EXIT_CODES,
@@ -28,25 +41,21 @@ from barograph.errors import (
     worst_exit,
 )
 from barograph.plan.sweep import Point, Sweep, load, point_words, require_simulated
-from barograph.pool import Death, Pool
 from barograph.series import hold
 from barograph.series.interruption import limited
 from barograph.series.provenance import code_of_today, code_words
 from barograph.series.results import results
 from barograph.series.status import minutes
-from barograph.sweep import report
-from barograph.sweep.folder import SweepFolder, note_failures, open_sweep, update_document
-from barograph.sweep.point import CheckJob, Failure, PointJob, PointOutcome, death_failure, do, remove_cluster
+from barograph.testbeds.checks import check
 
 SHOWN_COMPLAINTS = 10
 LINE_EVERY_S = 10.0  # where the output is no terminal
-LOOK_S = 0.5
 
 
 def add_arguments(sweep: argparse.ArgumentParser) -> None:
     sweep.add_argument("file", help="an experiment's file with `sweep`, or the name of one of dags/sweeps/")
     sweep.add_argument(
-        "--jobs", type=int, metavar="N", help="points simulated at once; without it as many as there are cores"
+        "--jobs", type=int, metavar="N", help="runs simulated at once; without it as many as there are cores"
     )
     add_changes(sweep)
     sweep.add_argument("--new", action="store_true", help="begin anew even where the same sweep is there")
@@ -64,21 +73,27 @@ def run_sweep(sweep: Sweep, jobs: int, *, new: bool, console: Console) -> int:
     java.require()
     points = sweep.points()
     require_simulated(sweep, points)
-    say(f"{sweep.name}: {sweep.words()}, {sum(point.runs for point in points)} runs")
-    with signals_as_interrupt(), Pool(do, min(jobs, len(points))) as pool:
+    runs = sum(point.runs for point in points)
+    say(f"{sweep.name}: {sweep.words()}, {runs} runs")
+    with signals_as_interrupt(), simulation_pool(min(jobs, runs)) as pool:
         _check_all(sweep, points, pool, console)
         folder = open_sweep(sweep, points, new=new)
         with hold.held(folder.root):
             return _carry_out(folder, pool, console, say)
 
 
-def _check_all(sweep: Sweep, points: Sequence[Point], pool: Pool[Any, PointOutcome], console: Console) -> None:
-    """Raises ExperimentError with what is wrong, by point."""
+def _check_all(sweep: Sweep, points: Sequence[Point], pool: SimulationPool, console: Console) -> None:
+    """Raise BarographError with what is wrong, by point."""
     complaints: list[tuple[int, str, str]] = []
     with progress_view(console, "points checked", len(points)) as view:
-        for point, outcome in _outcomes(pool, [CheckJob(point) for point in points], view):
-            where = point_words(sweep.source, point.number, point.values)
-            complaints += [(point.number, each.blame, f"{where}: {each.message}") for each in outcome.failures]
+
+        def note(job: PointCheck, failure: Failure | None) -> None:
+            if failure is not None:
+                where = point_words(sweep.source, job.point.number, job.point.values)
+                complaints.append((job.point.number, failure.blame, f"{where}: {failure.message}"))
+            view.advance()
+
+        simulate(pool, [PointCheck(point) for point in points], note, view.tick)
     if complaints:
         complaints.sort()
         more = len(complaints) - SHOWN_COMPLAINTS
@@ -86,7 +101,21 @@ def _check_all(sweep: Sweep, points: Sequence[Point], pool: Pool[Any, PointOutco
         raise BarographError("; ".join(said), complaints[0][1])
 
 
-def _carry_out(folder: SweepFolder, pool: Pool[Any, PointOutcome], console: Console, say: Say) -> int:
+@dataclass(frozen=True)
+class PointCheck:
+    """A process of the pool checks the point."""
+
+    point: Point
+
+    def do(self) -> Failure | None:
+        try:
+            check(self.point.experiment)
+        except Exception as error:  # noqa: BLE001 - what fails one must not end the process that does the next
+            return failure_of(error)
+        return None
+
+
+def _carry_out(folder: SweepFolder, pool: SimulationPool, console: Console, say: Say) -> int:
     missing, whole = folder.missing(), len(folder.points)
     say(f"{folder.root}: {len(missing)} of {whole} points to do, {whole - len(missing)} complete")
     today = code_of_today()
@@ -118,55 +147,51 @@ def _carry_out(folder: SweepFolder, pool: Pool[Any, PointOutcome], console: Cons
 
 
 def _simulate(
-    folder: SweepFolder, missing: Sequence[Point], pool: Pool[Any, PointOutcome], console: Console
+    folder: SweepFolder, missing: Sequence[Point], pool: SimulationPool, console: Console
 ) -> dict[str, tuple[Failure, ...]]:
-    """What failed, by the id of the point. However it ends, no process of the pool is left
-    (Spark needs the memory), and no disk of a machine."""
-    facts, failed = folder.facts(), dict[str, tuple[Failure, ...]]()
-    jobs = [PointJob(point, folder.of(point), facts) for point in missing]
-    with ExitStack() as stack:
-        for job in jobs:
-            stack.callback(remove_cluster, job.folder)
-        stack.callback(pool.end)
-        view = stack.enter_context(progress_view(console, "points", len(jobs)))
-        for point, outcome in _outcomes(pool, jobs, view):
-            if outcome.failures:
-                failed[point.point_id] = outcome.failures
-                _say_failures(folder, point, outcome.failures, view.say)
+    """Return what failed, by the id of the point. However it ends, no process of the pool is left: Spark needs the
+    memory."""
+    facts, failed, cells = folder.facts(), dict[str, tuple[Failure, ...]](), dict[str, list[SimulatedRun]]()
+    by_id = {point.point_id: point for point in missing}
+    with pool, progress_view(console, "points", len(missing)) as view:
+
+        def end(point_id: str, failures: Sequence[Failure]) -> None:
+            point = by_id[point_id]
+            where = f"point {point.number} ({point_id})"
+            failures = [_with_advice(each) for each in failures]
+            for each in failures:
+                view.say(f"{where}: {each.words()}")
+            try:
+                end_cell(folder.of(point), failures)
+            except OSError as error:  # this point's trouble, and no other's
+                view.say(f"{where}: its folder does not keep that: {message_of(error)}")
+                failures = failures or [failure_of(error)]
+            if failures:
+                failed[point_id] = tuple(failures)
+            view.advance()
+
+        for point in missing:
+            try:
+                series = open_cell(folder.of(point), point.experiment, {**facts, "values": dict(point.values)})
+            except Exception as error:  # noqa: BLE001 - as above
+                end(point.point_id, [failure_of(error)])
+            else:
+                cells[point.point_id] = missing_runs(series)
+        simulate_cells(pool, cells, end, view.tick)
     return failed
 
 
-def _say_failures(folder: SweepFolder, point: Point, failures: Sequence[Failure], say: Say) -> None:
-    where = f"point {point.number} ({point.point_id})"
-    for each in failures:
-        say(f"{where}: {each.words()}")
-    try:
-        note_failures(folder, point, failures)
-    except OSError as error:  # this point's trouble, and no other's
-        say(f"{where}: its folder does not keep that: {message_of(error)}")
-
-
-def _outcomes(
-    pool: Pool[Any, PointOutcome], jobs: Sequence[CheckJob | PointJob], view: Progress
-) -> Iterator[tuple[Point, PointOutcome]]:
-    for answer in pool.answers(jobs, LOOK_S):
-        if answer is None:
-            view.tick()
-            continue
-        job, outcome = answer
-        if isinstance(outcome, Death):
-            outcome = PointOutcome(0.0, (death_failure(outcome),))
-        yield job.point, outcome
-        view.advance()
+def _with_advice(failure: Failure) -> Failure:
+    return replace(failure, message=f"{failure.message}: give a smaller --jobs") if failure.is_death else failure
 
 
 def _report(folder: SweepFolder, say: Say) -> Path | None:
     with limited("analyse"):
-        return report.write(folder, say)
+        return sweep_report.write_report(folder, say)
 
 
 def _family_page(folder: SweepFolder, say: Say) -> None:
-    """Where claims are about the sweep: the page of its family that sets its numbers beside what is stated."""
+    """Write the page of its family, which sets numbers beside what is stated, where claims are about the sweep."""
     from analysis.claims.statements import load_claims
 
     family, name = folder.root.parts[-3:-1]
@@ -176,52 +201,39 @@ def _family_page(folder: SweepFolder, say: Say) -> None:
 
 
 class Progress:
-    """How many are done, how fast, and how long the rest takes."""
+    """A count of what is done, how fast, and how long the rest takes: a line at times, or one drawn in place."""
 
-    def __init__(self, say: Say, what: str, total: int) -> None:
-        self.what, self.total, self.done = what, total, 0
-        self.say = say
+    def __init__(self, say: Say, what: str, total: int, *, is_drawn: bool) -> None:
+        self.say, self._what, self._total, self._done = say, what, total, 0
+        self._is_drawn = is_drawn
         self._begin_s = self._said_s = time.monotonic()
 
     def advance(self) -> None:
-        self.done += 1
+        self._done += 1
         self.tick()
 
     def tick(self) -> None:
         now_s = time.monotonic()
-        if now_s - self._said_s >= LINE_EVERY_S:
+        if not self._is_drawn and now_s - self._said_s >= LINE_EVERY_S:
             self._said_s = now_s
             self.say(self.words())
 
     def words(self) -> str:
         """`12 of 40 points, 9.1 a minute, about 3:05 left`."""
-        return progress_words(self.done, self.total, self.what, time.monotonic() - self._begin_s)
-
-
-def progress_words(done: int, total: int, what: str, took_s: float) -> str:
-    said = f"{done} of {total} {what}"
-    if not done or took_s <= 0:
-        return f"{said}, {minutes(took_s)} so far"
-    left_s = (total - done) * took_s / done
-    return f"{said}, {60 * done / took_s:.3g} a minute, about {minutes(left_s)} left"
-
-
-class _Redrawn(Progress):
-    """On a terminal the line is drawn in place, by itself."""
-
-    def tick(self) -> None:
-        """Live redraws by itself."""
+        text, took_s = f"{self._done} of {self._total} {self._what}", time.monotonic() - self._begin_s
+        if not self._done or took_s <= 0:
+            return f"{text}, {minutes(took_s)} so far"
+        left_s = (self._total - self._done) * took_s / self._done
+        return f"{text}, {60 * self._done / took_s:.3g} a minute, about {minutes(left_s)} left"
 
 
 @contextmanager
 def progress_view(console: Console, what: str, total: int) -> Iterator[Progress]:
-    say = line_printer(console)
-    if not console.is_terminal:
-        view = Progress(say, what, total)
-        yield view
-        if total:
-            say(view.words())
+    view = Progress(line_printer(console), what, total, is_drawn=console.is_terminal)
+    if console.is_terminal:
+        with Live(console=console, refresh_per_second=4, transient=True, get_renderable=lambda: Text(view.words())):
+            yield view
         return
-    drawn = _Redrawn(say, what, total)
-    with Live(console=console, refresh_per_second=4, transient=True, get_renderable=lambda: Text(drawn.words())):
-        yield drawn
+    yield view
+    if total:
+        view.say(view.words())

@@ -33,7 +33,7 @@ from barograph.airflow_environment import (
     write_scheduler_database,
 )
 from barograph.child_processes import ChildProcess
-from barograph.cli.dag_process import signals_as_interrupt
+from barograph.cli.signals import signals_as_interrupt
 from barograph.cli.terminal import say
 from barograph.errors import BarographError, Say
 from barograph.settings import HOLDER, ROOT, airflow_home

@@ -50,10 +50,10 @@ def _give_way(series_dir: Path) -> None:
 def _analyse(series_dir: Path) -> Path:
     """A folder with the tables that a comparison is made of: here only new runs are parsed, in a bucket all of them."""
     from analysis import session
-    from barograph.series.results import Folder, analyse_results, avro_jars, results_of
+    from barograph.series.results import Spool, analyse_results, avro_jars, results_of
     from barograph.settings import spark_master
 
-    if isinstance(results_of(series_dir), Folder):
+    if not isinstance(results_of(series_dir), Spool):
         with ExitStack() as opened:
 
             def start(raw_bytes: int) -> SparkSession:

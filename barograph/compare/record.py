@@ -1,4 +1,4 @@
-"""What makes a series a comparison: `comparison.json` (the question) and `enough.json` (no further block is needed).
+"""What makes a series a comparison: `comparison.json` (the question) and `sufficient.json` (it needs no further block).
 
 The question's commits are described with git's subject, date, and what lies between them.
 """
@@ -19,7 +19,7 @@ from barograph.compare.comparison import Comparison
 from barograph.compare.sides import LETTERS, Side, labels
 from barograph.errors import ExperimentError
 from barograph.plan.experiment import Code
-from barograph.series.series import ENOUGH_FILE
+from barograph.series.series import SUFFICIENT_FILE
 
 MOST_COMMITS = 50  # of the commits between
 
@@ -57,7 +57,7 @@ def write(series_dir: Path, comparison: Comparison) -> None:
     if (series_dir / FILE).is_file():
         before = read(series_dir)
         if not _same_question(before, document):
-            (series_dir / ENOUGH_FILE).unlink(missing_ok=True)
+            (series_dir / SUFFICIENT_FILE).unlink(missing_ok=True)
         _keep_names(before["sides"], document["sides"])
     write_json_atomic(series_dir / FILE, document)
 
@@ -76,12 +76,6 @@ def document_of(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def form_answers(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What a form must have answered, of a comparison that is open already."""
-    sides = {letter: side["label"] for letter, side in document["sides"].items()}
-    return {**sides, "experiment": document["source"]}
-
-
 def is_comparison(series_dir: Path) -> bool:
     return (series_dir / FILE).is_file()
 
@@ -96,12 +90,14 @@ def read(series_dir: Path) -> dict[str, Any]:
 
 def mark_sufficient(series_dir: Path, why: str, blocks: int, said: str) -> None:
     """`why`: certain, budget, or failed (a side has no run that could be compared)."""
-    write_json_atomic(series_dir / ENOUGH_FILE, {"v": 1, "t": time.time(), "why": why, "blocks": blocks, "said": said})
+    write_json_atomic(
+        series_dir / SUFFICIENT_FILE, {"v": 1, "t": time.time(), "why": why, "blocks": blocks, "said": said}
+    )
 
 
 def sufficiency(series_dir: Path) -> dict[str, Any] | None:
     """Why no further block was needed; None where the plan went to its end."""
-    return read_json(series_dir / ENOUGH_FILE) if (series_dir / ENOUGH_FILE).is_file() else None
+    return read_json(series_dir / SUFFICIENT_FILE) if (series_dir / SUFFICIENT_FILE).is_file() else None
 
 
 def _side_data(side: Side, label: str) -> dict[str, Any]:

@@ -19,10 +19,10 @@ from barograph.compare.comparison import Comparison, Question, block_size, deriv
 from barograph.compare.sides import ENDINGS, LETTERS, Side, read_side
 from barograph.errors import ExperimentError
 from barograph.machines import holdings
-from barograph.machines.provision import open_checked
+from barograph.machines.opening import open_checked
 from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.series import hold
-from barograph.series.series import newest_series, opened_series, series_of_dag_run
+from barograph.series.series import newest_series, series_of_dag_run
 from barograph.settings import ROOT
 from barograph.testbeds.checks import testbed_of
 
@@ -79,14 +79,6 @@ def _registered(letter: str, said: str) -> str:
             " `barograph compare`"
         )
     return str(file)
-
-
-def opened_comparison(said: str) -> Path:
-    """The folder of a comparison that was opened before. Raises ExperimentError."""
-    folder = opened_series(said)
-    if not record.is_comparison(folder):
-        raise ExperimentError(f"opened is {said!r}, which is no comparison; leave it empty to open one")
-    return folder
 
 
 def _question(answers: Mapping[str, Any]) -> Question:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,15 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from analysis.record.files import RunPaths, SeriesPaths, read_json
+from barograph.campaign.cells import link_runs, open_cell
+from barograph.campaign.simulation import Failure, SimulationPool, missing_runs, simulate_cells, simulation_pool
 from barograph.counterfactual.recording import Recording, as_simulated, event_times
-from barograph.errors import BarographError, ExperimentError, Say, message_of
+from barograph.errors import BarographError, ExperimentError, Say
 from barograph.plan.experiment import FOREIGN, Variant, from_data
-from barograph.plan.sweep import Point
-from barograph.pool import Death, Pool
+from barograph.run.recorded_start import StartedCluster
 from barograph.series.results import avro_jars
+from barograph.series.series import Series
 from barograph.settings import spark_master
-from barograph.sweep.point import PointJob, PointOutcome, do
 from barograph.testbeds.checks import check, unanswered_events
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
 
@@ -34,7 +36,6 @@ LEAST_AT_S = 1.0
 CORRECTIONS = 2
 PREFIX, LOCK = "barograph-counterfactual-", ".lock"
 YOUNG_S = 60.0  # of a folder whose process may not have taken its lock yet
-LOCKLESS_S = 86_400.0  # of one of an older version, which took none
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Simulated:
 def variants_for(
     recording: Recording, policies: Sequence[str], parameters: Mapping[str, Any]
 ) -> tuple[tuple[Variant, ...], dict[str, str]]:
-    """What is simulated, the recorded variant first; and why some of those that nobody named are not.
+    """Return what is simulated, the recorded variant first, and why some of those that nobody named are not.
 
     `policies`: names of policies, or of variants of the experiment; none: the experiment's variants and every policy
     that answers the run's events. Raises ExperimentError for names that are neither, or do not answer them.
@@ -97,7 +98,7 @@ def _recorded_first(recording: Recording, chosen: Sequence[Variant]) -> tuple[Va
 
 
 def _refusal(recording: Recording, variant: Variant) -> str:
-    """Why it cannot be simulated on this run's events; empty where it can."""
+    """Return why it cannot be simulated on this run's events; empty where it can."""
     if variant.code is not None or variant.policy == FOREIGN:
         return f"{variant.name} has code of its own, and the simulator has the policies of the work tree only"
     try:
@@ -115,34 +116,31 @@ def simulated(
     cannot be simulated, and what kept the first variant from being simulated."""
     if not variants:
         raise ExperimentError("no policy can be simulated on this run; name one with --policy")
-    with scratch_folder() as folder, Pool(do, jobs) as pool:
+    with scratch_folder() as folder, simulation_pool(jobs) as pool:
         SeriesPaths(folder).runs.mkdir()
         (SeriesPaths(folder).runs / RECORDED).symlink_to(recording.run, target_is_directory=True)
         at_s = _first_guess(recording)
         for attempt in range(1, CORRECTIONS + 2):
             say(f"simulating {variants[0].name}{', with its events where they were' if attempt > 1 else ''}")
-            jobs_of_first = _jobs(recording, variants[:1], options, at_s, folder)
-            (failed,) = [_failure(answer) for answer in _answers(pool, jobs_of_first)]
-            if failed is not None:
-                raise failed
-            (run,) = SeriesPaths(jobs_of_first[0].folder).all_runs()
+            first = _open_cells(recording, variants[:1], options, at_s, folder)
+            for failure in _simulate(pool, recording, first).values():
+                raise BarographError(failure.message, failure.blame)
+            (run,) = SeriesPaths(first[1].folder).all_runs()
             late_s = _lateness(recording, run)
             if attempt > CORRECTIONS or all(abs(late) <= CLOSE_S for late in late_s):
                 break
             at_s = [max(LEAST_AT_S, at - late) for at, late in zip(at_s, late_s, strict=True)]
-        others = _jobs(recording, variants, options, at_s, folder)[1:]
-        if others:
-            say(f"simulating {', '.join(job.point.experiment.variants[0].name for job in others)}")
-        failures = {
-            job.point.experiment.variants[0].name: message_of(error)
-            for job, error in zip(others, map(_failure, _answers(pool, others)), strict=True)
-            if error is not None
-        }
+        cells = _open_cells(recording, variants, options, at_s, folder)
+        if others := [variant.name for variant in variants[1:]]:
+            say(f"simulating {', '.join(others)}")
+        failures = _simulate(pool, recording, cells)
         pool.end()
-        links = _link(folder, [*jobs_of_first, *others])
+        links = link_runs(folder, {f"{number:02d}": series.folder for number, series in cells.items()})
         _analyse(folder, say)
         late = {name: tuple(_lateness(recording, SeriesPaths(folder).run(name))) for name in links}
-        yield Simulated(folder, links, failures, late)
+        failed = {variants[number - 1].name: failure.message for number, failure in sorted(failures.items())}
+        of = {name: cells[int(number)].experiment.variants[0] for name, number in links.items()}
+        yield Simulated(folder, of, failed, late)
 
 
 @contextmanager
@@ -164,9 +162,8 @@ def remove_left_over() -> None:
 
 def _may_be_left(folder: Path) -> bool:
     facts = folder.lstat()
-    age_s = time.time() - facts.st_mtime
-    old_enough = age_s > (YOUNG_S if (folder / LOCK).is_file() else LOCKLESS_S)
-    return stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid() and old_enough
+    is_ours = stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid()
+    return is_ours and time.time() - facts.st_mtime > YOUNG_S
 
 
 def _first_guess(recording: Recording) -> list[float]:
@@ -174,54 +171,39 @@ def _first_guess(recording: Recording) -> list[float]:
     return [max(LEAST_AT_S, gap) for gap in recording.gaps_s[:-1]]
 
 
-def _jobs(
+def _open_cells(
     recording: Recording, variants: Sequence[Variant], options: Mapping[str, Any] | None, at_s: Sequence[float],
     folder: Path,
-) -> list[PointJob]:  # fmt: skip
+) -> dict[int, Series]:  # fmt: skip
+    """Return a cell for each variant, by its number. One that is complete stays as it is."""
     experiment = as_simulated(recording, options, at_s)
     facts = {"counterfactual_of": recording.run_id}
-    jobs = []
+    cells = {}
     for number, variant in enumerate(variants, start=1):
         mine = replace(experiment, variants=(variant,))
         check(mine)
-        point = Point(number, {}, mine)
-        jobs.append(PointJob(point, folder / "points" / f"{number:02d}", facts, recording.start, recording.series))
-    return jobs
+        cells[number] = open_cell(folder / "points" / f"{number:02d}", mine, facts, recording.series)
+    return cells
 
 
-def _answers(pool: Pool[Any, PointOutcome], jobs: Sequence[PointJob]) -> list[PointOutcome | Death]:
-    """In the order of the jobs."""
-    found = {answer[0].point.number: answer[1] for answer in pool.answers(jobs) if answer is not None}
-    return [found[job.point.number] for job in jobs]
+def _simulate(pool: SimulationPool, recording: Recording, cells: Mapping[int, Series]) -> dict[int, Failure]:
+    """Return the first failure of each cell that has one."""
+    failures: dict[int, Failure] = {}
 
+    def end(number: int, failed: Sequence[Failure]) -> None:
+        failures.update({number: failed[0]} if failed else {})
 
-class NotSimulated(BarographError):
-    pass
-
-
-def _failure(outcome: PointOutcome | Death) -> NotSimulated | None:
-    if isinstance(outcome, Death):
-        return NotSimulated(outcome.words(), outcome.blame)
-    return NotSimulated(outcome.failures[0].message, outcome.failures[0].blame) if outcome.failures else None
+    started = partial(StartedCluster, start=recording.start)
+    simulate_cells(pool, {number: missing_runs(series, started) for number, series in cells.items()}, end)
+    return failures
 
 
 def _lateness(recording: Recording, run: RunPaths) -> list[float]:
-    """How many seconds later than recorded each event came, after what it counts from."""
+    """Return how many seconds later than recorded each event came, after what it counts from."""
     times = event_times(run.root)
     moments = [times["first_tuple"], *(times[f"e{place}"] for place in range(1, len(recording.gaps_s)))]
     gaps = [later - earlier for earlier, later in pairwise(moments)]
     return [gap - recorded for gap, recorded in zip(gaps, recording.gaps_s, strict=False)]
-
-
-def _link(folder: Path, jobs: Sequence[PointJob]) -> dict[str, Variant]:
-    links = {}
-    for job in jobs:
-        for run in SeriesPaths(job.folder).all_runs():
-            if read_json(run.run_json).get("status") == "complete":
-                name = f"{job.point.number:02d}.{run.run_id}"
-                (SeriesPaths(folder).runs / name).symlink_to(run.root, target_is_directory=True)
-                links[name] = job.point.experiment.variants[0]
-    return links
 
 
 def _analyse(folder: Path, say: Say) -> None:

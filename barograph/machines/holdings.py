@@ -92,7 +92,7 @@ def read_holdings(series_dir: Path, now_s: float) -> tuple[Holding, ...]:
 
 
 def damaged_holdings(series_dir: Path) -> int:
-    """How many lines cannot be read: what they say is in no cost."""
+    """Count the lines that cannot be read: what they say is in no cost."""
     return _lines(series_dir).count(None)
 
 
@@ -148,7 +148,7 @@ def pricing_of(experiment: Experiment) -> SupportsPricing | None:
 
 
 def estimate_cost(experiment: Experiment, *, new: bool) -> Cost | None:
-    """What the execution that would begin now may cost. Raises ExperimentError where that is above the budget."""
+    """Return the cost of the execution that would begin now. Raises ExperimentError where that is above the budget."""
     pricing = pricing_of(experiment)
     if pricing is None:
         return None
@@ -163,7 +163,7 @@ def estimate_cost(experiment: Experiment, *, new: bool) -> Cost | None:
 
 
 def require_one_more(series: Series) -> None:
-    """Raises BudgetSpent where the next run could cost more than the budget has left, or nobody knows what that is."""
+    """Raise BudgetSpent where the next run could cost more than the budget has left, or nobody knows what that is."""
     pricing = pricing_of(series.experiment)
     if pricing is not None:
         _require_readable(series)
@@ -171,7 +171,7 @@ def require_one_more(series: Series) -> None:
 
 
 def require_covered(series: Series, names: Sequence[str], rest_s: float) -> None:
-    """Raises BudgetSpent where these machines too could cost more than the budget has left, in the `rest_s` that the
+    """Raise BudgetSpent where these machines too could cost more than the budget has left, in the `rest_s` that the
     run may still take, or nobody knows what that is."""
     pricing = pricing_of(series.experiment)
     if pricing is not None:
@@ -193,13 +193,13 @@ def _require_readable(series: Series) -> None:
 
 
 def spent_usd(series: Series, now_s: float) -> float:
-    """Of all machines that the series has held until now; 0 where they cost nothing."""
+    """Return the cost of all machines that the series has held until now; 0 where they cost nothing."""
     pricing = pricing_of(series.experiment)
     return _price_usd(read_holdings(series.folder, now_s), pricing) if pricing else 0.0
 
 
 def usage_so_far(series: Series) -> dict[str, Any]:
-    """For progress lines: what was spent and held until now."""
+    """Return what was spent and held until now, for progress lines."""
     now_s = time.time()
     machines = read_holdings(series.folder, now_s)
     pricing = pricing_of(series.experiment)

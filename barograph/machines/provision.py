@@ -1,4 +1,4 @@
-"""Open the series, take the lease, acquire the machines. It cleans up itself: after a failed setup no teardown runs."""
+"""Take the lease and acquire the machines of a series. It cleans up itself: after a failed setup no teardown runs."""
 
 from __future__ import annotations
 
@@ -7,24 +7,19 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from filelock import BaseFileLock, FileLock, Timeout
 
-from barograph.code.refs import resolve_experiment
 from barograph.errors import CapacityError, NotReleased, Say, TestbedTaken, message_of
-from barograph.machines import holdings, series_lease
+from barograph.machines import series_lease
 from barograph.machines.series_lease import remove_cluster_files
-from barograph.plan.experiment import Experiment, TestbedChoice, load, with_changes
+from barograph.plan.experiment import Experiment, TestbedChoice
 from barograph.series.interruption import step
 from barograph.series.progress import ProgressFile
-from barograph.series.series import STOP_FILE, Series, open_series, series_of_dag_run
-from barograph.series.variant_code import prepare_code
+from barograph.series.series import STOP_FILE, Series
 from barograph.settings import holder
-from barograph.testbeds.checks import check, testbed_of, testbed_without_options
-from barograph.testbeds.costs import cost_lines
+from barograph.testbeds.checks import testbed_of, testbed_without_options
 from inventory import TESTBEDS
 from inventory.files import replace_file
 from inventory.leases import registry
@@ -34,46 +29,8 @@ from inventory.testbed import Testbed
 log = logging.getLogger(__name__)
 
 
-def open_requested(name: str, changes: Mapping[str, Any], *, new: bool, again: bool = False) -> Path:
-    """Validate what was asked for and open its series. Nothing is started."""
-    return open_checked(resolve_experiment(with_changes(load(name), changes)), new=new, again=again).folder
-
-
-def open_checked(
-    experiment: Experiment,
-    *,
-    new: bool,
-    again: bool = False,
-    rebuild: bool = False,
-    before_open: Callable[[], None] = lambda: None,
-) -> Series:
-    """Open a series that can be run: its testbed is free, its code is built. Nothing is started.
-
-    `before_open`: done once that is known, and before the runs that are left are counted and priced.
-    """
-    check(experiment)
-    new = not (again and release_repeated(experiment)) and new
-    require_free_testbed(experiment)
-    prepare_code(experiment, log.info, rebuild=rebuild)
-    before_open()
-    cost = holdings.estimate_cost(experiment, new=new)
-    for line in cost_lines(cost) if cost else ():
-        log.info("%s", line)
-    return open_series(experiment, new=new, again=again, estimate=cost.as_data() if cost else None)
-
-
-def release_repeated(experiment: Experiment) -> bool:
-    """Whether this DAG run has opened a series of this request before, which has no machines any more: it would wait
-    for itself.
-    """
-    repeated = series_of_dag_run(experiment)
-    if repeated is not None:
-        release_own(repeated.folder)
-    return repeated is not None
-
-
 def require_free_testbed(experiment: Experiment) -> None:
-    """Raises TestbedTaken where somebody uses it; one that is shared is refused to nobody, for series are held."""
+    """Raise TestbedTaken where somebody uses it; one that is shared is refused to nobody, for series are held."""
     name = experiment.testbed.name
     if testbed_of(experiment.testbed).shared:
         return
@@ -140,7 +97,7 @@ def _release_after(error: BaseException, series_dir: Path, lease: Lease, testbed
 
 
 def _take_lease(series: Series, testbed: Testbed) -> Lease:
-    """Raises TestbedTaken where another series has it, or left it."""
+    """Take the lease. Raises TestbedTaken where another series has it, or left it."""
     lasts_s = series.experiment.lease_minutes * 60
     try:
         return registry.take(
@@ -193,20 +150,20 @@ def release(series_dir: Path, say: Say | None = None) -> None:
 
 
 def release_own(series_dir: Path) -> None:
-    """As `release`, but what another execution that lives has is left to it."""
+    """Release as `release` does, but leave to another execution that lives what it has."""
     lease = _lease_on_record(series_dir)
     if lease is not None and _is_ours(lease):
         release(series_dir)
 
 
 def _lease_on_record(series_dir: Path) -> Lease | None:
-    """Of the series' machines; None where none were taken, or they were given back."""
+    """Return the lease of the series' machines; None where none were taken, or they were given back."""
     saved = series_lease.saved_lease(series_dir)
     return registry.read(saved.lease_id) if saved else None
 
 
 def _is_ours(lease: Lease) -> bool:
-    """Whether this execution has taken it, or whoever has is dead."""
+    """Return whether this execution has taken it, or whoever has is dead."""
     return lease.holder == holder() or not registry.is_live(lease, time.time())
 
 

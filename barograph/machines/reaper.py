@@ -70,7 +70,7 @@ def health_lines(now_s: float) -> list[str]:
 
 
 def is_healthy(now_s: float) -> bool:
-    """Whether the DAG's last success is recent and its newest pass had no error."""
+    """Return whether the DAG's last success is recent and its newest pass had no error."""
     return health_warning(now_s) is None and not read_health().get("dag", {}).get("errors")
 
 
@@ -176,7 +176,7 @@ def reap(*, dry_run: bool, by: PassOrigin = "command") -> tuple[str, ...]:
 
 
 def require_all_released(rows: tuple[Leftover, ...]) -> None:
-    """Raises NotReaped naming what could not be ended."""
+    """Raise NotReaped naming what could not be ended."""
     stuck = [f"{row.what} on {row.testbed}: {row.error}" for row in rows if row.error]
     if stuck:
         raise NotReaped(f"could not release {'; '.join(stuck)}; mend that, then reap again")
@@ -199,7 +199,7 @@ def _note_gone(lease: Lease, now_s: float) -> None:
 
 
 def _cost_usd(lease: Lease, now_s: float) -> float | None:
-    """What its series has cost; None where the series is not here or has no price."""
+    """Return what its series has cost; None where the series is not here or has no price."""
     for path in results_root().glob(f"*/*/{lease.series_id}/series.json"):
         try:
             series = read_series(path.parent)

@@ -53,7 +53,7 @@ def saved_lease(series_dir: Path) -> Lease | None:
 
 
 def current_machines(series_dir: Path) -> tuple[Machine, ...]:
-    """Raises NoMachines where the lease was released or reaped meanwhile."""
+    """Return the machines under the lease. Raises NoMachines where it was released or reaped meanwhile."""
     document = _read_document(series_dir)
     lease = registry.read(document["lease"]["lease_id"]) if document else None
     if document is None or lease is None or lease.ending:
@@ -111,7 +111,7 @@ def grow(series: Series, names: Sequence[str]) -> tuple[Machine, ...]:
 
 
 def give_back(series: Series, names: Collection[str]) -> bool:
-    """Whether the testbed takes back a part of what it gave."""
+    """Give machines back; return whether the testbed takes back a part of what it gave."""
     testbed, lease = testbed_of(series.experiment.testbed), _current_lease(series.folder)
     if not isinstance(testbed, SupportsGiveBack):
         return False
@@ -174,7 +174,7 @@ def release(series_dir: Path, lease: Lease, testbed: Testbed, say: Say | None = 
 
 
 def _current_lease(series_dir: Path) -> Lease:
-    """As it is on record now: it may have been prolonged since it was taken."""
+    """Return the lease as it is on record now: it may have been prolonged since it was taken."""
     saved = saved_lease(series_dir)
     lease = registry.read(saved.lease_id) if saved else None
     if lease is None or lease.ending:

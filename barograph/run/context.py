@@ -365,23 +365,26 @@ def machine_supply(series: Series) -> _MachineSupply | None:
 
 
 def _simulated_context_of_step(series: Series) -> SeriesContext:
+    from barograph.run.simulated_cluster import SimulatedCluster
+
     lease = series_lease.saved_lease(series.folder)
     folder = cluster_dir(lease.lease_id if lease else series.series_id)
-    return simulated_context(series, folder, ProgressFile(series.folder), machine_supply(series))
+    with_supply = partial(SimulatedCluster, supply=machine_supply(series))
+    return simulated_context(series, folder, ProgressFile(series.folder), with_supply)
 
 
 def simulated_context(
-    series: Series, folder: Path, listener: Listener, supply: _MachineSupply | None = None
+    series: Series, folder: Path, listener: Listener, new_cluster: Callable[..., SimulatedCluster]
 ) -> SeriesContext:
-    """`folder`: what simulated machines have on their disks. `supply`: where they are to come and go on record."""
+    """Return what simulated runs need. `folder`: of their machines' disks. `new_cluster` is given the experiment, its
+    testbed, the clock and that folder."""
     from barograph.run.simulated_clock import SimulatedClock
-    from barograph.run.simulated_cluster import SimulatedCluster
     from inventory.simulated import SimulatedTestbed
 
     testbed = testbed_of(series.experiment.testbed)
     assert isinstance(testbed, SimulatedTestbed), "else it is not simulated"
     clock = SimulatedClock(pace=simulated_pace())
-    cluster = SimulatedCluster(series.experiment, testbed, clock, folder, supply)
+    cluster = new_cluster(series.experiment, testbed, clock, folder)
     return context_in_memory(series.experiment, cluster, clock, testbed.options.look_s, listener)
 
 

@@ -22,7 +22,7 @@ from barograph.plan.blocks import PlannedRun
 from barograph.plan.events.kind import Disturbance, RunningWorker
 from barograph.plan.experiment import Code, Experiment, TopologyChoice
 from barograph.plan.simulation import simulated_topology
-from barograph.pool import Answer, Death, in_own_process
+from barograph.pool import Answer, Death, run_isolated
 from barograph.run.cluster import ClusterFacts, Collection, MachineSupply
 from barograph.run.rate_courses import REFILL_S
 from barograph.run.service_in_process import InProcessService
@@ -39,7 +39,7 @@ from scheduler_plugins.simulator import model_sha256
 from scheduler_plugins.simulator.work import MachineSize
 from topologies.work import topology_work
 
-CLUSTER = ".cluster"  # folder in that of a series: what its simulated machines have on their disks; it goes with them
+CLUSTER = ".cluster"  # begins the names of folders in that of a series: disks of simulated machines; they go with them
 SUPERVISOR_S = 4.0  # from the start of a supervisor until Nimbus hears of it
 RESTART_S = 8.0  # of a machine that crashed
 FORGET_S = 2.0  # so often it is looked whether Nimbus has forgotten a machine
@@ -266,15 +266,15 @@ def hang_text(folder: Path) -> str:
     return text if hang_of(text) else ""
 
 
-def attempt_in_own_process(work: Callable[[], Answer], limit_s: float, folder: Path) -> Answer | Death:
+def attempt_isolated(work: Callable[[], Answer], limit_s: float, folder: Path) -> Answer | Death:
     """What `work` returns, which attempts a run on the simulated cluster in this folder, in a process of its own. Where
     the policy hung it has ended with that process, and the run is attempted again: everything may have been stopped for
     as long. Where the policy hung twice the last attempt finds why, and its record says so."""
-    answer = in_own_process(work, limit_s)
+    answer = run_isolated(work, limit_s)
     if isinstance(answer, Death) and hang_text(folder):
         (folder / HANG_FILE).unlink()
-        answer = in_own_process(work, limit_s)
-    return in_own_process(work, limit_s) if isinstance(answer, Death) and hang_text(folder) else answer
+        answer = run_isolated(work, limit_s)
+    return run_isolated(work, limit_s) if isinstance(answer, Death) and hang_text(folder) else answer
 
 
 def copy_regular(log: Path, copy: Path) -> None:

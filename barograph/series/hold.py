@@ -26,7 +26,7 @@ from analysis.errors import SeriesInUse
 from analysis.record.files import write_json_atomic
 from barograph.errors import blame_of, message_of
 from barograph.settings import holder
-from inventory.files import hold_lock, replace_file
+from inventory.files import hold_lock
 from inventory.leases.holder import HEARTBEAT_BOUND_S, HEARTBEAT_S, Holder, is_recent
 from inventory.leases.registry import heard_of
 
@@ -34,13 +34,12 @@ log = logging.getLogger(__name__)
 UNWRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT})
 # Of this box: neither sent to a bucket nor bundled.
 FILE, LOCK = ".holder.json", ".holder.lock"
-WORKER = ".holder.worker"  # the birth of a holder that works itself; a new key in FILE would hide it from older code
 LOSS = signal.SIGURG  # raises HoldLost; the kernel ignores one that comes after the block
 
 
 @dataclass(frozen=True)
 class Hold:
-    """`outlives`: the holder is not who works, as `barograph ui` is not its tasks; also where no file says it is."""
+    """`outlives`: the holder is not who works, as `barograph ui` is not its tasks."""
 
     pid: int
     born: str
@@ -55,12 +54,13 @@ class Hold:
         return Holder(self.pid, self.born, self.system, self.run)
 
     def counts(self, now_s: float) -> bool:
-        """That a holder lives is enough where it works itself: it may be stopped (Ctrl-Z), or the clock be set."""
+        """Return whether it holds. A holder that works itself need only live: it may be stopped (Ctrl-Z), or the clock
+        be set."""
         works = self.holder.is_visible and not self.outlives
         return self.holder.is_alive(self.heartbeat_s, now_s) and (works or is_recent(self.heartbeat_s, now_s))
 
     def is_anothers(self, now_s: float) -> bool:
-        """Whether it counts, and not for this execution."""
+        """Return whether it counts, and not for this execution."""
         return self.holder != holder() and self.counts(now_s)
 
 
@@ -75,14 +75,14 @@ def take(series_dir: Path, *, parent_pid: int | None = None) -> None:
 
 
 def refuse_others(series_dir: Path, parent_pid: int | None = None) -> None:
-    """Raises SeriesInUse where another execution holds the series."""
+    """Raise SeriesInUse where another execution holds the series."""
     other, now_s = read(series_dir), time.time()
     if other is not None and other.pid != parent_pid and other.is_anothers(now_s):
         raise SeriesInUse(_in_use_message(series_dir, other, now_s))
 
 
 def is_lost(series_dir: Path) -> bool:
-    """Whether another execution holds the series."""
+    """Return whether another execution holds the series."""
     other = read(series_dir)
     return other is not None and other.is_anothers(time.time())
 
@@ -94,13 +94,12 @@ def drop(series_dir: Path) -> None:
     with _lock(series_dir):
         other = read(series_dir)
         if other is not None and not other.is_anothers(time.time()):
-            for name in (FILE, WORKER):
-                (series_dir / name).unlink(missing_ok=True)
+            (series_dir / FILE).unlink(missing_ok=True)
 
 
 @contextmanager
 def beating(series_dir: Path) -> Iterator[None]:
-    """Takes the series, and says every HEARTBEAT_S of the block that its holder lives. Raises SeriesInUse, also in the
+    """Take the series, and say every HEARTBEAT_S of the block that its holder lives. Raises SeriesInUse, also in the
     midst of the block, where another has it."""
     take(series_dir)
     with _kept(series_dir):
@@ -160,7 +159,7 @@ def _kept(series_dir: Path) -> Iterator[None]:
 
 @contextmanager
 def _interruption() -> Iterator[Callable[[], None]]:
-    """What another thread calls to raise HoldLost in the block. It does nothing where that is off the main thread."""
+    """Yield what another thread calls to raise HoldLost in the block; it does nothing off the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return
@@ -198,19 +197,12 @@ def read(series_dir: Path) -> Hold | None:
     """None where nobody holds it. What cannot be read holds nothing: it is written as a whole."""
     with suppress(FileNotFoundError, ValueError, TypeError):
         document = json.loads((series_dir / FILE).read_text(encoding="utf-8"))
-        facts = {field.name: document[field.name] for field in fields(Hold) if field.name in document}
-        return Hold(**{**facts, "outlives": _worker(series_dir) != facts.get("born")})
+        return Hold(**{field.name: document[field.name] for field in fields(Hold) if field.name in document})
     return None
 
 
-def _worker(series_dir: Path) -> str:
-    with suppress(OSError):
-        return (series_dir / WORKER).read_text(encoding="utf-8")
-    return ""
-
-
 def _beat(series_dir: Path) -> Hold | None:
-    """Who else has taken the series meanwhile, if anybody has."""
+    """Beat; return who else has taken the series meanwhile, if anybody has."""
     if read(series_dir) is None:  # ended meanwhile, or the folder is gone
         return None
     with _lock(series_dir):
@@ -226,10 +218,10 @@ def _lock(series_dir: Path) -> AbstractContextManager[None]:
 
 
 def _write(series_dir: Path, now_s: float) -> None:
-    me, host = holder(), socket.gethostname()
-    if me.pid == os.getpid() and _worker(series_dir) != me.born:
-        replace_file(series_dir / WORKER, me.born)
-    write_json_atomic(series_dir / FILE, {**asdict(me), "host": host, "heartbeat_s": now_s})
+    me, before = holder(), read(series_dir)
+    works = me.pid == os.getpid() or (before is not None and before.holder == me and not before.outlives)
+    facts = {"host": socket.gethostname(), "heartbeat_s": now_s, "outlives": not works}
+    write_json_atomic(series_dir / FILE, {**asdict(me), **facts})
 
 
 def _lost_message(series_dir: Path, other: Hold) -> str:

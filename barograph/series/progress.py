@@ -55,7 +55,7 @@ class ProgressReader:
 
 
 def failures_since(series_dir: Path, since_s: float) -> list[dict[str, Any]]:
-    """What went wrong for good since `since_s` (epoch seconds).
+    """Return what went wrong for good since `since_s` (epoch seconds).
 
     Here and in `lines_since` the moment of an opening stands for its execution, though the clock was set back since.
     """
@@ -63,7 +63,7 @@ def failures_since(series_dir: Path, since_s: float) -> list[dict[str, Any]]:
 
 
 def failures_in(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What went wrong for good, with its blame: failed runs, else the first step that failed. What failed after it,
+    """Return what went wrong for good: failed runs, else the first step that failed. What failed after it,
     such as an analysis of nothing, is a consequence."""
     failures = [line for line in lines if line.get("blame") in SEVERITY and "message" in line]
     runs = [line for line in failures if line["kind"] == "run_failed" and not line.get("again")]

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from analysis.record.files import SeriesPaths, is_complete, read_json, write_json_atomic
 from analysis.record.simulated import date_s
@@ -35,66 +35,16 @@ if TYPE_CHECKING:
 HOLD_S = 6 * 3600.0  # of one that is not prolonged: of another machine whose harness died it is waited for at most
 
 
-class ResultsStore(Protocol):
-    """Where results are kept and sent. What concerns a series takes its folder below `root`.
-
-    A folder of this box has nothing to send: there these methods only hold the series.
+@dataclass(frozen=True)
+class Results:
+    """A folder of this box. What concerns a series takes its folder below `root`. A folder has nothing to send: there
+    these methods only hold the series.
     """
 
-    @property
-    def root(self) -> Path: ...
-
-    def require(self) -> None:
-        """Raises what would keep results from being stored, before anything is started."""
-
-    def refresh(self, scope: str = "", *, digest: bool = False) -> None:
-        """Make what is below `scope` (`family/name`) readable here; `digest`: also what reports are made of."""
-
-    def begin(self, series_dir: Path) -> None:
-        """From now on this execution writes the series. Raises SeriesTaken (capacity) where another one does."""
-
-    def send(self, series_dir: Path, under_way: Collection[str] = ()) -> None:
-        """Store what was written since, but for runs that are `under_way`. Raises StorageError (infrastructure): it
-        stays and is sent later; SeriesInUse where another execution writes the series by now."""
-
-    def end(self, series_dir: Path) -> None:
-        """Send, and let others write the series."""
-
-    def waiting(self) -> tuple[Path, ...]:
-        """Series that are not sent, of executions that have ended."""
-
-    def keep(self, file: Path) -> None:
-        """Store a file that belongs to no series."""
-
-    def fetch(self, scope: str, ending: str) -> None:
-        """Make files below `scope` that belong to no series readable here; those that are here stay as they are."""
-
-
-class ResultsAnalysis(Protocol):
-    """How Spark reads results where they are stored."""
-
-    def analyse(self, series_dir: Path, master: str, say: Say) -> Path:
-        """The report's path; every record has been sent."""
-
-    def tables(self, series_dir: Path) -> SeriesTables | None:
-        """Where Spark finds the tables of a series that is known here; None where it was not analysed."""
-
-    def spark_settings(self, say: Say) -> Mapping[str, str] | None:
-        """What Spark needs to read them."""
-
-    def whole(self, series_dir: Path) -> AbstractContextManager[Path]:
-        """A folder with everything that is stored of the series, raw lines too, while the block lasts."""
-
-
-class Results(ResultsStore, ResultsAnalysis, Protocol):
-    """Both, of one place."""
-
-
-@dataclass(frozen=True)
-class Folder:
     root: Path
 
     def require(self) -> None:
+        """Raise what would keep results from being stored, before anything is started."""
         from analysis.errors import StorageConfigurationError
 
         there = next(path for path in (self.root, *self.root.parents) if path.exists())
@@ -105,46 +55,57 @@ class Folder:
                 " s3://bucket/prefix"
             )
 
-    def refresh(self, scope: str = "", *, digest: bool = False) -> None: ...
+    def refresh(self, scope: str = "", *, digest: bool = False) -> None:
+        """Make what is below `scope` (`family/name`) readable here; `digest`: also what reports are made of."""
 
     def begin(self, series_dir: Path) -> None:
+        """From now on this execution writes the series. Raises SeriesInUse (capacity) where another one does."""
         hold.take(series_dir)
 
-    def send(self, series_dir: Path, under_way: Collection[str] = ()) -> None: ...
+    def send(self, series_dir: Path, under_way: Collection[str] = ()) -> None:
+        """Store what was written since, but for runs that are `under_way`. Raises StorageError (infrastructure): it
+        stays and is sent later; SeriesInUse where another execution writes the series by now."""
 
     def end(self, series_dir: Path) -> None:
+        """Send, and let others write the series."""
         hold.drop(series_dir)
 
     def waiting(self) -> tuple[Path, ...]:
+        """Return the series that are not sent, of executions that have ended."""
         return ()
 
-    def keep(self, file: Path) -> None: ...
+    def keep(self, file: Path) -> None:
+        """Store a file that belongs to no series."""
 
-    def fetch(self, scope: str, ending: str) -> None: ...
+    def fetch(self, scope: str, ending: str) -> None:
+        """Make files below `scope` that belong to no series readable here; those that are here stay as they are."""
 
     def analyse(self, series_dir: Path, master: str, say: Say) -> Path:
+        """Return the report's path; every record has been sent."""
         from analysis.pipeline import analyse
 
         return analyse(series_dir, master, jars=avro_jars(SeriesPaths(series_dir), say))
 
     def tables(self, series_dir: Path) -> SeriesTables | None:
+        """Return where Spark finds the tables of a series that is known here; None where it was not analysed."""
         from analysis.query.sql import tables_on_disk
 
         return tables_on_disk(series_dir)
 
     def spark_settings(self, say: Say) -> Mapping[str, str] | None:
+        """Return what Spark needs to read them."""
         del say
         return None
 
     def whole(self, series_dir: Path) -> AbstractContextManager[Path]:
+        """Return a folder with everything that is stored of the series, raw lines too, while the block lasts."""
         return nullcontext(series_dir)
 
 
 @dataclass(frozen=True)
-class Spool:
+class Spool(Results):
     """A bucket behind a folder of this box."""
 
-    root: Path
     bucket: Bucket
 
     def require(self) -> None:
@@ -247,7 +208,7 @@ class Spool:
         return series_dir.absolute().relative_to(self.root).as_posix()
 
     def _holder_lives(self, name: str) -> bool:
-        """Whether another execution of this box still has the series; of other boxes nothing is known.
+        """Return whether another execution of this box still has the series; of other boxes nothing is known.
 
         That nobody else has it in the spool was seen before. A DAG that waits between its tasks has its lease.
         """
@@ -273,7 +234,7 @@ class Spool:
 
 
 def avro_jars(series: SeriesPaths, say: Say) -> tuple[Path, ...]:
-    """What Spark needs to read the series' workers' files beside its own jars."""
+    """Return what Spark needs to read the series' workers' files beside its own jars."""
     from analysis.ingest import avro_jar
     from inventory.local.rootfs import cache_dir
 
@@ -281,19 +242,19 @@ def avro_jars(series: SeriesPaths, say: Say) -> tuple[Path, ...]:
 
 
 def results() -> Results:
-    """By BAROGRAPH_RESULTS. Raises StorageConfigurationError for one that is neither a folder nor a bucket."""
+    """Return the place that BAROGRAPH_RESULTS names. Raises StorageConfigurationError where it names neither."""
     place = location()
     if place is None:
-        return Folder(results_root())
+        return Results(results_root())
     from analysis.storage.bucket import Bucket
 
     return Spool(results_root(), Bucket(place))
 
 
 def results_of(series_dir: Path) -> Results:
-    """Of one series: a folder elsewhere on this box is a folder whatever the setting is."""
+    """Return the place of one series: a folder elsewhere on this box is a folder whatever the setting is."""
     place = results()
-    return place if series_dir.absolute().is_relative_to(place.root) else Folder(series_dir.parent)
+    return place if series_dir.absolute().is_relative_to(place.root) else Results(series_dir.parent)
 
 
 def send_waiting(say: Say) -> None:
@@ -314,7 +275,7 @@ def send_waiting(say: Say) -> None:
 
 @contextmanager
 def send_afterwards(series_dir: Path, say: Say) -> Iterator[None]:
-    """What the block wrote is sent, whatever became of it; a bucket that fails loses nothing and fails nothing."""
+    """Send what the block wrote, whatever became of it; a bucket that fails loses nothing and fails nothing."""
     try:
         yield
     finally:
@@ -322,7 +283,7 @@ def send_afterwards(series_dir: Path, say: Say) -> Iterator[None]:
 
 
 def send_now(series_dir: Path, say: Say, under_way: Collection[str] = ()) -> None:
-    """What is there by now; a bucket that fails loses nothing and fails nothing."""
+    """Send what is there by now; a bucket that fails loses nothing and fails nothing."""
     _try_to_send(lambda: results_of(series_dir).send(series_dir, under_way), series_dir, say)
 
 
@@ -382,7 +343,7 @@ def finish(series_dir: Path, say: Say) -> bool:
 
 
 def list_in_index(series_dir: Path, say: Say) -> None:
-    """Where the series is one of our results; what keeps the index from being written is said and no more."""
+    """Write the index where the series is one of our results; what keeps it from being written is said and no more."""
     if series_dir.absolute().is_relative_to(results_root()):
         try:
             write_index()
@@ -407,7 +368,7 @@ def write_index() -> Path:
 
 
 def _try_to_send(do: Callable[[], Any], series_dir: Path, say: Say) -> bool:
-    """Whether it was sent."""
+    """Return whether it was sent."""
     from analysis.errors import StorageConfigurationError, StorageError
 
     try:

@@ -1,5 +1,5 @@
 """A series on disk, `results/<experiment>/<series>/`: opened new or resumed, what of its plan is complete, and the
-deadline after which an execution begins no further run (`until.json`). A run that has begun always ends by itself:
+deadline after which an execution begins no further run (`deadline.json`). A run that has begun always ends by itself:
 half a run is worth nothing, and its length is bounded.
 """
 
@@ -42,7 +42,7 @@ from barograph.settings import ROOT, dag_run, results_root
 
 PATTERN = frozenset("*?[")
 STOP_FILE = "stop"  # there: this execution begins no further run
-ENOUGH_FILE = "enough.json"  # there: what was measured answers what was asked, whatever is left of the plan
+SUFFICIENT_FILE = "sufficient.json"  # there: what was measured answers what was asked, whatever is left of the plan
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Series:
         return frozenset(run.run_id for run in self.plan() if is_complete(self.run_folder(run.run_id)))
 
     def was_complete(self, run: PlannedRun, before_s: float | None = None) -> bool:
-        """Whether the run had its record before this execution, or before that moment."""
+        """Return whether the run had its record before this execution, or before that moment."""
         if before_s is None:
             earlier = not self._is_of_this_execution(run.run_id)
         else:
@@ -83,28 +83,26 @@ class Series:
         return frozenset(run.run_id for run in self.plan() if self._is_of_this_execution(run.run_id))
 
     def is_sufficient(self) -> bool:
-        return (self.folder / ENOUGH_FILE).is_file()
+        return (self.folder / SUFFICIENT_FILE).is_file()
 
     def next_run(self) -> PlannedRun | None:
         return None if self.is_sufficient() else next_run(self.plan(), self.complete(), self.current_attempts())
 
     def is_last(self, run: PlannedRun) -> bool:
-        """Whether this execution has nothing to do after `run`."""
+        """Return whether this execution has nothing to do after `run`."""
         return next_run(self.plan(), self.complete() | {run.run_id}, self.current_attempts()) is None
 
     def missing_runs(self) -> int:
-        """How many runs have no complete record and are needed."""
+        """Count the runs that have no complete record and are needed."""
         return 0 if self.is_sufficient() else len(self.plan()) - len(self.complete())
 
     def is_reported(self) -> bool:
-        """Whether the report tells of every run that is complete, as it is now; believed of series of older code."""
+        """Return whether the report tells of every run that is complete, as it is now."""
         reported = series_document(self.folder).get("reported")
-        return reported is None or (
-            isinstance(reported, dict) and complete_runs(self.folder).items() <= reported.items()
-        )
+        return isinstance(reported, dict) and complete_runs(self.folder).items() <= reported.items()
 
     def lacks_report_alone(self) -> bool:
-        """Whether everything is measured, and the execution ended before its report."""
+        """Return whether everything is measured, and the execution ended before its report."""
         return not self.missing_runs() and not self.is_reported()
 
     def is_finished(self) -> bool:
@@ -194,19 +192,19 @@ def trace_contents(experiment: Experiment, kept_in: Path | None) -> dict[str, by
 
 
 def _content_of(sha256: str, paths: Sequence[Path]) -> bytes | None:
-    """Of the first file that has it: a full disk may have cut a copy short."""
+    """Return the content of the first file that has it: a full disk may have cut a copy short."""
     contents = (path.read_bytes() for path in paths if path.is_file())
     return next((each for each in contents if hashlib.sha256(each).hexdigest() == sha256), None)
 
 
 def keep_traces(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """In the folder of a series, where its runs find them."""
+    """Keep traces in the folder of a series, where its runs find them."""
     for sha256, content in contents.items():
         keep_bytes(SeriesPaths(folder).trace(sha256), content)
 
 
 def _require_same_measurement(series: Series, today: Mapping[str, Any]) -> None:
-    """Raises ExperimentError where the missing runs would not be comparable with those of another version, or with
+    """Raise ExperimentError where the missing runs would not be comparable with those of another version, or with
     those that other code than `today`'s simulated."""
     records = [read_run(series.run_folder(name)) or {} for name in sorted(series.complete())]
     if not (records and series.missing_runs()):
@@ -242,26 +240,6 @@ def read_series(folder: Path) -> Series:
         return Series(folder, from_data(document["spec"]), float(document["opened_s"]))
     except (KeyError, TypeError, ValueError) as error:
         raise ExperimentError(f"{folder}/series.json is not a series' document: {error!r}") from error
-
-
-def opened_series(said: str, experiment: str | None = None) -> Path:
-    """The folder of a series that was opened before. Raises ExperimentError where it is not one below the results.
-
-    A series says what is built for it: who may name any folder could have any command run. `experiment`: the series
-    must be of it.
-    """
-    root = results_root()
-    folder = Path(said).resolve()
-    document = (folder / "series.json").resolve()
-    if not (folder.is_relative_to(root.resolve()) and document.is_relative_to(folder) and document.is_file()):
-        raise ExperimentError(
-            f"opened is {said!r}; allowed: the folder of a series below {root}, such as"
-            f" {root}/stela/star/20261121-084501-a1b2c3d4; leave it empty to open one"
-        )
-    theirs = read_series(folder).experiment.name
-    if experiment is not None and theirs != experiment:
-        raise ExperimentError(f"opened is {said!r}, a series of {theirs}; allowed here: a series of {experiment}")
-    return root / folder.relative_to(root.resolve())
 
 
 def series_document(folder: Path) -> dict[str, Any]:
@@ -339,7 +317,7 @@ def _of_testbed(testbed: str | None) -> str:
 
 
 def _simulated_remark(folders: Sequence[Path]) -> str:
-    """That there are simulated ones, by name; empty where there are none."""
+    """Return a remark that there are simulated ones, by name; empty where there are none."""
     names = [folder.name for folder in folders if is_simulated_series(folder)]
     return f" ({len(names)} simulated: name one by its id, such as {names[-1]})" if names else ""
 
@@ -411,11 +389,11 @@ def _new_folder(experiment: Experiment, now_s: float) -> Path:
     return folder
 
 
-DEADLINE_FILE = "until.json"
+DEADLINE_FILE = "deadline.json"
 
 
 def set_deadline(series: Series, until_s: float) -> None:
-    """Of this execution alone: one that resumes the series later has forgotten it."""
+    """Set the deadline of this execution alone: one that resumes the series later has forgotten it."""
     write_json_atomic(series.folder / DEADLINE_FILE, {"v": 1, "opened_s": series.opened_s, "until_s": until_s})
 
 
@@ -427,7 +405,7 @@ def deadline_s(series: Series) -> float | None:
 
 
 def too_late(series: Series, now_s: float, overhead: Overhead | None = None) -> str:
-    """Why no further run begins; empty while there is time for one, as long as it may be expected to take."""
+    """Return why no further run begins; empty while there is time for one, as long as it may be expected to take."""
     end_s = deadline_s(series)
     if end_s is None:
         return ""

@@ -163,7 +163,7 @@ def hours(seconds: float) -> str:
 
 
 PHASE_WORDS = {
-    "start": "starting Airflow",
+    "start": "starting",
     "provision": "acquiring machines",
     "deploy": "deploying Storm",
     "reset": "cleaning the cluster",

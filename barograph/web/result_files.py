@@ -17,7 +17,7 @@ from pathlib import Path
 from analysis.record.files import COMPARISONS, NIGHTS, SEARCHES
 from analysis.storage.layout import LOCAL_ONLY
 from barograph.errors import message_of
-from barograph.series.results import ResultsStore
+from barograph.series.results import Results
 from barograph.settings import location
 from barograph.web import COMPARISON_DAG
 
@@ -118,7 +118,7 @@ class Freshness:
     refreshed_s: dict[str, float] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def refresh(self, place: ResultsStore, name: str) -> None:
+    def refresh(self, place: Results, name: str) -> None:
         """Fetch what belongs to `name`. Where the bucket fails, log it: the pages show what is here."""
         from analysis.errors import StorageConfigurationError, StorageError
 
@@ -141,7 +141,7 @@ def scope_of(name: str) -> str:
     return "/".join(parts[:3]) if len(parts) > 3 or (len(parts) == 3 and "." not in parts[2]) else ""
 
 
-def _fetch(place: ResultsStore, scope: str) -> None:
+def _fetch(place: Results, scope: str) -> None:
     if scope.startswith(f"{NIGHTS}/"):
         place.fetch(scope, PAGE)
     elif scope:

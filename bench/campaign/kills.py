@@ -93,7 +93,7 @@ class World:
             "BAROGRAPH_STATE": str(self.folder / "state"),
             "BAROGRAPH_RESULTS": self.bucket or str(self.folder / "results"),
             "BAROGRAPH_SPARK_MASTER": "local[1]",
-            "BAROGRAPH_FAKE_PACE": f"{self.pace}",
+            "BAROGRAPH_PACE": f"{self.pace}",
         }
 
     @property

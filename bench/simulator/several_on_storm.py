@@ -28,11 +28,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from analysis.record.files import json_lines
+from barograph.campaign.steps import do_run
 from barograph.machines.series_lease import saved_lease
 from barograph.plan.experiment import Experiment, parse
 from barograph.policy_service import SERVICE_PORT
 from barograph.series.series import Series
-from barograph.series_steps import do_run
 from bench.tables import markdown_table
 from inventory.leases.processes import cgroup_pids
 from tests.support.deployed_series import deployed

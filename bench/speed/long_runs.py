@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from barograph.campaign.steps import attempt_next_run
 from barograph.plan.experiment import Experiment, load, only
 from barograph.run.context import context_in_memory
 from barograph.run.rate_courses import RateCourses
@@ -28,7 +29,6 @@ from barograph.run.simulated_cluster import SimulatedCluster
 from barograph.run.simulation import SampleFiles
 from barograph.series.results import avro_jars
 from barograph.series.series import open_series
-from barograph.series_steps import attempt_next_run
 from bench.tables import markdown_table
 from inventory.simulated import SimulatedTestbed
 from scheduler_plugins.driver.nimbus import Nimbus

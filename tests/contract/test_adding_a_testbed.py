@@ -41,7 +41,7 @@ from barograph.testbeds.checks import check
 from barograph.plan.experiment import load, with_changes
 from barograph.series.run_record import read_run
 from barograph.series.series import open_series
-from barograph.series_steps import deploy, do_run
+from barograph.campaign.steps import deploy, do_run
 
 experiment = with_changes(load("stela/star"), {"testbed": "mine", "demo": True, "variants": ["even_rebalance"]})
 check(experiment)

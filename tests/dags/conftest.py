@@ -37,15 +37,21 @@ def home(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def world(home: Path, tmp_path: Path, request: pytest.FixtureRequest) -> dict[str, str]:
-    """An environment in which leases, results and machines are this test's own."""
+def world(tmp_path: Path, request: pytest.FixtureRequest) -> dict[str, str]:
+    """An environment in which leases, results and machines are this test's own; there is no Airflow."""
     analysed = request.node.get_closest_marker("spark") is not None
-    return {**_world(home, tmp_path), **(request.getfixturevalue("spark_variables") if analysed else {})}
+    return {**_world(tmp_path / "home", tmp_path), **(request.getfixturevalue("spark_variables") if analysed else {})}
+
+
+@pytest.fixture
+def airflow(world: dict[str, str], home: Path) -> dict[str, str]:
+    """As `world`, with an Airflow."""
+    return {**world, "BAROGRAPH_HOME": str(home)}
 
 
 @pytest.fixture
 def unanalysed(prepared: Path, tmp_path: Path) -> dict[str, str]:
-    """As `world`, where an analysis is a page that says nothing: it takes most of the time of a whole DAG."""
+    """As `airflow`, where an analysis is a page that says nothing: it takes most of the time of a whole DAG."""
     home = shutil.copytree(prepared, tmp_path / "home")
     no_analysis.settings(home / "airflow")
     return _world(home, tmp_path)
@@ -64,5 +70,5 @@ def _world(home: Path, folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def finished(home: Path, spark_variables: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Resumed:
-    """A series with its report, and the DAG runs that measured it in Airflow's database."""
+    """A series with its report."""
     return fake_runs.resumed({**_world(home, tmp_path_factory.mktemp("finished")), **spark_variables})

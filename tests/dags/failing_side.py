@@ -3,15 +3,14 @@
 import sys
 from typing import Any
 
-from barograph import series_steps
-from barograph.cli import child
+from barograph.campaign import execution, steps
 from barograph.errors import RunBroken
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.experiment import TopologyChoice
 from barograph.run.context import SeriesContext
 from barograph.series.series import Series
 
-whole = series_steps.context_of
+whole = steps.context_of
 
 
 def failing_context(series: Series) -> SeriesContext:
@@ -27,5 +26,5 @@ def failing_context(series: Series) -> SeriesContext:
     return bench
 
 
-series_steps.context_of = failing_context
-sys.exit(child.main(sys.argv[1:]))
+steps.context_of = failing_context
+sys.exit(execution.main(sys.argv[1:]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from analysis.record.files import SeriesPaths
-from barograph import series_steps
+from barograph.campaign import steps
 from barograph.errors import Say
 
 SETTINGS = "from tests.dags.no_analysis import arrange\n\narrange()\n__all__ = ()\n"
@@ -21,7 +21,7 @@ def page(series_dir: Path, _say: Say) -> Path:
 
 
 def arrange() -> None:
-    series_steps.analyse_results = page
+    steps.analyse_results = page
 
 
 def settings(airflow_home: Path) -> None:

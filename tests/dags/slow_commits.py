@@ -10,8 +10,9 @@ from typing import Any
 
 from rich.console import Console
 
-from barograph import cli, series_steps
-from barograph.cli import bisect, child
+from barograph import cli
+from barograph.campaign import execution, steps
+from barograph.cli import bisect
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.experiment import TopologyChoice
 from barograph.run.context import SeriesContext
@@ -19,7 +20,7 @@ from barograph.series.series import Series
 from tests.support.fakes import storm
 
 SLOW = os.environ["SLOW_COMMITS"].split()
-whole = series_steps.context_of
+whole = steps.context_of
 
 
 def context_of(series: Series) -> SeriesContext:
@@ -41,7 +42,7 @@ def carry_out(series: Series, _console: Console, _ending: object) -> int:
 
 
 if sys.argv[1] == "child":
-    series_steps.context_of = context_of
-    sys.exit(child.main(sys.argv[2:]))
+    steps.context_of = context_of
+    sys.exit(execution.main(sys.argv[2:]))
 bisect.carry_out = carry_out
 sys.exit(cli.main(["bisect", *sys.argv[1:]]))

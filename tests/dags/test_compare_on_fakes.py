@@ -1,4 +1,4 @@
-"""Whole comparisons over the fake testbed through Airflow: from the command line, and from the form."""
+"""Whole comparisons over the fake testbed: from the command line, and through Airflow from the form."""
 
 import json
 import os
@@ -152,8 +152,8 @@ def test_a_scheduler_that_is_not_ours_from_the_form(unanalysed: dict[str, str], 
 # tests/unit/analysis/compare/test_evaluation.py.
 @pytest.mark.long
 @pytest.mark.spark
-def test_a_comparison_with_a_scheduler_that_is_not_ours_is_analysed(world: dict[str, str], theirs: Path) -> None:
-    series = with_theirs(world, theirs)
+def test_a_comparison_with_a_scheduler_that_is_not_ours_is_analysed(airflow: dict[str, str], theirs: Path) -> None:
+    series = with_theirs(airflow, theirs)
     result = json.loads((series / "comparison_result.json").read_text())
     assert {row["pair"] for row in result["rows"]} == {"even_rebalance", "stela"}
     assert (series / "comparison.html").is_file()
@@ -168,11 +168,13 @@ def test_a_side_that_does_not_build_is_refused_with_its_log(world: dict[str, str
     assert done.stderr.count("\n") == 1 and ".log" in done.stderr and compared(world) == []
 
 
-def test_the_first_task_refuses_in_one_line_what_cannot_be_compared(world: dict[str, str], tmp_path: Path) -> None:
-    done = from_the_form(world, tmp_path, {"b": "no-such-branch"}, {"variants": ["stella"]}, {"b": "/etc/theirs.yaml"})
+def test_the_first_task_refuses_in_one_line_what_cannot_be_compared(airflow: dict[str, str], tmp_path: Path) -> None:
+    done = from_the_form(
+        airflow, tmp_path, {"b": "no-such-branch"}, {"variants": ["stella"]}, {"b": "/etc/theirs.yaml"}
+    )
     said = done.stdout + done.stderr
     assert done.stdout.count("state: failed") == 3, said
     assert "configuration: this repository has no commit 'no-such-branch'" in said
     assert "configuration: variants is stella; small/star has the variants" in said
     assert "configuration: b is '/etc/theirs.yaml'; allowed in a form: " in said
-    assert compared(world) == []
+    assert compared(airflow) == []

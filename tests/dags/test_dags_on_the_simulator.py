@@ -21,28 +21,28 @@ print("state:", small_star.test(run_conf=json.loads(sys.argv[1])).state)
 SAID = "Simulated, not measured: "
 
 
-def test_an_experiment(world: dict[str, str]) -> None:
+def test_an_experiment(airflow: dict[str, str]) -> None:
     answers = {"testbed": "simulated", "variants": ["stela"], "repetitions": 2, "options": {"seed": 7}}
-    done = python({**world, **alone("small.star")}, "-c", FORM, json.dumps(answers))
+    done = python({**airflow, **alone("small.star")}, "-c", FORM, json.dumps(answers))
     assert "state: success" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
-    (series,) = Path(world["BAROGRAPH_RESULTS"]).glob("small/star/*")
+    (series,) = Path(airflow["BAROGRAPH_RESULTS"]).glob("small/star/*")
     assert statuses(series) == {"stela-r1": "complete", "stela-r2": "complete"}
     facts = read_json(series / "runs" / "stela-r2" / "run.json")["harness_facts"]
     assert facts["simulated"]["seed"] == 7 and facts["simulated"]["costs"]
     assert SAID in (series / "report.html").read_text()
-    assert leases(world) == []
+    assert leases(airflow) == []
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="commits are compared")
-def test_a_comparison(world: dict[str, str], tmp_path: Path) -> None:
+def test_a_comparison(airflow: dict[str, str], tmp_path: Path) -> None:
     """Of a commit with itself: the same seeds give the same runs on both sides, to the last digit."""
-    done = from_the_form(world, tmp_path, {"testbed": "simulated"})
+    done = from_the_form(airflow, tmp_path, {"testbed": "simulated"})
     assert "state: success" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
-    (series,) = compared(world)
+    (series,) = compared(airflow)
     assert set(statuses(series).values()) == {"complete"} and len(statuses(series)) == 6
     result = read_json(series / "comparison_result.json")
     assert result["simulated"] and {row["verdict"] for row in result["rows"]} == {"no verdict"}
     known = [row for row in result["rows"] if row["a"] is not None]
     assert known and all(row["a"] == row["b"] for row in known)
     assert SAID in (series / "comparison.html").read_text()
-    assert leases(world) == []
+    assert leases(airflow) == []

@@ -16,13 +16,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from barograph.airflow_environment import command_line_environment
+from barograph.airflow_environment import environment
 from barograph.child_processes import group_members
 from barograph.errors import EXIT_CODES
 from barograph.machines.provision import provision, reserve_testbed
 from barograph.plan.experiment import load, with_changes
 from barograph.series.series import open_series
-from barograph.settings import airflow_home
+from barograph.settings import ROOT, airflow_home
 from barograph.testbeds import checks
 from inventory.leases import registry
 from inventory.leases.holder import HEARTBEAT_BOUND_S, Holder
@@ -38,9 +38,9 @@ def machines(world: World) -> list[str]:
 
 
 def child_of(process: subprocess.Popen[str]) -> int:
-    """The process that executes the DAG."""
+    """The process that carries the series out."""
     children = psutil.Process(process.pid).children()
-    (child,) = [each for each in children if "barograph.cli.child" in each.cmdline()]
+    (child,) = [each for each in children if "barograph.campaign.execution" in each.cmdline()]
     return int(child.pid)
 
 
@@ -56,6 +56,15 @@ def last_line(said: str) -> str:
 @pytest.fixture
 def here(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     """This process is a harness of the same world."""
+    return be_in(world, monkeypatch)
+
+
+@pytest.fixture
+def here_with_airflow(airflow: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    return be_in(airflow, monkeypatch)
+
+
+def be_in(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     for name in ("STATE", "RESULTS", "HOME"):
         monkeypatch.setenv(f"BAROGRAPH_{name}", world[f"BAROGRAPH_{name}"])
     checks._cached_testbed.cache_clear()
@@ -93,22 +102,14 @@ def test_of_two_at_once_one_is_refused_and_the_other_goes_on(unfinished: bool, w
 
 
 def test_a_testbed_that_was_taken_at_the_last_moment_is_the_last_word(here: World) -> None:
-    """The analysis of nothing, later in the DAG, is a consequence and not the cause."""
     series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "repetitions": 1}))
     lease = registry.take("ann@elsewhere", "other", "fake", 3600)
-    argv = [sys.executable, "-m", "barograph.cli.child", str(series.folder), str(os.getpid())]
-    done = subprocess.run(argv, env={**here, **_airflow(here)}, capture_output=True, text=True)
+    argv = [sys.executable, "-m", "barograph.campaign.execution", str(series.folder), str(os.getpid())]
+    done = subprocess.run(argv, env=here, capture_output=True, text=True)
     (failed,) = [line for line in fake_runs.progress(series.folder) if line["kind"] == "failed"]
     assert failed["blame"] == "capacity" and done.returncode == 3, done.stdout + done.stderr
     assert failed["message"].startswith(f"testbed fake is in use: lease {lease.lease_id} of ann@elsewhere")
     assert registry.read_all() == (lease,), "only one's own is released"
-
-
-def _airflow(world: World) -> World:
-    from barograph.airflow_environment import command_line_environment
-
-    home = command_line_environment(Path(world["BAROGRAPH_HOME"]) / "airflow")
-    return {name: value for name, value in home.items() if name.startswith(("AIRFLOW", "PYTHONPATH", "PATH"))}
 
 
 def test_a_child_that_the_kernel_kills_leaves_nothing(world: World) -> None:
@@ -117,7 +118,9 @@ def test_a_child_that_the_kernel_kills_leaves_nothing(world: World) -> None:
         child = child_of(process)
         os.kill(child, signal.SIGKILL)
         said, _ = process.communicate()
-    assert process.returncode == 4 and "infrastructure: the DAG's process was killed (SIGKILL" in last_line(said), said
+    assert process.returncode == 4 and "infrastructure: the series' process was killed (SIGKILL" in last_line(said), (
+        said
+    )
     assert (leases(world), machines(world), group_members(child)) == ([], [], [])
     assert statuses(series) == {"even_rebalance-r1": "incomplete"}
     with slow(world, pace=0.1) as process:
@@ -183,48 +186,50 @@ def test_an_interrupted_run_that_cannot_release_says_what_is_left(world: World, 
     assert (leases(world), machines(world)) == ([], [])
 
 
-def test_a_run_that_cannot_release_is_no_success(unanalysed: World, stuck: list[Path]) -> None:
-    world = unanalysed
-    with slow(world, pace=0.05) as process:
-        series = await_phase(world, "warm_up", process)
-        hinder(world, stuck)
-        said, _ = process.communicate()
-    (lease,) = leases(world)
+UNANALYSED = """
+import sys
+from barograph.campaign import execution
+from tests.dags.no_analysis import arrange
+arrange()
+sys.exit(execution.main(sys.argv[1:]))
+"""
+
+
+def test_a_run_that_cannot_release_is_no_success(here: World, stuck: list[Path]) -> None:
+    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "demo": True})).folder
+    argv = [sys.executable, "-c", UNANALYSED, str(series), str(os.getpid())]
+    with subprocess.Popen(argv, env={**here, "BAROGRAPH_PACE": "0.05"}, cwd=ROOT) as process:
+        await_phase(here, "warm_up", process)
+        hinder(here, stuck)
+    (lease,) = leases(here)
+    assert process.returncode == 4
     assert set(statuses(series).values()) == {"complete"} and (series / "report.html").is_file()
-    assert process.returncode == 4, said
-    assert last_line(said).startswith(f"infrastructure: lease {lease.stem} on testbed fake could not be released"), said
-    assert "`barograph reap` ends them" in last_line(said)
-    assert _red(world, series), "Airflow forgives a teardown; the watcher does not"
+    (failed,) = [line for line in fake_runs.progress(series) if line["kind"] == "failed"]
+    assert failed["message"].startswith(f"lease {lease.stem} on testbed fake could not be released")
+    assert "`barograph reap` ends them" in failed["message"]
     mend(stuck)
-    assert reap(world).returncode == 0
-    assert (leases(world), machines(world)) == ([], [])
-
-
-def _red(world: World, series: Path) -> bool:
-    """The DAG run itself failed, and not only the process around it."""
-    failures = [line for line in fake_runs.progress(series) if line["kind"] == "failed"]
-    return bool(failures) and "RunsFailed" in (series / "harness.log").read_text()
+    assert reap(here).returncode == 0
+    assert (leases(here), machines(here)) == ([], [])
 
 
 HANGING = """
 import sys, time
-from barograph import series_steps
-from barograph.cli import child
+from barograph.campaign import execution, steps
 from barograph.plan import durations
 
 durations.STEP_LIMITS["deploy"] = durations.Limit(2.0, "as a test has it")
-series_steps.context_of = lambda _series: time.sleep(600)
-sys.exit(child.main(sys.argv[1:]))
+steps.context_of = lambda _series: time.sleep(600)
+sys.exit(execution.main(sys.argv[1:]))
 """
 
 
 def test_a_step_beyond_its_limit_ends_in_a_terminal_too(here: World) -> None:
     series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"]}))
     argv = [sys.executable, "-c", HANGING, str(series.folder), str(os.getpid())]
-    done = subprocess.run(argv, env=command_line_environment(airflow_home()), capture_output=True, text=True)
+    done = subprocess.run(argv, env=here, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == EXIT_CODES["harness"], done.stderr[-3000:]
     (failed,) = [line for line in fake_runs.progress(series.folder) if line["kind"] == "failed"]
-    assert failed["message"].startswith("a step took longer than its limit and was ended") and leases(here) == []
+    assert failed["message"].startswith("deploy took more than 2 s, its limit, and was ended") and leases(here) == []
 
 
 def test_a_live_run_of_another_host_is_not_reaped_and_refuses_others(here: World) -> None:
@@ -246,13 +251,13 @@ print(reaper().test().state)
 """
 
 
-def test_a_dag_that_has_a_run_keeps_its_machines_while_none_of_its_tasks_work(here: World) -> None:
+def test_a_dag_that_has_a_run_keeps_its_machines_while_none_of_its_tasks_work(here_with_airflow: World) -> None:
     """They wait for a worker. The reaper asks Airflow; the DAG that has a run here is its own."""
     silent_s = time.time() - HEARTBEAT_BOUND_S - 60
     for name, dag, run in (("of a run", "reaper", ""), ("of a dead run", "reaper", "x"), ("of no run", "some.dag", "")):
         mine = Holder(0, dag, run=run)
         registry.take("ann", name, "fake", 7200, shared=True, holder=mine, clock=lambda: silent_s)
-    argv, env = [sys.executable, "-c", REAPER], {**command_line_environment(airflow_home()), **alone("reaper")}
+    argv, env = [sys.executable, "-c", REAPER], {**environment(airflow_home()), **alone("reaper")}
     done = subprocess.run(argv, env=env, capture_output=True, text=True)
     assert last_line(done.stdout) == "success", done.stderr[-3000:]
     assert [lease.series_id for lease in registry.read_all()] == ["of a run"]
@@ -266,9 +271,8 @@ def test_a_command_that_prepares_a_run_refuses_the_next(here: World) -> None:
 
 
 DEAD_PROVISION = """
-import sys
-from barograph.cli import child
 from barograph.machines import provision, series_lease
+from dags.experiments import stela_star
 
 acquire = series_lease.acquire
 
@@ -277,19 +281,20 @@ def dies(*given):
     raise RuntimeError("it was killed")
 
 series_lease.acquire, provision._release_after = dies, lambda *_: None
-child._release = lambda _: None  # an Airflow of somebody's own has no such end
-sys.exit(child.main(sys.argv[1:]))
+for task in stela_star.tasks:
+    task.retries = 0
+print("state:", stela_star.test(run_conf={"testbed": "fake", "repetitions": 1}).state)
 """
 
 
-def test_machines_of_a_provision_that_died_are_given_back_by_the_dag(here: World) -> None:
+def test_machines_of_a_provision_that_died_are_given_back_by_the_dag(here_with_airflow: World) -> None:
     """Airflow leaves a teardown out where its setup failed."""
-    series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "repetitions": 1})).folder
-    argv = [sys.executable, "-c", DEAD_PROVISION, str(series), str(os.getpid())]
-    done = subprocess.run(argv, env=command_line_environment(airflow_home()), capture_output=True, text=True)
-    assert done.returncode == EXIT_CODES["harness"] and "it was killed" in done.stdout + done.stderr
+    env = {**environment(airflow_home()), **alone("stela.star"), "BAROGRAPH_HOLDER_PID": str(os.getpid())}
+    done = subprocess.run([sys.executable, "-c", DEAD_PROVISION], env=env, cwd=ROOT, capture_output=True, text=True)
+    assert "state: failed" in done.stdout and "it was killed" in done.stdout + done.stderr
+    (series,) = series_of(here_with_airflow)
     assert any(line["kind"] == "phase" and line["phase"] == "provision" for line in fake_runs.progress(series))
-    assert leases(here) == [] and machines(here) == []
+    assert leases(here_with_airflow) == [] and machines(here_with_airflow) == []
 
 
 WITHOUT_RUNS = """
@@ -316,17 +321,17 @@ except ExperimentError:
 """
 
 
-def test_nothing_is_held_for_a_dag_run_that_has_no_runs_to_do(here: World) -> None:
+def test_nothing_is_held_for_a_dag_run_that_has_no_runs_to_do(here_with_airflow: World) -> None:
     """Airflow skips a teardown whose setups are skipped, and asks for a release where there is no series."""
     experiment = with_changes(load("stela/star"), {"testbed": "fake", "repetitions": 1})
     finished, long = (open_series(experiment, new=True).folder for _ in range(2))
     provision(finished)
-    (finished / "enough.json").write_text("{}")
-    environment = {**command_line_environment(airflow_home()), "BAROGRAPH_HOLDER_PID": str(os.getpid())}
+    (finished / "sufficient.json").write_text("{}")
+    variables = {**environment(airflow_home()), "BAROGRAPH_HOLDER_PID": str(os.getpid())}
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_RUNS, str(finished), str(long)],
-        env={**environment, "AIRFLOW__CORE__MAX_MAP_LENGTH": "1"}, capture_output=True, text=True,
+        env={**variables, "AIRFLOW__CORE__MAX_MAP_LENGTH": "1"}, capture_output=True, text=True,
     )  # fmt: skip
     said = ["skipped provision", "skipped release_unprovisioned", "refused; held: False"]
     assert done.stdout.splitlines()[-3:] == said, done.stderr[-3000:]
-    assert leases(here) == [] and machines(here) == []
+    assert leases(here_with_airflow) == [] and machines(here_with_airflow) == []

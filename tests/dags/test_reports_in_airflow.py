@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -19,12 +20,12 @@ from urllib.parse import quote
 
 import pytest
 
-from barograph.airflow_environment import CONNECTION, command_line_environment
+from barograph.airflow_environment import environment
 from barograph.child_processes import ChildProcess
 from barograph.cli.ui import ENDING, ui_environment
 from barograph.settings import ROOT
 from barograph.web import RESULT_KEY
-from tests.dags.fake_runs import Resumed
+from tests.dags.fake_runs import Resumed, alone
 from tests.support import programs
 from tests.support.ports import free_port
 
@@ -107,6 +108,17 @@ class Site:
         self.api("POST", f"{self.opening(run_id)}/xcomEntries", {"key": RESULT_KEY, "value": folder})
 
 
+# The DAG run that has measured the series, as far as Airflow knows.
+MEASURED = """
+import sys
+from pathlib import Path
+from barograph.machines import opening
+from dags.experiments import stela_star
+opening.open_requested = lambda *_, **__: Path(sys.argv[1])
+print("state:", stela_star.test().state)
+"""
+
+
 @pytest.fixture(scope="module")
 def site(finished: Resumed) -> Iterator[Site]:
     assert finished.resumed.returncode == 0, finished.resumed.stdout + finished.resumed.stderr
@@ -117,14 +129,16 @@ def site(finished: Resumed) -> Iterator[Site]:
     port = free_port()
     found = Site(port, results, passwords, results.parent / "api.log", {})
     users = ",".join(f"{user}:{role}" for user, role in USERS.items())
-    # Of the run above Airflow's pages know only from the command line's own database.
-    own = {CONNECTION: command_line_environment(home)[CONNECTION]}
-    with _start(found, {**world, **ui_environment(home, port), **own, **_only(world), USERS_SETTING: users}) as server:
+    measured = subprocess.run(
+        [sys.executable, "-c", MEASURED, str(finished.series)],
+        cwd=ROOT, env={**environment(home, world), **alone(DAG)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert "state: success" in measured.stdout, measured.stdout[-3000:] + measured.stderr[-3000:]
+    with _start(found, {**world, **ui_environment(home, port), **_only(world), USERS_SETTING: users}) as server:
         _await(found, server)
         found.tokens |= {user: _log_in(found, user) for user in USERS}
         ended = found.api("GET", f"/api/v2/dags/{DAG}/dagRuns?state=success")["dag_runs"]
-        (measured,) = [run for run in ended if run["conf"].get("opened") == str(finished.series)]
-        found.run_id = str(measured["dag_run_id"])
+        (found.run_id,) = [str(run["dag_run_id"]) for run in ended]
         yield found
 
 

@@ -1,4 +1,4 @@
-"""A real SIGTERM in each kind of event: what was measured is kept, everything is released. Steps, no scheduler."""
+"""A real SIGTERM in each kind of event: what was measured is kept, everything is released."""
 
 import json
 import os
@@ -17,20 +17,6 @@ from barograph.series.series import open_series
 from barograph.settings import ROOT
 from tests.support import worker_lines
 
-CHILD = """
-import sys
-from barograph import series_steps
-from barograph.cli import child
-from barograph.machines import provision
-
-def steps(series_dir):
-    provision.provision(series_dir)
-    series_steps.deploy(series_dir)
-    series_steps.do_run(series_dir)
-
-child._run = steps
-sys.exit(child.main(sys.argv[1:]))
-"""
 SHORT = Durations(warm_up_floor_s=45, warm_up_ceiling_s=60, after_floor_s=50, horizon_s=90)
 EVENTS = [
     ("scale", ScaleOut("steady", 1)),
@@ -51,7 +37,8 @@ def test_what_was_measured_is_kept_and_everything_is_released(
     star = with_changes(load("stela/star"), {"testbed": "fake", "repetitions": 1, "variants": ["stela"]})
     machines = MachineCount(4, machines_at_end(4, [event]))
     series = open_series(replace(star, events=(event,), machines=machines, durations=SHORT)).folder
-    process = subprocess.Popen([sys.executable, "-c", CHILD, str(series), str(os.getpid())], cwd=ROOT)
+    argv = [sys.executable, "-m", "barograph.campaign.execution", str(series), str(os.getpid())]
+    process = subprocess.Popen(argv, cwd=ROOT)
     try:
         await_phase(series, phase, process)
         process.send_signal(signal.SIGTERM)

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from barograph.campaign.steps import attempt_next_run
 from barograph.plan.experiment import load
 from barograph.run.context import context_in_memory
 from barograph.run.simulated_clock import SimulatedClock
 from barograph.run.simulated_cluster import SimulatedCluster
 from barograph.series.series import open_series
-from barograph.series_steps import attempt_next_run
 from inventory.simulated import SimulatedTestbed
 
 

@@ -19,11 +19,10 @@ from analysis.claims.ledger_rows import NO_VERDICT, Conditions, LedgerRow, Value
 from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import Kind, load_claims
 from analysis.record.files import SeriesPaths
+from barograph.campaign.cells import link_runs
 from barograph.plan.experiment import Experiment, load, names
-from barograph.plan.sweep import Point
-from barograph.pool import Death, Pool, cores
-from barograph.sweep.point import PointJob, do
 from scheduler_plugins.policies.stela import Parameters
+from tests.support import simulated_cells
 from tests.support.closed_form_gains import stela_gain_percent
 from topologies import catalogue
 
@@ -89,17 +88,10 @@ def simulated(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> 
 
     folder = tmp_path_factory.mktemp("claims")
     experiments = {name: as_simulated(load(name)) for name in FAMILY}
-    jobs = [
-        PointJob(Point(number, {}, experiment), folder / "points" / f"{number:02d}", {})
-        for number, experiment in enumerate(experiments.values(), start=1)
-    ]
-    with Pool(do, cores()) as pool:
-        outcomes = [answer[1] for answer in pool.answers(jobs) if answer is not None]
-    assert [each for each in outcomes if isinstance(each, Death) or each.failures] == []
-    (runs := folder / "runs").mkdir()
-    for job in jobs:
-        for run in SeriesPaths(job.folder).all_runs():
-            (runs / f"{job.point.number:02d}.{run.run_id}").symlink_to(run.root, target_is_directory=True)
+    cells = {folder / "points" / f"{number:02d}": each for number, each in enumerate(experiments.values(), start=1)}
+    assert not any(simulated_cells.failures(cells).values())
+    (folder / "runs").mkdir()
+    link_runs(folder, {cell.name: cell for cell in cells})
     analyse_runs(folder)
     asked = {name: [experiment] for name, experiment in experiments.items()}
     measured = replace(conditions([SeriesPaths(folder)]), experiments=asked)

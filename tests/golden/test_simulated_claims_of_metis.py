@@ -18,13 +18,12 @@ from analysis.claims.ledger_rows import NO_VERDICT, NOT_RUN, LedgerRow
 from analysis.claims.statements import SPREADS, load_claims
 from analysis.claims.sweep_rows import SweepRuns, read, sweep_row
 from analysis.record.files import SeriesPaths
+from barograph.campaign.sweep import SweepFolder, link_runs, open_sweep
 from barograph.plan import sweep
-from barograph.pool import Death, Pool, cores
-from barograph.sweep.folder import SweepFolder, link_runs, open_sweep
-from barograph.sweep.point import PointJob, do
 from barograph.yaml_files import read_yaml
 from scheduler_plugins.simulator.work import Costs
 from tests.golden import one_pass
+from tests.support import simulated_cells
 from topologies import work
 
 if TYPE_CHECKING:
@@ -97,10 +96,8 @@ def simulated(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> 
 
 
 def simulate(folders: list[SweepFolder]) -> None:
-    jobs = [PointJob(point, folder.of(point), {}) for folder in folders for point in folder.points]
-    with Pool(do, cores()) as pool:
-        outcomes = [answer[1] for answer in pool.answers(jobs) if answer is not None]
-    assert [each for each in outcomes if isinstance(each, Death) or each.failures] == []
+    cells = {folder.of(point): point.experiment for folder in folders for point in folder.points}
+    assert not any(simulated_cells.failures(cells).values())
     assert [link_runs(folder) for folder in folders] == [len(VARIANTS) * len(folder.points) for folder in folders]
 
 

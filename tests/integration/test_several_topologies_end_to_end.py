@@ -20,9 +20,9 @@ from analysis.ingest import tables
 from analysis.metrics import build
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths
+from barograph.campaign.steps import do_run
 from barograph.machines.series_lease import saved_lease
 from barograph.plan.experiment import Experiment, parse
-from barograph.series_steps import do_run
 from inventory.leases import registry
 from inventory.local import lan
 from tests.support import avro_jar, exchange_policy, repositories, worker_launches, worker_lines

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths, read_json
-from barograph import series_steps
+from barograph.campaign import steps
 from barograph.cli import nightly
 from barograph.nights.suite import Choice, Suite
 from barograph.plan.experiment import load, with_changes
@@ -67,7 +67,7 @@ class World:
 
     def carry_out(self, series: Series, _console: Console) -> int:
         self.before(series)
-        while series_steps.do_run(series.folder):
+        while steps.do_run(series.folder):
             self.now_s += self.run_s
         analysed(series, self.throughput)
         return 0

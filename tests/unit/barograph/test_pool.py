@@ -11,15 +11,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 
-from barograph import pool as pool_module
 from barograph.child_processes import descendants
-from barograph.pool import Death, Pool, in_own_process
+from barograph.pool import Death, Pool, run_isolated
 
 
 def double(number: int) -> int:
@@ -114,19 +112,19 @@ def test_no_process_outlives_a_parent_that_is_killed(tmp_path: Path, repository:
         time.sleep(0.1)
 
 
-def double_in_own_process(number: int) -> tuple[int, int | Death, int]:
+def double_isolated(number: int) -> tuple[int, int | Death, int]:
     """The process, its answer, and how many threads this process has afterwards."""
 
     def work() -> int:
         threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()  # never ends
         return double(number)
 
-    return os.getpid(), in_own_process(work, 60.0), threading.active_count()
+    return os.getpid(), run_isolated(work, 60.0), threading.active_count()
 
 
 def test_what_a_job_leaves_running_ends_with_its_own_process() -> None:
     """A thread that computes for ever, as of a policy that hangs, must not slow the jobs after it."""
-    with Pool(double_in_own_process, 1) as pool:
+    with Pool(double_isolated, 1) as pool:
         found = [answer[1] for answer in pool.answers([1, 13, 2]) if answer is not None]
     pids, answers, threads = zip(*[each for each in found if not isinstance(each, Death)], strict=True)
     assert answers == (2, Death(-signal.SIGKILL), 4), "one that dies costs its job alone"
@@ -147,74 +145,30 @@ def test_a_process_that_is_killed_while_it_answers_costs_its_job_alone() -> None
         ]
 
 
-def is_killed_within_an_answer(seconds: float) -> bytes | Death:
-    """While its parent sleeps, a process fills the pipe; another one, which it has begun, kills it then, and lives on
-    for these seconds."""
-
-    def work() -> bytes:
-        answers, waits = os.getpid(), os.getppid()
-        if os.fork() == 0:
-            while Path(f"/proc/{answers}/stat").read_text().rpartition(")")[2].split()[0] != "S":
-                time.sleep(0.05)
-            os.kill(answers, signal.SIGKILL)
-            os.kill(waits, signal.SIGCONT)
-            time.sleep(seconds)
-            os._exit(0)
-        os.kill(waits, signal.SIGSTOP)
-        return bytes(10_000_000)
-
-    return in_own_process(work, 60.0)
-
-
-@pytest.mark.parametrize("seconds", [0.0, 30.0])
-def test_a_process_that_is_killed_within_an_answer_is_no_bug_of_ours(seconds: float) -> None:
-    begin_s = time.monotonic()
-    with Pool(is_killed_within_an_answer, 1) as pool:
-        assert [answer[1] for answer in pool.answers([seconds]) if answer] == [Death(-signal.SIGKILL)]
-    assert time.monotonic() - begin_s < 25, "what it has begun and lives on is not waited for"
-
-
 def closes_everything_and_hangs(_job: int) -> Death | None:
     def work() -> None:
         os.closerange(3, 100)
         time.sleep(600)
 
-    return in_own_process(work, 1.0)
+    return run_isolated(work, 1.0)
 
 
-def test_the_limit_holds_after_the_end_of_the_pipe() -> None:
+def test_the_limit_holds_where_every_file_is_closed() -> None:
     with Pool(closes_everything_and_hangs, 1) as pool:
         assert [answer[1] for answer in pool.answers([1]) if answer] == [Death(-signal.SIGKILL, 1.0)]
 
 
 def large(size: int) -> bytes | Death:
-    return in_own_process(lambda: bytes(size), 60.0)
+    return run_isolated(lambda: bytes(size), 60.0)
 
 
-def test_an_answer_may_be_larger_than_a_pipe() -> None:
+def test_an_answer_may_be_large() -> None:
     with Pool(large, 1) as pool:
         assert [answer[1] for answer in pool.answers([0, 5_000_000]) if answer] == [b"", bytes(5_000_000)]
 
 
-def answers_between_two_looks(number: int) -> int | Death:
-    """The pipe is looked at before there is an answer in it, and the process after its end."""
-
-    def late(watched: Sequence[int], limit_s: float | None = None) -> Sequence[object]:
-        return wait(watched[-1:], limit_s)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pool_module, "wait", late)
-        return in_own_process(lambda: double(number), 60.0)
-
-
-def test_an_answer_of_a_process_that_has_ended_counts() -> None:
-    with Pool(answers_between_two_looks, 1) as pool:
-        found = [answer[1] for answer in pool.answers([1, 13]) if answer]
-    assert found == [2, Death(-signal.SIGKILL)]
-
-
 def raising(_job: int) -> int | Death:
-    return in_own_process(lambda: 1 // 0, 60.0)
+    return run_isolated(lambda: 1 // 0, 60.0)
 
 
 def test_work_that_raises_has_no_answer() -> None:
@@ -224,7 +178,7 @@ def test_work_that_raises_has_no_answer() -> None:
 
 def keeps_the_interpreter(_job: int) -> bool | Death:
     """No thread has a turn and no signal is heard in Python before this ends."""
-    return in_own_process(lambda: bool(re.match(r"(a+)+b", "a" * 40)), 1.0)
+    return run_isolated(lambda: bool(re.match(r"(a+)+b", "a" * 40)), 1.0)
 
 
 def test_work_that_never_lets_the_interpreter_go_is_killed_at_its_limit() -> None:

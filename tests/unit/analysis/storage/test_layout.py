@@ -2,7 +2,7 @@
 
 from analysis.storage.layout import bucket_key, spool_paths
 
-ASKED = ["series.json", "comparison.json", "enough.json"]
+ASKED = ["series.json", "comparison.json", "sufficient.json"]
 INDEXED = ["comparison_result.json", "report.json"]  # what the index of all results is made of
 TOLD = ["comparison.html", "comparison_time.json", "checks.jsonl", "report.html"]
 

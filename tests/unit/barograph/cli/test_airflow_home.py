@@ -1,4 +1,4 @@
-"""Airflow's two databases: what the command line executes is in one that no scheduler reads."""
+"""Airflow's database: made once, or the one that the user names; cleaned."""
 
 import sqlite3
 from collections.abc import Mapping
@@ -12,19 +12,16 @@ from filelock import FileLock
 
 from barograph import airflow_environment
 from barograph.airflow_environment import (
-    COMMAND_LINE_DATABASE,
     CONNECTION,
     DATABASE,
     SCHEDULER_DATABASE,
     DatabaseUnknown,
     clean,
-    command_line_environment,
     prepare,
     prepare_users_database,
     ready,
     write_scheduler_database,
 )
-from barograph.cli import dag_process
 from barograph.cli.ui import ui_environment
 
 THEIRS = "postgresql+psycopg2://barograph@db.example.org/airflow"
@@ -47,20 +44,11 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def test_both_databases_are_made_once(made: list[str], tmp_path: Path) -> None:
+def test_the_database_is_made_once(made: list[str], tmp_path: Path) -> None:
     assert prepare(tmp_path) and ready(tmp_path)
     assert made == ["sqlite db migrate", "sqlite pools import"]
-    with closing(sqlite3.connect(tmp_path / COMMAND_LINE_DATABASE)) as database:
-        assert database.execute("select count(*) from dag_run").fetchone() == (0,)
     assert not prepare(tmp_path) and len(made) == 2
     assert [path.name for path in tmp_path.glob(".*")] == []
-
-
-def test_a_home_from_before_gets_its_second_database(made: list[str], tmp_path: Path) -> None:
-    prepare(tmp_path)
-    (tmp_path / COMMAND_LINE_DATABASE).unlink()
-    assert not ready(tmp_path) and prepare(tmp_path)
-    assert (tmp_path / COMMAND_LINE_DATABASE).is_file()
 
 
 def test_the_scheduler_has_the_database_that_the_user_names(
@@ -74,44 +62,26 @@ def test_the_scheduler_has_the_database_that_the_user_names(
     prepare_users_database(tmp_path)
     assert made[2:] == ["postgresql+psycopg2 db migrate", "postgresql+psycopg2 pools import"]
     assert ui_environment(tmp_path, 8123)[CONNECTION] == THEIRS
-    own = command_line_environment(tmp_path)
-    assert (
-        own[CONNECTION] == f"sqlite:///{tmp_path}/{COMMAND_LINE_DATABASE}?timeout=60"
-        and f"{CONNECTION}_ASYNC" not in own
-    )
     monkeypatch.setenv(CONNECTION, f"{THEIRS}_2")
     prepare_users_database(tmp_path)
     assert len(made) == 6, "another database is made too"
-    monkeypatch.setenv(CONNECTION, own[CONNECTION])
+    monkeypatch.setenv(CONNECTION, f"sqlite:///{tmp_path}/{SCHEDULER_DATABASE}?timeout=60")
     prepare_users_database(tmp_path)
-    assert len(made) == 6, "a process that the command line started names ours"
-
-
-def test_a_scheduler_does_not_see_what_the_command_line_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would take a DAG run that is under way for its own, and do the tasks of a DAG that is switched on again."""
-    given: list[dict[str, str]] = []
-    monkeypatch.setattr(dag_process, "airflow_home", lambda: tmp_path)
-    monkeypatch.setattr(dag_process, "ChildProcess", lambda _, environment, **__: given.append(environment))
-    dag_process.DagProcess(tmp_path)
-    (child,) = given
-    scheduler = ui_environment(tmp_path, 8123)
-    assert child[CONNECTION] == f"sqlite:///{tmp_path}/{COMMAND_LINE_DATABASE}?timeout=60"
-    assert scheduler[CONNECTION] == f"sqlite:///{tmp_path}/{SCHEDULER_DATABASE}?timeout=60"
-    assert child["AIRFLOW_HOME"] == scheduler["AIRFLOW_HOME"]
+    assert len(made) == 6, "a process that Airflow started names ours"
 
 
 def test_a_database_that_is_there_is_changed_in_place(made: list[str], tmp_path: Path) -> None:
     """Somebody may work with it: what another version or other pools make must not replace it."""
     prepare(tmp_path)
-    with closing(sqlite3.connect(tmp_path / COMMAND_LINE_DATABASE)) as database:
+    with closing(sqlite3.connect(tmp_path / SCHEDULER_DATABASE)) as database:
         database.execute("insert into dag_run values (7)")
         database.commit()
         (mark,) = tmp_path.glob("prepared-*")
         mark.unlink()
         assert prepare(tmp_path)
-        with closing(sqlite3.connect(tmp_path / COMMAND_LINE_DATABASE)) as other:
+        with closing(sqlite3.connect(tmp_path / SCHEDULER_DATABASE)) as other:
             assert other.execute("select * from dag_run").fetchall() == [(7,)]
-    assert made[2:] == ["sqlite db migrate", "sqlite pools import"] * 2
+    assert made[2:] == ["sqlite db migrate", "sqlite pools import"]
 
 
 def test_one_process_at_a_time_makes_them(made: list[str], tmp_path: Path) -> None:
@@ -123,18 +93,20 @@ def test_one_process_at_a_time_makes_them(made: list[str], tmp_path: Path) -> No
     assert made == ["sqlite db migrate", "sqlite pools import"]
 
 
-def test_old_rows_go_from_the_databases_that_are_named(
+def test_old_rows_go_from_the_database_that_is_named(
     made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A task of Airflow does not see its scheduler's connection: `barograph ui` gives it by another name."""
     prepare(tmp_path)
     monkeypatch.setenv(CONNECTION, "airflow-db-not-allowed:///")
     now = datetime(2026, 11, 22, tzinfo=UTC)
-    assert clean(tmp_path, 90, now, ["stela.star"]) == (f"sqlite {COMMAND_LINE_DATABASE}",)
+    assert clean(tmp_path, 90, now, ["stela.star"]) is None
     monkeypatch.setenv(DATABASE, str(write_scheduler_database(tmp_path, THEIRS)))
-    cleaned = clean(tmp_path, 90, now, ["stela.star", "reaper"])
-    assert cleaned == ("postgresql+psycopg2 airflow", f"sqlite {COMMAND_LINE_DATABASE}")
-    assert made[2:] == ["sqlite db clean", "postgresql+psycopg2 db clean of stela.star,reaper", "sqlite db clean"]
+    assert clean(tmp_path, 90, now, ["stela.star", "reaper"]) == "postgresql+psycopg2 airflow"
+    ours = write_scheduler_database(tmp_path, f"sqlite:///{tmp_path}/{SCHEDULER_DATABASE}?timeout=60")
+    monkeypatch.setenv(DATABASE, str(ours))
+    assert clean(tmp_path, 90, now, ["stela.star"]) == f"sqlite {SCHEDULER_DATABASE}"
+    assert made[2:] == ["postgresql+psycopg2 db clean of stela.star,reaper", "sqlite db clean"]
 
 
 def test_no_task_has_the_connection_in_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

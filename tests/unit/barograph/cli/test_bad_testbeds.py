@@ -39,7 +39,7 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, str(tmp_path / "none"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("barograph.machines.reaper.TESTBEDS", {"fake": FakeTestbed})
-    for module in ("barograph.cli.execution", "barograph.cli.check"):
+    for module in ("barograph.cli.preparation", "barograph.cli.check"):
         monkeypatch.setattr(f"{module}.require_fit_box", lambda _say: None, raising=False)
     checks._cached_testbed.cache_clear()
 

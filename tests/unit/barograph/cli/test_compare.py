@@ -81,7 +81,7 @@ def test_the_end_is_a_table_a_sentence_and_a_page(tmp_path: Path) -> None:
     }
     (tmp_path / "comparison_result.json").write_text(json.dumps(result))
     enough = {"v": 1, "t": 0, "why": "certain", "blocks": 6, "said": "every interval is within ±5 %"}
-    (tmp_path / "enough.json").write_text(json.dumps(enough))
+    (tmp_path / "sufficient.json").write_text(json.dumps(enough))
     lines = shown(tmp_path).splitlines()
     assert lines[1].split() == NUMBERS.split()
     assert "–" in lines[2] and not any(" x " in line for line in lines)

@@ -65,7 +65,7 @@ def test_bad_options_are_said_before_anything_is_rented(
     command: str, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("barograph.cli.execution.require_fit_box", lambda _say: None)
+    monkeypatch.setattr("barograph.cli.preparation.require_fit_box", lambda _say: None)
     monkeypatch.setattr("barograph.cli.check.require_fit_box", lambda _say: None)
     assert cli.main([command, *arguments]) == 2
     screen = capsys.readouterr()

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from analysis.record.simulated import is_simulated_series
 from barograph import settings
+from barograph.campaign.steps import attempt_next_run
 from barograph.cli import run
 from barograph.errors import ExperimentError, MachineLost, RunBroken, worst_exit
 from barograph.plan.durations import run_s
@@ -18,7 +19,6 @@ from barograph.run.context import context_of
 from barograph.series import results
 from barograph.series.series import Series, open_series
 from barograph.series.status import hours
-from barograph.series_steps import attempt_next_run
 from tests.support.durations import SHORT
 
 KNOWN = ("henge/diurnal", "stela/diamond", "stela/linear", "stela/star")
@@ -50,11 +50,11 @@ def done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unreported: set[str]) 
 
     monkeypatch.setenv("BAROGRAPH_RESULTS", str(tmp_path / "results"))
 
-    def analyse(_folder: results.Folder, series_dir: Path, _master: str, _say: object) -> Path:
+    def analyse(_folder: results.Results, series_dir: Path, _master: str, _say: object) -> Path:
         (series_dir / "report.html").write_text(series_dir.name)
         return series_dir / "report.html"
 
-    monkeypatch.setattr(results.Folder, "analyse", analyse)
+    monkeypatch.setattr(results.Results, "analyse", analyse)
     monkeypatch.setattr(run, "prepare", prepare)
     monkeypatch.setattr(run, "carry_out", carry_out)
     monkeypatch.setattr(run, "_family_report", lambda family, _rows, _simulated: tmp_path / f"{family}.html")

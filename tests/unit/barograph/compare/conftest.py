@@ -89,6 +89,6 @@ def on_fakes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             listener = ProgressFile(series.folder)
             return SeriesContext(experiment, storm, storm, clock, listener, steady_test)
 
-        monkeypatch.setattr("barograph.series_steps.context_of", bench)
+        monkeypatch.setattr("barograph.campaign.steps.context_of", bench)
 
     return install

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.record import wall_time
+from barograph.campaign.steps import do_run, runs_of_execution
 from barograph.compare import record, stopping
 from barograph.compare.budget import Budget
 from barograph.compare.comparison import Comparison
@@ -21,7 +22,6 @@ from barograph.plan.experiment import load
 from barograph.series.progress import failures_since
 from barograph.series.run_record import read_run
 from barograph.series.series import Series, open_series, read_series
-from barograph.series_steps import do_run, runs_of_execution
 
 Compared = Callable[..., Comparison]
 Opened = Callable[..., Series]

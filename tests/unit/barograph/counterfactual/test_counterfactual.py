@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +24,11 @@ from barograph.counterfactual.simulation import Simulated, simulated, variants_f
 from barograph.errors import ExperimentError
 from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import Durations, Experiment, load, only
-from barograph.plan.sweep import Point
-from barograph.run.recorded_start import REASON, RecordedStart
+from barograph.run.recorded_start import REASON, RecordedStart, StartedCluster
+from barograph.run.simulated_cluster import SimulatedCluster
 from barograph.settings import results_root
-from barograph.sweep.point import PointJob, PointOutcome, do
 from scheduler_plugins.simulator.work import Costs
+from tests.support import simulated_cells
 from tests.unit.barograph.counterfactual.test_page import rows_of
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ def star(*variants: str) -> Experiment:
 
 def record(experiment: Experiment, folder: Path, start: RecordedStart | None = None) -> Path:
     """Simulate it as a series; the folder of its first run."""
-    outcome = do(PointJob(Point(1, {}, experiment), folder, {}, start))
-    assert isinstance(outcome, PointOutcome) and outcome.failures == ()
+    new_cluster = SimulatedCluster if start is None else partial(StartedCluster, start=start)
+    assert simulated_cells.failures({folder: experiment}, new_cluster) == {folder: []}
     return folder / "runs" / f"{experiment.variants[0].name}-r1"
 
 

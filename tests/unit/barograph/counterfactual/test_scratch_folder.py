@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from barograph.counterfactual.simulation import LOCK, LOCKLESS_S, PREFIX, YOUNG_S, remove_left_over, scratch_folder
+from barograph.counterfactual.simulation import LOCK, PREFIX, YOUNG_S, remove_left_over, scratch_folder
 
 HOLD = """
 import sys, time
@@ -65,7 +65,7 @@ def test_what_a_killed_process_has_left_goes_with_the_next(repository: Path) -> 
 
 
 def test_what_may_be_somebodys_stays(temporary: Path) -> None:
-    young, lockless = folder("young", YOUNG_S / 2), folder("lockless", LOCKLESS_S / 2, lock=False)
+    young = folder("young", YOUNG_S / 2)
     (other := temporary / f"{PREFIX}file").write_text("no folder")
     (temporary / "elsewhere").mkdir()
     (link := temporary / f"{PREFIX}link").symlink_to(temporary / "elsewhere")
@@ -74,12 +74,6 @@ def test_what_may_be_somebodys_stays(temporary: Path) -> None:
     with FileLock(folder("held", YOUNG_S * 2) / LOCK):
         remove_left_over()
         assert (temporary / f"{PREFIX}held").is_dir()
-    assert young.is_dir() and lockless.is_dir() and other.is_file() and link.is_symlink()
+    assert young.is_dir() and other.is_file() and link.is_symlink()
     remove_left_over()
     assert not (temporary / f"{PREFIX}held").exists()
-
-
-def test_what_an_older_version_has_left_goes_after_a_day() -> None:
-    left = folder("old", LOCKLESS_S * 2, lock=False)
-    remove_left_over()
-    assert not left.exists()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from barograph.campaign.steps import deploy, do_run
 from barograph.errors import BudgetSpent, MachineLost
 from barograph.machines import holdings, series_lease
 from barograph.machines.holdings import read_holdings
@@ -17,7 +18,6 @@ from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import MachineCount, from_data, load, with_changes
 from barograph.run.storm_cluster import StormCluster
 from barograph.series.series import Series, open_series
-from barograph.series_steps import deploy, do_run
 from barograph.testbeds import checks
 from inventory.leases import registry
 from playbooks.errors import MachineUnreachable

@@ -12,7 +12,7 @@ import pytest
 from filelock import FileLock, Timeout
 
 from analysis.errors import SeriesInUse
-from barograph import series_steps
+from barograph.campaign import steps
 from barograph.errors import InfrastructureError, NotReleased, TestbedTaken
 from barograph.machines import holdings, series_lease
 from barograph.machines import provision as provision_module
@@ -347,7 +347,7 @@ def test_machines_that_do_not_answer_do_not_silence_the_heart(series: Series, mo
     release(series.folder)
 
 
-@pytest.mark.parametrize("work", ["barograph.series_steps._check_stopping", "barograph.series.results.results_of"])
+@pytest.mark.parametrize("work", ["barograph.campaign.steps._check_stopping", "barograph.series.results.results_of"])
 def test_who_analyses_or_sends_between_runs_is_heard_of(
     series: Series, monkeypatch: pytest.MonkeyPatch, work: str
 ) -> None:
@@ -363,7 +363,7 @@ def test_who_analyses_or_sends_between_runs_is_heard_of(
         return results_of(series.folder)
 
     monkeypatch.setattr(work, slow)
-    series_steps.do_run(series.folder)
+    steps.do_run(series.folder)
     assert seen
     release(series.folder)
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from analysis.compare.evaluation import compare
 from analysis.compare.result import RESULT, RUNS_FAILED, SURVIVORS, result_data
-from barograph import series_steps
+from barograph.campaign import steps
 from barograph.cli import bisect as command
 from barograph.cli.bisect import SearchInterruption
 from barograph.compare.difference import (
@@ -239,7 +239,7 @@ def test_a_comparison_that_was_interrupted_in_its_analysis_is_analysed_and_not_m
 ) -> None:
     """The interruption has asked the series to stop, and nothing that only goes on with it may begin."""
     series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"], "repetitions": 1}))
-    assert series_steps.do_run(series.folder) and series.missing_runs() == 0
+    assert steps.do_run(series.folder) and series.missing_runs() == 0
     interruption.request_stop(series.folder)
     analysed: list[Path] = []
     monkeypatch.setattr(command, "analyse_again", lambda folder, _tell: analysed.append(folder))

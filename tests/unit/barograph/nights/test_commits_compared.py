@@ -13,6 +13,7 @@ from rich.console import Console
 
 from analysis.compare.result import RESULT
 from analysis.record.files import read_json
+from barograph.campaign.steps import do_run
 from barograph.cli import bisect as command
 from barograph.compare import record, stopping
 from barograph.compare.difference import VariantMetric
@@ -21,7 +22,6 @@ from barograph.nights import bisection
 from barograph.nights.bisection import Bisection, BisectionRequest
 from barograph.nights.search import FirstBad
 from barograph.series.series import Series, read_series
-from barograph.series_steps import do_run
 from barograph.settings import results_root
 from tests.support.repositories import Repository, with_plugins
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from barograph.campaign.steps import NothingBeforeDeadline, NothingMeasured, analyse, do_run
 from barograph.errors import ExperimentError
 from barograph.nights.outcome import outcome_of
 from barograph.nights.suite import deadline_s
 from barograph.plan.durations import Overhead, run_s
 from barograph.series.progress import lines_since
 from barograph.series.series import DEADLINE_FILE, Series, open_series, set_deadline, too_late
-from barograph.series_steps import NothingInTime, NothingMeasured, analyse, do_run
 
 EVENING = datetime(2026, 11, 21, 22, 30).astimezone().timestamp()
 NO_OVERHEAD = Overhead(run_s=0.0)
@@ -54,10 +54,10 @@ def test_a_damaged_file_is_no_deadline(series: Series) -> None:
 def test_a_series_without_a_run_in_time_has_nothing_to_analyse_and_has_not_failed(series: Series) -> None:
     with pytest.raises(NothingMeasured) as failed:
         analyse(series.folder)
-    assert not isinstance(failed.value, NothingInTime)
+    assert not isinstance(failed.value, NothingBeforeDeadline)
     set_deadline(series, series.opened_s)
     assert do_run(series.folder) is None and do_run(series.folder) is None
-    with pytest.raises(NothingInTime):
+    with pytest.raises(NothingBeforeDeadline):
         analyse(series.folder)
     status, reason = outcome_of(series)
     assert status == "deadline" and reason.startswith("0 of 4 runs are complete; deadline ")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from barograph.cli.execution import all_remarks
+from barograph.cli.preparation import all_remarks
 from barograph.code.errors import NoSuchRef, Unfit
 from barograph.errors import ExperimentError
-from barograph.machines.provision import open_requested
+from barograph.machines.opening import open_requested
 from barograph.plan.experiment import Code, Experiment, Variant, from_data, load, parse
 from barograph.series.series import read_series
 from barograph.settings import results_root
@@ -93,7 +93,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
 def ask_for(monkeypatch: pytest.MonkeyPatch, variant: Variant) -> None:
     star = load("stela/star")
     asked = replace(star, testbed=replace(star.testbed, name="fake"), variants=(variant,), repetitions=1)
-    monkeypatch.setattr("barograph.machines.provision.load", lambda _name: asked)
+    monkeypatch.setattr("barograph.machines.opening.load", lambda _name: asked)
 
 
 @pytest.mark.usefixtures("own_folders")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from barograph.campaign.steps import attempt_next_run
 from barograph.plan.events import PlannedEvent, machines_at_end
 from barograph.plan.experiment import Experiment, MachineCount, TopologyChoice
 from barograph.run.context import SeriesContext
@@ -12,7 +13,6 @@ from barograph.run.monitor import steady_test
 from barograph.run.simulated_clock import SimulatedClock
 from barograph.series.run_record import read_run
 from barograph.series.series import Series, open_series
-from barograph.series_steps import attempt_next_run
 from scheduler_plugins.policies import POLICIES
 from tests.support.fakes.storm import FakeStorm
 

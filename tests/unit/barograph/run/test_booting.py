@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from barograph.campaign.steps import attempt_next_run
 from barograph.errors import CapacityError, InfrastructureError, Interrupted, MachineRecalled
 from barograph.plan.blocks import digest
 from barograph.plan.experiment import Experiment
@@ -18,7 +19,6 @@ from barograph.run.monitor import steady_test
 from barograph.run.simulated_clock import SimulatedClock
 from barograph.series.run_record import read_run
 from barograph.series.series import Series, open_series
-from barograph.series_steps import attempt_next_run
 from tests.support.fakes.storm import BOOT_S, FakeStorm
 from tests.unit.barograph.conftest import Heard
 from tests.unit.barograph.run.test_run_flow import document, events, first

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from analysis.record.clock_offsets import corrected_error_ms
+from barograph.campaign.steps import attempt_next_run
 from barograph.errors import RunBroken
 from barograph.plan.events import ScaleIn, ScaleOut
 from barograph.run.clocks import APART_MS, ClockWrong, correction_ms, latency_error_ms, require_close
 from barograph.series.run_record import MonotonicClock
-from barograph.series_steps import attempt_next_run
 from playbooks.clock import ClockOffset
 from tests.unit.barograph.run.conftest import SetUp, Stage
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from analysis.record.files import RunPaths, read_json
+from barograph.campaign.steps import attempt_next_run
 from barograph.errors import RunBroken, blame_of
 from barograph.plan.experiment import Code, Experiment, Variant
 from barograph.run import storm_cluster
 from barograph.run.context import SeriesContext
 from barograph.series.series import Series, open_series
-from barograph.series_steps import attempt_next_run
 from playbooks import cluster
 from playbooks.errors import MachineUnreachable, StormRefused
 from tests.support.fakes.storm import FakeStorm

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from barograph.campaign.steps import attempt_next_run
 from barograph.child_processes import descendants
 from barograph.code.build import build_code
 from barograph.code.refs import resolve_ref
@@ -26,7 +27,6 @@ from barograph.run.monitor import steady_test
 from barograph.run.simulated_clock import SimulatedClock
 from barograph.run.simulated_cluster import SimulatedCluster
 from barograph.series.series import open_series
-from barograph.series_steps import attempt_next_run
 from inventory.simulated import SimulatedTestbed
 from tests.support.repositories import Repository, with_plugins
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from barograph.campaign.steps import attempt_next_run
 from barograph.errors import ExperimentError, InfrastructureError, RunBroken
 from barograph.plan.blocks import plan_runs
 from barograph.plan.events import KINDS, Crash, PlannedEvent, ScaleIn, ScaleOut
@@ -16,7 +17,6 @@ from barograph.plan.events.kind import Disturbance
 from barograph.plan.experiment import EXPERIMENTS, load, parse
 from barograph.run import storm_cluster
 from barograph.run.storm_cluster import StormCluster
-from barograph.series_steps import attempt_next_run
 from barograph.yaml_files import read_yaml
 from inventory.machines import Machine
 from tests.unit.barograph.run.conftest import SetUp, Stage

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from barograph.campaign.steps import attempt_next_run
 from barograph.errors import ExperimentError, Interrupted, MachineLost, NoFreshSamples, RunBroken
 from barograph.plan.events import Crash, PlannedEvent, RateChange, ScaleIn, ScaleOut
 from barograph.plan.experiment import Variant
@@ -20,7 +21,6 @@ from barograph.policy_service import (
 )
 from barograph.run.context import RunContext
 from barograph.series.run_record import read_run
-from barograph.series_steps import attempt_next_run
 from tests.unit.barograph.run.conftest import SetUp, Stage
 
 OUT, IN = ScaleOut("steady", 1), ScaleIn("steady", 1)

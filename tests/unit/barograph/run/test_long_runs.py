@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from barograph.campaign.steps import attempt_next_run
 from barograph.plan.events import Sine
 from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import Durations, Experiment, MachineCount, load, only
@@ -17,7 +18,6 @@ from barograph.run.service_in_process import InProcessService
 from barograph.run.simulated_clock import SimulatedClock
 from barograph.run.simulated_cluster import SimulatedCluster
 from barograph.series.series import open_series
-from barograph.series_steps import attempt_next_run
 from barograph.testbeds.checks import check
 from inventory.simulated import SimulatedTestbed
 from scheduler_plugins.service.samples import SERIES_LENGTH_S

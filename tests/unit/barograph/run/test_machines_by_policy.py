@@ -9,6 +9,7 @@ import pytest
 
 from analysis.record.event_timeline import event_marks, event_outcomes, planned_marks
 from analysis.record.files import RunPaths
+from barograph.campaign.steps import attempt_next_run
 from barograph.errors import (
     BudgetSpent,
     CapacityError,
@@ -27,7 +28,6 @@ from barograph.run import clocks
 from barograph.run.clocks import ClockWrong
 from barograph.run.simulated_clock import SimulatedClock
 from barograph.series.status import PHASE_WORDS
-from barograph.series_steps import attempt_next_run
 from tests.support.fakes.policy import ACT_S
 from tests.support.fakes.storm import BOOT_S, ROUND_S, FakeStorm
 from tests.unit.barograph.run.conftest import Stage

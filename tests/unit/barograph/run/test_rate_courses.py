@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from barograph.campaign.steps import attempt_next_run
 from barograph.errors import ExperimentError, Interrupted, RunBroken, RunInvalid
 from barograph.plan.events import PlannedEvent, RateChange, ScaleOut, Sine, Trace, course
 from barograph.policy_service import ServiceRefused, ServiceUnreachable
@@ -18,7 +19,6 @@ from barograph.run import rate_courses
 from barograph.run.rate_courses import AHEAD_S, LEAD_S, RateCourses, RunningCourse
 from barograph.series.run_record import MonotonicClock, RunRecord
 from barograph.series.series import open_series, read_series
-from barograph.series_steps import attempt_next_run
 from scheduler_plugins.service.emission_records import EVERYWHERE
 from tests.support.fakes.storm import BOOT_S, FakeStorm
 from tests.unit.barograph.conftest import Heard

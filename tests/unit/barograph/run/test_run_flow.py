@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
+from barograph.campaign.steps import attempt_next_run
 from barograph.errors import (
     BarographError,
     Interrupted,
@@ -21,7 +22,6 @@ from barograph.policy_service import ServiceRefused, ServiceUnreachable
 from barograph.run.context import SeriesContext
 from barograph.series.run_record import read_run
 from barograph.series.series import Series, read_series
-from barograph.series_steps import attempt_next_run
 from scheduler_plugins.model import Slot
 from tests.support import worker_lines
 from tests.support.fakes.storm import FakeStorm

@@ -8,11 +8,11 @@ import pytest
 
 from analysis.record.files import RunPaths
 from analysis.record.worker_files import read
+from barograph.campaign.steps import attempt_next_run
 from barograph.errors import MachineLost, RunBroken
 from barograph.plan.events import Arrival, Departure, RateChange
 from barograph.plan.experiment import ServiceLevelChoice, TopologyChoice
 from barograph.policy_service import ServiceState
-from barograph.series_steps import attempt_next_run
 from tests.unit.barograph.run.conftest import SetUp
 
 STAR = TopologyChoice("star")

@@ -10,6 +10,7 @@ import pytest
 
 from analysis.record.event_timeline import event_outcomes
 from analysis.record.files import RunPaths
+from barograph.campaign.steps import attempt_next_run
 from barograph.errors import ExperimentError
 from barograph.plan.events import KINDS, PlannedEvent, ScaleOut, machines_at_end
 from barograph.plan.events.disturbances import CpuLoad, MemoryLimit, SlowCpu
@@ -22,7 +23,6 @@ from barograph.run.monitor import steady_test
 from barograph.run.simulated_clock import SimulatedClock
 from barograph.run.simulated_cluster import SimulatedCluster
 from barograph.series.series import Series, open_series
-from barograph.series_steps import attempt_next_run
 from barograph.testbeds.checks import check
 from inventory.simulated import SimulatedTestbed
 from scheduler_plugins.policies import POLICIES

@@ -13,6 +13,7 @@ import pytest
 from analysis import pipeline
 from analysis.claims import capacity
 from analysis.record.files import RunPaths, json_lines, read_json, write_json_atomic
+from barograph.campaign.steps import attempt_next_run
 from barograph.errors import RunBroken
 from barograph.plan.durations import DEFAULT_OVERHEAD, run_s
 from barograph.plan.experiment import Durations, Experiment, Variant, load
@@ -24,7 +25,6 @@ from barograph.run.simulated_cluster import SimulatedCluster
 from barograph.series.results import complete_runs
 from barograph.series.run_record import median_overhead
 from barograph.series.series import Series, open_series
-from barograph.series_steps import attempt_next_run
 from inventory.simulated import SimulatedTestbed
 from scheduler_plugins.model import Decision, Memory, Observation, Slot
 from scheduler_plugins.policies import POLICIES, Entry, initial_placement

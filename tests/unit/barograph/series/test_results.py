@@ -12,14 +12,14 @@ from analysis.record.files import RunPaths, write_json_atomic
 from analysis.report.ledger_table import LEDGER_VERSION
 from analysis.storage.bucket import Bucket
 from analysis.storage.hold import read_hold
+from barograph.campaign.steps import NothingMeasured, analyse, do_run
 from barograph.cli.claims import newest_findings
 from barograph.errors import message_of
 from barograph.machines.provision import provision, release
 from barograph.plan.experiment import Experiment, load, with_changes
 from barograph.series import hold
-from barograph.series.results import Folder, Spool, analyse_results, finish, results, send_now, send_waiting
+from barograph.series.results import Results, Spool, analyse_results, finish, results, send_now, send_waiting
 from barograph.series.series import complete_series, find_series, open_series, unfinished_series
-from barograph.series_steps import NothingMeasured, analyse, do_run
 from barograph.settings import DAG_OF_TASK, results_root
 from barograph.testbeds import checks
 from tests.support.durations import SHORT
@@ -72,7 +72,7 @@ def test_the_setting_chooses(machine: Machine, tmp_path: Path, monkeypatch: pyte
     location = machine.bucket.location
     assert results_root() == tmp_path / "a" / "spool" / location.bucket / "lab"
     monkeypatch.setenv("BAROGRAPH_RESULTS", str(tmp_path / "elsewhere"))
-    assert results() == Folder(tmp_path / "elsewhere")
+    assert results() == Results(tmp_path / "elsewhere")
     monkeypatch.setenv("BAROGRAPH_RESULTS", "s3://never-made/x")
     with pytest.raises(StorageConfigurationError, match="NoSuchBucket"):
         results().require()

@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
+from barograph.campaign import cells, simulation, sweep
+from barograph.campaign.cells import failures_of, state_of
+from barograph.campaign.simulation import Failure, Job, SimulatedRun
+from barograph.campaign.sweep import SweepFolder, link_runs
 from barograph.child_processes import descendants
 from barograph.cli import main
-from barograph.cli import sweep as command_of_sweeps
 from barograph.series import provenance
 from barograph.series.provenance import simulating_code_sha256
 from barograph.series.series import read_series
 from barograph.settings import results_root
-from barograph.sweep import folder, report
-from barograph.sweep.folder import SweepFolder, link_runs
-from barograph.sweep.point import CheckJob, PointJob, PointOutcome, do, failures_of, state_of
 
 Write = Callable[..., Path]
 RATES = {"topology.parameters.rate_per_s": [40.0, 100.0]}
@@ -40,7 +40,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         found.append(link_runs(folder))
         return folder.report
 
-    monkeypatch.setattr(report, "write", write)
+    monkeypatch.setattr(sweep, "write_report", write)
     return found
 
 
@@ -188,11 +188,11 @@ def test_of_a_point_that_failed_the_good_runs_stay_and_nothing_is_lost(
     assert {path.name: path.read_bytes() for path in aside.glob("workers/*")} == was_measured
 
 
-def is_killed_before_it_begins(job: CheckJob | PointJob) -> PointOutcome:
-    """In place of `do`, in a process of the pool."""
-    if isinstance(job, PointJob):
+def is_killed_before_it_begins(job: Job) -> Failure | None:
+    """In a process of the pool."""
+    if isinstance(job, SimulatedRun):
         os.kill(os.getpid(), signal.SIGKILL)
-    return do(job)
+    return job.do()
 
 
 def test_of_a_point_that_failed_before_the_latest_failure_is_on_record(
@@ -203,7 +203,8 @@ def test_of_a_point_that_failed_before_the_latest_failure_is_on_record(
     (point,) = points_of(folder_of())
     old = {"run_id": "stela-r1", "blame": "system_under_test", "message": "a bug of the policy"}
     change(point / "point.json", failures=[old])
-    monkeypatch.setattr(command_of_sweeps, "do", is_killed_before_it_begins)
+    change(point / "runs" / "stela-r1" / "run.json", status="failed")
+    monkeypatch.setattr(simulation, "_do", is_killed_before_it_begins)
     assert main(["sweep", file, "--variants", "stela"]) == 4
     (row,) = read_json(folder_of() / "sweep.json")["failures"]
     (noted,) = failures_of(point)
@@ -218,8 +219,9 @@ def test_what_failed_is_said_also_where_the_disk_is_full(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         write_json_atomic(path, value)
 
-    monkeypatch.setattr(folder, "write_json_atomic", full)
-    monkeypatch.setattr(command_of_sweeps, "do", is_killed_before_it_begins)
+    for module in (cells, sweep):
+        monkeypatch.setattr(module, "write_json_atomic", full)
+    monkeypatch.setattr(simulation, "_do", is_killed_before_it_begins)
     file = str(sweep_file({"seed": [1]}))
     assert main(["sweep", file, "--variants", "stela"]) == 3, "a full disk is worse than a process that was killed"
     said = " ".join(capsys.readouterr().out.split())
@@ -352,7 +354,7 @@ def test_kill_9_leaves_no_process_and_loses_no_point_that_was_done(
     assert f"{60 - len(done)} of 60 points to do, {len(done)} complete" in said
     assert "points are complete in" in said and "the same command goes on" in said and "Traceback" not in wrong
     assert {point: (point / "point.json").stat().st_mtime_ns for point in done} == stamps
-    assert not list(results_root().rglob(".cluster")), "machines' disks go, also those of points that were cut short"
+    assert not list(results_root().rglob(".cluster*")), "machines' disks go, also those of points that were cut short"
 
 
 def test_two_commands_do_not_write_one_sweep(sweep_file: Write, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from barograph.campaign.steps import attempt_next_run
 from barograph.machines import holdings, series_lease
 from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import Durations, Experiment, MachineCount, load
 from barograph.run.context import SeriesContext
 from barograph.series.series import Series, open_series
-from barograph.series_steps import attempt_next_run
 from barograph.testbeds import checks
 from inventory.ec2.testbed import Ec2Testbed
 from inventory.leases import registry

@@ -15,12 +15,15 @@ from typing import Any
 
 from analysis.record.files import SeriesPaths, read_json, write_json_atomic
 from analysis.record.sweep_record import OTHER_CODE, PREFIX, SWEEP_FILE
+from barograph.campaign import cells
+from barograph.campaign.simulation import Failure
+from barograph.errors import Say
 from barograph.plan.blocks import stamp
 from barograph.plan.sweep import Point, Sweep, sweep_digest
 from barograph.series.provenance import code_of_today, code_words, is_of_code
+from barograph.series.results import avro_jars, results, results_of
 from barograph.series.run_record import read_run
-from barograph.settings import results_root
-from barograph.sweep.point import Failure, failure_data, failures_of, state_of, write_point_file
+from barograph.settings import results_root, spark_master
 
 
 @dataclass(frozen=True)
@@ -33,18 +36,18 @@ class SweepFolder:
 
     def missing(self) -> tuple[Point, ...]:
         """Points that are not complete: they were not begun, cut short, or a run of them failed."""
-        return tuple(point for point in self.points if state_of(self.of(point)) != "complete")
+        return tuple(point for point in self.points if cells.state_of(self.of(point)) != "complete")
 
     @property
     def report(self) -> Path:
         return self.root / "report.html"
 
     def facts(self) -> dict[str, Any]:
-        """Of the sweep, for the documents of its points."""
+        """Return the sweep's facts for the documents of its points."""
         return {"sweep": self.root.name, **code_of_today()}
 
     def runs_of_other_code(self, today: Mapping[str, Any]) -> dict[str, int]:
-        """How many complete runs are not known to be of the code that `code_of_today` says, by the words for theirs."""
+        """Count complete runs that are not known to be of the code of `code_of_today`, by the words for theirs."""
         runs = (read_run(run) or {} for point in self.points for run in SeriesPaths(self.of(point)).runs.glob("*"))
         complete = (run for run in runs if run.get("status") == "complete")
         return dict(sorted(Counter(code_words(run) for run in complete if not is_of_code(run, today)).items()))
@@ -86,7 +89,7 @@ def _document(sweep: Sweep, points: Sequence[Point]) -> dict[str, Any]:
 
 
 def _events(points: Sequence[Point]) -> dict[str, str]:
-    """In words, by id; where they differ among points by their kind alone."""
+    """Return the events in words, by id; where they differ among points by their kind alone."""
     found: dict[str, dict[str, str]] = {}
     for point in points:
         for place, event in enumerate(point.experiment.events, start=1):
@@ -98,33 +101,11 @@ def _events(points: Sequence[Point]) -> dict[str, str]:
 
 
 def link_runs(folder: SweepFolder) -> int:
-    """How many complete runs the sweep has; each gets its link, `<number of the point>.<run>`."""
+    """Return how many complete runs the sweep has; each gets its link, `<number of the point>.<run>`."""
     runs = SeriesPaths(folder.root).runs
     shutil.rmtree(runs, ignore_errors=True)
     runs.mkdir()
-    number = 0
-    for point in folder.points:
-        for run in sorted(SeriesPaths(folder.of(point)).runs.glob("*")):
-            if (read_run(run) or {}).get("status") == "complete":
-                target = Path("..") / run.relative_to(folder.root)
-                (runs / linked_name(point, run.name)).symlink_to(target, target_is_directory=True)
-                number += 1
-    return number
-
-
-def linked_name(point: Point, run_id: str) -> str:
-    return f"{point.number:05d}.{run_id}"
-
-
-def note_failures(folder: SweepFolder, point: Point, failures: Sequence[Failure]) -> None:
-    """Of a point that could not say so itself; what an earlier execution has noted goes. Raises OSError where it can
-    have no folder."""
-    if failures_of(folder.of(point)) != [failure_data(each) for each in failures]:
-        folder.of(point).mkdir(parents=True, exist_ok=True)
-        write_point_file(folder.of(point), failures)
-    for each in failures:
-        if each.trace:
-            (folder.of(point) / "failure.txt").write_text(each.trace, encoding="utf-8")
+    return len(cells.link_runs(folder.root, {f"{point.number:05d}": folder.of(point) for point in folder.points}))
 
 
 def update_document(
@@ -136,10 +117,27 @@ def update_document(
     point's folder may not have them, as where the disk is full. `others`: see `runs_of_other_code`.
     """
     rows = [
-        {"point": point.number, "values": dict(point.values), **failure_data(failure)}
+        {"point": point.number, "values": dict(point.values), **failure.as_data()}
         for point in folder.points
         for failure in latest.get(point.point_id, ())
     ]
     path = folder.root / SWEEP_FILE
     code = {"code": code_words(today), OTHER_CODE: dict(others)}
     write_json_atomic(path, {**read_json(path), "failures": rows, **code})
+
+
+def write_report(folder: SweepFolder, say: Say) -> Path | None:
+    """The report's path; None where no run is complete. Where results go to a bucket, the page and its files do too;
+    the points' records stay here, where they can be made again."""
+    from analysis.pipeline import analyse_sweep
+
+    if not (number := link_runs(folder)):
+        say("no run is complete: there is nothing to draw")
+        return None
+    say(f"analysing {number} runs in one Spark session")
+    page = analyse_sweep(folder.root, spark_master(), jars=avro_jars(SeriesPaths(folder.root), say))
+    place = results()
+    if results_of(folder.root) == place:
+        for file in (page, *sorted(SeriesPaths(folder.root).figures.glob("*"))):
+            place.keep(file)
+    return page

@@ -1,4 +1,4 @@
-"""The child of a run ends with its parent, also while Airflow has SIGTERM to itself; how to go on then."""
+"""The process that carries a series out: it ends with its parent, and whoever is left releases; how to go on then."""
 
 import json
 import os
@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from barograph import series_steps
+from barograph.campaign import execution as child
+from barograph.campaign import steps
 from barograph.child_processes import ChildProcess, group_members
-from barograph.cli import child, dag_process, report
+from barograph.cli import execution, report, signals
 from barograph.cli.execution import Ending, _clean_up, _end_interrupted, _finish, carry_out, headline
 from barograph.cli.terminal import stdout_console
 from barograph.errors import EXIT_CODES, INTERRUPTED_EXIT, RunsFailed
@@ -28,41 +29,20 @@ from barograph.settings import HOLDER, ROOT, cluster_dir
 from inventory.leases import processes, registry
 
 CHILD = """
-import pathlib, signal, sys, time
-from barograph.cli import child
+import pathlib, sys
+from barograph.campaign import execution as child
 
-def as_in_a_task(series_dir):
-    signal.signal(signal.SIGTERM, lambda *_: None)
+def measure(series_dir):
     pathlib.Path(series_dir, "running").touch()
-    time.sleep(300)
 
-child._run = as_in_a_task
+child.measure = measure
 code = child.main(sys.argv[1:])
 pathlib.Path(sys.argv[1], "code").write_text(str(code))
 """
-PARENT = (
-    "import os, subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1], sys.argv[2], str(os.getpid())])"
-)
-
-
-def await_file(path: Path) -> Path:
-    while not (path.exists() and (path.name == "running" or path.read_text())):
-        time.sleep(0.05)  # pytest's timeout ends what hangs
-    return path
 
 
 def told(series: Path) -> list[str]:
     return [json.loads(line)["kind"] for line in (series / "progress.jsonl").read_text().splitlines()]
-
-
-def test_a_parent_that_is_killed_takes_its_child_along(tmp_path: Path) -> None:
-    environment = {**os.environ, "BAROGRAPH_STATE": str(tmp_path / "state")}
-    parent = subprocess.Popen([sys.executable, "-c", PARENT, CHILD, str(tmp_path)], cwd=ROOT, env=environment)
-    await_file(tmp_path / "running")
-    parent.send_signal(signal.SIGKILL)
-    parent.wait()
-    assert await_file(tmp_path / "code").read_text() == str(INTERRUPTED_EXIT)
-    assert told(tmp_path)[-1] == "interrupted"
 
 
 KILLED = """#!/bin/sh
@@ -79,16 +59,16 @@ def test_what_a_killed_child_has_left_is_ended_and_its_machines_are_released(
     (tmp_path / "python").write_text(KILLED)
     (tmp_path / "python").chmod(0o755)
     started: list[int] = []
-    real = dag_process.ChildProcess
+    real = execution.ChildProcess
 
     def start(*arguments: Any, **named: Any) -> ChildProcess:
         child = real(*arguments, **named)
         started.append(child.pid)
         return child
 
-    monkeypatch.setattr(dag_process, "ChildProcess", start)
-    monkeypatch.setattr(dag_process.sys, "executable", str(tmp_path / "python"))
-    with pytest.raises(RunsFailed, match=r"the DAG's process was killed \(SIGKILL") as failed:
+    monkeypatch.setattr(execution, "ChildProcess", start)
+    monkeypatch.setattr(execution.sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(RunsFailed, match=r"the series' process was killed \(SIGKILL") as failed:
         carry_out(series, stdout_console())
     assert failed.value.blame == "infrastructure"
     assert group_members(*started) == [], "a JVM, such as Spark's, goes with it"
@@ -133,7 +113,7 @@ def test_a_play_of_a_killed_child_ends_before_its_machines_are_given_back(own_fo
 def test_what_is_measured_whole_is_not_measured_again(own_folders: None, runs: int, said: str) -> None:
     series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"], "repetitions": 2}))
     for _ in range(runs):
-        series_steps.do_run(series.folder)
+        steps.do_run(series.folder)
     heard: list[str] = []
     view: Any = SimpleNamespace(say=heard.append)
     assert _end_interrupted(series, None, view, Ending(lambda *_: None, "the same command")) == INTERRUPTED_EXIT
@@ -142,8 +122,7 @@ def test_what_is_measured_whole_is_not_measured_again(own_folders: None, runs: i
 
 ONE_END = """
 import pathlib, sys
-from barograph import series_steps
-from barograph.cli import child
+from barograph.campaign import execution as child
 from barograph.machines import provision
 from barograph.series import results
 
@@ -155,11 +134,11 @@ def tasks(series_dir):
     provision.provision(series_dir)
     if sys.argv[3] == "interrupted":
         raise KeyboardInterrupt
-    provision.release(series_dir)
-    series_steps.announce(series_dir, series_dir / "report.html")
+    return True
 
 results.write_index = count_index
-child._run = tasks
+child.measure = tasks
+child.analyse = lambda series_dir: series_dir / "report.html"
 sys.exit(child.main(sys.argv[1:3]))
 """
 
@@ -181,7 +160,7 @@ def test_a_release_that_fails_for_any_reason_is_told_and_results_are_stored(
     def damaged(_series_dir: Path) -> None:
         raise ValueError("machines.json is damaged")
 
-    monkeypatch.setattr("barograph.machines.provision.release", damaged)
+    monkeypatch.setattr(child, "release", damaged)
     left = child._release(tmp_path)
     assert left is not None and left.blame == "infrastructure"
     assert "machines.json is damaged" in str(left) and "`barograph reap`" in str(left)
@@ -201,7 +180,7 @@ TAKEN = """
 import json, sys
 from pathlib import Path
 from dataclasses import asdict
-from barograph.cli import child
+from barograph.campaign import execution as child
 from inventory.leases.holder import process_holder
 path = Path(sys.argv[1], ".holder.json")
 path.write_text(json.dumps(json.loads(path.read_text()) | asdict(process_holder(1))))
@@ -209,7 +188,7 @@ sys.exit(child.main(sys.argv[1:]))
 """
 FULL = """
 import sys
-from barograph.cli import child
+from barograph.campaign import execution as child
 def take(*_, **__):
     raise OSError(28, "No space left on device", "/results")
 child.hold.take = take
@@ -228,7 +207,7 @@ def test_a_child_that_cannot_begin_leaves_nothing(
     def start(argv: list[str], **named: Any) -> ChildProcess:
         return ChildProcess([sys.executable, "-c", program, *argv[3:]], **named)
 
-    monkeypatch.setattr(dag_process, "ChildProcess", start)
+    monkeypatch.setattr(execution, "ChildProcess", start)
     with pytest.raises(RunsFailed) as failed:
         carry_out(series, stdout_console())
     assert failed.value.blame == "capacity" and ("the disk is full" in str(failed.value)) == bool(said)
@@ -241,13 +220,13 @@ LOST = """
 import json, sys
 from pathlib import Path
 from dataclasses import asdict
-from barograph.cli import child
+from barograph.campaign import execution as child
 from inventory.leases.holder import process_holder
 def run(series_dir):
     path = Path(series_dir, ".holder.json")
     path.write_text(json.dumps(json.loads(path.read_text()) | asdict(process_holder(1))))
     raise RuntimeError("a step failed")
-child._run = run
+child.measure, child.report = run, lambda *_, **__: None
 sys.exit(child.main(sys.argv[1:]))
 """
 
@@ -264,7 +243,7 @@ def test_a_child_that_has_lost_its_series_says_nothing_in_it(own_folders: None) 
 
 
 def test_a_series_that_is_done_may_be_taken_before_its_child_ends(own_folders: None) -> None:
-    """As by a report, once the DAG has ended the hold."""
+    """As by a report, once the hold has ended."""
     series = open_series(with_changes(load("stela/star"), {"testbed": "fake", "variants": ["stela"]}))
     program = LOST.replace('raise RuntimeError("a step failed")', "pass")
     argv = [sys.executable, "-c", program, str(series.folder), str(os.getpid())]
@@ -274,11 +253,11 @@ def test_a_series_that_is_done_may_be_taken_before_its_child_ends(own_folders: N
 
 FULL_LOG = """
 import sys
-from barograph.cli import child
+from barograph.campaign import execution as child
 def run(_series):
-    print("lines of Airflow" * 100)
+    print("lines" * 100)
     raise OSError(28, "No space left on device", "/results")
-child._run = run
+child.measure, child.report = run, lambda *_, **__: None
 sys.exit(child.main(sys.argv[1:]))
 """
 
@@ -299,13 +278,12 @@ def test_a_log_on_a_full_disk_does_not_change_the_exit_code(own_folders: None) -
 
 NOT_RELEASED = """
 import sys
-from barograph.cli import child
+from barograph.campaign import execution as child
 from barograph.errors import NotReleased
-from barograph.machines import provision
-child._run = lambda _series: None
+child.measure, child.report = lambda _series: None, lambda *_, **__: None
 def release(_series):
     raise NotReleased("lease x may still be up")
-provision.release = release
+child.release = release
 sys.exit(child.main(sys.argv[1:]))
 """
 
@@ -327,7 +305,7 @@ def test_ctrl_c_as_the_child_begins_ends_it(own_folders: None, monkeypatch: pyte
         os.kill(os.getpid(), signal.SIGINT)
         return started[0]
 
-    monkeypatch.setattr(dag_process, "ChildProcess", interrupted)
+    monkeypatch.setattr(execution, "ChildProcess", interrupted)
     assert carry_out(series, stdout_console()) == INTERRUPTED_EXIT
     assert started[0].exit_code() == -signal.SIGINT and hold.read(series.folder) is None
 
@@ -341,7 +319,7 @@ def test_a_parent_whose_child_cannot_start_leaves_the_series(
     def refused(*_: object, **__: object) -> None:
         raise OSError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(dag_process, "ChildProcess", refused)
+    monkeypatch.setattr(execution, "ChildProcess", refused)
     with pytest.raises(OSError, match="unavailable"):
         carry_out(series, stdout_console())
     assert hold.read(series.folder) is None
@@ -400,7 +378,7 @@ def test_a_report_alone_that_a_child_makes_ends_at_its_limit(
     own_folders: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     series = open_series(with_changes(load("stela/star"), {"testbed": "fake"}))
-    (series.folder / "enough.json").write_text("{}")
+    (series.folder / "sufficient.json").write_text("{}")
     monkeypatch.setattr(Series, "lacks_report_alone", lambda _self: True)
     limits: list[str] = []
 
@@ -409,11 +387,11 @@ def test_a_report_alone_that_a_child_makes_ends_at_its_limit(
         return SimpleNamespace(seconds=0.05 if step == hanging else 3600)
 
     monkeypatch.setattr(interruption, "step_limit", limit)
-    monkeypatch.setattr(series_steps, "announce", lambda *_: signal.pause())
+    monkeypatch.setattr(child, "announce", lambda *_: signal.pause())
     for hanging, analyse in (("analyse", lambda _folder: signal.pause()), ("report", lambda folder: folder / "r.html")):
-        monkeypatch.setattr(series_steps, "analyse", analyse)
+        monkeypatch.setattr(child, "analyse", analyse)
         with pytest.raises(interruption.StepHung, match=f"{hanging} took more than"):
-            child._run(series.folder)
+            child.report(series.folder, is_whole=True)
     assert limits == ["analyse", "analyse", "report"]
 
 
@@ -437,20 +415,20 @@ def test_the_parent_of_a_refused_child_stores_nothing_that_another_writes(
 def test_a_command_under_nohup_goes_on_when_its_terminal_closes() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with dag_process.signals_as_interrupt():
+        with signals.signals_as_interrupt():
             signal.raise_signal(signal.SIGHUP)
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGTERM)
             with pytest.raises(KeyboardInterrupt):
                 _hang_up_and_terminate()
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
-        with pytest.raises(KeyboardInterrupt), dag_process.signals_as_interrupt():
+        with pytest.raises(KeyboardInterrupt), signals.signals_as_interrupt():
             signal.raise_signal(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
 
 
 def _hang_up_and_terminate() -> None:
-    with dag_process.signals_held():
+    with signals.signals_held():
         signal.raise_signal(signal.SIGHUP)
         signal.raise_signal(signal.SIGTERM)

@@ -120,7 +120,7 @@ class NothingMeasured(BarographError):
     """There is no record to analyse; another task has said why."""
 
 
-class NothingInTime(NothingMeasured):
+class NothingBeforeDeadline(NothingMeasured):
     """The deadline came before the first run: no failure."""
 
 
@@ -139,24 +139,24 @@ def runs_of_execution(series_dir: Path) -> list[str]:
     return [run.run_id for run in series.plan() if not series.was_complete(run)]
 
 
-class NotNeeded(BarographError):
+class NoRunDue(BarographError):
     """A run is not begun, and that is not a failure."""
 
 
 def require_runs(series_dir: Path) -> None:
-    """Raises NotNeeded where no machines are needed: no run is left, or none would end before the deadline.
+    """Raise NoRunDue where no machines are needed: no run is left, or none would end before the deadline.
 
     Where this execution has begun runs, somebody may have cleared one of them: it is repeated.
     """
     series = read_series(series_dir)
     if not series.missing_runs() and not series.current_attempts():
-        raise NotNeeded("everything is measured")
+        raise NoRunDue("everything is measured")
     if is_too_late(series):
-        raise NotNeeded("the deadline comes before the end of a run")
+        raise NoRunDue("the deadline comes before the end of a run")
 
 
 def do_run(series_dir: Path, run_id: str | None = None, *, again: bool = False) -> str | None:
-    """The id of the run that was done, None where there is none left. Raises NotNeeded where one is left and not begun.
+    """The id of the run that was done, None where there is none left. Raises NoRunDue where one is left and not begun.
 
     It is the next run of the plan, whatever `run_id`: tasks of runs may come in any order, runs may not (blocks are
     compared). `again`: the run of that id where it had its record before its machines were taken; that record is kept
@@ -180,7 +180,7 @@ def do_run(series_dir: Path, run_id: str | None = None, *, again: bool = False) 
 
 
 def _kept_machines(series: Series) -> AbstractContextManager[None]:
-    """Also while what a run has left is analysed or sent, which may take longer than the lease."""
+    """Keep the lease alive also while what a run has left is analysed or sent, which may take longer."""
     return keep_alive(series, durations.step_limit("run", series.experiment).seconds)
 
 
@@ -193,7 +193,7 @@ def _repeated_run(series: Series, run_id: str | None) -> PlannedRun | None:
     if run is None or lease is None or not series.was_complete(run, lease.acquired_s):
         return None
     if is_too_late(series):
-        raise NotNeeded("the deadline comes before its end")
+        raise NoRunDue("the deadline comes before its end")
     return run
 
 
@@ -202,7 +202,7 @@ def _next_run(series: Series, run_id: str | None) -> PlannedRun | None:
     late = is_too_late(series)
     run = None if late else series.next_run()
     if run is None and run_id is not None and run_id not in series.complete():
-        raise NotNeeded("the deadline comes before its end" if late else "what is measured answers the question")
+        raise NoRunDue("the deadline comes before its end" if late else "what is measured answers the question")
     return run
 
 
@@ -234,7 +234,7 @@ def is_too_late(series: Series) -> bool:
 
 
 def _require_whole(context: SeriesContext) -> None:
-    """Else every run that is left would fail, one after the other, on machines that cost money."""
+    """Raise MachineLost where every run that is left would fail, one after the other, on machines that cost money."""
     if not context.cluster.make_whole():
         raise MachineLost("a machine is lost and this testbed cannot replace it; run it again to resume on others")
 
@@ -259,7 +259,7 @@ def _analyse(series_dir: Path) -> Path:
     with step(series_dir) as series:
         if not any((series.folder / "runs").glob("*/run.json")):
             late = lines_since(series.folder, "deadline", series.opened_s)
-            raise (NothingInTime if late else NothingMeasured)(f"series {series.series_id} has no record yet")
+            raise (NothingBeforeDeadline if late else NothingMeasured)(f"series {series.series_id} has no record yet")
         holdings.write_money(series)
         ProgressFile(series_dir).tell("phase", phase="analyse", expected_s=40)
         begin_s = time.time()
@@ -269,7 +269,7 @@ def _analyse(series_dir: Path) -> Path:
 
 
 def _note_time(series: Series, begin_s: float, end_s: float) -> None:
-    """What a comparison took over its runs is a part of what it says, so its page is written once more."""
+    """Write a comparison's page once more with the time that it took over its runs, which is a part of it."""
     from analysis import compare
     from barograph.compare import record, stopping
 

@@ -1,19 +1,16 @@
-"""The experiment's DAG through the command line over the fake testbed: real Airflow, real signals, no machines."""
+"""`barograph run` over the fake testbed: real processes, real signals, no machines."""
 
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from barograph.airflow_environment import COMMAND_LINE_DATABASE, SCHEDULER_DATABASE, environment
 from barograph.errors import EXIT_CODES
 from barograph.plan.events import Crash, PlannedEvent, RateChange, ScaleIn, ScaleOut, machines_at_end
 from barograph.plan.experiment import Durations, MachineCount, load, with_changes
@@ -25,20 +22,13 @@ from tests.support import planted
 pytestmark = pytest.mark.timeout(1200)  # the only limit on what ends by itself: a busy box is slow
 
 
-def dag_runs(world: dict[str, str], database: str) -> int:
-    """Of this DAG, of any state, in one of Airflow's two databases."""
-    with closing(sqlite3.connect(Path(world["BAROGRAPH_HOME"]) / "airflow" / database)) as opened:
-        (found,) = opened.execute("select count(*) from dag_run where dag_id = 'stela.star'").fetchone()
-    return int(found)
-
-
 def await_no_lease(world: dict[str, str]) -> None:
     while leases(world):
         time.sleep(0.2)
 
 
 def test_nothing_that_runs_leave_holds_a_secret_of_the_environment(finished: Resumed, tmp_path: Path) -> None:
-    """Not records, logs, reports, XCom and all else in Airflow's databases, leases, what was printed, nor a bundle."""
+    """Not records, logs, reports, leases, what was printed, nor a bundle."""
     assert finished.resumed.returncode == 0, finished.resumed.stdout + finished.resumed.stderr
     assert all(finished.world[name] == value for name, value in planted.ENVIRONMENT.items())
     for said in (finished.interrupted, finished.refused, finished.resumed):
@@ -46,13 +36,12 @@ def test_nothing_that_runs_leave_holds_a_secret_of_the_environment(finished: Res
     argv = [sys.executable, "-m", "barograph", "bundle", str(finished.series), "--to", str(tmp_path / "bundle.tar.gz")]
     subprocess.run(argv, env=finished.world, check=True, capture_output=True)
     folders = [Path(finished.world[f"BAROGRAPH_{name}"]) for name in ("RESULTS", "STATE", "HOME")]
-    assert (folders[2] / "airflow" / COMMAND_LINE_DATABASE).is_file()
     assert planted.leaks(planted.VALUES, *folders, tmp_path) == []
 
 
 # In the warm-up: test_a_second_run_is_refused_and_the_first_is_resumed_later_to_its_report; a signal later in a run:
 # test_sigterm_in_events.py.
-@pytest.mark.parametrize("phase", ["start", pytest.param("after", marks=pytest.mark.long)])
+@pytest.mark.parametrize("phase", ["provision", pytest.param("after", marks=pytest.mark.long)])
 def test_ctrl_c_keeps_what_was_measured_and_releases(phase: str, world: dict[str, str]) -> None:
     with slow(world, pace=0.2) as process:  # 8 s or more for the signal to come in the phase that it is meant for
         series = await_phase(world, phase, process)
@@ -61,10 +50,8 @@ def test_ctrl_c_keeps_what_was_measured_and_releases(phase: str, world: dict[str
     assert process.returncode == 130, said
     assert leases(world) == []
     assert set(statuses(series).values()) <= {"incomplete"}
-    assert (phase == "start") == (statuses(series) == {})
+    assert (phase == "provision") == (statuses(series) == {})
     assert "to resume: barograph run stela/star" in said and "Traceback" not in said
-    assert dag_runs(world, SCHEDULER_DATABASE) == 0, "a scheduler would go on with it"
-    assert phase == "start" or dag_runs(world, COMMAND_LINE_DATABASE) > 0
 
 
 def test_a_killed_parent_takes_its_child_and_machines_with_it(world: dict[str, str]) -> None:
@@ -88,12 +75,10 @@ def test_a_second_run_is_refused_and_the_first_is_resumed_later_to_its_report(fi
     assert statuses(first) == {"even_rebalance-r1": "complete", "stela-r1": "complete"}
     kept = json.loads((first / "attempts" / "even_rebalance-r1.attempt-1" / "run.json").read_text())
     assert kept["status"] == "incomplete"
-    scheduled, own = (dag_runs(finished.world, name) for name in (SCHEDULER_DATABASE, COMMAND_LINE_DATABASE))
-    assert scheduled == 0 and own >= 2, "a scheduler would go on with the one that was interrupted"
     assert f"report: {first}/report.html" in resumed.stdout and (first / "report.html").is_file()
     assert finished.leases == [] and "Traceback" not in resumed.stdout + resumed.stderr
     phases = [line["phase"] for line in finished.told if line["kind"] == "phase" and "run_id" not in line]
-    assert phases == ["start", "provision", "deploy", "release", "analyse"]
+    assert phases == ["provision", "deploy", "release", "analyse"]
 
 
 SHORT = Durations(warm_up_floor_s=45, warm_up_ceiling_s=60, after_floor_s=50, horizon_s=90)
@@ -114,16 +99,15 @@ def series_with(world: dict[str, str], monkeypatch: pytest.MonkeyPatch, *events:
 
 
 def child_of(series: Path, world: dict[str, str], pace: float) -> subprocess.Popen[str]:
-    argv = [sys.executable, "-m", "barograph.cli.child", str(series), str(os.getpid())]
-    home = Path(world["BAROGRAPH_HOME"]) / "airflow"
+    argv = [sys.executable, "-m", "barograph.campaign.execution", str(series), str(os.getpid())]
     return subprocess.Popen(
-        argv, cwd=ROOT, env={**environment(home, world), "BAROGRAPH_PACE": str(pace)},
+        argv, cwd=ROOT, env={**world, "BAROGRAPH_PACE": str(pace)},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
 
 
 @pytest.mark.spark
-def test_a_mixed_plan_through_the_dag(world: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mixed_plan(world: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its analysis fails at first, by a setting that is wrong; then that alone is done, without machines."""
     series = series_with(world, monkeypatch, *MIXED)
     said, _ = (process := child_of(series, {**world, "BAROGRAPH_SPARK_MASTER": "nowhere"}, 0.0)).communicate()

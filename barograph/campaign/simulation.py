@@ -1,0 +1,245 @@
+"""Simulated runs side by side in processes, of one series or of many.
+
+Simulated machines belong to nobody and each run has its own clock, so runs do not disturb one another and need no
+cleaning between them. Each run has its own process, which ends with it: a policy that hangs does not slow later runs.
+Whatever becomes of a run, nothing of its machines' disks is left.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from barograph.campaign.steps import attempt_next_run, is_too_late, message_writer, runs_of_execution
+from barograph.errors import Interrupted, blame_of, message_of
+from barograph.machines.series_lease import keep_alive, prolong, saved_lease
+from barograph.plan.blocks import PlannedRun
+from barograph.plan.durations import step_limit
+from barograph.pool import Death, Pool, cores
+from barograph.run.context import Silence, simulated_context
+from barograph.run.simulated_cluster import CLUSTER, SimulatedCluster, attempt_isolated
+from barograph.series.interruption import is_stopped, step
+from barograph.series.progress import ProgressFile
+from barograph.series.results import send_now
+from barograph.series.run_record import Listener
+from barograph.series.series import Series
+from barograph.settings import cluster_dir
+
+log = logging.getLogger(__name__)
+LOOK_S = 0.5
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A failure: `run_id` is empty where it was no run's. `trace`: of a bug of ours. `is_death`: the process
+    ended by itself."""
+
+    blame: str
+    message: str
+    run_id: str = ""
+    trace: str = ""
+    is_death: bool = False
+
+    def words(self) -> str:
+        return f"{f'{self.run_id}: ' if self.run_id else ''}{self.blame.replace('_', ' ')}: {self.message}"
+
+    def as_data(self) -> dict[str, Any]:
+        return {"run_id": self.run_id, "blame": self.blame, "message": self.message}
+
+
+def failure_of(error: Exception, run_id: str = "") -> Failure:
+    """Return the failure of an error, within the block that handles it."""
+    blame = blame_of(error)
+    return Failure(blame, message_of(error), run_id, traceback.format_exc() if blame == "harness" else "")
+
+
+@dataclass(frozen=True)
+class SimulatedRun:
+    """A run to simulate. `folder`: of its machines' disks. `new_cluster`: see `simulated_context`. All of it
+    is pickled."""
+
+    series: Series
+    run: PlannedRun
+    folder: Path
+    limit_s: float
+    new_cluster: Callable[..., SimulatedCluster] = SimulatedCluster
+    listener: Listener = field(default_factory=Silence)
+
+    def do(self) -> Failure | None:
+        """Attempt the run, in a process of the pool; return why it is not complete."""
+        outcome = attempt_isolated(partial(_attempt, self), self.limit_s, self.folder)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return _failed(self, _death(outcome, self.run.run_id)) if isinstance(outcome, Death) else outcome
+
+
+class Job(Protocol):
+    """Work for a process of the pool: a run, or something before it. It is pickled."""
+
+    def do(self) -> Failure | None: ...
+
+
+SimulationPool = Pool[Job, Failure | None]
+J = TypeVar("J", bound=Job)
+CellName = TypeVar("CellName")
+
+
+def simulation_pool(number: int) -> SimulationPool:
+    """At the most `number` of processes."""
+    return Pool(_do, number)
+
+
+def _do(job: Job) -> Failure | None:
+    return job.do()
+
+
+def disks_of(series: Series, run_id: str) -> Path:
+    """Return where the machines of a cell's run have their disks."""
+    return series.folder / f"{CLUSTER}-{run_id}"
+
+
+def missing_runs(series: Series, new_cluster: Callable[..., SimulatedCluster] = SimulatedCluster) -> list[SimulatedRun]:
+    """The runs of a series in memory, such as a point's of a sweep, that have no complete record."""
+    complete, limit_s = series.complete(), step_limit("run", series.experiment).seconds
+    return [
+        SimulatedRun(series, run, disks_of(series, run.run_id), limit_s, new_cluster)
+        for run in series.plan()
+        if run.run_id not in complete
+    ]
+
+
+def simulate(
+    pool: SimulationPool,
+    jobs: Sequence[J],
+    note: Callable[[J, Failure | None], None],
+    look: Callable[[], None] = lambda: None,
+) -> None:
+    """Do all of these and pass each with its failure to `note`. `look` is called all the time, and may raise."""
+    left = {id(job): job for job in jobs}
+    try:
+        for answer in pool.answers(jobs, LOOK_S):
+            look()
+            if answer is None:
+                continue
+            job, outcome = answer
+            del left[id(job)]
+            if isinstance(outcome, Death):
+                _remove_disks(job)
+                outcome = _failed(job, _death(outcome, job.run.run_id if isinstance(job, SimulatedRun) else ""))
+            note(job, outcome)  # type: ignore[arg-type] # the pool returns the jobs that it was given
+    finally:
+        if left:
+            pool.end()
+        for each in left.values():
+            _remove_disks(each)
+
+
+def simulate_cells(
+    pool: SimulationPool,
+    cells: Mapping[CellName, Sequence[SimulatedRun]],
+    end: Callable[[CellName, Sequence[Failure]], None],
+    look: Callable[[], None] = lambda: None,
+) -> None:
+    """Do the runs of several cells, cell by cell; `end` is called with what failed in a cell once its runs are over."""
+    failures = {cell: dict[str, Failure | None]() for cell in cells}
+    cell_of = {id(run): cell for cell, runs in cells.items() for run in runs}
+
+    def note(job: SimulatedRun, failure: Failure | None) -> None:
+        cell = cell_of[id(job)]
+        failures[cell][job.run.run_id] = failure
+        if len(failures[cell]) == len(cells[cell]):
+            in_order = (failures[cell][run.run.run_id] for run in cells[cell])
+            end(cell, [each for each in in_order if each is not None])
+
+    for cell, runs in cells.items():
+        if not runs:
+            end(cell, [])
+    simulate(pool, [run for runs in cells.values() for run in runs], note, look)
+
+
+def _attempt(job: SimulatedRun) -> Failure | None:
+    """Attempt the run, in a process of its own."""
+    if is_too_late(job.series):
+        return None
+    try:
+        context = simulated_context(job.series, job.folder, job.listener, job.new_cluster)
+    except Exception as error:  # as of a disk that is full; no other run is kept from beginning
+        log.warning("%s did not begin", job.run.run_id, exc_info=True)
+        return _failed(job, failure_of(error, job.run.run_id))
+    try:
+        attempt_next_run(job.series, context, job.run)
+    except Exception as error:  # noqa: BLE001 - the other runs go on
+        log.warning("%s: %s", job.run.run_id, message_of(error))
+        return failure_of(error, job.run.run_id)
+    return None
+
+
+def _death(death: Death, run_id: str) -> Failure:
+    return Failure(death.blame, death.words(), run_id, is_death=death.limit_s is None)
+
+
+def _failed(job: Job, failure: Failure) -> Failure:
+    """Tell of a run that could not say itself why it failed."""
+    if isinstance(job, SimulatedRun):
+        job.listener.tell("run_failed", **failure.as_data(), again=False)
+    return failure
+
+
+def _remove_disks(job: Job) -> None:
+    if isinstance(job, SimulatedRun):
+        shutil.rmtree(job.folder, ignore_errors=True)
+
+
+FOLLOWED = ("run_started", "run_ended", "run_failed", "message")
+
+
+class Milestones:
+    """A listener of several runs at once: a terminal can follow when they begin and end, and no more."""
+
+    def __init__(self, series_dir: Path) -> None:
+        self._file = ProgressFile(series_dir)
+
+    def tell(self, kind: str, **facts: Any) -> None:
+        if kind in FOLLOWED:
+            self._file.tell(kind, **facts)
+
+
+def simulate_series(series_dir: Path) -> bool:
+    """Do every run that this execution of the series has to do, but for those that a deadline leaves no time for.
+
+    Returns whether each is complete; the series' progress says why one is not. Raises Interrupted.
+    """
+    runs = runs_of_execution(series_dir)
+    under_way, failures = set(runs), list[Failure]()
+    with step(series_dir) as series, _kept_lease(series, len(runs)), simulation_pool(min(cores(), len(runs))) as pool:
+        lease = saved_lease(series_dir)
+        disks, listener = cluster_dir(lease.lease_id if lease else series.series_id), Milestones(series_dir)
+        planned = {run.run_id: run for run in series.plan()}
+        limit_s = step_limit("run", series.experiment).seconds
+        jobs = [SimulatedRun(series, planned[name], disks / name, limit_s, listener=listener) for name in runs]
+
+        def note(job: SimulatedRun, failure: Failure | None) -> None:
+            failures.extend([failure] if failure else [])
+            under_way.discard(job.run.run_id)
+            send_now(series_dir, message_writer(series_dir), under_way)
+
+        def look() -> None:
+            if is_stopped(series):
+                raise Interrupted(f"series {series.series_id} was asked to stop")
+
+        simulate(pool, jobs, note, look)
+    return not failures
+
+
+@contextmanager
+def _kept_lease(series: Series, runs: int) -> Iterator[None]:
+    """Keep the lease alive however many runs there are, so that the reaper does not remove folders in use."""
+    with keep_alive(series, max(runs, 1) * step_limit("run", series.experiment).seconds):
+        prolong(series, series.experiment.lease_minutes)
+        yield

@@ -1,0 +1,143 @@
+"""A series from a terminal before its first machine: check it, build what it needs, and open it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from rich.console import Console
+
+from analysis import java
+from barograph.cli.terminal import line_printer
+from barograph.code.refs import resolve_experiment, uncommitted_remark
+from barograph.errors import BarographError, Say
+from barograph.machines.opening import open_checked
+from barograph.machines.provision import reserve_testbed
+from barograph.plan.durations import series_s
+from barograph.plan.experiment import Experiment, load, with_changes
+from barograph.series.results import results, send_waiting
+from barograph.series.series import Series, series_document
+from barograph.series.status import hours
+from barograph.settings import process_environment
+from barograph.software import BRIDGE, TOPOLOGIES, build_jar, fetch_libraries, storm_home
+from barograph.testbeds.checks import check, place_of, remarks
+
+SIMULATED_INSTEAD = "a model of Storm needs only Python: `make simulated`, or `barograph run NAME --testbed simulated`"
+
+
+def require_fit_box(say: Say) -> None:
+    """Print the limits of this machine. Raises BarographError with everything that prevents a run."""
+    from inventory.local import preflight
+
+    problems = preflight.check_box()
+    fatal = [problem for problem in problems if problem.fatal]
+    missing = java_problems()
+    if fatal or missing:
+        reasons = [str(problem) for problem in fatal] + missing
+        blame = fatal[0].blame if fatal else "configuration"
+        raise BarographError(f"{'; '.join(reasons)}; {SIMULATED_INSTEAD}", blame)
+    for problem in problems:
+        say(f"note: {problem}")
+
+
+def java_problems() -> list[str]:
+    """Return what building and submitting lack beside the testbed's own programs."""
+    problems = []
+    if shutil.which("mvn") is None:
+        problems.append("mvn is not installed; apt-get install maven")
+    if shutil.which("java") is None and not process_environment().get("JAVA_HOME"):
+        problems.append("Java 17 is not installed; apt-get install openjdk-17-jdk-headless")
+    return problems
+
+
+def software_parts() -> Mapping[str, Callable[[Say], object]]:
+    """Return what builds each part, in the order of building; a part that is there already takes no time."""
+    return {
+        "root filesystem of the machines": _root_filesystem,
+        "topologies (Java)": lambda tell: build_jar(TOPOLOGIES, tell),
+        "scheduler bridge (Java)": lambda tell: build_jar(BRIDGE, tell),
+        "Storm home": storm_home,
+        "Python packages of masters": fetch_libraries,
+        "Spark's reader of Avro": _avro_jar,
+    }
+
+
+def prepare_software(say: Say) -> None:
+    """Make every part that is not there; says what took more than a second."""
+    for name, make in software_parts().items():
+        begin_s = time.monotonic()
+        make(say)
+        took_s = time.monotonic() - begin_s
+        if took_s > 1:
+            say(f"{name}: ready after {took_s:.0f} s")
+
+
+def _root_filesystem(say: Say) -> object:
+    from inventory.local.rootfs import build, cache_dir
+
+    return build(cache_dir(), say)
+
+
+def _avro_jar(say: Say) -> object:
+    from analysis.ingest import avro_jar
+    from inventory.local.rootfs import cache_dir
+
+    return avro_jar.jar(cache_dir(), say)
+
+
+def prepare(name: str, changes: Mapping[str, Any], *, new: bool, console: Console, rebuild: bool = False) -> Series:
+    """Validate the experiment with these changes and open its series."""
+    return prepare_series(with_changes(load(name), changes), new=new, console=console, rebuild=rebuild)
+
+
+def prepare_series(
+    experiment: Experiment,
+    *,
+    new: bool,
+    console: Console,
+    rebuild: bool = False,
+    before_open: Callable[[], None] = lambda: None,
+) -> Series:
+    """Check the experiment and this box, build the software, and open the series; no machine is touched.
+
+    `rebuild`, `before_open`: see `open_checked`.
+    """
+    say = line_printer(console)
+    experiment = resolve_experiment(experiment)
+    place = place_of(experiment.testbed)
+    if place == "this_box":
+        require_fit_box(say)
+    java.require()
+    for line in _reap_first(experiment.testbed.name):
+        say(line)
+    check(experiment)
+    reserve_testbed(experiment)
+    results().require()
+    send_waiting(say)
+    for remark in all_remarks(experiment):
+        say(remark)
+    build = partial(prepare_software, say) if place != "memory" else lambda: None
+    series = open_checked(experiment, new=new, rebuild=rebuild, before_open=before_open, build=build, say=say)
+    resumed = series_document(series.folder)["resumed"]
+    word, left = "resuming" if resumed else "new", series.missing_runs()
+    time_s = hours(series_s(experiment, left))
+    say(f"{word} series {series.folder}: {left} of {len(series.plan())} runs to do, about {time_s}")
+    return series
+
+
+def _reap_first(testbed: str) -> list[str]:
+    """Raise NotReaped where this testbed is not free of remains. Others are not waited for, only named."""
+    from barograph.machines.reaper import leases_over, require_all_released, sweep
+
+    rows = sweep(dry_run=False, only=(testbed,))
+    require_all_released(rows)
+    return [f"reaped {row}" for row in rows] + [f"warning: {line}" for line in leases_over(but=testbed)]
+
+
+def all_remarks(experiment: Experiment) -> tuple[str, ...]:
+    """Remarks on an experiment, and on changes of its code that are not committed."""
+    changed = uncommitted_remark(experiment)
+    return (*remarks(experiment), *([] if changed is None else [changed]))
