@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from analysis.errors import RecordError
-from analysis.record.files import read_json
+from analysis.record.files import read_json, write_json_atomic
 
 FILE = "comparison_time.json"
 
@@ -43,6 +43,11 @@ def read_wall_time(series_dir: Path) -> WallTime | None:
         return wall_time_from(read_json(path)) if path.is_file() else None
     except (RecordError, KeyError):
         return None
+
+
+def write_wall_time(series_dir: Path, times: WallTime) -> None:
+    shares = {"rest_s": times.rest_s, "over_runs_percent": times.over_runs_percent}
+    write_json_atomic(series_dir / FILE, {"v": 1, **asdict(times), **shares})
 
 
 def wall_time_from(facts: Mapping[str, Any]) -> WallTime:

@@ -271,10 +271,11 @@ def _analyse(series_dir: Path) -> Path:
 def _note_time(series: Series, begin_s: float, end_s: float) -> None:
     """Write a comparison's page once more with the time that it took over its runs, which is a part of it."""
     from analysis import compare
+    from analysis.record import wall_time
     from barograph.compare import record, stopping
 
     if record.is_comparison(series.folder) and not is_simulated(series.experiment):  # whose time is no wall time
-        stopping.write_wall_time(series.folder, stopping.wall_time(series, end_s, end_s - begin_s))
+        wall_time.write_wall_time(series.folder, stopping.wall_time(series, end_s, end_s - begin_s))
         if compare.is_written(series.folder):
             compare.write(series.folder)
 

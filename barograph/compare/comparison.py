@@ -39,9 +39,8 @@ class Question:
 
 def require_topology(experiment: Experiment, topology: str | None) -> None:
     """Raises ExperimentError for one that does not run in the experiment; `all` is the cluster, where several do."""
-    data = experiment.as_data()
-    several = [each["name"] for each in data.get("topologies") or ()]
-    known = [*several, WHOLE_CLUSTER] if len(several) > 1 else several or [data["topology"]["name"]]
+    names = [each.name for each in experiment.every_topology()]
+    known = [*names, WHOLE_CLUSTER] if len(names) > 1 else names
     if topology is not None and topology not in known:
         raise ExperimentError(f"--topology is {topology!r}; {experiment.name} has {', '.join(known)}")
 

@@ -12,13 +12,13 @@ import sys
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from analysis import pipeline
-from analysis.record.files import SeriesPaths, append_line, parsed_lines, read_json, write_json_atomic
-from analysis.record.wall_time import FILE, WallTime
+from analysis.record.files import SeriesPaths, append_line, parsed_lines, read_json
+from analysis.record.wall_time import WallTime
 from barograph.child_processes import ChildProcess
 from barograph.compare import record
 from barograph.compare.budget import FEWEST_BLOCKS, Budget, budget_text
@@ -70,11 +70,6 @@ def wall_time(series: Series, now_s: float, analysis_s: float) -> WallTime:
     runs_s = sum(map(_duration_s, mine))
     wall_s = max(now_s - series.opened_s, runs_s + checks_s + analysis_s)  # also where the clock was set back
     return WallTime(wall_s, watched_s, runs_s - watched_s, checks_s, analysis_s, len(mine))
-
-
-def write_wall_time(series_dir: Path, times: WallTime) -> None:
-    facts = {"rest_s": times.rest_s, "over_runs_percent": times.over_runs_percent}
-    write_json_atomic(series_dir / FILE, {"v": 1, **asdict(times), **facts})
 
 
 def _attempts(series_dir: Path) -> Iterator[dict[str, Any]]:

@@ -106,7 +106,7 @@ def test_what_was_asked() -> None:
     assert comparison_request({**GIVEN, "variants": []}).variants is None
 
 
-def test_one_of_several_topologies_is_asked_about(both: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_of_several_topologies_is_asked_about(both: Experiment) -> None:
     asked = comparison_request({**GIVEN, "topology": "star"}).question
     assert asked.topology == "star" and asked.as_data()["topology"] == "star"
     assert "topology" not in comparison_request(GIVEN).question.as_data(), "files of before stay as they are"
@@ -115,12 +115,12 @@ def test_one_of_several_topologies_is_asked_about(both: Experiment, monkeypatch:
         require_topology(both, known)
     with pytest.raises(ExperimentError, match=rf"--topology is 'all'; {both.name} has {only}$"):
         require_topology(both, "all")
-    data = both.as_data() | {"topologies": [{"name": "one"}, {"name": "two"}]}
-    monkeypatch.setattr(Experiment, "as_data", lambda _: data)
-    for known in (None, "two", "all"):
-        require_topology(both, known)
-    with pytest.raises(ExperimentError, match=r"--topology is 'three'; .* has one, two, all$"):
-        require_topology(both, "three")
+    several = load("small/several")
+    names = [each.name for each in several.every_topology()]
+    for known in (None, names[1], "all"):
+        require_topology(several, known)
+    with pytest.raises(ExperimentError, match=rf"--topology is 'three'; .* has {', '.join(names)}, all$"):
+        require_topology(several, "three")
 
 
 def test_simulated_runs_are_compared_and_never_until_certain(

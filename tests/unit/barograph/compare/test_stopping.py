@@ -248,7 +248,7 @@ def test_where_the_time_went(
     assert found.watched_s == pytest.approx(watched_s) and found.switching_s == pytest.approx(runs_s - watched_s)
     assert found.rest_s == pytest.approx(70.0) and found.runs == 8
     assert found.over_runs_percent == pytest.approx(100 * (100.0 + checks_s) / runs_s)
-    stopping.write_wall_time(series.folder, found)
+    wall_time.write_wall_time(series.folder, found)
     assert wall_time.read_wall_time(series.folder) == found and "switching in 8 runs" in wall_time.wall_time_line(found)
 
 
