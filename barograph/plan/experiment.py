@@ -445,7 +445,8 @@ CHANGEABLE = ("variants", "repetitions", "seed", "testbed", "options", "demo", *
 
 
 def with_changes(experiment: Experiment, changes: Mapping[str, Any]) -> Experiment:
-    """The experiment with the changes that are not None; keys are `CHANGEABLE`. Validated as the YAML is.
+    """The experiment with the changes that are not None; keys are `CHANGEABLE`. Validated as the YAML
+    is, where anything changes.
 
     `options` are of the testbed that is chosen in the end, laid over those of the YAML. A watch of fixed length stays
     one where `horizon_s` alone is changed: `after_floor_s` follows it. A form sends both, one with the file's value.
@@ -453,7 +454,9 @@ def with_changes(experiment: Experiment, changes: Mapping[str, Any]) -> Experime
     unknown = sorted(set(changes) - set(CHANGEABLE))
     if unknown:
         raise ExperimentError(f"cannot change {', '.join(unknown)}; what can be changed: {', '.join(CHANGEABLE)}")
-    values = {key: value for key, value in changes.items() if value is not None}
+    values = {key: value for key, value in changes.items() if value is not None and (key, value) != ("demo", False)}
+    if not values:
+        return experiment
     if values.pop("demo", False):
         experiment = demo(experiment)
     if "variants" in values:
