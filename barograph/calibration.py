@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from analysis import provenance
 from analysis.calibration.fit import as_costs
-from analysis.calibration.judgement import Judgement, judge
+from analysis.calibration.judgement import SeriesErrors, judge
 from analysis.calibration.linear import Estimate
 from analysis.calibration.validation import (
     SeriesName,
@@ -51,7 +51,7 @@ SIMULATED = "simulated"  # the folder with the simulated series
 @dataclass(frozen=True)
 class Calibration:
     validation: Validation
-    judgements: tuple[Judgement, ...]
+    judgements: tuple[SeriesErrors, ...]
     folder: Path
 
 
@@ -164,7 +164,7 @@ def name_of(folder: Path) -> SeriesName:
 
 def judge_on(
     spark: SparkSession, folder: Path, costs: Mapping[str, float], into: Path, say: Say, seeds: int = 1
-) -> Judgement:
+) -> SeriesErrors:
     """Simulate every complete run of the series with so many seeds, and set the same metrics side by side."""
     from analysis.ingest import tables
     from analysis.metrics import build
@@ -196,7 +196,7 @@ def calibrate(
     from analysis.report import calibration_page
 
     costs = as_costs(estimates)
-    names, judgements, validity = [name_of(each) for each in fitted], list[Judgement](), Validity()
+    names, judgements, validity = [name_of(each) for each in fitted], list[SeriesErrors](), Validity()
     write_costs(folder, validation_of(today.isoformat(), estimates, names, judgements, Validity()))
     for real in judged:
         say(f"{folder}: has the costs; judging them on {real.name}")

@@ -20,6 +20,7 @@ from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import WHOLE_RUN, absent_machines, event_order
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import Row, cluster, rows
+from analysis.stats.effect import summary
 
 RANKED = "throughput_after"
 CLEARLY = 0.05  # of the larger: what two variants have to differ by in reality to be ranked at all
@@ -31,10 +32,10 @@ MACHINE_CPU = "machine_cpu_points"
 
 
 @dataclass(frozen=True)
-class Value:
-    """Of a real run, or over the simulated ones that stand for it. `censored`: half of them or more never got there,
-    and `value` is a bound. `low` to `high`: of these runs; `high` None: one never got there. `unsteady`: runs of these
-    that were not steady on a side that the metric rests on."""
+class SideNumber:
+    """Number of a real run, or over the simulated ones that stand for it. `censored`: half of them or more never got
+    there, and `value` is a bound. `low` to `high`: of these runs; `high` None: one never got there. `unsteady`: runs of
+    these that were not steady on a side that the metric rests on."""
 
     value: float | None
     runs: int
@@ -55,8 +56,8 @@ class Cell:
     run_id: str
     event_id: str
     metric: str
-    real: Value
-    simulated: Value
+    real: SideNumber
+    simulated: SideNumber
 
     @property
     def is_ratio(self) -> bool:
@@ -73,7 +74,7 @@ class Cell:
 
     @property
     def is_inside(self) -> bool | None:
-        """Whether the real value lies among what chance gives the simulated runs; None of fewer than three."""
+        """Return whether the real value lies among what chance gives the simulated runs; None of fewer than three."""
         real, simulated = self.real, self.simulated
         if real.value is None or simulated.value is None or simulated.runs < 3:
             return None
@@ -85,7 +86,7 @@ class Cell:
 
     @property
     def is_bound(self) -> bool:
-        """Whether both sides have a value and one of them never got there."""
+        """Return whether both sides have a value and one of them never got there."""
         return None not in (self.real.value, self.simulated.value) and (self.real.censored or self.simulated.censored)
 
     @property
@@ -127,8 +128,9 @@ class Ranking:
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """Of one series. `runs`: complete real ones. `missing`: of them, by run, why it has no simulated counterpart.
+class SeriesErrors:
+    """How far simulated runs of one series are from its real ones. `runs`: complete real ones. `missing`: of them, by
+    run, why it has no simulated counterpart.
     `failed_seeds`: how many of a run's seeds could not be simulated, and why, where others could."""
 
     experiment: str
@@ -152,7 +154,7 @@ StandsFor = Mapping[str, str]  # run -> the real run that it stands for; a real 
 def judge(
     real: SeriesPaths, simulated: SeriesPaths, missing: Mapping[str, str], failed_seeds: Mapping[str, str],
     seeds: int = 1,
-) -> Judgement:  # fmt: skip
+) -> SeriesErrors:  # fmt: skip
     """Both have been analysed. Of a real run there are so many simulated ones, with other seeds."""
     described = rows(real, "runs")
     experiment = next((row["experiment"] for row in described if row["experiment"]), real.root.parent.name)
@@ -160,7 +162,7 @@ def judge(
     own = {row["run_id"]: row["run_id"] for row in runs}
     sides = ((partial(rows, real), own), (partial(rows, simulated), counterparts(runs, rows(simulated, "runs"), seeds)))
     cells = cells_of(experiment, {row["run_id"]: row["variant"] for row in runs}, *values_of_sides(sides))
-    return Judgement(
+    return SeriesErrors(
         experiment=experiment,
         series_id=real.root.name,
         cells=cells,
@@ -173,23 +175,23 @@ def judge(
 
 
 def complete(described: Iterable[Row]) -> list[Row]:
-    """Of rows of the table `runs`."""
+    """Return the complete ones of the table `runs`."""
     return [row for row in described if row["status"] == "complete"]
 
 
 def counterparts(real: Iterable[Row], simulated: Iterable[Row], seeds: int) -> dict[str, str]:
-    """Of each complete simulated run the real one: of the first repetition of a variant the first `seeds` ones."""
+    """Return the real run of each complete simulated one: the first `seeds` ones stand for a variant's first."""
     runs = {(row["variant"], int(row["repetition"] or 1)): row["run_id"] for row in real}
     found = {row["run_id"]: (row["variant"], 1 + (int(row["repetition"]) - 1) // seeds) for row in complete(simulated)}
     return {run: runs[key] for run, key in found.items() if key in runs}
 
 
 Key = tuple[str, str, str, str]  # topology, real run, event, metric
-Values = Mapping[Key, Value]
+Values = Mapping[Key, SideNumber]
 
 
-def values_of_sides(sides: Sequence[tuple[Reader, StandsFor]]) -> list[dict[Key, Value]]:
-    """Of each side, with its latencies over the seconds that count on both."""
+def values_of_sides(sides: Sequence[tuple[Reader, StandsFor]]) -> list[dict[Key, SideNumber]]:
+    """Return those of each side, with its latencies over the seconds that count on both."""
     intervals = [read("intervals") for read, _ in sides]
     spans = common_spans(zip(intervals, (stands_for for _, stands_for in sides), strict=True))
     return [
@@ -204,8 +206,8 @@ def values_of_sides(sides: Sequence[tuple[Reader, StandsFor]]) -> list[dict[Key,
     ]
 
 
-def values_of(measured: Iterable[Row], stands_for: StandsFor) -> dict[Key, Value]:
-    """Of rows of `measurements`."""
+def values_of(measured: Iterable[Row], stands_for: StandsFor) -> dict[Key, SideNumber]:
+    """Return those of rows of `measurements`."""
     found: dict[Key, list[Row]] = {}
     for row in measured:
         if row["run_id"] in stands_for and row["metric"] in JUDGED:
@@ -214,18 +216,14 @@ def values_of(measured: Iterable[Row], stands_for: StandsFor) -> dict[Key, Value
     return {key: over_runs(key[3], of_key) for key, of_key in found.items()}
 
 
-def over_runs(name: str, of_runs: Sequence[Row]) -> Value:
-    """The mean; of times that may be cut off the median, in which a run that never got there is the longest."""
-    values = [math.inf if row["censored"] else float(row["value"]) for row in of_runs]
-    low, high = (None if math.isinf(end) else end for end in (min(values), max(values)))
+def over_runs(name: str, of_runs: Sequence[Row]) -> SideNumber:
+    """Return the mean; of times that may be cut off the median, in which a run that never got there is longer."""
+    values, censored = [float(row["value"]) for row in of_runs], [bool(row["censored"]) for row in of_runs]
     unsteady = sum(row.get("steady") is False for row in of_runs)
-    if not metric(name).bounded:
-        mean = fmean(row["value"] for row in of_runs)
-        return Value(mean, len(of_runs), low=low, high=high, unsteady=unsteady)
-    middle = median(values)
-    if math.isinf(middle):
-        return Value(max(row["value"] for row in of_runs), len(of_runs), True, low, high, unsteady)
-    return Value(middle, len(of_runs), False, low, high, unsteady)
+    over = summary(values, censored, mean=not metric(name).bounded, unsteady=unsteady)
+    low = min((value for value, never in zip(values, censored, strict=True) if not never), default=None)
+    never = over.value is None
+    return SideNumber(over.largest if never else over.value, over.runs, never, low, over.high, unsteady)
 
 
 Side = tuple[str, str, str, str]  # real run, topology, event, side of it
@@ -275,7 +273,7 @@ def _latencies(windows: Sequence[Row]) -> Iterable[tuple[str, float]]:
             yield LATENCY_P95, highest
 
 
-NOTHING = Value(None, 0)
+NOTHING = SideNumber(None, 0)
 
 
 def cells_of(experiment: str, variants: Mapping[str, str], real: Values, simulated: Values) -> tuple[Cell, ...]:
@@ -335,7 +333,7 @@ def _ranking(key: tuple[str, str, str], cells: Sequence[Cell]) -> Ranking:
 
 
 def _means(cells: Sequence[Cell], side: str) -> dict[str, float]:
-    """Of a variant's runs that both sides have; of all that this side has, where there are none."""
+    """Return the means of a variant's runs that both sides have; of all that this side has, where there are none."""
     found: dict[str, list[float]] = {}
     paired = {cell.variant for cell in cells if None not in (cell.real.value, cell.simulated.value)}
     for cell in cells:
@@ -355,24 +353,18 @@ def _best_first(values: Mapping[str, float]) -> tuple[str, ...]:
 
 
 def kendall_tau(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Kendall's tau-b of two rankings of the same things; None of fewer than two, or where `a` has no order. 0 where
-    only `b` has none."""
-    signs = [(_sign(a[i] - a[j]), _sign(b[i] - b[j])) for i, j in combinations(range(min(len(a), len(b))), 2)]
-    ordered_a, ordered_b = sum(x != 0 for x, _ in signs), sum(y != 0 for _, y in signs)
-    if not ordered_a:
+    """Return Kendall's tau-b of two rankings of the same things; None of fewer than two, or where `a` has no order. 0
+    where only `b` has none."""
+    from scipy.stats import kendalltau
+
+    if len({*a}) < 2:
         return None
-    if not ordered_b:
-        return 0.0
-    return sum(x * y for x, y in signs) / math.sqrt(ordered_a * ordered_b)
-
-
-def _sign(value: float) -> int:
-    return (value > 0) - (value < 0)
+    return float(kendalltau(a, b).statistic) if len({*b}) > 1 else 0.0
 
 
 @dataclass(frozen=True)
 class ErrorSummary:
-    """Of one metric over all real runs and events that have an error: sizes without their sign, and the mean with it.
+    """Errors of one metric over all real runs and events that have one: sizes without their sign, the mean with it.
     `missing`: cells without an error: one side has no number, or a real one of 0. `bounds`: of these, those in which a
     side never got there. `unsteady`: cells with an error of which a run was not steady. `inside` of `ranges`: real
     values among what the simulated runs have by chance; `expected` if real runs were of the model too."""
@@ -392,16 +384,18 @@ class ErrorSummary:
     unsteady: int = 0
 
 
-def summaries(judgements: Sequence[Judgement]) -> list[ErrorSummary]:
-    """In the order of JUDGED, then that of machines."""
+def summaries(judgements: Sequence[SeriesErrors]) -> list[ErrorSummary]:
+    """Return them in the order of JUDGED, then that of machines."""
     cells = [cell for each in judgements for cell in each.cells]
     found = []
     for name in JUDGED:
         mine = [cell for cell in cells if cell.metric == name]
         if mine:
             ranged = [cell for cell in mine if cell.is_inside is not None]
-            summary = ErrorSummary(
-                name, mine[0].words, "%" if mine[0].is_ratio else mine[0].unit, 0, None, None, None, 0,
+            errors = _errors(name, mine[0].words, "%" if mine[0].is_ratio else mine[0].unit,
+                             [cell.error for cell in mine])  # fmt: skip
+            found.append(replace(
+                errors,
                 inside=sum(bool(cell.is_inside) for cell in ranged),
                 ranges=len(ranged),
                 # Of n + 1 values that are alike one is as likely the least, or the most, as any other.
@@ -410,22 +404,18 @@ def summaries(judgements: Sequence[Judgement]) -> list[ErrorSummary]:
                 unsteady=sum(
                     cell.error is not None and bool(cell.real.unsteady or cell.simulated.unsteady) for cell in mine
                 ),
-            )  # fmt: skip
-            found.append(_summary(summary, [cell.error for cell in mine]))
+            ))  # fmt: skip
     machines = [each for judgement in judgements for each in judgement.machines]
     if machines:
-        errors = [None if m.real is None or m.simulated is None else m.simulated - m.real for m in machines]
-        summary = ErrorSummary(MACHINE_CPU, "CPU of each machine", "points", 0, None, None, None, 0)
-        found.append(_summary(summary, errors))
+        of_machines = [None if m.real is None or m.simulated is None else m.simulated - m.real for m in machines]
+        found.append(_errors(MACHINE_CPU, "CPU of each machine", "points", of_machines))
     return found
 
 
-def _summary(empty: ErrorSummary, errors: Sequence[float | None]) -> ErrorSummary:
+def _errors(name: str, words: str, unit: str, errors: Sequence[float | None]) -> ErrorSummary:
     known = [error for error in errors if error is not None]
     if not known:
-        return replace(empty, missing=len(errors))
+        return ErrorSummary(name, words, unit, 0, None, None, None, len(errors))
     sizes = [abs(error) for error in known]
-    return replace(
-        empty, cells=len(known), median=median(sizes), worst=max(sizes), bias=fmean(known),
-        missing=len(errors) - len(known),
-    )  # fmt: skip
+    return ErrorSummary(name, words, unit, len(known), median(sizes), max(sizes), fmean(known),
+                        len(errors) - len(known))  # fmt: skip

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.calibration.fit import as_costs
-from analysis.calibration.judgement import CLEARLY, ErrorSummary, Judgement, summaries
+from analysis.calibration.judgement import CLEARLY, ErrorSummary, SeriesErrors, summaries
 from analysis.calibration.linear import Estimate
 from analysis.calibration.validity import COST_MODELS, Validity, outside, validity_of_run
 from analysis.errors import RecordError
@@ -87,7 +87,7 @@ def _ends(value: Any) -> Any:
 
 
 def validation_of(
-    made: str, estimates: Sequence[Estimate], fitted_on: Sequence[SeriesName], judgements: Sequence[Judgement],
+    made: str, estimates: Sequence[Estimate], fitted_on: Sequence[SeriesName], judgements: Sequence[SeriesErrors],
     validity: Validity,
 ) -> Validation:  # fmt: skip
     return Validation(

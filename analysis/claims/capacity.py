@@ -82,7 +82,7 @@ class Rates:
 
 @cache
 def topology_of_flux(flux: str) -> Topology | None:
-    """Of rendered Flux YAML. None where there is no closed form: a component that burns CPU, or is not ours, a source
+    """Read rendered Flux YAML. None where there is no closed form: a component that burns CPU, or is not ours, a source
     that is not throttled, a grouping that is not even, a cycle."""
     document = yaml.safe_load(flux)
     shape = catalogue.topology_of_flux(document["name"], document)
@@ -175,7 +175,7 @@ def throughput(topology: Topology, executors: Sizes) -> float:
 
 
 def new_executors(topology: Topology, machines_before: int, machines_new: int, rule: scaling.SlotsRule) -> int:
-    """How many Stela gives out when machines join (SP II-B)."""
+    """Return how many Stela gives out when machines join (SP II-B)."""
     return scaling.executors_for_new_machines(as_observed(topology), machines_before, machines_new, rule)
 
 
@@ -269,7 +269,7 @@ def _led_by_lengths(topology: Topology) -> frozenset[str]:
 
 
 def _undominated(rows: Array, most: int) -> list[int] | None:
-    """Which rows no other is as small as in all columns, one of equal ones; None for more than `most`."""
+    """Return which rows no other is as small as in all columns, one of equal ones; None for more than `most`."""
     left, found = np.lexsort(rows.T[::-1]), list[int]()
     while left.size and len(found) <= most:
         found.append(int(left[0]))

@@ -68,7 +68,7 @@ def slots_of_star(new: int) -> float:
 
 
 def chance_of_both_best_percent() -> float:
-    """Of all ways to draw 4 of 8 machines, those that hold both best ones."""
+    """Return, of all ways to draw 4 of 8 machines, those that hold both best ones."""
     return 100.0 * comb(MACHINE_COUNT - BEST_COUNT, DRAWS - BEST_COUNT) / comb(MACHINE_COUNT, DRAWS)
 
 

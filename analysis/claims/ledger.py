@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.claims import rules, weaknesses
+from analysis.claims import limitations, rules
 from analysis.claims.exact import judge_exact
 from analysis.claims.ledger_rows import (  # fmt: skip
     NOT_RUN,
@@ -23,7 +23,7 @@ from analysis.claims.ledger_rows import (  # fmt: skip
     Key,
     LedgerRow,
     Outcome,
-    Value,
+    RunValue,
     with_note,
 )
 from analysis.claims.pools import Pool, blocks_of, kept_series, pools_of_claims
@@ -31,7 +31,6 @@ from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import Claim, Kind, load_claims
 from analysis.claims.sweep_rows import row_without_sweep, with_sweeps
 from analysis.ingest.run_tables import failed_attempts
-from analysis.metrics.definitions import CONVERGENCE
 from analysis.record import small_tables
 from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths, read_json_or_none
@@ -97,13 +96,10 @@ def conditions(series: Iterable[SeriesPaths], beside: Iterable[SeriesPaths] = ()
     """Measurements of complete runs, how all runs ended, and what each experiment was.
 
     Runs are named with their series where another of these, or of `beside`, is of the same experiment.
-
-    Times of convergence as an older version had them are left out, as in the history of nights.
     """
-    values: dict[Key, list[Value]] = defaultdict(list)
+    values: dict[Key, list[RunValue]] = defaultdict(list)
     outcomes: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     experiments: dict[str, list[Experiment]] = defaultdict(list)
-    timed_otherwise: dict[str, list[str]] = defaultdict(list)
     topologies: dict[str, list[str]] = defaultdict(list)
     runs_of = [(paths, {run["run_id"]: run for run in rows(paths, "runs")}) for paths in series]
     runs_beside = [rows(paths, "runs") for paths in {*beside} - {paths for paths, _ in runs_of}]
@@ -119,36 +115,22 @@ def conditions(series: Iterable[SeriesPaths], beside: Iterable[SeriesPaths] = ()
             end = failed.get(run["run_id"], run)
             ended = Outcome(run["run_id"], end["status"], end.get("failure_blame"), end["failure_message"])
             outcomes[run["experiment"] or "", run["variant"] or ""].append(ended)
-        blocks, timed, several = blocks_of(runs.values()), _timed_as_today(paths), bool(small_tables.topologies(paths))
+        blocks, several = blocks_of(runs.values()), bool(small_tables.topologies(paths))
         for row in sorted(rows(paths, "measurements"), key=lambda row: str(row["run_id"])):
             run = runs[row["run_id"]]
-            if row["metric"].startswith(CONVERGENCE) and run["run_id"] not in timed:
-                if paths.root.name not in timed_otherwise[run["experiment"]]:
-                    timed_otherwise[run["experiment"]].append(paths.root.name)
-            elif run["status"] == "complete":
+            if run["status"] == "complete":
                 name = run["run_id"] if times[run["experiment"]] == 1 else f"{run['series_id']}/{run['run_id']}"
-                found = Value(
+                found = RunValue(
                     name, row["value"], row["censored"], blocks[run["run_id"]], row.get("steady"), run.get("order")
                 )
                 values[_key(run, row, several)].append(found)
     there = {name: tuple(sorted(dict.fromkeys(of), key=WHOLE_CLUSTER.__eq__)) for name, of in topologies.items()}
-    return Conditions(dict(values), dict(outcomes), dict(experiments), dict(timed_otherwise), there)
+    return Conditions(dict(values), dict(outcomes), dict(experiments), there)
 
 
 def _names(paths: SeriesPaths) -> Sequence[str]:
     """None of records that name none."""
     return small_tables.topologies(paths) or [row["topology"] for row in rows(paths, "topologies") if row["topology"]]
-
-
-def _timed_as_today(paths: SeriesPaths) -> frozenset[str]:
-    """Runs whose times of convergence mean what they mean now. Before, a run that was not steady had none, and `script`
-    looked at the whole watch: its horizon was that of the others. Now its own late window ends it earlier."""
-    horizons: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-    for row in rows(paths, "convergence"):
-        horizons[row["run_id"], event_id_of(row)][row["definition"]] = row["horizon_s"]
-    known = {run_id for run_id, _ in horizons}
-    otherwise = {run_id for (run_id, _), of in horizons.items() if of.get("script") == of.get("sp")}
-    return frozenset(known - otherwise)
 
 
 def _key(run: Row, row: Row, several: bool) -> Key:
@@ -164,13 +146,9 @@ def judge_all(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:
     """
     found = {claim.name: judge(claim, measured) for claim in claims if claim.kind not in rules.DERIVED_KINDS}
     derived = [claim for claim in claims if claim.kind in rules.DERIVED_KINDS]
-    by_name = {claim.name: claim for claim in claims}
     for claim in derived:
-        own = measured.for_claim(claim)
-        row = _with_timed_otherwise(
-            rules.judge_derived(claim, found, measured), [by_name[name] for name in claim.of], own
-        )
-        note = "" if row.verdict == NOT_RUN else weaknesses.own_numbers_note(claim, claims)
+        row = rules.judge_derived(claim, found, measured)
+        note = "" if row.verdict == NOT_RUN else limitations.own_numbers_note(claim, claims)
         found[claim.name] = with_note(row, note)
     together: dict[tuple[str, str], list[str]] = defaultdict(list)
     for claim in claims:
@@ -197,17 +175,6 @@ def judge(claim: Claim, measured: Conditions) -> LedgerRow:
     if claim.simulated:
         return row_without_sweep(claim)
     own = measured.for_claim(claim)
-    row = _with_timed_otherwise(rules.judge(claim, own), [claim], own)
+    row = rules.judge(claim, own)
     rests_on = (value.block[0] for value in own.of(claim, claim.variant) if value.run_id in row.run_ids)
     return replace(row, series=tuple(sorted(Counter(rests_on).items())))
-
-
-def _with_timed_otherwise(row: LedgerRow, claims: Sequence[Claim], measured: Conditions) -> LedgerRow:
-    """The row, with what is left out of the claims that it rests on, and what to do."""
-    experiments = {claim.experiment for claim in claims if claim.metric.startswith(CONVERGENCE)}
-    older = sorted({series for name in experiments for series in measured.timed_otherwise.get(name, ())})
-    if not older:
-        return row
-    them = f"`barograph report {' '.join(older)}` analyses {'it' if len(older) == 1 else 'them'} anew"
-    why = f"left out: {', '.join(older)}, analysed by an older version, which timed convergence otherwise: {them}"
-    return replace(row, reason=f"{row.reason}; {why}")

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from analysis.claims.estimates import Estimated
 from analysis.claims.statements import Claim
+from analysis.stats.effect import Effect
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
 from barograph.errors import ConfigurationError
 from barograph.plan.experiment import WHOLE_CLUSTER, Experiment
@@ -22,7 +22,7 @@ BlockId = tuple[str, int]  # series and block
 
 
 @dataclass(frozen=True)
-class Value:
+class RunValue:
     """A metric of one run; a censored one is the horizon it reached. `steady`: whether the sides that it rests on were;
     None: it rests on none, or nobody tested it. `order`: the place of the run in its series, where it is known."""
 
@@ -56,25 +56,23 @@ class Outcome:
 @dataclass(frozen=True)
 class Conditions:
     """Complete runs: (experiment, variant, metric, event) -> values; how all runs of (experiment, variant) ended; each
-    experiment as its series were asked for; its series whose times of convergence are left out, for an older version
-    timed them; and the names of the topologies that its runs have, with `all` last where a run has several. Without it
-    runs have one each, maybe not all the same, as in other people's logs.
+    experiment as its series were asked for; and the names of the topologies that its runs have, with `all` last where
+    a run has several. Without it runs have one each, maybe not all the same, as in other people's logs.
 
     `by_claim`: of claims that are judged by series of their own, these.
     """
 
-    values: Mapping[Key, Sequence[Value]]
+    values: Mapping[Key, Sequence[RunValue]]
     outcomes: Mapping[tuple[str, str], Sequence[Outcome]] = field(default_factory=dict)
     experiments: Mapping[str, Sequence[Experiment]] = field(default_factory=dict)
-    timed_otherwise: Mapping[str, Sequence[str]] = field(default_factory=dict)
     topologies: Mapping[str, Sequence[str]] = field(default_factory=dict)
     by_claim: Mapping[str, "Conditions"] = field(default_factory=dict)
 
     def for_claim(self, claim: Claim) -> "Conditions":
-        """What the claim is judged by."""
+        """Return what the claim is judged by."""
         return self.by_claim.get(claim.name, self)
 
-    def of(self, claim: Claim, variant: str | None) -> Sequence[Value]:
+    def of(self, claim: Claim, variant: str | None) -> Sequence[RunValue]:
         """Raises ConfigurationError for a claim of no topology, or another one, where runs have several."""
         there = self.topologies.get(claim.experiment, ())
         if there and claim.topology not in (there if WHOLE_CLUSTER in there else (None, *there)):
@@ -113,7 +111,7 @@ class LedgerRow:
     verdict: str
     reason: str
     run_ids: tuple[str, ...]
-    estimate: Estimated | None = None
+    estimate: Effect | None = None
     p: float | None = None
     p_holm: float | None = None
     direction: str | None = None
@@ -133,7 +131,7 @@ class LedgerRow:
 
     @property
     def is_models(self) -> bool:
-        """What the simulator gives, which is an estimate of nothing."""
+        """Return what the simulator gives, which is an estimate of nothing."""
         return self.verdict == NO_VERDICT
 
     @property
@@ -153,23 +151,23 @@ class LedgerRow:
 
 
 def percent_over(above: float, below: float) -> float:
-    """By how many percent `above` is more than `below`."""
+    """Return by how many percent `above` is more than `below`."""
     return 100.0 * (above / below - 1.0)
 
 
-def ratio_of(own: Value, other: Value) -> float | None:
+def ratio_of(own: RunValue, other: RunValue) -> float | None:
     """In percent over the other; None where one of the two is censored or the other is not above 0."""
     if own.censored or other.censored or other.value <= 0.0:
         return None
     return percent_over(own.value, other.value)
 
 
-def ids_of_runs(values: Iterable[Value]) -> tuple[str, ...]:
+def ids_of_runs(values: Iterable[RunValue]) -> tuple[str, ...]:
     return tuple(value.run_id for value in values)
 
 
-def series_lengths(values: Iterable[Value]) -> tuple[int, ...]:
-    """How many of these values each series has, in the order of the blocks: runs of two are no neighbours."""
+def series_lengths(values: Iterable[RunValue]) -> tuple[int, ...]:
+    """Return how many of these values each series has, in the order of the blocks: runs of two are no neighbours."""
     return tuple(len(list(of)) for _, of in groupby(values, key=lambda value: value.block[0]))
 
 
@@ -206,8 +204,13 @@ def failed_note(claim: Claim, measured: Conditions, name_of: Callable[[str], str
     return ", ".join(notes)
 
 
-def failed_share(claim: Claim, measured: Conditions, variant: str) -> float:
-    """The share of a variant's runs that the system under test failed, of those that are a result."""
+def failures_of(claim: Claim, measured: Conditions, variant: str) -> tuple[int, int]:
+    """Return how many of a variant's runs the system under test failed, and how many are a result."""
     ended = measured.outcomes.get((claim.experiment, variant), ())
     failed = sum(run.blame == "system_under_test" for run in ended)
-    return failed / (failed + sum(run.counts for run in ended)) if failed else 0.0
+    return failed, failed + sum(run.counts for run in ended)
+
+
+def failed_share(claim: Claim, measured: Conditions, variant: str) -> float:
+    failed, runs = failures_of(claim, measured, variant)
+    return failed / runs if failed else 0.0

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from analysis.claims import estimates, premises
-from analysis.claims.estimates import LEVEL, Estimated, StudentEstimate
+from analysis.claims import assumptions
 from analysis.claims.ledger_rows import (  # fmt: skip
     DIFFERS,
     NONE,
@@ -19,34 +18,23 @@ from analysis.claims.ledger_rows import (  # fmt: skip
     UNDECIDED,
     Conditions,
     LedgerRow,
-    Value,
+    RunValue,
     ids_of_runs,
     percent_over,
     row_without_runs,
     series_lengths,
 )
-from analysis.claims.statements import RATIOS, Claim, Kind, Region
+from analysis.claims.statements import RATIOS, Claim, Kind
 from analysis.metrics.definitions import quantum
 from analysis.numerals import extent, signed_percent
+from analysis.stats import effect
+from analysis.stats.effect import LEVEL, Effect, Interval, PairedEffect, Place, judge, judge_p
 from analysis.stats.paired_differences import MINIMUM_BLOCKS
 
 EPSILON = 1e-9
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """`p`: that the verdict would be given wrongly."""
-
-    verdict: str
-    p: float | None
-
-
-def judgement(p_inside: float, p_outside: float) -> Judgement:
-    if p_inside < LEVEL:
-        return Judgement(REPRODUCED, p_inside)
-    if p_outside < LEVEL:
-        return Judgement(DIFFERS, p_outside)
-    return Judgement(UNDECIDED, min(p_inside, p_outside))
+VERDICTS_OF_PLACES = {Place.INSIDE: REPRODUCED, Place.OUTSIDE: DIFFERS, Place.OPEN: UNDECIDED}
 
 
 def measured_row(claim: Claim, measured: Conditions) -> LedgerRow:
@@ -70,8 +58,8 @@ def measured_row(claim: Claim, measured: Conditions) -> LedgerRow:
     return _with_steadiness(replace(row, direction=direction(row)), everyone)
 
 
-def _with_steadiness(row: LedgerRow, values: Sequence[Value]) -> LedgerRow:
-    """Of the runs that the row rests on those that were not steady count, and the reason says how many."""
+def _with_steadiness(row: LedgerRow, values: Sequence[RunValue]) -> LedgerRow:
+    """Say how many runs of the row were not steady: those that were not steady count, and the reason says how many."""
     counted = [value for value in values if value.run_id in row.run_ids]
     unsteady = sum(value.steady is False for value in counted)
     if not unsteady:
@@ -84,7 +72,7 @@ def _with_steadiness(row: LedgerRow, values: Sequence[Value]) -> LedgerRow:
 
 
 def direction(row: LedgerRow) -> str | None:
-    """Whether the number goes the way that is stated; `none` where its interval holds no change."""
+    """Return whether the number goes the way that is stated; `none` where its interval holds no change."""
     way = stated_sign(row.claim)
     if not way or row.measured is None:
         return None
@@ -107,7 +95,7 @@ def stated_sign(claim: Claim) -> int:
 # --- kinds -----------------------------------------------------------------------------------------------------------
 
 
-def _judge_every_run(claim: Claim, own: Sequence[Value]) -> LedgerRow:
+def _judge_every_run(claim: Claim, own: Sequence[RunValue]) -> LedgerRow:
     values = [value.value for value in own]
     against = [value for value in own if abs(value.value - claim.stated) > EPSILON]
     verdict = DIFFERS if against else REPRODUCED
@@ -119,18 +107,18 @@ def _judge_every_run(claim: Claim, own: Sequence[Value]) -> LedgerRow:
     return LedgerRow(claim, worst, min(values), max(values), len(own), verdict, reason, run_ids, checks=True)
 
 
-def _judge_own(claim: Claim, own: Sequence[Value]) -> LedgerRow:
+def _judge_own(claim: Claim, own: Sequence[RunValue]) -> LedgerRow:
     found = _own_number(own)
     point = fmean(value.value for value in own)
     return _row_of(claim, found, point, {claim.variant: own})
 
 
-def _own_number(values: Sequence[Value]) -> StudentEstimate | None:
+def _own_number(values: Sequence[RunValue]) -> PairedEffect | None:
     """In the order of the blocks."""
-    return estimates.own_number([value.value for value in values], series_lengths(values))
+    return effect.own_number([value.value for value in values], series_lengths(values))
 
 
-def _judge_ratio(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> LedgerRow:
+def _judge_ratio(claim: Claim, own: Sequence[RunValue], other: Sequence[RunValue]) -> LedgerRow:
     baseline, pairs = str(claim.baseline), pairs_of_blocks(own, other)
     sides = {claim.variant: own, baseline: other}
     if not pairs:
@@ -147,13 +135,13 @@ class Added:
     """What something adds under a claim's variant and under its baseline, block by block; `sides`: the runs of these
     blocks. Less than nothing is nothing."""
 
-    sides: Mapping[str, Sequence[Value]]
+    sides: Mapping[str, Sequence[RunValue]]
     variant: Sequence[float]
     baseline: Sequence[float]
 
 
 def added_in_blocks(claim: Claim, measured: Conditions) -> Added:
-    """Of the blocks that have all four variants."""
+    """Return it of the blocks that have all four variants."""
     of = {name: {value.block: value for value in measured.of(claim, name)} for name in claim.variants}
     blocks = sorted(set.intersection(*(set(each) for each in of.values())))
     sides = {name: [each[block] for block in blocks] for name, each in of.items()}
@@ -165,17 +153,17 @@ def added_in_blocks(claim: Claim, measured: Conditions) -> Added:
 
 
 def _judge_added(claim: Claim, added: Added) -> LedgerRow:
-    """Where a block has none under one of them, as of times of which one side's may be 0."""
+    """Return where a block has none under one of them, as of times of which one side's may be 0."""
     if not added.variant:
         return _no_number(claim, added.sides, f"no block has all of {', '.join(claim.variants)}")
     if min(added.baseline) <= 0.0:
         return _no_number(claim, added.sides, f"in a block {claim.baseline} has no more than {claim.without[1]}")
     if min(added.variant) <= 0.0:
-        found: Estimated | None = estimates.mean_ratio(added.variant, added.baseline, quantum(claim.metric))
+        found: Effect | None = effect.mean_ratio(added.variant, added.baseline, quantum(claim.metric))
         return _row_of(claim, found, percent_over(fmean(added.variant), fmean(added.baseline)), added.sides)
     series = series_lengths(added.sides[claim.variant])
-    ratio = estimates.paired_ratio(added.variant, added.baseline, quantum(claim.metric), series)
-    return _row_of(claim, ratio, estimates.geometric_ratio(added.variant, added.baseline), added.sides)
+    ratio = effect.paired_ratio(added.variant, added.baseline, quantum(claim.metric), series)
+    return _row_of(claim, ratio, effect.geometric_ratio(added.variant, added.baseline), added.sides)
 
 
 PUBLISHED_RUNS = 3  # of each configuration MP ran so many, and took the best one (IV-D1)
@@ -196,7 +184,7 @@ def _with_best_of_three(row: LedgerRow, measured: Conditions) -> LedgerRow:
     return replace(row, best_of_three=best, reason=f"{row.reason}; {said}")
 
 
-def best_of_three(values: Sequence[Value], ranks: Sequence[Value]) -> float | None:
+def best_of_three(values: Sequence[RunValue], ranks: Sequence[RunValue]) -> float | None:
     """The value of the run that has the highest rank of the first three by block; None where there are not so many."""
     rank_of = {value.block: value.value for value in ranks}
     first = sorted((value for value in values if value.block in rank_of), key=_block)[:PUBLISHED_RUNS]
@@ -205,8 +193,8 @@ def best_of_three(values: Sequence[Value], ranks: Sequence[Value]) -> float | No
     return max(first, key=lambda value: rank_of[value.block]).value
 
 
-def _judge_pairs(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> LedgerRow:
-    """Of both sides of the same blocks."""
+def _judge_pairs(claim: Claim, own: Sequence[RunValue], other: Sequence[RunValue]) -> LedgerRow:
+    """Judge both sides of the same blocks."""
     sides = {claim.variant: own, str(claim.baseline): other}
     top, bottom = [value.value for value in own], [value.value for value in other]
     lasting = [value.run_id for value in (*own, *other) if value.censored]
@@ -215,41 +203,43 @@ def _judge_pairs(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> 
             return _no_number(claim, sides, f"still at zero when the watch ended: {', '.join(lasting)}")
         if max(bottom) <= 0.0:
             return _judge_without_baseline(claim, own, sides)
-        found: Estimated | None = estimates.mean_ratio(top, bottom, quantum(claim.metric))
+        found: Effect | None = effect.mean_ratio(top, bottom, quantum(claim.metric))
         point = percent_over(fmean(top), fmean(bottom))
     elif lasting:
         return _judge_censored(claim, own, other)
     elif min(top + bottom) <= 0.0:
         return _no_number(claim, sides, "a run is at 0: no ratio")
     else:
-        found = estimates.paired_ratio(top, bottom, quantum(claim.metric), series_lengths(own))
-        point = estimates.geometric_ratio(top, bottom)
+        found = effect.paired_ratio(top, bottom, quantum(claim.metric), series_lengths(own))
+        point = effect.geometric_ratio(top, bottom)
     return _row_of(claim, found, point, sides)
 
 
-def _judge_without_baseline(claim: Claim, own: Sequence[Value], sides: Mapping[str, Sequence[Value]]) -> LedgerRow:
-    """Of less than nothing there is nothing: what is surely more is not less."""
+def _judge_without_baseline(
+    claim: Claim, own: Sequence[RunValue], sides: Mapping[str, Sequence[RunValue]]
+) -> LedgerRow:
+    """Judge against a baseline of nothing: what is surely more is not less."""
     row = _no_number(claim, sides, f"{claim.baseline} was at zero in no window: nothing to have less of")
     found = _own_number(own)
-    p = 1.0 if found is None else found.p_inside(Region(0.0, float("inf")))
+    p = 1.0 if found is None else found.p_inside(Interval(0.0, float("inf")))
     if found is None or p >= LEVEL:
         return row
     return replace(row, verdict=DIFFERS, p=p, reason=f"{row.reason}, and {claim.variant} was for {found.point:.0f} s")
 
 
-def pairs_of_blocks(own: Sequence[Value], other: Sequence[Value]) -> list[tuple[Value, Value]]:
+def pairs_of_blocks(own: Sequence[RunValue], other: Sequence[RunValue]) -> list[tuple[RunValue, RunValue]]:
     """Both sides of each block, in the order of `own`."""
     of_block = {value.block: value for value in other}
     return [(value, of_block[value.block]) for value in own if value.block in of_block]
 
 
-def _block(value: Value) -> tuple[str, int]:
+def _block(value: RunValue) -> tuple[str, int]:
     return value.block
 
 
-def _judge_censored(claim: Claim, own: Sequence[Value], other: Sequence[Value]) -> LedgerRow:
+def _judge_censored(claim: Claim, own: Sequence[RunValue], other: Sequence[RunValue]) -> LedgerRow:
     """Some never got there: times and horizons of both sides, by the exact log-rank test."""
-    top, bottom = premises.times_of(own), premises.times_of(other)
+    top, bottom = assumptions.times_of(own), assumptions.times_of(other)
     sides = {claim.variant: own, str(claim.baseline): other}
     words = "; ".join(f"{name}: {times_text(values)}" for name, values in sides.items())
     if all(value.censored for value in (*own, *other)):
@@ -257,21 +247,21 @@ def _judge_censored(claim: Claim, own: Sequence[Value], other: Sequence[Value]) 
     runs = min(len(own), len(other))
     if runs < MINIMUM_BLOCKS:
         return _no_number(claim, sides, words)
-    found = estimates.CensoredRatio(top, bottom)
+    found = effect.TimeRatio(top, bottom)
     row = _row_of(claim, found, found.point, sides)
     return replace(row, reason=f"{row.reason}; {words}")
 
 
-def times_text(values: Sequence[Value]) -> str:
+def times_text(values: Sequence[RunValue]) -> str:
     """`median 70 s, 2 of 6 not within 150 to 600 s`: as long as each of those was watched."""
-    middle, censored = premises.times_of(values).median, [value.value for value in values if value.censored]
+    middle, censored = assumptions.times_of(values).median, [value.value for value in values if value.censored]
     median_text = "no median" if middle is None else f"median {middle:g} s"
     if not censored:
         return median_text
     return f"{median_text}, {len(censored)} of {len(values)} not within {extent(censored)} s"
 
 
-def ranking_text(sides: Mapping[str, Sequence[Value]]) -> str:
+def ranking_text(sides: Mapping[str, Sequence[RunValue]]) -> str:
     """Means, the highest first."""
     levels = {name: fmean(value.value for value in values) for name, values in sides.items()}
     return ", ".join(
@@ -279,7 +269,7 @@ def ranking_text(sides: Mapping[str, Sequence[Value]]) -> str:
     )
 
 
-def _judge_only(claim: Claim, sides: Mapping[str, Sequence[Value]]) -> LedgerRow:
+def _judge_only(claim: Claim, sides: Mapping[str, Sequence[RunValue]]) -> LedgerRow:
     """The variant's own number above the region's edge and that of no other; the reason ranks them."""
     ranking, level = ranking_text(sides), fmean(value.value for value in sides[claim.variant])
     found = {name: _own_number(values) for name, values in sides.items()}
@@ -287,39 +277,40 @@ def _judge_only(claim: Claim, sides: Mapping[str, Sequence[Value]]) -> LedgerRow
     row = _row_of(claim, found[claim.variant], level, sides)
     if len(known) < len(sides):
         return replace(row, verdict=UNDECIDED, p=None, reason=f"{row.reason}; in order: {ranking}")
-    above, upto = claim.region, Region(float("-inf"), claim.region.low)
+    above, upto = claim.region, Interval(float("-inf"), claim.region.low)
     others = [known[name] for name in claim.others]
     holds = max(known[claim.variant].p_inside(above), *(each.p_inside(upto) for each in others))
     fails = min(
         1.0, len(known) * min(known[claim.variant].p_outside(above), *(each.p_outside(upto) for each in others))
     )
-    judged = judgement(holds, fails)
+    judged = judge_p(holds, fails)
     better = [name for name, each in known.items() if each.p_inside(above) < LEVEL]
     return replace(
-        row, verdict=judged.verdict, p=judged.p,
+        row, verdict=VERDICTS_OF_PLACES[judged.place], p=judged.p,
         reason=f"surely above {signed_percent(above.low)}: {', '.join(better) or 'none'}; in order: {ranking}",
     )  # fmt: skip
 
 
 def _row_of(
     claim: Claim,
-    found: Estimated | None,
+    found: Effect | None,
     point: float | None,
-    sides: Mapping[str, Sequence[Value]],
+    sides: Mapping[str, Sequence[RunValue]],
 ) -> LedgerRow:
-    """Of an estimate, or of too few runs for one."""
+    """Return the row of an estimate, or of too few runs for one."""
     runs = min(len(values) for values in sides.values())
     run_ids = ids_of_runs([value for values in sides.values() for value in values])
     if found is None:
         reason = f"{runs} run{'' if runs == 1 else 's'}: no interval ({MINIMUM_BLOCKS} of each variant are needed): "
         return LedgerRow(claim, point, None, None, runs, UNDECIDED, reason + _all_values(sides), run_ids)
-    judged = judgement(found.p_inside(claim.region), found.p_outside(claim.region))
+    judged = judge(found, claim.region)
+    verdict = VERDICTS_OF_PLACES[judged.place]
     low, high = found.interval()
-    reason = _reason(claim, found, judged.verdict)
-    return LedgerRow(claim, point, low, high, runs, judged.verdict, reason, run_ids, estimate=found, p=judged.p)
+    reason = _reason(claim, found, verdict)
+    return LedgerRow(claim, point, low, high, runs, verdict, reason, run_ids, estimate=found, p=judged.p)
 
 
-def _no_number(claim: Claim, sides: Mapping[str, Sequence[Value]], reason: str) -> LedgerRow:
+def _no_number(claim: Claim, sides: Mapping[str, Sequence[RunValue]], reason: str) -> LedgerRow:
     runs = min(len(values) for values in sides.values())
     run_ids = ids_of_runs([value for values in sides.values() for value in values])
     return LedgerRow(claim, None, None, None, runs, UNDECIDED, reason, run_ids)
@@ -328,7 +319,7 @@ def _no_number(claim: Claim, sides: Mapping[str, Sequence[Value]], reason: str) 
 # --- words -----------------------------------------------------------------------------------------------------------
 
 
-def _reason(claim: Claim, found: Estimated, verdict: str) -> str:
+def _reason(claim: Claim, found: Effect, verdict: str) -> str:
     if claim.stated_over:
         return "the interval is of this experiment alone"
     region = region_text(claim.region)
@@ -336,12 +327,12 @@ def _reason(claim: Claim, found: Estimated, verdict: str) -> str:
         return f"the whole interval lies {region}"
     if verdict == DIFFERS:
         return f"no part of the interval lies {region}{_difference(claim, found.point)}"
-    blocks = found.blocks_to_decide(claim.region) if isinstance(found, StudentEstimate) else None
+    blocks = found.blocks_to_decide(claim.region) if isinstance(found, PairedEffect) else None
     about = f"; about {blocks} blocks would decide, if runs go on like these" if blocks else ""
     return f"a part of the interval lies {region}{about}"
 
 
-def region_text(region: Region) -> str:
+def region_text(region: Interval) -> str:
     if region.low == float("-inf"):
         return f"below {signed_percent(region.high)}"
     if region.high == float("inf"):
@@ -360,10 +351,10 @@ def _difference(claim: Claim, point: float | None) -> str:
     return f": the same direction, but {'larger' if abs(point) > abs(claim.stated) else 'smaller'}"
 
 
-def _all_values(sides: Mapping[str, Sequence[Value]]) -> str:
+def _all_values(sides: Mapping[str, Sequence[RunValue]]) -> str:
     """Every value; a censored one is a lower bound."""
     return "; ".join(f"{name} {', '.join(map(_value_text, values))}" for name, values in sides.items())
 
 
-def _value_text(value: Value) -> str:
+def _value_text(value: RunValue) -> str:
     return f"{'> ' if value.censored else ''}{value.value:.4g}".replace("-", "−")

@@ -55,7 +55,7 @@ def _component(stage: int, width: int) -> Component:
 
 
 def policy_parts(counts: Counts) -> dict[int, object]:
-    """Where the policy `metis` (vol) puts each task. Raises NotComputed where it moves none."""
+    """Return where the policy `metis` (vol) puts each task. Raises NotComputed where it moves none."""
     observation = observation_of(counts)
     decision = bind("metis", {"objective": "vol"})(observation, {})
     if not decision.placement:

@@ -36,7 +36,6 @@ MOST_NAMES = 3  # of other series, in a note
 NEEDED = {
     "runs": ("run_id", "series_id", "experiment", "variant", "status", "failure_message"),
     "measurements": ("run_id", "metric", "value", "censored"),
-    "convergence": ("run_id", "definition", "horizon_s"),
     "topologies": ("run_id", "topology", "position"),
 }
 
@@ -52,7 +51,7 @@ class Pool:
 
     @property
     def note(self) -> str:
-        """That there are others, and copies that contradict; empty where there are none."""
+        """Return that there are others, and copies that contradict; empty where there are none."""
         return "; ".join(filter(None, (self._others_text(), *self._contradiction_texts())))
 
     def _contradiction_texts(self) -> list[str]:
@@ -223,14 +222,14 @@ def blocks_of(runs: Iterable[Row]) -> dict[str, BlockId]:
 
 
 def _most_complete(series_id: str, copies: Sequence[_Kept]) -> _Kept:
-    """Of copies of a series that with most complete runs; of those with as many the one whose folder has its name."""
+    """Return the copy of a series with most complete runs; of those with as many the one whose folder has its name."""
     *others, first = sorted(copies, key=lambda each: (each.complete_runs, each.name == series_id, each.name))
     against = sorted(other.name for other in others if _contradicts(other, first))
     return replace(first, contradictions=tuple(against))
 
 
 def _contradicts(copy: _Kept, chosen: _Kept) -> bool:
-    """Whether it has a complete run that the chosen one lacks, or another number of one that both have."""
+    """Return whether it has a complete run that the chosen one lacks, or another number of one that both have."""
     known = _numbers(chosen.paths)
     return any(
         run not in known or any(known[run].get(key, number) != number for key, number in of.items())
@@ -239,7 +238,7 @@ def _contradicts(copy: _Kept, chosen: _Kept) -> bool:
 
 
 def _numbers(paths: SeriesPaths) -> dict[str, dict[tuple[Any, ...], str]]:
-    """Of each complete run, to nine digits: two analyses of the same lines may add them up in another order."""
+    """Return those of each complete run, to nine digits: two analyses of the same lines add up in another order."""
     found: dict[str, dict[tuple[Any, ...], str]] = {
         run["run_id"]: {} for run in rows(paths, "runs") if run["status"] == "complete"
     }

@@ -4,11 +4,13 @@ Errors: ConfigurationError, with file, place, field, value and what is allowed.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from analysis.claims.statements import FAMILIES, FOLDER, document_in, load_claims
+from pydantic import BeforeValidator, Field
+
+from analysis.claims.statements import FAMILIES, FOLDER, FORM, document_in, load_claims, read_entry
 from barograph.errors import ConfigurationError
 
 PUBLICATIONS = {family: FOLDER / f"{family}_figures.yaml" for family in FAMILIES}
@@ -20,6 +22,7 @@ class Panel:
     """`topology` only where the panel draws a graph: its file in topologies/flux, for what was not run. `simulated`:
     `experiment` is a sweep, and the panel stands on the page of simulated series only."""
 
+    __pydantic_config__ = FORM
     experiment: str
     title: str
     draw: str
@@ -31,10 +34,11 @@ class Panel:
 class PublishedFigure:
     """One figure of a paper. All panels draw graphs, or none does; all are of sweeps, or none is."""
 
+    __pydantic_config__ = FORM
     source: str
     title: str
     caption: str
-    panels: tuple[Panel, ...]
+    panels: Annotated[tuple[Panel, ...], Field(min_length=1)]
     share_y: bool = False
 
     @property
@@ -51,11 +55,12 @@ class PublishedTable:
     """One table of a paper. `rows`: of each its name and a claim's name for each column; empty: the paper has none
     there."""
 
+    __pydantic_config__ = FORM
     source: str
     title: str
     caption: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[str, ...]], ...]
+    rows: Annotated[tuple[tuple[str, tuple[str, ...]], ...], BeforeValidator(lambda rows: tuple(dict(rows).items()))]
     simulated: bool = False
 
 
@@ -99,44 +104,27 @@ def load_tables(families: Collection[str], path: Path | None = None) -> tuple[Pu
 
 
 def _table_from(where: str, entry: Any, names: Collection[str]) -> PublishedTable:
-    _check_keys(where, entry, PublishedTable, {"simulated"})
-    columns, rows = tuple(entry["columns"]), tuple((name, tuple(cells)) for name, cells in entry["rows"].items())
-    for name, cells in rows:
+    table = read_entry(PublishedTable, entry, where)
+    for name, cells in table.rows:
         unknown = [cell for cell in cells if cell and cell not in names]
-        if unknown or len(cells) != len(columns):
+        if unknown or len(cells) != len(table.columns):
             fault = f"names {', '.join(unknown)}, which is no claim" if unknown else f"has {len(cells)} cells"
             raise ConfigurationError(f"{where}: row {name} {fault}; allowed are names of claims, one for each column")
-    return PublishedTable(**{**entry, "columns": columns, "rows": rows})
+    return table
 
 
 def _figure_from(where: str, entry: Any, draws: frozenset[str]) -> PublishedFigure:
-    _check_keys(where, entry, PublishedFigure, {"share_y"})
-    if not isinstance(entry["panels"], list) or not entry["panels"]:
-        raise ConfigurationError(f"{where}: panels is {entry['panels']!r}; allowed is a list of one or more")
-    panels = tuple(_panel_from(f"{where}: panel {i}", panel, draws) for i, panel in enumerate(entry["panels"], 1))
-    if len({panel.draw == GRAPH_PANEL for panel in panels}) > 1:
+    figure = read_entry(PublishedFigure, entry, where)
+    if len({panel.draw == GRAPH_PANEL for panel in figure.panels}) > 1:
         raise ConfigurationError(f"{where}: panels that draw `{GRAPH_PANEL}` and others; make two figures of them")
-    if len({panel.simulated for panel in panels}) > 1:
+    if len({panel.simulated for panel in figure.panels}) > 1:
         raise ConfigurationError(f"{where}: panels of sweeps and others; make two figures of them")
-    return PublishedFigure(**{**entry, "panels": panels})
-
-
-def _panel_from(where: str, entry: Any, draws: frozenset[str]) -> Panel:
-    _check_keys(where, entry, Panel, {"topology", "simulated"})
-    allowed = draws | {GRAPH_PANEL}
-    if entry["draw"] not in allowed:
-        raise ConfigurationError(f"{where}: draw is {entry['draw']!r}; allowed are {', '.join(sorted(allowed))}")
-    if (entry["draw"] == GRAPH_PANEL) != bool(entry.get("topology")):
-        raise ConfigurationError(f"{where}: `topology` is needed where draw is `{GRAPH_PANEL}`, and nowhere else")
-    return Panel(**entry)
-
-
-def _check_keys(where: str, entry: Any, kind: type, optional: set[str]) -> None:
-    known = {field.name for field in fields(kind)}
-    if not isinstance(entry, Mapping):
-        raise ConfigurationError(f"{where}: {entry!r} is no mapping; allowed keys are {', '.join(sorted(known))}")
-    unknown, missing = set(entry) - known, known - optional - set(entry)
-    if unknown or missing:
-        raise ConfigurationError(
-            f"{where}: unknown {sorted(unknown)}, missing {sorted(missing)}; allowed are {', '.join(sorted(known))}"
-        )
+    for place, panel in enumerate(figure.panels, 1):
+        if panel.draw not in draws | {GRAPH_PANEL}:
+            allowed = ", ".join(sorted(draws | {GRAPH_PANEL}))
+            raise ConfigurationError(f"{where}: panel {place}: draw is {panel.draw!r}; allowed are {allowed}")
+        if (panel.draw == GRAPH_PANEL) != bool(panel.topology):
+            raise ConfigurationError(
+                f"{where}: panel {place}: `topology` is needed where draw is `{GRAPH_PANEL}`, and nowhere else"
+            )
+    return figure

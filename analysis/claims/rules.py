@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf, isfinite
 
-from analysis.claims import feasibility, premises, weaknesses
-from analysis.claims.estimates import BaselineTime
+from analysis.claims import assumptions, limitations
+from analysis.claims.assumptions import BaselineTime
 from analysis.claims.ledger_rows import (  # fmt: skip
     NOT_RUN,
     NOT_TESTABLE,
@@ -18,16 +18,18 @@ from analysis.claims.ledger_rows import (  # fmt: skip
     UNDECIDED,
     Conditions,
     LedgerRow,
-    Value,
+    RunValue,
     failed_note,
-    failed_share,
+    failures_of,
     percent_over,
     with_note,
 )
-from analysis.claims.measured_rows import Judgement, judgement, measured_row, pairs_of_blocks, region_text
-from analysis.claims.statements import RATIOS, Claim, Kind, Region
+from analysis.claims.measured_rows import VERDICTS_OF_PLACES, measured_row, pairs_of_blocks, region_text
+from analysis.claims.statements import RATIOS, Claim, Kind
 from analysis.metrics.definitions import Better, metric
 from analysis.numerals import extent, number, signed_percent
+from analysis.stats.effect import Interval, PlaceTest, judge_p
+from analysis.stats.shares import Failures
 from barograph.plan.experiment import Experiment
 
 DERIVED_KINDS = (Kind.SPAN, Kind.LOWEST)
@@ -43,18 +45,21 @@ def judge(claim: Claim, measured: Conditions) -> LedgerRow:
         row = replace(row, reason=f"{row.reason}; {note}")
     row = _unless_survivors(row, survivors_note(claim, measured))
     row = _unless_not_testable(row, measured)
-    if row.verdict == NOT_TESTABLE or not row.runs or premises.shortage_note(claim, measured):
+    if row.verdict == NOT_TESTABLE or not row.runs or limitations.shortage_note(claim, measured):
         return row
     return with_note(row, weakness_note(row, measured))
 
 
 def survivors_note(claim: Claim, measured: Conditions) -> str:
-    """That a variant which the claim is in favour of failed more often than another one that it compares, or at all."""
-    shares = {name: failed_share(claim, measured, name) for name in claim.variants}
-    names = [
-        name for name in _favoured(claim)
-        if shares[name] > min((share for other, share in shares.items() if other != name), default=0.0)
-    ]  # fmt: skip
+    """Return that a variant which the claim is in favour of failed more often than another one that it compares, or
+    than none, and that they are not alike in it."""
+    of = {name: failures_of(claim, measured, name) for name in claim.variants}
+    names = []
+    for name in _favoured(claim):
+        failed, runs = of[name]
+        others = [of[other] for other in claim.variants if other != name] or [(0, runs)]
+        if failed and any(Failures(less, of_runs or runs, failed, runs).is_more for less, of_runs in others):
+            names.append(name)
     return f"{' and '.join(names)} failed in more of its runs, and the others have no numbers" if names else ""
 
 
@@ -79,12 +84,12 @@ def _unless_not_testable(row: LedgerRow, measured: Conditions) -> LedgerRow:
     CPU nobody knows what could."""
     run: Sequence[Experiment | None] = measured.experiments.get(row.claim.experiment, ())
     experiments = run or ([None] if row.runs else [])
-    taken = premises.baseline_time(row.claim, measured)
-    reasons = [feasibility.reason_not_testable(row.claim, experiment, taken) for experiment in experiments]
+    taken = assumptions.baseline_time(row.claim, measured)
+    reasons = [limitations.reason_not_testable(row.claim, experiment, taken) for experiment in experiments]
     if not reasons or None in reasons:
-        return with_note(row, premises.shortage_note(row.claim, measured))
+        return with_note(row, limitations.shortage_note(row.claim, measured))
     why = str(reasons[0])
-    return _by_limits(lambda limit: _ruled_out(row, premises.shortage_note(row.claim, measured, limit), why))
+    return _by_limits(lambda limit: _ruled_out(row, limitations.shortage_note(row.claim, measured, limit), why))
 
 
 def _ruled_out(row: LedgerRow, short: str, why: str) -> LedgerRow:
@@ -98,8 +103,8 @@ def _ruled_out(row: LedgerRow, short: str, why: str) -> LedgerRow:
 
 def _by_limits(judge_at: Callable[[float], LedgerRow]) -> LedgerRow:
     """As judged with the limit of CPU, with a note where another one would give another verdict."""
-    row = judge_at(premises.MOST_CPU_PERCENT)
-    others = {limit: judge_at(limit).verdict for limit in premises.OTHER_LIMITS}
+    row = judge_at(limitations.MOST_CPU_PERCENT)
+    others = {limit: judge_at(limit).verdict for limit in limitations.OTHER_LIMITS}
     words = {UNDECIDED: f"{UNDECIDED} (not judged)"}
     said = [
         f"with a CPU limit of {limit:.0f} % it would be {words.get(verdict, verdict)}"
@@ -115,7 +120,7 @@ def _not_testable(row: LedgerRow, why: str) -> LedgerRow:
 
 
 def _not_judged(row: LedgerRow, note: str) -> LedgerRow:
-    """What runs are no ground for: it neither came out nor failed to."""
+    """Return what runs are no ground for: it neither came out nor failed to."""
     reason, notes = f"{note}; measured: {row.reason}", (*row.notes, note)
     return replace(row, verdict=UNDECIDED, reason=reason, p=None, notes=notes)
 
@@ -132,7 +137,7 @@ def moved_note(claim: Claim, measured: Conditions) -> str:
     return moved_text({name: measured.of(asked, name) for name in claim.variants if name in names})
 
 
-def moved_text(runs: Mapping[str, Iterable[Value]]) -> str:
+def moved_text(runs: Mapping[str, Iterable[RunValue]]) -> str:
     """`greedy moved executors in 0 of 6 runs`, by variant; `runs`: their RESCHEDULED."""
     each = {name: [value.value > 0.0 for value in values] for name, values in runs.items()}
     return ", ".join(f"{name} moved executors in {sum(of)} of {len(of)} runs" for name, of in each.items() if of)
@@ -171,7 +176,7 @@ def weakness_note(row: LedgerRow, measured: Conditions) -> str:
     form says so with CPU enough."""
     blocks = row.blocks or row.runs
     experiments = measured.experiments.get(row.claim.experiment, ())
-    said = (weaknesses.lasting_weaknesses(row.claim, experiment, blocks) for experiment in experiments)
+    said = (limitations.lasting_weaknesses(row.claim, experiment, blocks) for experiment in experiments)
     return "; ".join(dict.fromkeys(text for texts in said for text in texts))
 
 
@@ -187,15 +192,16 @@ def judge_derived(claim: Claim, rows: Mapping[str, LedgerRow], measured: Conditi
     members = [source.claim for source in sources]
     own = {each.name: of_members.for_claim(each) for each in members}
     taken = {name: found for each in members for name in (each.name,)
-             if (found := premises.baseline_time(each, own[name])) is not None}  # fmt: skip
+             if (found := assumptions.baseline_time(each, own[name])) is not None}  # fmt: skip
     if row.verdict != NOT_RUN:
         judged, reason = _judge_derived(claim, sources)
-        row = replace(row, verdict=judged.verdict, reason=reason, p=judged.p)
+        verdict = UNDECIDED if judged is None else VERDICTS_OF_PLACES[judged.place]
+        row = replace(row, verdict=verdict, reason=reason, p=None if judged is None else judged.p)
         left = {each.name: survivors_note(each, own[each.name]) for each in members}
         row = _unless_survivors(row, "; ".join(f"of {name} {note}" for name, note in left.items() if note))
 
     def judge_at(limit: float) -> LedgerRow:
-        short = [each.name for each in members if premises.shortage_note(each, own[each.name], limit)]
+        short = [each.name for each in members if limitations.shortage_note(each, own[each.name], limit)]
         return _unless_members_rule_it_out(row, members, measured.experiments, taken, short)
 
     return _by_limits(judge_at)
@@ -207,12 +213,12 @@ def _unless_members_rule_it_out(
 ) -> LedgerRow:  # fmt: skip
     """`run`: by experiment, what was run; `short`: members whose machines were short of CPU, so that the closed form
     does not bound them."""
-    why = feasibility.reason_derived(row.claim, members, run, taken, unbounded=short)
+    why = limitations.reason_derived(row.claim, members, run, taken, unbounded=short)
     if row.verdict == NOT_RUN:
         return replace(row, verdict=NOT_TESTABLE, reason=why) if why else row
     if why:
         return row if row.verdict == REPRODUCED else _not_testable(row, why)
-    with_cpu = feasibility.reason_derived(row.claim, members, run, taken) if short else None
+    with_cpu = limitations.reason_derived(row.claim, members, run, taken) if short else None
     if with_cpu:
         names = f"short of CPU: {', '.join(short)} (their rows say how much)"
         return _not_judged(row, f"not judged: {names}; with CPU enough it cannot come out: {with_cpu}")
@@ -246,7 +252,7 @@ def _perhaps_lower(rows: Sequence[LedgerRow]) -> list[LedgerRow]:
     return [row for row in rows if row.measured is None and (row.low is None or row.low < least)]
 
 
-def _judge_derived(claim: Claim, sources: Sequence[LedgerRow]) -> tuple[Judgement, str]:
+def _judge_derived(claim: Claim, sources: Sequence[LedgerRow]) -> tuple[PlaceTest | None, str]:
     known = _known(sources)
     region, words = claim.region, _number_list(known)
     reason = f"{words}, where {region_text(region)} is what was stated"
@@ -254,18 +260,18 @@ def _judge_derived(claim: Claim, sources: Sequence[LedgerRow]) -> tuple[Judgemen
         reason = f"{_lowest_text(sources)}, of {reason}"
     unsure = [row.claim.name for row in sources if row.estimate is None]
     if unsure:
-        return Judgement(UNDECIDED, None), f"{reason}; no interval for {', '.join(unsure)}"
+        return None, f"{reason}; no interval for {', '.join(unsure)}"
     found = [row.estimate for row in sources if row.estimate is not None]
     inside, outside = [each.p_inside(region) for each in found], [each.p_outside(region) for each in found]
     if claim.kind is Kind.SPAN:
-        return judgement(max(inside), min(1.0, len(found) * min(outside))), reason
-    from_low, below = Region(region.low, float("inf")), Region(float("-inf"), region.low)
-    above = Region(region.high, float("inf"))
+        return judge_p(max(inside), min(1.0, len(found) * min(outside))), reason
+    from_low, below = Interval(region.low, float("inf")), Interval(float("-inf"), region.low)
+    above = Interval(region.high, float("inf"))
     reaches = min(1.0, len(found) * min(inside))
     none_below = max(each.p_inside(from_low) for each in found)
     all_above = max(each.p_inside(above) for each in found)
     any_below = min(1.0, len(found) * min(each.p_inside(below) for each in found))
-    return judgement(max(reaches, none_below), min(all_above, any_below)), reason
+    return judge_p(max(reaches, none_below), min(all_above, any_below)), reason
 
 
 def _lowest_text(sources: Sequence[LedgerRow]) -> str:

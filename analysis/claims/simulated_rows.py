@@ -8,14 +8,14 @@ nothing of how far the model is from Storm: that is for calibrations to say (doc
 from collections.abc import Sequence
 from dataclasses import replace
 
-from analysis.claims import feasibility, measured_rows, rules, weaknesses
+from analysis.claims import limitations, measured_rows, rules
 from analysis.claims.exact import judge_exact
 from analysis.claims.ledger_rows import (  # fmt: skip
     NO_VERDICT,
     NOT_RUN,
     Conditions,
     LedgerRow,
-    Value,
+    RunValue,
     failed_note,
     percent_over,
     ratio_of,
@@ -35,7 +35,7 @@ def simulated_rows(claims: Sequence[Claim], measured: Conditions) -> list[Ledger
 
 
 def simulated_row(claim: Claim, measured: Conditions) -> LedgerRow:
-    """Of a claim that does not follow from others."""
+    """Return the row of a claim that does not follow from others."""
     if claim.kind is Kind.EXACT:
         return judge_exact(claim)
     measured = measured.for_claim(claim)
@@ -77,7 +77,7 @@ def numbers_of_seeds(claim: Claim, measured: Conditions) -> list[float]:
 
 
 def _without_number(claim: Claim, row: LedgerRow, measured: Conditions) -> str:
-    """Why there is no range, where there is none."""
+    """Return why there is no range, where there is none."""
     sides = {name: measured.of(claim, name) for name in (claim.variant, claim.baseline) if name}
     if any(value.censored for values in sides.values() for value in values):
         return "; ".join(f"{name}: {measured_rows.times_text(values)}" for name, values in sides.items())
@@ -86,7 +86,7 @@ def _without_number(claim: Claim, row: LedgerRow, measured: Conditions) -> str:
     return row.reason if row.measured is None else ""
 
 
-def _levels(claim: Claim, measured: Conditions) -> dict[str, Sequence[Value]]:
+def _levels(claim: Claim, measured: Conditions) -> dict[str, Sequence[RunValue]]:
     return {name: measured.of(claim, name) for name in (claim.variant, *claim.others)}
 
 
@@ -96,7 +96,7 @@ def _unsteady_note(row: LedgerRow) -> str:
 
 def _possible(claim: Claim, measured: Conditions) -> str:
     """Where the number can lie in this experiment, by what is known before a run."""
-    said = [weaknesses.possible_words(claim, each) for each in measured.experiments.get(claim.experiment, ())]
+    said = [limitations.possible_words(claim, each) for each in measured.experiments.get(claim.experiment, ())]
     return "; ".join(dict.fromkeys(filter(None, said)))
 
 
@@ -105,7 +105,7 @@ def _derived_row(claim: Claim, sources: Sequence[LedgerRow], measured: Condition
     row = rules.derived_numbers(claim, sources)
     if row.verdict == NOT_RUN:
         return row
-    why = feasibility.reason_derived(claim, [each.claim for each in sources], measured.experiments)
+    why = limitations.reason_derived(claim, [each.claim for each in sources], measured.experiments)
     missing = [each.claim.name for each in sources if each.measured is None]
     notes = [row.reason, f"no number of {', '.join(missing)}" if missing else "", why or ""]
     return replace(row, verdict=NO_VERDICT, reason="; ".join(filter(None, notes)))

@@ -3,20 +3,35 @@ measurement.
 """
 
 import json
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cache
-from math import inf, isfinite
+from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    StrictBool,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
 
+from analysis.stats.effect import Interval
 from barograph.errors import ConfigurationError
 
 FOLDER = Path(__file__).parent
+FORM = ConfigDict(extra="forbid", allow_inf_nan=False)
+Text = Annotated[str, StringConstraints(min_length=1)]
+Number = Annotated[float, Strict()]
+Names = Annotated[tuple[Text, ...], Field(min_length=1)]
+Entry = TypeVar("Entry")
 FAMILIES = {"stela": FOLDER / "stela.yaml", "metis": FOLDER / "metis.yaml"}
 
 
@@ -78,11 +93,12 @@ class Resolution:
     """How far from a stated number still is what was stated, and why: by a share of it, by a factor of the ratio both
     ways, or by an amount in the claim's unit. Of a condition it is the smallest change that counts as one."""
 
+    __pydantic_config__ = FORM
     name: str
-    because: str
-    share: float | None = None
-    factor: float | None = None
-    amount: float | None = None
+    because: Text
+    share: Annotated[Number, Field(ge=0, lt=1)] | None = None
+    factor: Annotated[Number, Field(ge=1)] | None = None
+    amount: Annotated[Number, Field(ge=0)] | None = None
 
     def below(self, percent: float) -> float:
         """The lower end around a number in percent."""
@@ -97,12 +113,13 @@ class Resolution:
         return percent + side * (abs(percent) * (self.share or 0.0) + (self.amount or 0.0))
 
 
-@dataclass(frozen=True)
-class Region:
-    """Where a number has to lie, in percent; infinite where one side is open."""
-
-    low: float
-    high: float
+def _points(value: Any) -> Any:
+    """Return the mapping of fields to values as pairs, each value as JSON."""
+    if isinstance(value, Mapping) and all(isinstance(of, list) and of for of in value.values()):
+        return tuple((path, tuple(map(json.dumps, of))) for path, of in value.items())
+    if isinstance(value, tuple):
+        return value
+    raise ValueError("a mapping of fields to lists of their values")
 
 
 @dataclass(frozen=True)
@@ -122,30 +139,31 @@ class Claim:
     its values; empty: all. `over`: which of the points' numbers it states.
     """
 
-    id: str
+    __pydantic_config__ = FORM
+    id: Text
     part: str
-    source: str
-    statement: str
-    experiment: str
+    source: Text
+    statement: Text
+    experiment: Text
     kind: Kind
-    metric: str
-    variant: str
-    stated: float
-    unit: str
+    metric: Text
+    variant: Text
+    stated: Number
+    unit: Text
     within: Resolution | None = None
-    baseline: str | None = None
-    event: str = "e1"
-    about: bool = False
-    stated_high: float | None = None
-    others: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
-    of: tuple[str, ...] = ()
-    topology: str | None = None
-    best_by: str | None = None
-    stated_over: str | None = None
-    simulated: bool = False
-    points: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    over: str = "mean"
+    baseline: Text | None = None
+    event: Annotated[str, StringConstraints(pattern="^e[1-9][0-9]*$")] = "e1"
+    about: StrictBool = False
+    stated_high: Number | None = None
+    others: Names = ()
+    without: Annotated[tuple[Text, ...], Field(min_length=2, max_length=2)] = ()
+    of: Names = ()
+    topology: Text | None = None
+    best_by: Text | None = None
+    stated_over: Text | None = None
+    simulated: StrictBool = False
+    points: Annotated[tuple[tuple[str, tuple[str, ...]], ...], BeforeValidator(_points)] = ()
+    over: Literal["mean", "lowest", "highest"] = "mean"
     family: str = ""
 
     @property
@@ -159,33 +177,39 @@ class Claim:
 
     @property
     def is_estimated(self) -> bool:
-        """Whether runs have an estimate of its number: it is no mere check, and not about a sweep."""
+        """Return whether runs have an estimate of its number: it is no mere check, and not about a sweep."""
         return self.within is not None and not self.simulated
 
     @property
+    def is_one_number(self) -> bool:
+        """Return whether runs estimate it, and it is not about each run, a computation or other claims."""
+        return self.within is not None and not self.of
+
+    @property
     def is_signed(self) -> bool:
-        """Whether its number is a change, in percent; how far runs lie apart is none."""
+        """Return whether its number is a change, in percent; how far runs lie apart is none."""
         return self.unit == "%" and self.kind not in SPREADS
 
     @property
-    def region(self) -> Region:
-        """Where its number has to lie (of `only`: the variant's)."""
+    def region(self) -> Interval:
+        """Return where its number has to lie (of `only`: the variant's)."""
         if self.within is None:
-            return Region(self.stated, self.stated)
+            return Interval(self.stated, self.stated)
         low, high = self.within.below(self.stated), self.within.above(self.stated)
         top = self.within.above(self.stated if self.stated_high is None else self.stated_high)
         return {
-            Kind.OWN_AT_MOST: Region(-inf, high),
-            Kind.OWN_AT_LEAST: Region(low, inf),
-            Kind.ADDED_AT_LEAST: Region(low, inf),
-            Kind.OWN_BELOW: Region(-inf, low),
-            Kind.RATIO_ABOVE: Region(high, inf),
-            Kind.RATIO_AT_MOST: Region(-inf, high),
-            Kind.ONLY: Region(high, inf),
-        }.get(self.kind, Region(low, top))
+            Kind.OWN_AT_MOST: Interval(-inf, high),
+            Kind.OWN_AT_LEAST: Interval(low, inf),
+            Kind.ADDED_AT_LEAST: Interval(low, inf),
+            Kind.OWN_BELOW: Interval(-inf, low),
+            Kind.RATIO_ABOVE: Interval(high, inf),
+            Kind.RATIO_AT_MOST: Interval(-inf, high),
+            Kind.ONLY: Interval(high, inf),
+        }.get(self.kind, Interval(low, top))
 
 
 RATIOS = (Kind.RATIO, Kind.RATIO_ABOVE, Kind.RATIO_AT_MOST)
+OF_SWEEPS = ("points", "over")
 SWEPT_KINDS = (*RATIOS, Kind.OWN, Kind.OWN_AT_MOST, Kind.OWN_AT_LEAST, *SPREADS)
 
 
@@ -228,58 +252,50 @@ def parse_claims(document: Any, path: str) -> tuple[Claim, ...]:
     return claims
 
 
-SIZES = {"share": (0.0, 1.0), "factor": (1.0, inf), "amount": (0.0, inf)}  # of a resolution: one of them, from, below
+def read_entry(kind: type[Entry], entry: Any, where: str, without: frozenset[str] = frozenset()) -> Entry:
+    """Return an entry of a file as the dataclass that it is. `without`: fields that no file has. Raises
+    ConfigurationError, with the place, the field, its value and what is allowed."""
+    allowed = [field.name for field in fields(kind) if field.name not in without]  # type: ignore[arg-type]
+    if not isinstance(entry, Mapping):
+        raise ConfigurationError(f"{where}: {entry!r} is no mapping; allowed keys are {', '.join(allowed)}")
+    try:
+        shape: Any = kind
+        found: Entry = _adapter(shape).validate_python(dict(entry))
+        return found
+    except ValidationError as error:
+        unknown = (each for each in error.errors() if each["type"] == "unexpected_keyword_argument")
+        first = next(unknown, error.errors()[0])
+        name, said = (
+            ".".join(map(str, first["loc"])),
+            first["msg"].removeprefix("Value error, ").replace("tuple", "list"),
+        )
+        if first["type"] == "unexpected_keyword_argument":
+            raise ConfigurationError(f"{where}: unknown {name!r}; allowed are {', '.join(allowed)}") from error
+        if first["type"] in ("missing", "missing_argument"):
+            raise ConfigurationError(f"{where}: {name} is missing; allowed are {', '.join(allowed)}") from error
+        raise ConfigurationError(
+            f"{where}: {name} is {first['input']!r}; allowed: {said.removeprefix('Input should be ')}"
+        ) from error
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def _resolutions_from(entries: Any, path: str) -> dict[str, Resolution]:
     """Each has a size and a reason."""
     if not isinstance(entries, Mapping):
         raise ConfigurationError(f"{path}: resolutions is {entries!r}; allowed is a mapping of names to resolutions")
-    found = {}
+    resolutions = {}
     for name, entry in entries.items():
         where = f"{path}: resolutions.{name}"
-        size = {key: entry[key] for key in SIZES if key in entry} if isinstance(entry, Mapping) else {}
-        if len(size) != 1 or set(entry) - set(SIZES) != {"because"}:
-            raise ConfigurationError(f"{where} is {entry!r}; it needs `because` and one of {', '.join(SIZES)}, no more")
-        ((key, value),) = size.items()
-        least, below = SIZES[key]
-        if not _is_number(value) or not least <= value < below:
-            raise ConfigurationError(f"{where}.{key} is {value!r}; allowed: {least:g} or more, below {below:g}")
-        found[name] = Resolution(name, str(entry["because"]), **{key: float(value)})
-    return found
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
-
-
-def _is_points(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(of, list) and of for of in value.values())
-
-
-def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
-
-
-EVENT_ID = re.compile("e[1-9][0-9]*")
-OVER = ("mean", "lowest", "highest")
-OF_SWEEPS = ("points", "over")
-NOT_IN_FILES = frozenset({"family"})
-# Of a claim's fields: what a value has to be, in words and as a test. The others are text.
-RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "kind": (f"one of {', '.join(Kind)}", lambda value: isinstance(value, str) and value in set(Kind)),
-    "stated": ("a finite number", _is_number),
-    "stated_high": ("a finite number", _is_number),
-    "about": ("true or false", lambda value: isinstance(value, bool)),
-    "simulated": ("true or false", lambda value: isinstance(value, bool)),
-    "points": ("a mapping of fields to lists of their values", _is_points),
-    "over": (f"one of {', '.join(OVER)}", lambda value: isinstance(value, str) and value in OVER),
-    "others": ("a list of variants", _is_names),
-    "without": ("a list of two variants", lambda value: _is_names(value) and len(value) == 2),
-    "of": ("a list of claims", _is_names),
-    "event": ("e1, e2, ...", lambda value: isinstance(value, str) and EVENT_ID.fullmatch(value) is not None),
-}
-TEXT: tuple[str, Callable[[Any], bool]] = ("text", lambda value: isinstance(value, str) and bool(value))
+        named = {"name": name, **entry} if isinstance(entry, Mapping) else entry
+        resolution = read_entry(Resolution, named, where, frozenset({"name"}))
+        if sum(size is not None for size in (resolution.share, resolution.factor, resolution.amount)) != 1:
+            raise ConfigurationError(f"{where} is {entry!r}; it needs one of share, factor, amount, no more")
+        resolutions[name] = resolution
+    return resolutions
 
 
 def _claims_from(entry: Any, where: str, resolutions: Mapping[str, Resolution]) -> list[Claim]:
@@ -298,50 +314,34 @@ def _elsewhere(claim: Claim, word: str, experiment: str) -> Claim:
 
 
 def _claim_from(entry: Any, where: str, resolutions: Mapping[str, Resolution]) -> Claim:
-    allowed = {field.name for field in fields(Claim)} - NOT_IN_FILES
-    needed = {field.name for field in fields(Claim) if field.default is MISSING} - {"part"}
-    if not isinstance(entry, Mapping) or set(entry) - allowed or needed - set(entry):
-        unknown = sorted(set(entry) - allowed) if isinstance(entry, Mapping) else entry
-        raise ConfigurationError(f"{where}: unknown {unknown}; allowed {sorted(allowed)}, needed {sorted(needed)}")
-    entry = {name: value for name, value in entry.items() if value is not None or name not in OPTIONAL}
-    where = f"{where} ({entry['id']})"
-    for name, value in entry.items():
-        words, is_allowed = RULES.get(name, TEXT)
-        if not is_allowed(value):
-            raise ConfigurationError(f"{where}: {name} is {value!r}; allowed: {words}")
-    kind = Kind(entry["kind"])
+    if isinstance(entry, Mapping):
+        where = f"{where} ({entry.get('id')})"
+        if "family" in entry:
+            raise ConfigurationError(f"{where}: unknown 'family'; it is that of the file")
+        within = entry.get("within")
+        if isinstance(within, str) and within not in resolutions:
+            raise ConfigurationError(f"{where}: within is {within!r}; resolutions has {', '.join(resolutions)}")
+        known = resolutions[within] if isinstance(within, str) else within
+        optional = {name: value for name, value in entry.items() if value is not None or name not in OPTIONAL}
+        entry = {"part": "", **optional} | ({"within": known} if within is not None else {})
+    claim = read_entry(Claim, entry, where, frozenset({"family"}))
+    kind = claim.kind
     for name in sorted(OPTIONAL):
-        if (name in NEEDS[kind]) != (entry.get(name) is not None):
-            kinds = ", ".join(kind for kind in Kind if name in NEEDS[kind])
+        if (name in NEEDS[kind]) != (name in entry):
+            kinds = ", ".join(each for each in Kind if name in NEEDS[each])
             raise ConfigurationError(
                 f"{where}: `{name}` is needed by {kinds}, and by no other kind; this one is {kind}"
             )
-    if "within" in entry and entry["within"] not in resolutions:
-        raise ConfigurationError(f"{where}: within is {entry['within']!r}; resolutions has {', '.join(resolutions)}")
-    typed: dict[str, Any] = {name: tuple(entry[name]) for name in ("others", "without", "of") if name in entry}
-    typed |= {name: float(entry[name]) for name in ("stated", "stated_high") if name in entry}
-    if "points" in entry:
-        typed["points"] = tuple((path, tuple(map(json.dumps, of))) for path, of in entry["points"].items())
-    if "within" in entry:
-        typed["within"] = resolutions[entry["within"]]
-    claim = Claim(**{"part": "", **entry, **typed, "kind": kind})
-    _check_sweep(claim, entry, where)
+    only = [name for name in OF_SWEEPS if name in entry] + ([f"kind {kind}"] if kind in SPREADS else [])
+    if only and not claim.simulated:
+        raise ConfigurationError(
+            f"{where}: {', '.join(only)} is for claims about sweeps; allowed: with simulated: true"
+        )
+    if claim.simulated and kind not in SWEPT_KINDS:
+        raise ConfigurationError(f"{where}: kind is {kind}; allowed with simulated: true: {', '.join(SWEPT_KINDS)}")
     if claim.stated_high is not None and claim.stated_high < claim.stated:
         raise ConfigurationError(f"{where}: stated_high is {claim.stated_high:g}; allowed: {claim.stated:g} or more")
     if claim.within is not None and claim.within.factor is not None and claim.stated < -100.0:
         by = f"within {claim.within.name}, which is a factor"
         raise ConfigurationError(f"{where}: stated is {claim.stated:g}; allowed: -100 or more {by}")
     return claim
-
-
-def _check_sweep(claim: Claim, entry: Mapping[str, Any], where: str) -> None:
-    """What is only of sweeps is of no other claim, and what needs runs on machines is of no sweep."""
-    only = [name for name in OF_SWEEPS if name in entry] + ([f"kind {claim.kind}"] if claim.kind in SPREADS else [])
-    if only and not claim.simulated:
-        raise ConfigurationError(
-            f"{where}: {', '.join(only)} is for claims about sweeps; allowed: with simulated: true"
-        )
-    if claim.simulated and claim.kind not in SWEPT_KINDS:
-        raise ConfigurationError(
-            f"{where}: kind is {claim.kind}; allowed with simulated: true: {', '.join(SWEPT_KINDS)}"
-        )

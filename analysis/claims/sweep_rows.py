@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from analysis.claims.ledger_rows import NO_VERDICT, NOT_RUN, LedgerRow, Value, percent_over, ratio_of
+from analysis.claims.ledger_rows import NO_VERDICT, NOT_RUN, LedgerRow, RunValue, percent_over, ratio_of
 from analysis.claims.measured_rows import PUBLISHED_RUNS, best_of_three
 from analysis.claims.rules import BY_TRAFFIC, RESCHEDULED, moved_text
 from analysis.claims.statements import RATIOS, SPREADS, Claim, Kind
@@ -37,7 +37,7 @@ from analysis.record.sweep_record import (
 
 OVER: Mapping[str, Callable[[Sequence[float]], float]] = {"mean": fmean, "lowest": min, "highest": max}
 Seed = tuple[Values, int]  # the swept seeds of a point, and the repetition
-OfSeeds = Mapping[Seed, Value]
+OfSeeds = Mapping[Seed, RunValue]
 # What is read of a sweep's tables.
 NEEDED = {
     "runs": ("run_id", "variant", "status", "repetition"),
@@ -60,7 +60,7 @@ class SweepRuns:
 
     @property
     def words(self) -> str:
-        """What a row's reason begins with."""
+        """Return what a row's reason begins with."""
         return f"simulated, {self.sweep_id}{f' ({self.remarks})' if self.remarks else ''}"
 
     def about(self, claim: Claim) -> list[Values]:
@@ -76,12 +76,12 @@ def read(paths: SeriesPaths, metrics: Collection[str]) -> SweepRuns:
     small_tables.check(paths, NEEDED)
     points = [split_values(point["values"]) for point in document["points"]]
     runs = {run["run_id"]: run for run in rows(paths, "runs") if run["status"] == "complete"}
-    found: dict[tuple[str, str, str], dict[Values, dict[Seed, Value]]] = defaultdict(lambda: defaultdict(dict))
+    found: dict[tuple[str, str, str], dict[Values, dict[Seed, RunValue]]] = defaultdict(lambda: defaultdict(dict))
     for row in sorted(measurements(paths), key=lambda row: str(row["run_id"])):
         run = runs.get(row["run_id"])
         if run is not None and row["metric"] in (*metrics, RESCHEDULED):
             fields, seeds = points[point_of(row["run_id"]) - 1]
-            value = Value(row["run_id"], row["value"], row["censored"], steady=row["steady"])
+            value = RunValue(row["run_id"], row["value"], row["censored"], steady=row["steady"])
             found[run["variant"], row["metric"], event_id_of(row)][fields][seeds, int(run["repetition"] or 1)] = value
     fields_of_points = tuple(dict.fromkeys(fields for fields, _ in points))
     values = {key: dict(of) for key, of in found.items()}
@@ -184,8 +184,8 @@ def _numbers(claim: Claim, sweep: SweepRuns) -> Numbers | str:
     return found if claim.kind in SPREADS else _of_common_seeds(found)
 
 
-def _unreached_text(claim: Claim, runs: Mapping[Values, Sequence[Value]]) -> str:
-    """Which points have runs whose value is the end of their watch; empty where none has."""
+def _unreached_text(claim: Claim, runs: Mapping[Values, Sequence[RunValue]]) -> str:
+    """Return which points have runs whose value is the end of their watch; empty where none has."""
     unreached = {point: sum(value.censored for value in values) for point, values in runs.items()}
     parts = [f"{number} of {len(runs[point])} runs at {_point_text(claim, point)}"
              for point, number in unreached.items() if number]  # fmt: skip
@@ -217,20 +217,20 @@ def _is_about(claim: Claim, point: Values) -> bool:
     return all(fields.get(path) in of for path, of in claim.points)
 
 
-def _number(claim: Claim, own: Value, other: Value | None) -> float | None:
+def _number(claim: Claim, own: RunValue, other: RunValue | None) -> float | None:
     if claim.kind not in RATIOS:
         return own.value
     return None if other is None else ratio_of(own, other)
 
 
 def _by_seed(claim: Claim, numbers: Numbers) -> list[float]:
-    """What is stated of the points, seed by seed."""
+    """Return what is stated of the points, seed by seed."""
     seeds = sorted(next(iter(numbers.values())))
     return [OVER[claim.over]([of[seed] for of in numbers.values()]) for seed in seeds]
 
 
 def _spread(of_seeds: Mapping[Seed, float]) -> float:
-    """Of a point's first three seeds, in percent of their mean."""
+    """Return the range of a point's first three seeds, in percent of their mean."""
     values = list(of_seeds.values())
     return 100.0 * (max(values) - min(values)) / fmean(values) if max(values) > min(values) else 0.0
 
@@ -254,7 +254,7 @@ def _best_of_three(claim: Claim, sweep: SweepRuns) -> float | None:
     return OVER[claim.over](found) if found and len(found) == len(pairs) else None
 
 
-def _in_blocks(of_seeds: OfSeeds, seeds: Sequence[Seed]) -> list[Value]:
+def _in_blocks(of_seeds: OfSeeds, seeds: Sequence[Seed]) -> list[RunValue]:
     """A seed and repetition is a block; `seeds`: all of the point, in their order."""
     return [replace(value, block=("", seeds.index(seed))) for seed, value in of_seeds.items()]
 

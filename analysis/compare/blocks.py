@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from analysis.compare.question import Pair
 from analysis.metrics import untimed
+from analysis.metrics.uncertainty import UTILITY, Errors
 from analysis.record.event_timeline import event_id_of, event_order
 from analysis.record.small_tables import Row
 
@@ -18,11 +19,27 @@ STATUS_REASONS = {
 
 @dataclass(frozen=True)
 class Value:
-    """`steady`: whether the sides of the event that it rests on were; None: it rests on none, or nobody tested it."""
+    """A metric of one run. `steady`: whether the sides of the event that it rests on were; None: it rests on none, or
+    nobody tested it. `low`, `high`: what it may be at least and at most, by how it was measured; None: it is what it
+    is."""
 
     number: float
     censored: bool = False
     steady: bool | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def lowest(self) -> float:
+        return self.number if self.low is None else self.low
+
+    @property
+    def highest(self) -> float:
+        return self.number if self.high is None else self.high
+
+    @property
+    def is_certain(self) -> bool:
+        return self.lowest == self.highest
 
 
 @dataclass(frozen=True)
@@ -33,11 +50,16 @@ class Block:
     a: Value
     b: Value
 
+    @property
+    def ends(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Both values where their difference is least, and where it is most."""
+        return (self.a.highest, self.b.lowest), (self.a.lowest, self.b.highest)
+
 
 @dataclass(frozen=True)
 class MetricBlocks:
-    """A metric of a pair after an event, block by block. `why_no_verdict` is empty where it may carry one. `highest`:
-    what the values may be at most; empty where they are what they are. `topology`: empty where there is one only."""
+    """A metric of a pair after an event, block by block. `why_no_verdict` is empty where it may carry one. `topology`:
+    empty where there is one only."""
 
     pair: str
     metric: str
@@ -45,7 +67,6 @@ class MetricBlocks:
     blocks: tuple[Block, ...]
     note: str = ""
     why_no_verdict: str = ""
-    highest: tuple[Block, ...] = ()
     topology: str = ""
 
     @property
@@ -129,40 +150,47 @@ def _block_number(run: Row) -> int:
     return int(number or 0)
 
 
-Values = Mapping[tuple[str, str], Mapping[str, Value]]  # metric and event -> run -> value
+ValuesOfRuns = Mapping[tuple[str, str], Mapping[str, Value]]  # metric and event -> run -> value
+OF_CLOCKS = "by the machines' clocks these latencies may be wrong by as much as they are, or nobody knows by how much"
 
 
 def metric_blocks(
-    pairs: Iterable[PairRuns], measurements: Iterable[Row], *, untimed_on_record: bool
-) -> list[MetricBlocks]:
-    """Every metric that both sides have in one block or more; a value that one side lacks takes the other's out.
+    pairs: Iterable[PairRuns], measurements: Iterable[Row], errors: Errors, *, untimed_on_record: bool,
+    latency_level: bool = False,
+) -> list[MetricBlocks]:  # fmt: skip
+    """Return every metric that both sides have in one block or more; a value that one side lacks takes the other's out.
 
     `untimed_on_record`: whether the series says of any run how many tuples of a steady part have no latency.
+    `latency_level`: whether utility is that of a latency, so that its tuples without one count as latency's do.
     """
     values: defaultdict[tuple[str, str], dict[str, Value]] = defaultdict(dict)
     for row in measurements:
-        values[row["metric"], event_id_of(row)][row["run_id"]] = Value(
-            float(row["value"]), bool(row["censored"]), row.get("steady")
-        )
+        key, number = (row["metric"], event_id_of(row)), float(row["value"])
+        error = errors.get((row["run_id"], *key), 0.0)
+        low, high = (None, None) if not error else (max(0.0, number - error), number + error)
+        if error is None:
+            low, high = 0.0, number
+        values[key][row["run_id"]] = Value(number, bool(row["censored"]), row.get("steady"), low, high)
     order = sorted(values, key=lambda key: (event_order(key[1]), key[0]))
-    found = [_pair_values(runs, key, values, untimed_on_record) for runs in pairs for key in order]
+    guarded = (untimed.LATENCY, UTILITY) if latency_level else (untimed.LATENCY,)
+    found = [_pair_values(runs, key, values, guarded, untimed_on_record) for runs in pairs for key in order]
     return [each for each in found if each.blocks]
 
 
-def _pair_values(runs: PairRuns, key: tuple[str, str], values: Values, untimed_on_record: bool) -> MetricBlocks:
-    own, sides = values[key], {number: (runs.a.complete[number], runs.b.complete[number]) for number in runs.whole}
+def _pair_values(
+    runs: PairRuns, key: tuple[str, str], values: ValuesOfRuns, guarded: tuple[str, ...], untimed_on_record: bool
+) -> MetricBlocks:
+    """Latencies of steady parts carry a verdict by the rule that nights have."""
+    (metric, event), own = key, values[key]
+    sides = {number: (runs.a.complete[number], runs.b.complete[number]) for number in runs.whole}
     both = {number: ids for number, ids in sides.items() if all(run_id in own for run_id in ids)}
     blocks = tuple(Block(number, own[a], own[b]) for number, (a, b) in both.items())
-    measured = [run_id for ids in both.values() for run_id in ids]
-    why = "" if _may_have_verdict(key, measured, values, untimed_on_record) else untimed.TOO_MANY
+    measured, why = [run_id for ids in both.values() for run_id in ids], ""
+    if metric.startswith(guarded):
+        shares = values.get((untimed.share_of(metric), event), {})
+        known = [shares[run_id].number for run_id in measured if run_id in shares]
+        if not untimed.carry_verdict(known, len(measured), any_on_record=untimed_on_record):
+            why = untimed.TOO_MANY
+        elif any(own[run_id].lowest <= 0.0 < own[run_id].highest for run_id in measured):
+            why = OF_CLOCKS
     return MetricBlocks(runs.pair.name, *key, blocks, why_no_verdict=why)
-
-
-def _may_have_verdict(key: tuple[str, str], runs: Sequence[str], values: Values, untimed_on_record: bool) -> bool:
-    """Of latencies of steady parts by the rule that nights have."""
-    metric, event = key
-    if not metric.startswith(untimed.LATENCY):
-        return True
-    shares = values.get((untimed.share_of(metric), event), {})
-    known = [shares[run_id].number for run_id in runs if run_id in shares]
-    return untimed.carry_verdict(known, len(runs), any_on_record=untimed_on_record)

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from analysis.compare import latencies, sentence, simulated, verdict
+from analysis.compare import latencies, sentence, verdict
 from analysis.compare.blocks import MetricBlocks, PairRuns, metric_blocks, runs_of
 from analysis.compare.question import QUESTION_FILE, Question, read_question
 from analysis.compare.result import RUNS_FAILED, Comparison, Kind, MetricRow
@@ -22,6 +22,7 @@ from analysis.errors import RecordError
 from analysis.ingest.run_tables import failed_attempts
 from analysis.metrics import untimed
 from analysis.metrics.definitions import PRIMARY
+from analysis.metrics.uncertainty import clock_errors, has_latency_level, measurement_errors
 from analysis.record import small_tables
 from analysis.record.event_timeline import event_id_of
 from analysis.record.files import SeriesPaths, read_json
@@ -58,17 +59,14 @@ def differences_on_record(series_dir: Path) -> tuple[DifferencesOnRecord, list[s
 
 
 def _differences_of(folder: Path, own_conditions: tuple[Any, ...]) -> list[tuple[tuple[str, ...], list[float]]]:
-    """Of an A/A comparison; none of one of other conditions. Raises RecordError where it cannot be read."""
+    """Return those of an A/A comparison; none of other conditions. Raises RecordError where it cannot be read."""
     paths = SeriesPaths(folder)
     small_tables.check(paths, NEEDED)
     if conditions(paths) != own_conditions:
         return []
     question, runs = read_question(folder), rows(paths, "runs")
-    lost_as_now = any(row.get("difference") is not None for row in rows(paths, "losses"))
     blocks = series_blocks(paths, [runs_of(pair, runs) for pair in question.pairs])
-    # An older analysis netted losses over all edges.
-    return [(each.key, block_differences(each)) for each in blocks
-            if lost_as_now or not each.metric.startswith("lost_")]  # fmt: skip
+    return [(each.key, block_differences(each)) for each in blocks]
 
 
 def same_code_series(series_dir: Path) -> list[Path]:
@@ -83,20 +81,10 @@ def conditions(paths: SeriesPaths) -> tuple[Any, ...]:
     """What must be equal for two series to scatter alike: the testbed and its machines, as the runs had them, the
     topology, how long it was watched, and what was measured. A record that does not say equals only its like."""
     runs = rows(paths, "runs")
-    measured = tuple(sorted({_measurement(paths, run) for run in runs if run["status"] == "complete"}))
+    measured = tuple(sorted({run.get("measurement") or 1 for run in runs if run["status"] == "complete"}))
     machines = {tuple(row[column] for column in ("type", "cores", "memory_mb", "bandwidth_mbit", "slots"))
                 for row in rows(paths, "machines")}  # fmt: skip
     return _asked_for(paths), tuple(sorted(map(str, machines))), _host(runs), measured
-
-
-def _measurement(paths: SeriesPaths, run: Row) -> int:
-    """Of the record where the table is older than the column."""
-    if "measurement" in run:
-        return int(run["measurement"] or 1)
-    try:
-        return int(read_json(paths.run(run["run_id"]).run_json).get("measurement", 1))
-    except BarographError:
-        return 1
 
 
 def _asked_for(paths: SeriesPaths) -> tuple[Any, ...]:
@@ -129,8 +117,7 @@ def compare(series_dir: Path | str, on_record: DifferencesOnRecord | None = None
     kinds = {event_id_of(row): row["kind"] for row in rows(paths, "scale_events") if row["kind"] != "none"}
     found = series_blocks(paths, runs, question.topology)
     if any(map(is_simulated, table)):
-        compared = [_with_note(row, question) for row in _rows(runs, question, found, {})]
-        return simulated.answer(question, compared, runs, dict(sorted(kinds.items())))
+        return _answer_of_model(question, runs, found, dict(sorted(kinds.items())))
     differences, damages = differences_on_record(root) if on_record is None else (on_record, [])
     answer = evaluate(question, runs, found, dict(sorted(kinds.items())), differences)
     return replace(answer, notes=(*answer.notes, *damages))
@@ -146,15 +133,19 @@ def series_blocks(paths: SeriesPaths, runs: list[PairRuns], topology: str | None
             "`barograph compare … --topology NAME`."
         )
     on_record = any(row["metric"].startswith(untimed.UNTIMED) for row in rows(paths, "measurements"))
+    clocks = clock_errors(paths)
     found: list[MetricBlocks] = []
     asked: tuple[str | None, ...] = there if topology is None else (topology,)
     for name in asked if there else (None,):
         read = partial(rows, paths, topology=name)
-        own = (row for row in read("measurements") if row["metric"] not in latencies.METRICS)
-        measured = metric_blocks(runs, own, untimed_on_record=on_record)
-        if name != WHOLE_CLUSTER:  # latencies of two topologies are of different tuples
-            measured += latencies.latency_blocks(runs, read)
-        found += [replace(each, topology=name or "") for each in measured]
+        # latencies of two topologies are of different tuples
+        together = [] if name == WHOLE_CLUSTER else latencies.latency_blocks(runs, read, clocks)
+        elsewhere = {*latencies.METRICS, *(each.metric for each in together)}
+        measurements = [row for row in read("measurements") if row["metric"] not in elsewhere]
+        errors = measurement_errors(read("losses"), measurements, clocks)
+        measured = metric_blocks(runs, measurements, errors, untimed_on_record=on_record,
+                                 latency_level=has_latency_level(read("topologies")))  # fmt: skip
+        found += [replace(each, topology=name or "") for each in (*measured, *together)]
     return found
 
 
@@ -173,6 +164,22 @@ def evaluate(
         question, tuple(verdicts), tuple(runs), sentence.sentence(question, verdicts, runs, kinds), certain, why,
         sentence.notes(question, runs), kinds,
     )  # fmt: skip
+
+
+def _answer_of_model(
+    question: Question, runs: list[PairRuns], found: Iterable[MetricBlocks], kinds: dict[str, str]
+) -> Comparison:
+    """Return what the model gives of each metric, the range over seeds, and no verdict (docs/decisions/claims.md).
+
+    Both runs of a block have one seed, so two codes that decide alike give the same numbers, and of two that do not the
+    model's noise is the only scatter. How small it is says nothing of how far the model is from Storm.
+    """
+    rows = verdict.rows_of_model([_with_note(row, question) for row in _rows(runs, question, found, {})])
+    certain = any(pair.whole for pair in runs)
+    why = "all seeds are of one model, and more of them say no more about Storm" if certain else "no block is whole"
+    words = sentence.sentence(question, rows, runs, kinds, of_model=True)
+    notes = sentence.notes(question, runs, of_model=True)
+    return Comparison(question, tuple(rows), tuple(runs), words, certain, why, notes, kinds, simulated=True)
 
 
 def _rows(

@@ -1,4 +1,5 @@
-"""Latency of both sides over the same seconds after an event, and what of their tuples has none.
+"""Latency, and the utility that is made of it, of both sides over the same seconds after an event, and what of their
+tuples has no latency.
 
 A run that was watched longer has other tuples, so all runs of a pair are cut to what each of them was watched, and what
 had begun with the event (a disturbance, a hold) is over in all of them where the seconds begin. A tuple
@@ -7,7 +8,8 @@ longest: with more than `MOST_UNTIMED_PERCENT` of them in a run, what the others
 
 What may have been lost unseen, within the uncertainty of the losses, is mostly more than that, and to be silent about
 it would silence nearly every comparison. So a verdict must hold whatever became of these tuples: each run is also
-taken as if all of them had been its slowest (docs/decisions/statistics.md).
+taken as if all of them had been its slowest, and as if its clocks had been wrong by as much as they may be
+(docs/decisions/statistics.md).
 """
 
 from collections import defaultdict
@@ -19,14 +21,17 @@ from analysis.compare.blocks import Block, MetricBlocks, PairRuns, Value
 from analysis.metrics import untimed
 from analysis.metrics.definitions import LATENCIES
 from analysis.metrics.latency_histogram import merged, percentile_ms
+from analysis.metrics.measurements import utilities
 from analysis.metrics.steadiness import WINDOW_S
+from analysis.metrics.uncertainty import UTILITY, ClockErrors, has_latency_level
 from analysis.metrics.untimed import MOST_UNTIMED_PERCENT
 from analysis.numerals import number
 from analysis.record.event_timeline import REST, WHOLE_RUN, event_id_of, event_order
-from analysis.record.small_tables import Row
+from analysis.record.small_tables import SEPARATOR, Row, unit_of
 
 Reader = Callable[[str], list[Row]]
 METRICS = {f"{name}_after": share for name, share in LATENCIES.items()}
+UTILITY_AFTER = f"{UTILITY}after"
 
 
 @dataclass(frozen=True)
@@ -79,18 +84,23 @@ class WatchedEvent:
         return merged(each for start, each in self.histograms.items() if since_s <= start < until_s)
 
 
-def latency_blocks(pairs: Iterable[PairRuns], read: Reader) -> list[MetricBlocks]:
-    """Every latency of every pair and event; none of runs whose lines have no histograms."""
-    return blocks_of_events(pairs, latency_events(read))
+def latency_blocks(pairs: Iterable[PairRuns], read: Reader, errors: ClockErrors | None) -> list[MetricBlocks]:
+    """Return every latency of every pair and event, and the utility where it is that of a latency; none of runs whose
+    lines have no histograms. `errors`: None where clocks cannot be wrong."""
+    return blocks_of_events(
+        pairs, latency_events(read), errors, read if has_latency_level(read("topologies")) else None
+    )
 
 
-def blocks_of_events(pairs: Iterable[PairRuns], events: Mapping[tuple[str, str], WatchedEvent]) -> list[MetricBlocks]:
-    """The same of tables that were read before, as for many comparisons of one series."""
+def blocks_of_events(pairs: Iterable[PairRuns], events: Mapping[tuple[str, str], WatchedEvent],
+                     errors: ClockErrors | None, read: Reader | None = None) -> list[MetricBlocks]:  # fmt: skip
+    """Return the same of tables that were read before, as for many comparisons of one series; `read`: for utility."""
     names = sorted({event for _, event in events}, key=event_order)
-    return [blocks for runs in pairs for event in names for blocks in _pair_blocks(runs, event, events)]
+    return [blocks for runs in pairs for event in names for blocks in _pair_blocks(runs, event, events, errors, read)]
 
 
-def _pair_blocks(runs: PairRuns, event: str, events: Mapping[tuple[str, str], WatchedEvent]) -> Iterator[MetricBlocks]:
+def _pair_blocks(runs: PairRuns, event: str, events: Mapping[tuple[str, str], WatchedEvent],
+                 errors: ClockErrors | None, read: Reader | None) -> Iterator[MetricBlocks]:  # fmt: skip
     both = {block: (runs.a.complete[block], runs.b.complete[block]) for block in runs.whole}
     watched = {block: ids for block, ids in both.items() if all((run_id, event) in events for run_id in ids)}
     seen = {run_id: events[run_id, event] for ids in watched.values() for run_id in ids}
@@ -105,18 +115,55 @@ def _pair_blocks(runs: PairRuns, event: str, events: Mapping[tuple[str, str], Wa
         highest = {run_id: _highest(timed[run_id], each.unseen, share) for run_id, each in seen.items()}
         measured = {block: ids for block, ids in watched.items() if all(values[run_id] is not None for run_id in ids)}
         if measured:
-            note = _note(f"{100 * share:.0f} % of all tuples", since_s, until_s, without)
-            beyond = [run_id for ids in measured.values() for run_id in ids if highest[run_id] is None]
-            reason = _reason(without) or _reason_unseen(share, len(beyond), len(seen))
-            yield MetricBlocks(
-                runs.pair.name, metric, event, _blocks(measured, values), note, reason,
-                () if reason else _blocks(measured, highest),
-            )  # fmt: skip
+            note = _note(f"what {100 * share:.0f} % of all tuples keep to", since_s, until_s, without)
+            of = {run_id: values[run_id] or 0.0 for ids in measured.values() for run_id in ids}
+            wrong = {run_id: 0.0 if errors is None else errors.get(run_id) for run_id in of}
+            reason = (
+                _reason(without)
+                or _reason_unseen(share, sum(highest[run_id] is None for run_id in of), len(seen))
+                or _reason_clocks(wrong, of)
+            )
+            ranges = {} if reason else {
+                run_id: (value - (wrong[run_id] or 0.0), (highest[run_id] or 0.0) + (wrong[run_id] or 0.0))
+                for run_id, value in of.items()
+            }  # fmt: skip
+            yield MetricBlocks(runs.pair.name, metric, event, _blocks(measured, of, ranges), note, reason)
+    if read is not None:
+        yield from _utility_blocks(runs, event, watched, until_s, without, read)
 
 
-def _blocks(runs: Mapping[int, tuple[str, str]], values: Mapping[str, float | None]) -> tuple[Block, ...]:
-    sides = {block: [values[run_id] for run_id in ids] for block, ids in runs.items()}
-    return tuple(Block(block, Value(a), Value(b)) for block, (a, b) in sides.items() if a is not None and b is not None)
+def _utility_blocks(
+    runs: PairRuns, event: str, watched: Mapping[int, tuple[str, str]], until_s: float, without: Sequence[Untimed],
+    read: Reader,
+) -> Iterator[MetricBlocks]:  # fmt: skip
+    """Yield the utility until the first run was no longer watched. What may be lost unseen may have had none."""
+
+    units = {row["run_id"]: unit_of(row["run_id"], row["topology"]) for row in read("topologies")}
+
+    def cut(table: str) -> list[Row]:
+        return [
+            row | {"run_id": units.get(row["run_id"], row["run_id"])} for row in read(table)
+            if row.get("window_s") is None or row["window_s"] + WINDOW_S <= until_s
+        ]  # fmt: skip
+
+    values = {row["run_id"].partition(SEPARATOR)[0]: float(row["value"]) for row in utilities(cut)
+              if row["metric"] == UTILITY_AFTER and event_id_of(row) == event}  # fmt: skip
+    unseen = {each.run_id: each.unseen or 0.0 for each in without}
+    measured = {block: ids for block, ids in watched.items() if all(run_id in values for run_id in ids)}
+    if measured:
+        reason = _reason(without)
+        ranges = {} if reason else {
+            run_id: (value * (1 - unseen[run_id] / 100), value) for run_id, value in values.items() if run_id in unseen
+        }  # fmt: skip
+        note = _note("what the topology is worth", 0.0, until_s, without)
+        yield MetricBlocks(runs.pair.name, UTILITY_AFTER, event, _blocks(measured, values, ranges), note, reason)
+
+
+def _blocks(
+    runs: Mapping[int, tuple[str, str]], values: Mapping[str, float], ranges: Mapping[str, tuple[float, float]]
+) -> tuple[Block, ...]:
+    of = {run_id: Value(value, False, None, *ranges.get(run_id, (None, None))) for run_id, value in values.items()}
+    return tuple(Block(block, of[a], of[b]) for block, (a, b) in runs.items())
 
 
 def _highest(timed: Mapping[int, float], unseen: float | None, share: float) -> float | None:
@@ -126,16 +173,16 @@ def _highest(timed: Mapping[int, float], unseen: float | None, share: float) -> 
     return None if beyond is None or beyond > 1 else percentile_ms(timed, beyond)
 
 
-def _note(percent: str, since_s: float, until_s: float, without: Sequence[Untimed]) -> str:
+def _note(what: str, since_s: float, until_s: float, without: Sequence[Untimed]) -> str:
     worst = max(without, key=lambda each: inf if each.percent is None else each.percent + (each.unseen or 0.0))
     return (
-        f"what {percent} keep to in seconds {since_s:.0f} to {until_s:.0f} after the event, the same in all"
+        f"{what} in seconds {since_s:.0f} to {until_s:.0f} after the event, the same in all"
         f" {len(without)} runs; of the tuples of {worst.run_id}, which has the fewest timed: {worst.words}"
     )
 
 
 def _reason(without: Sequence[Untimed]) -> str:
-    """Why these latencies carry no verdict; empty where they may."""
+    """Return why these latencies carry no verdict; empty where they may."""
     none = [each.run_id for each in without if not each.timed]
     unknown = [each.run_id for each in without if each.percent is None or each.unseen is None]
     above = [each.run_id for each in without if each.percent is not None and each.percent > MOST_UNTIMED_PERCENT]
@@ -154,8 +201,17 @@ def _reason_unseen(share: float, runs: int, of: int) -> str:
     return f"{slowest} {runs} of {of} runs" if runs else ""
 
 
+def _reason_clocks(errors: Mapping[str, float | None], values: Mapping[str, float]) -> str:
+    """Return that clocks may be wrong by as much as a latency takes, or that nobody knows by how much."""
+    unknown = sum(error is None for error in errors.values())
+    as_much = sum(error is not None and error >= values[run_id] for run_id, error in errors.items())
+    texts = ((unknown, "how far the machines' clocks are apart is not known of"),
+             (as_much, "the machines' clocks may be wrong by as much as that in"))  # fmt: skip
+    return "; ".join(f"{text} {runs} of {len(errors)} runs" for runs, text in texts if runs)
+
+
 def _untimed(run_id: str, event: WatchedEvent, counts: Mapping[int, float], since_s: float, until_s: float) -> Untimed:
-    """Of what was emitted where nobody says what was due."""
+    """Return shares of what was due, or of what was emitted where nobody says."""
     timed = sum(counts.values())
     never = untimed.never_emitted(event.due, event.emitted, event.behind, event.missed, since_s, until_s)
     parts = (event.lost, never, untimed.growth(event.waiting, since_s, until_s))
@@ -204,7 +260,7 @@ def latency_events(read: Reader) -> dict[tuple[str, str], WatchedEvent]:
 
 
 def _later(rows: Sequence[Row]) -> Iterator[Row]:
-    """What is after each event; where what it had begun was over before the next one, what is after that."""
+    """Return what is after each event; where what it had begun was over before the next one, what is after that."""
     with_rest = {(row["run_id"], event_id_of(row)) for row in rows if row["phase"] == REST}
     return (
         row for row in rows if row["phase"] == (REST if (row["run_id"], event_id_of(row)) in with_rest else "after")

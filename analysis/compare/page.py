@@ -177,7 +177,7 @@ def difference_table(found: Comparison, differences: Sequence[MetricRow]) -> Res
         return sentence.plus_minus(row.floor, row) + (" *" if row.floor_on_record else "")
 
     def needed(row: MetricRow) -> str | None:
-        is_test = row.estimate is not None and row.p is not None and row.goal
+        is_test = row.counted is not None and row.p is not None and row.goal
         return str(row.needed_blocks or "> 999") if is_test else None
 
     def verdict(row: MetricRow) -> str:

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-import numpy as np
-
 from analysis.compare.blocks import Block, PairRuns
 from analysis.compare.question import Question
-from analysis.stats.paired_differences import CONFIDENCE, Estimate, half_width, in_units
+from analysis.stats.effect import Interval, PairedEffect
+from analysis.stats.paired_differences import CONFIDENCE
 from analysis.stats.shares import Failures
 
 
@@ -49,14 +48,13 @@ class MetricRow:
     blocks.
 
     `topology`: empty where runs have one only. `a`, `b`: the means that the difference is of (geometric ones of a
-    ratio). `p_holm` is corrected over all primary rows or over all others. `goal` and `goal_low`: how far up and down a
-    difference is less than the goal; of a ratio 5 % up is as far as 4.8 % down. `needed_blocks` would in 80 % of the
-    cases find a difference of the goal, and rule it out where there is none; `needed_for_seen` would find one as large
-    as the one seen; both if blocks go on to scatter as they did. `extremes`: the estimates with each block's difference
-    as low or as high as it may be; `p`, `low` and `high` are the least favourable ones.
-    `highest`: the blocks with what each value may be at most; empty where they are what they are.
-    `spread`: of simulated runs `low` and `high`, the smallest and the largest difference of a block.
-    `failures`: of the row of failed runs, whose `a` and `b` are numbers of runs and whose differences are points.
+    ratio). `measured`: the difference with all that it may have been, and its A/A floor; where sides can only be
+    ordered, of times as far as both were watched. `p_holm` is corrected over all primary rows or over all others.
+    `region`: within the goal; of a ratio 5 % up is as far as 4.8 % down. `needed_blocks` would in 80 % of the cases
+    find a difference of the goal, and rule it out where there is none; `needed_for_seen` would find one as large as the
+    one seen; both if blocks go on to scatter as they did. `spread`: of simulated runs `low` and `high`, the smallest
+    and the largest difference of a block. `failures`: of the row of failed runs, whose `a` and `b` are numbers of runs
+    and whose differences are points.
     """
 
     pair: str
@@ -68,13 +66,11 @@ class MetricRow:
     unit: str
     a: float | None = None
     b: float | None = None
-    estimate: Estimate | None = None
+    measured: PairedEffect | None = None
     p: float | None
     effect: float | None
-    floor: float | None = None
     floor_on_record: bool = False
-    goal: float | None = None
-    goal_low: float | None = None
+    region: Interval | None = None
     blocks: tuple[Block, ...] = ()
     sign: int  # of b against a, where it can only be ordered
     note: str = ""
@@ -83,9 +79,7 @@ class MetricRow:
     needed_for_seen: int | None = None
     verdict: Verdict = Verdict.UNDECIDED
     why_no_verdict: str = ""
-    extremes: tuple[Estimate, ...] = ()
     topology: str = ""
-    highest: tuple[Block, ...] = ()
     spread: tuple[float, float] | None = None
     failures: Failures | None = None
 
@@ -95,10 +89,27 @@ class MetricRow:
         return f"{self.pair}, {self.topology}" if self.topology else self.pair
 
     @property
+    def counted(self) -> PairedEffect | None:
+        """Return what was measured, where it is a number."""
+        return None if self.kind is Kind.RANK else self.measured
+
+    @property
     def difference(self) -> float | None:
         if self.failures is not None:
             return self.failures.points
-        return None if self.estimate is None else in_units(self.estimate, self.estimate.mean)
+        return None if self.counted is None else self.counted.point
+
+    @property
+    def floor(self) -> float | None:
+        return None if self.counted is None else self.counted.floor
+
+    @property
+    def goal(self) -> float | None:
+        return None if self.region is None else self.region.high
+
+    @property
+    def goal_low(self) -> float | None:
+        return None if self.region is None else self.region.low
 
     @property
     def low(self) -> float | None:
@@ -109,18 +120,9 @@ class MetricRow:
         return self.spread[1] if self.spread else (self.ends(CONFIDENCE) or (None,))[-1]
 
     def ends(self, confidence: float) -> tuple[float, float] | None:
-        """The interval of that confidence, the farthest ends of all estimates; None where there is none."""
-        if self.p is None:
-            return None
-        if self.failures is not None:
-            return self.failures.ends(confidence)
-        if self.estimate is None:
-            return None
-        every = (self.estimate, *self.extremes)
-        means, errors = (np.array([getattr(each, name) for each in every]) for name in ("mean", "error"))
-        widths = half_width(errors, self.estimate.blocks, confidence)
-        low, high = float((means - widths).min()), float((means + widths).max())
-        return in_units(self.estimate, low), in_units(self.estimate, high)
+        """Return the interval of that confidence, the farthest ends of all estimates; None where there is none."""
+        effect = self.failures or self.counted
+        return None if self.p is None or effect is None else effect.interval(confidence)
 
     @property
     def half_width(self) -> float | None:
@@ -128,10 +130,10 @@ class MetricRow:
 
     @property
     def within_goal(self) -> bool:
-        """Whether the whole interval is less than the goal, up and down."""
-        if self.low is None or self.high is None or self.goal is None or self.goal_low is None:
+        """Return whether the whole interval is less than the goal, up and down."""
+        if self.low is None or self.high is None or self.region is None:
             return False
-        return self.goal_low <= self.low and self.high <= self.goal
+        return self.region.low <= self.low and self.high <= self.region.high
 
     @property
     def difference_percent(self) -> float | None:
@@ -177,7 +179,7 @@ class Comparison:
 
     @property
     def several(self) -> bool:
-        """Whether rows must say whose they are."""
+        """Return whether rows must say whose they are."""
         return len({(row.pair, row.topology) for row in self.rows if row.metric != RUNS_FAILED}) > 1 or (
             len(self.question.pairs) > 1
         )

@@ -2,7 +2,7 @@
 left out.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from analysis.compare.blocks import LostRun, PairRuns, SideRuns, Value
 from analysis.compare.question import Question
@@ -13,12 +13,12 @@ from analysis.compare.verdict import (
     block_order,
     holds_zero,
     inside_floor,
-    is_wide_by_the_unseen,
+    is_wide_by_measurement,
     one_side_always_failed,
     praise_of_survivors,
     same_in_every_block,
 )
-from analysis.metrics.definitions import CONVERGENCE
+from analysis.metrics.definitions import CONVERGENCE, metric
 from analysis.numerals import MISSING, change, number, with_unit
 from analysis.record.event_timeline import WHOLE_RUN
 from analysis.record.small_tables import topology_words
@@ -62,11 +62,11 @@ def _digits(row: MetricRow) -> int | None:
 
 
 def rank_text(row: MetricRow, a: str, b: str) -> str:
-    """Of what some runs never reached: how many did, and who came first in the blocks."""
+    """Return how many runs got there, where some did not, and who came first in the blocks."""
     n = len(row.blocks)
     got = [sum(not side.censored for side in sides) for sides in
            ([block.a for block in row.blocks], [block.b for block in row.blocks])]  # fmt: skip
-    signs = [block_order(block) for block in row.blocks]
+    signs = [block_order(block, metric(row.metric).smallest) for block in row.blocks]
     first = f"{b} first in {count_text(signs.count(-1), 'block')}, {a} in {signs.count(1)}, {signs.count(0)} tied"
     what = "converged" if row.metric.startswith(CONVERGENCE) else "got there"
     return f"{what} in {got[0]} of {n} runs of {a} and {got[1]} of {n} of {b}; {first}"
@@ -120,7 +120,7 @@ def event_text(row: MetricRow, kinds: Mapping[str, str]) -> str:
 
 
 def first_line(text: str, most: int = 160) -> str:
-    """Of a failure's message."""
+    """Return that of a failure's message."""
     line = next(iter(text.strip().splitlines()), "")
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"
 
@@ -131,41 +131,35 @@ def distinct(texts: Iterable[str]) -> list[str]:
 
 Kinds = Mapping[str, str]  # event -> its kind
 BETWEEN_TOPOLOGIES = "\n"  # of the answer: with a dozen rows each, one paragraph would be a wall
-OfPart = Callable[[PairRuns, Sequence[MetricRow], bool], str]  # of its rows, and with the failures of its runs
 MOST_LISTED = 4  # undecided metrics of one of several topologies; of more their number is said
 
 
-def sentence(question: Question, rows: Sequence[MetricRow], runs: Sequence[PairRuns], kinds: Kinds) -> str:
-    """Better, worse, no difference, or that so many blocks do not show one or the other; then each pair's primary
-    metrics and failures.
-    """
+def sentence(question: Question, rows: Sequence[MetricRow], runs: Sequence[PairRuns], kinds: Kinds, *,
+             of_model: bool = False) -> str:  # fmt: skip
+    """Return better, worse, no difference, or that so many blocks do not show one or the other; then each pair's
+    primary metrics and failures. `of_model`: what the model gives, and what is the same with every seed."""
     primary = [row for row in rows if row.primary]
-    headline = _headline(question, primary, runs, kinds)
-    short = len(_parts(runs, primary)) > 1
-
-    def of_pair(pair: PairRuns, own: Sequence[MetricRow], failures: bool) -> str:
-        return _of_pair(question, pair, own, kinds, short=short, failures=failures)
-
-    return with_parts(headline, primary, runs, of_pair)
-
-
-def with_parts(headline: str, primary: Sequence[MetricRow], runs: Sequence[PairRuns], of_part: OfPart) -> str:
-    """The headline, and behind it what is said of each pair, and of several topologies of each."""
     parts = _parts(runs, primary)
+    headline = (_model_headline if of_model else _headline)(question, primary, runs, kinds)
+
+    def text(pair: PairRuns, own: Sequence[MetricRow], failures: bool) -> str:
+        if of_model:
+            return _model_text(question, pair, own, kinds, failures, all_alike=_is_alike(primary))
+        return _of_pair(question, pair, own, kinds, short=len(parts) > 1, failures=failures)
+
     if len(parts) == 1:
         headline += f" ({topology_words(parts[0][1])})" if parts[0][1] else ""
-        text = of_part(runs[0], primary, True)
-        return f"{headline}: {text}." if text else f"{headline}."
-    several = len(runs) > 1
+        only = text(runs[0], primary, True)
+        return f"{headline}: {only}." if only else f"{headline}."
     said = []
     for pair, topology in parts:
         own = [row for row in primary if row.topology == topology]
         failures = topology == _topologies(pair, primary)[0]  # of the runs, whatever ran in them
         words = topology_words(topology)
-        name = ", ".join(filter(None, (pair.pair.name if several or not topology else "", words)))
-        said.append((name, of_part(pair, own, failures)))
+        name = ", ".join(filter(None, (pair.pair.name if len(runs) > 1 or not topology else "", words)))
+        said.append((name, text(pair, own, failures)))
     between = BETWEEN_TOPOLOGIES if any(topology for _, topology in parts) else " "
-    return between.join([f"{headline}.", *(f"{name}: {text}." for name, text in said if text)])
+    return between.join([f"{headline}.", *(f"{name}: {each}." for name, each in said if each)])
 
 
 def _parts(runs: Sequence[PairRuns], primary: Sequence[MetricRow]) -> list[tuple[PairRuns, str]]:
@@ -273,7 +267,7 @@ def _list_text(what: str, rows: Sequence[MetricRow], kinds: Kinds) -> str:
 
 
 def undecided_text(question: Question, row: MetricRow) -> str:
-    """What was seen of what is not decided, and how many blocks would show more."""
+    """Return what was seen of what is not decided, and how many blocks would show more."""
     if row.kind is Kind.RANK:
         return f"undecided by rank ({rank_text(row, question.a.label, question.b.label)})"
     blocks = count_text(len(row.blocks), "block")
@@ -281,7 +275,7 @@ def undecided_text(question: Question, row: MetricRow) -> str:
         return f"{difference_text(row)}, {blocks} {'is' if len(row.blocks) == 1 else 'are'} too few to tell"
     estimate = f"{_bounds_text(row)} {interval_text(row)}" if same_in_every_block(row) else _bounds_text(row)
     if not holds_zero(row) and not beyond_floor(row):
-        unseen = "" if inside_floor(row) else " with what may have been lost unseen"
+        unseen = "" if inside_floor(row) else " with what its measurement may be wrong by"
         return f"{estimate}, which is inside the A/A floor of {plus_minus(row.floor, row)}{unseen}"
     if not holds_zero(row):
         more = _more_blocks_text(row.needed_for_seen, row, "a difference like it")
@@ -290,11 +284,47 @@ def undecided_text(question: Question, row: MetricRow) -> str:
 
 
 def _more_blocks_text(needed: int | None, row: MetricRow, what: str) -> str:
-    if is_wide_by_the_unseen(row):
-        return "; what may have been lost unseen makes it wide, however many blocks there are"
+    if is_wide_by_measurement(row):
+        return "; what its measurement may be wrong by makes it wide, however many blocks there are"
     if needed is None or needed <= len(row.blocks):
         return ""
     return f"; about {count_text(needed - len(row.blocks), 'more block')} would show {what}"
+
+
+def same_with_every_seed(row: MetricRow) -> bool:
+    return bool(row.blocks) and all(block.a == block.b for block in row.blocks) and row.spread in (None, (0.0, 0.0))
+
+
+def _is_alike(primary: Sequence[MetricRow]) -> bool:
+    return all(same_with_every_seed(row) for row in primary if row.blocks)
+
+
+def _model_headline(question: Question, primary: Sequence[MetricRow], runs: Sequence[PairRuns], _: Kinds) -> str:
+    a, b = question.a.label, question.b.label
+    if not any(row.blocks for row in primary):
+        return f"{b} cannot be compared with {a}"
+    seeds = max(len(pair.whole) for pair in runs)
+    if _is_alike(primary):
+        every = "its one seed" if seeds == 1 else f"all {seeds} seeds"
+        return f"The model gives the same of {b} as of {a}, with {every}"
+    return f"The model gives of {b} against {a}, over {count_text(seeds, 'seed')}"
+
+
+def _model_text(question: Question, pair: PairRuns, primary: Sequence[MetricRow], kinds: Kinds, failures: bool,
+                all_alike: bool) -> str:  # fmt: skip
+    rows = [row for row in primary if row.pair == pair.pair.name and row.blocks]
+    equal = [row for row in rows if same_with_every_seed(row)]
+    parts = [failures_text(question, pair, of_model=True) if failures else ""]
+    for row in rows:
+        ends = interval_text(row) if len(row.blocks) > 1 or row.low != row.high else ""
+        noted = "; ".join(filter(None, (ends, unsteady_text(row), row.why_no_verdict)))
+        size = difference_text(row) + (f" ({noted})" if noted else "")
+        if row.kind is Kind.RANK:
+            size = f"by rank ({rank_text(row, question.a.label, question.b.label)})"
+        parts += [] if row in equal else [f"{event_text(row, kinds)} {size}"]
+    if equal:
+        parts.append(("" if all_alike else "the same: ") + enumeration([event_text(row, kinds) for row in equal]))
+    return "; ".join(filter(None, parts))
 
 
 def failures_text(question: Question, pair: PairRuns, *, of_model: bool = False) -> str:
@@ -334,7 +364,7 @@ def reasons_text(lost: Sequence[LostRun]) -> str:
 
 def certainty_text(question: Question, rows: Sequence[MetricRow], certain: bool, waiting: Sequence[MetricRow],
                    reason: str, kinds: Kinds) -> str:  # fmt: skip
-    """Whether more blocks are needed, and what for; or that they would be of no use."""
+    """Return whether more blocks are needed, and what for; or that they would be of no use."""
     if reason:
         return reason
     if certain:
@@ -357,12 +387,12 @@ def _wanted_text(row: MetricRow) -> str:
 def _certain_text(question: Question, primary: Sequence[MetricRow], kinds: Kinds) -> str:
     none = [row for row in primary if row.verdict is Verdict.NONE]
     failures = [row for row in primary if row.metric == RUNS_FAILED and row.verdict is Verdict.UNDECIDED]
-    wide = [row for row in primary if is_wide_by_the_unseen(row)]
+    wide = [row for row in primary if is_wide_by_measurement(row)]
     ranks = [row for row in primary if row.kind is Kind.RANK]
     others = [row for row in primary if row not in none + wide + ranks and row.metric != RUNS_FAILED]
     texts = [
         _each_text(none, kinds, "no verdict, however many blocks there are"),
-        _each_text(wide, kinds, "wider only by what may be lost unseen, which no block narrows"),
+        _each_text(wide, kinds, "wider only by what the measurement may be wrong by, which no block narrows"),
         _each_text(ranks, kinds, "some runs never got there, and no number of blocks gives ranks an interval"),
         _each_text(failures, kinds, "nothing is called for the side that has more of them"),
     ]
@@ -376,20 +406,25 @@ def _each_text(rows: Sequence[MetricRow], kinds: Kinds, what: str) -> str:
     return f"{enumeration(distinct(event_text(row, kinds) for row in rows))}: {what}" if rows else ""
 
 
-def notes(question: Question, runs: Sequence[PairRuns]) -> tuple[str, ...]:
-    """Every block that does not count for a pair, and whose failure it was; an A/A comparison says that it is one."""
-    lines = []
+PARTS_OF_MODEL = (
+    "Of each commit its policies and its policy service have decided. Bridge, Nimbus, workers and machines are those of"
+    " the simulator, the same on both sides."
+)
+
+
+def notes(question: Question, runs: Sequence[PairRuns], *, of_model: bool = False) -> tuple[str, ...]:
+    """Return every block that does not count for a pair, and whose failure it was; an A/A comparison says that it is
+    one, and a comparison of simulated runs what of them is the code's."""
+    lines = [PARTS_OF_MODEL] if of_model else []
     if question.same_code:
+        same = f"Both sides are the same code ({question.a.short}): "
         lines.append(
-            f"Both sides are the same code ({question.a.short}): an A/A comparison. A difference that it calls is "
-            f"chance, which happens in about {100 * question.level:g} % of such comparisons."
+            same + "with one seed the model gives the same of both, unless a policy draws or measures something that is"
+            " not in its seed."
+            if of_model
+            else same + "an A/A comparison. A difference that it calls is chance, which happens in about"
+            f" {100 * question.level:g} % of such comparisons."
         )
-    return (*lines, *lost_runs(question, runs))
-
-
-def lost_runs(question: Question, runs: Sequence[PairRuns]) -> list[str]:
-    """Every block that does not count for a pair, and whose failure it was."""
-    lines = []
     for pair in runs:
         for label, side in ((question.a.label, pair.a), (question.b.label, pair.b)):
             for run in side.lost:
@@ -399,4 +434,4 @@ def lost_runs(question: Question, runs: Sequence[PairRuns]) -> list[str]:
                 lines.append(f"{pair.pair.name}, block {run.block}{left_out}: {label} ({run.run_id}) {reason}.")
         if one_side_always_failed(pair):
             lines.append(f"{pair.pair.name}: one side failed in every run, the other in none; a fact, not a test.")
-    return lines
+    return tuple(lines)

@@ -1,15 +1,13 @@
 """Blocks -> rows -> verdicts (docs/decisions/statistics.md).
 
-Each metric gets its estimate, its test and its A/A floor. Sides that can only be ordered (runs that never converged)
-get exact sign tests over blocks, shares of runs that failed Fisher's test. Then come Holm's correction, the verdicts,
-and whether further blocks are needed. *No difference* is a finding of its own: the whole interval is less than the
-goal. A side that failed more often is not called better, nor the other one worse: its numbers are of the runs left.
+Each metric gets its effect, its test and its A/A floor. Sides that can only be ordered (runs that never converged) get
+exact sign tests over blocks, shares of runs that failed Fisher's test. Then come Holm's correction, the verdicts, and
+whether further blocks are needed. *No difference* is a finding of its own: the whole interval is less than the goal. A
+side that failed more often is not called better, nor the other one worse: its numbers are of the runs left.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
-from math import inf
 from statistics import fmean, geometric_mean
 
 import numpy as np
@@ -20,36 +18,24 @@ from analysis.compare.result import RUNS_FAILED, SURVIVORS, Kind, MetricRow, Ver
 from analysis.metrics import definitions
 from analysis.metrics.definitions import PRIMARY, Better, DifferenceKind
 from analysis.record.event_timeline import WHOLE_RUN
-from analysis.stats import inference, paired_differences, same_code_floors
-from analysis.stats.paired_differences import MINIMUM_BLOCKS, Estimate, in_units, on_axis, sign_test
+from analysis.stats import inference, paired_differences
+from analysis.stats.effect import ZERO, Interval, paired, with_floor
+from analysis.stats.paired_differences import MINIMUM_BLOCKS, sign_test
 from analysis.stats.shares import Failures
 
 
-def rank_row(found: MetricBlocks, words: str) -> MetricRow:
-    """Some runs never got there: which side was first in each block. A horizon is not a time."""
-    signs = [block_order(block) for block in found.blocks]
-    return MetricRow(
-        pair=found.pair, metric=found.metric, event=found.event, words=words, primary=found.metric in PRIMARY,
-        kind=Kind.RANK, unit="", p=sign_test(signs) if len(signs) >= MINIMUM_BLOCKS else None,
-        effect=fmean(signs) if signs else None, blocks=found.blocks, sign=int(np.sign(sum(signs))),
-        topology=found.topology,
-    )  # fmt: skip
+def watched_alike(block: Block) -> tuple[float, float]:
+    """Return both times as far as the side was watched that was watched less: one that is watched longer gains nothing
+    by it."""
+    horizon = min((each.number for each in (block.a, block.b) if each.censored), default=float("inf"))
+    return min(block.a.number, horizon), min(block.b.number, horizon)
 
 
-def block_order(block: Block) -> int:
-    """1 where b's time is longer. Longer than a horizon that lies below the other's time says nothing: a tie.
-
-    So both sides count as if they had been watched as long as the one that was watched less: a side that is watched
-    longer gains nothing by it.
-    """
-    a, b = block.a, block.b
-    if a.censored and b.censored:
-        return 0
-    if a.censored:
-        return -1 if a.number >= b.number else 0
-    if b.censored:
-        return 1 if b.number >= a.number else 0
-    return int(np.sign(b.number - a.number))
+def block_order(block: Block, least: float = 0.0) -> int:
+    """Return 1 where b's time is longer, -1 where it is shorter. Longer than a horizon that lies below the other's time
+    says nothing, nor do two times that are less than `least` apart: a tie."""
+    a, b = watched_alike(block)
+    return 0 if abs(b - a) < least else int(np.sign(b - a))
 
 
 def failure_row(runs: PairRuns, goal_percent: float) -> MetricRow | None:
@@ -63,7 +49,7 @@ def failure_row(runs: PairRuns, goal_percent: float) -> MetricRow | None:
         pair=runs.pair.name, metric=RUNS_FAILED, event=WHOLE_RUN, words="runs that failed", primary=True,
         kind=Kind.RUNS, unit="points", a=float(a), b=float(b), failures=found,
         p=found.p if found and counted >= MINIMUM_BLOCKS else None, effect=found.points / 100 if found else None,
-        goal=goal_percent, goal_low=-goal_percent, sign=int(np.sign(found.points)) if found else 0,
+        region=Interval(-goal_percent, goal_percent), sign=int(np.sign(found.points)) if found else 0,
     )  # fmt: skip
 
 
@@ -72,105 +58,55 @@ DifferencesOnRecord = Mapping[tuple[str, ...], Sequence[float]]
 
 
 def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record: DifferencesOnRecord) -> MetricRow:
-    """A row with its p-value as it is, hence without a verdict."""
+    """Return a row with its p-value as it is, hence without a verdict. Times that some runs never reached are ordered
+    block by block, and no nearer to each other than a difference worth naming."""
     metric, quantum = definitions.metric(found.metric), definitions.quantum(found.metric)
-    if found.censored:
-        return rank_row(found, metric.words)
-    a, b = ([getattr(block, side).number for block in found.blocks] for side in ("a", "b"))
+    pairs = [watched_alike(block) for block in found.blocks]
+    a, b = [one for one, _ in pairs], [other for _, other in pairs]
     is_ratio = metric.difference_kind is DifferenceKind.RATIO
     ratio = is_ratio and min(a + b) > 0
-    estimate, extremes = _estimate_of(a, b, ratio, quantum), _extremes(found, ratio, quantum)
+    uncertain = any(not each.is_certain for block in found.blocks for each in (block.a, block.b))
+    may_be_judged = uncertain and not found.censored and not found.why_no_verdict
+    ranges = [block.ends for block in found.blocks] if may_be_judged else []
+    effect, recorded = paired(a, b, ratio, quantum, ranges), False
     smallest = 100 * metric.smallest / fmean(a) if ratio else metric.smallest
-    enough = len(a) >= MINIMUM_BLOCKS and not found.why_no_verdict
-    before = on_record.get(found.key, ()) if ratio is is_ratio else ()
-    no_ratio = f"compared in {metric.unit} because a ratio needs values above 0" if is_ratio and not ratio else ""
-    bound, recorded = _row_floor(a, b, estimate, quantum, level, before) if enough else (None, False)
-    goal_low, goal = _goals(goal_percent, smallest, fmean(a), ratio)
-    mean = geometric_mean if ratio else fmean
-    return MetricRow(
+    if enough := len(a) >= MINIMUM_BLOCKS and not found.why_no_verdict:
+        before = on_record.get(found.key, ()) if ratio is is_ratio else ()
+        effect, recorded = with_floor(effect, a, b, quantum, level, before, smallest)
+    row = MetricRow(
         pair=found.pair, metric=found.metric, event=found.event, words=metric.words, primary=found.metric in PRIMARY,
-        kind=Kind.RATIO if ratio else Kind.DIFFERENCE, unit="%" if ratio else metric.unit, a=mean(a), b=mean(b),
-        estimate=estimate, p=_p_value((estimate, *extremes)) if enough else None, effect=inference.cliffs_delta(b, a),
-        floor=None if bound is None else max(bound, smallest), floor_on_record=recorded, goal=goal, goal_low=goal_low,
-        blocks=found.blocks, sign=int(np.sign(estimate.mean)), note="; ".join(filter(None, (found.note, no_ratio))),
-        why_no_verdict=found.why_no_verdict, extremes=extremes, topology=found.topology, highest=found.highest,
+        kind=Kind.RANK, unit="", measured=effect, p=None, effect=None, blocks=found.blocks, sign=0,
+        topology=found.topology, why_no_verdict=found.why_no_verdict,
+    )  # fmt: skip
+    if found.censored:
+        signs = [block_order(block, metric.smallest) for block in found.blocks]
+        p = sign_test(signs) if enough else None
+        return replace(row, p=p, effect=fmean(signs), sign=int(np.sign(sum(signs))))
+    no_ratio = f"compared in {metric.unit} because a ratio needs values above 0" if is_ratio and not ratio else ""
+    mean = geometric_mean if ratio else fmean
+    return replace(
+        row, kind=Kind.RATIO if ratio else Kind.DIFFERENCE, unit="%" if ratio else metric.unit, a=mean(a), b=mean(b),
+        p=effect.p_outside(ZERO) if enough else None, effect=inference.cliffs_delta(b, a), floor_on_record=recorded,
+        region=_goals(goal_percent, smallest, fmean(a), ratio), sign=int(np.sign(effect.estimate.mean)),
+        note="; ".join(filter(None, (found.note, no_ratio))),
     )  # fmt: skip
 
 
-def _goals(goal_percent: float, smallest: float, mean: float, ratio: bool) -> tuple[float, float]:
-    """How far down and up a difference is less than the goal, in the row's unit.
+def _goals(goal_percent: float, smallest: float, mean: float, ratio: bool) -> Interval:
+    """Return how far down and up a difference is less than the goal, in the row's unit.
 
     Of a ratio +5 % is as far as its inverse, -4.8 %. What is not worth naming is so on both sides, in the metric's own
     unit: 20 s of 40 s are 50 % up, and 50 % down.
     """
     if not ratio:
         goal = max(goal_percent / 100 * abs(mean), smallest)
-        return -goal, goal
+        return Interval(-goal, goal)
     inverse = 100 * goal_percent / (100 + goal_percent)
-    return -min(max(inverse, smallest), 100.0), max(goal_percent, smallest)
-
-
-def _estimate_of(a: Sequence[float], b: Sequence[float], ratio: bool, quantum: float) -> Estimate:
-    if len(a) > 1:
-        return paired_differences.estimate(a, b, ratio, quantum)
-    return Estimate(float(np.log(b[0] / a[0])) if ratio else b[0] - a[0], 0.0, 1, ratio)
-
-
-MOST_ENUMERATED = 10  # blocks: so many have 1,024 choices
-Pair = tuple[float, float]  # a's value and b's, of one block
-
-
-def _extremes(found: MetricBlocks, ratio: bool, quantum: float) -> tuple[Estimate, ...]:
-    """Each block's difference as low or as high as it may be. The least favourable p-value and ends of the interval are
-    among these: the mean is linear in the differences and its error convex.
-    """
-    if not found.highest:
-        return ()
-    blocks = zip(found.blocks, found.highest, strict=True)
-    choices = [((most.a.number, least.b.number), (least.a.number, most.b.number)) for least, most in blocks]
-    every = (
-        _estimate_of([a for a, _ in chosen], [b for _, b in chosen], ratio, quantum) for chosen in _chosen(choices)
-    )
-    return tuple(dict.fromkeys(every))
-
-
-def _chosen(choices: Sequence[tuple[Pair, Pair]]) -> Iterator[tuple[Pair, ...]]:
-    """All of them; of many blocks only those that spread the differences most: the lower ones low, the others high."""
-    if len(choices) <= MOST_ENUMERATED:
-        yield from product(*choices)
-        return
-    order = sorted(range(len(choices)), key=lambda block: sum(b - a for a, b in choices[block]))
-    for below in range(len(order) + 1):
-        low = set(order[:below])
-        yield tuple(choice[block not in low] for block, choice in enumerate(choices))
-
-
-def _p_value(estimates: Sequence[Estimate]) -> float:
-    """Of the least favourable estimate; 1 where they do not agree which side is better."""
-    if len({np.sign(each.mean) for each in estimates}) > 1:
-        return 1.0
-    means, errors = (np.array([getattr(each, name) for each in estimates]) for name in ("mean", "error"))
-    return float(paired_differences.p_value(means, errors, estimates[0].blocks).max())
-
-
-def _row_floor(
-    a: Sequence[float], b: Sequence[float], estimate: Estimate, quantum: float, level: float, before: Sequence[float]
-) -> tuple[float, bool]:
-    """The A/A floor in the row's unit, on the side on which b lies: −33 % is as far as +50 %. And whether it comes from
-    comparisons on record.
-    """
-    first, second = (np.asarray(side, dtype=np.float64) for side in (a, b))
-    step = paired_differences.relative_step(first, second, quantum) if estimate.logarithmic else quantum
-    if estimate.logarithmic:
-        first, second = np.log(first), np.log(second)
-    in_series = float(same_code_floors.neighbour_floor(first, second, level, step))
-    on_record = same_code_floors.record_floor(before, len(a), level)
-    bound = float(np.copysign(max(in_series, on_record or 0.0), estimate.mean))
-    return abs(paired_differences.in_units(estimate, bound)), on_record is not None and on_record > in_series
+    return Interval(-min(max(inverse, smallest), 100.0), max(goal_percent, smallest))
 
 
 def direction(name: str) -> Better:
-    """Which way the metric of a row is better."""
+    """Return which way the metric of a row is better."""
     return Better.LOWER if name == RUNS_FAILED else definitions.metric(name).better
 
 
@@ -214,7 +150,8 @@ def praise_of_survivors(row: MetricRow) -> tuple[Verdict, ...]:
 
 def same_in_every_block(row: MetricRow) -> bool:
     """Equal in every block: no test, and it costs the others nothing."""
-    return bool(row.blocks) and all(block.a == block.b for block in row.blocks) and len(set(row.extremes)) < 2
+    certain = row.measured is None or len(set(row.measured.extremes)) < 2
+    return bool(row.blocks) and all(block.a == block.b for block in row.blocks) and certain
 
 
 def always_failed(side: SideRuns) -> bool:
@@ -230,11 +167,12 @@ def one_side_always_failed(runs: PairRuns) -> bool:
 
 
 def _with_needed_blocks(row: MetricRow, level: float) -> MetricRow:
-    if row.estimate is None or row.p is None or is_wide_by_the_unseen(row):
+    effect = row.counted
+    if effect is None or row.p is None or is_wide_by_measurement(row):
         return row
-    every = (row.estimate, *row.extremes)
-    deviation, room = max(each.deviation for each in every), _room(row)
-    seen = min(abs(each.mean) for each in every) if len({np.sign(each.mean) for each in every}) == 1 else 0.0
+    deviation, room = effect.deviation, _room(row)
+    one_way = len({np.sign(each.mean) for each in effect.every}) == 1
+    seen = min(abs(each.mean) for each in effect.every) if one_way else 0.0
     finds = paired_differences.blocks_needed(deviation, room, level)
     excludes = paired_differences.blocks_to_exclude(deviation, room)
     return replace(
@@ -245,12 +183,8 @@ def _with_needed_blocks(row: MetricRow, level: float) -> MetricRow:
 
 
 def _room(row: MetricRow) -> float:
-    """Between no difference and the goal, on the nearer side of the axis, without what may have been lost unseen."""
-    if row.estimate is None or row.goal is None or row.goal_low is None:
-        return 0.0
-    unseen = [0.0, *(each.mean - row.estimate.mean for each in row.extremes)]
-    down = inf if row.kind is Kind.RATIO and row.goal_low <= -100.0 else -on_axis(row.estimate, row.goal_low)
-    return min(on_axis(row.estimate, row.goal) - max(unseen), down + min(unseen))
+    """Return what lies between no difference and the goal, without what the measurement may be wrong by."""
+    return 0.0 if row.counted is None or row.region is None else row.counted.room(row.region)
 
 
 def _verdict(row: MetricRow, level: float) -> Verdict:
@@ -268,19 +202,37 @@ def holds_zero(row: MetricRow) -> bool:
 
 
 def beyond_floor(row: MetricRow) -> bool:
-    """Whatever became of tuples that may be lost unseen."""
-    return row.floor is None or all(size >= row.floor for size in _sizes(row))
+    """Return whether the difference is as large as the floor, whatever its measurement may be wrong by."""
+    floor = None if row.measured is None else row.measured.floor
+    return row.measured is None or floor is None or all(size >= floor for size in row.measured.sizes)
 
 
 def inside_floor(row: MetricRow) -> bool:
-    """Whatever became of tuples that may be lost unseen."""
-    sizes = _sizes(row)
-    return row.floor is not None and bool(sizes) and all(size < row.floor for size in sizes)
+    floor = None if row.measured is None else row.measured.floor
+    return row.measured is not None and floor is not None and all(size < floor for size in row.measured.sizes)
 
 
-def _sizes(row: MetricRow) -> list[float]:
-    """Of the difference, and of what it may have been."""
-    return [] if row.estimate is None else [abs(in_units(each, each.mean)) for each in (row.estimate, *row.extremes)]
+def rows_of_model(rows: Sequence[MetricRow]) -> list[MetricRow]:
+    """Return the numbers as they are, with the smallest and the largest difference of a block, and no verdict. Where no
+    number of a block differs the runs do not either: whatever was lost unseen was lost on both sides."""
+    differing = {(row.pair, block.number) for row in rows for block in row.blocks if block.a != block.b}
+    return [
+        replace(row, spread=_spread(row, differing), p=None, floor_on_record=False, region=None, verdict=Verdict.NONE,
+                measured=None if row.measured is None else replace(row.measured, floor=None))
+        for row in rows
+    ]  # fmt: skip
+
+
+def _spread(row: MetricRow, differing: Collection[tuple[str, int]]) -> tuple[float, float] | None:
+    """Return it with what may have been lost unseen; None where sides can only be ordered."""
+    if row.counted is None:
+        return None
+    ends = []
+    for block in row.blocks:
+        certain = (block.a.number, block.b.number)
+        for a, b in block.ends if (row.pair, block.number) in differing else (certain, certain):
+            ends.append(100 * (b / a - 1) if row.kind is Kind.RATIO else b - a)
+    return min(ends), max(ends)
 
 
 def better_or_worse(row: MetricRow) -> Verdict:
@@ -290,9 +242,9 @@ def better_or_worse(row: MetricRow) -> Verdict:
     return Verdict.BETTER if (row.sign > 0) == (better is Better.HIGHER) else Verdict.WORSE
 
 
-def is_wide_by_the_unseen(row: MetricRow) -> bool:
-    """What may have been lost unseen is the goal or more, and no block takes that away."""
-    return bool(row.extremes) and row.p is not None and _room(row) <= 0.0
+def is_wide_by_measurement(row: MetricRow) -> bool:
+    """Return whether what the measurement may be wrong by is the goal or more: no block takes that away."""
+    return row.counted is not None and bool(row.counted.extremes) and row.p is not None and _room(row) <= 0.0
 
 
 def level_of_one_check(level: float, tests: int, most_blocks: int) -> float:
@@ -320,7 +272,7 @@ def certainty(
 
 
 def _is_settled(row: MetricRow, rows: Sequence[MetricRow], level: float) -> bool:
-    """Whether no further block is needed for it; `level`: of one look. Failures wait while they refuse a call of the
+    """Return whether it needs no further block; `level`: of one look. Failures wait while they refuse a call of the
     goal's size, and while sides are not alike of which nothing is called: only the one that failed less can be.
     """
     if row.failures is not None:
@@ -332,5 +284,5 @@ def _is_settled(row: MetricRow, rows: Sequence[MetricRow], level: float) -> bool
     # every block favours no answer.
     enough = row.needed_blocks is not None and row.needed_blocks <= len(row.blocks)
     low, high = row.ends(1 - level) or (0.0, 0.0)
-    beyond = row.goal is not None and row.goal_low is not None and (low >= row.goal or high <= row.goal_low)
-    return enough or is_wide_by_the_unseen(row) or beyond
+    beyond = row.region is not None and (low >= row.region.high or high <= row.region.low)
+    return enough or is_wide_by_measurement(row) or beyond

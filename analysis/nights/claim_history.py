@@ -15,14 +15,13 @@ from barograph.plan.experiment import SIMULATED
 
 class ClaimVerdict(StrEnum):
     """`partly met`: what was measured goes the way that is stated, but not as far, or farther. `undecided`: too few
-    runs to say. `not known`: an older night does not say whether anything was run."""
+    runs to say."""
 
     MET = "met"
     PARTLY = "partly met"
     UNMET = "unmet"
     UNDECIDED = "undecided"
     NOT_TESTABLE = "not testable here"
-    NOT_KNOWN = "not known"
     NOT_RUN = "not run"
 
 
@@ -41,7 +40,7 @@ class ClaimCell:
 
     @property
     def version(self) -> int:
-        """Of the ledger whose rule gave the verdict; 0: it was not in that night's ledger."""
+        """Version of the ledger whose rule gave the verdict; 0: it was not in that night's ledger."""
         return self.row.v if self.row else 0
 
     @property
@@ -49,15 +48,12 @@ class ClaimCell:
         return self.verdict in CLEAR_VERDICTS
 
     @property
-    def may_be_indication(self) -> bool:
-        """Whether it is one, or of an older night that does not say."""
-        return self.is_clear and (self.row is None or self.row.indication is not False)
+    def is_indication(self) -> bool:
+        return self.is_clear and self.row is not None and self.row.indication
 
     @property
     def words(self) -> str:
-        if not self.may_be_indication:
-            return str(self.verdict)
-        return f"{self.verdict} ({'indication' if self.row and self.row.indication else 'maybe an indication'})"
+        return f"{self.verdict} (indication)" if self.is_indication else str(self.verdict)
 
 
 @dataclass(frozen=True)
@@ -71,12 +67,12 @@ class ClaimHistory:
 
     @property
     def version(self) -> int:
-        """Of the newest ledger that has the claim."""
+        """Version of the newest ledger that has the claim."""
         return next((cell.version for cell in reversed(self.cells) if cell.version), 0)
 
     @property
     def machine(self) -> str:
-        """What measured the claim last, by the rule of that ledger."""
+        """Return what measured the claim last, by the rule of that ledger."""
         of_version = [cell for cell in self.cells if cell.row and cell.version == self.version]
         measured = [cell for cell in of_version if cell.verdict in MEASURED]
         return (measured or of_version)[-1].machine
@@ -106,13 +102,13 @@ class VerdictChange:
     last: int  # the night of the verdict before
 
     @property
-    def may_be_indication(self) -> bool:
-        """Whether one of the two may be: then chance alone may have changed it."""
-        return self.before.may_be_indication or self.after.may_be_indication
+    def is_indication(self) -> bool:
+        """Return whether one of the two is: then chance alone may have changed it."""
+        return self.before.is_indication or self.after.is_indication
 
 
 def verdict_of(row: ClaimRow) -> ClaimVerdict:
-    """A ledger says `not run` also of what has runs and no number, as older ones did of all without a conclusion."""
+    """Return `undecided` also of what is `not run` with runs, or with a number."""
     if row.verdict == "reproduced":
         return ClaimVerdict.MET
     if row.verdict == "differs":
@@ -121,7 +117,7 @@ def verdict_of(row: ClaimRow) -> ClaimVerdict:
         return ClaimVerdict.NOT_TESTABLE
     if row.verdict == "undecided" or row.runs or row.measured is not None:
         return ClaimVerdict.UNDECIDED
-    return ClaimVerdict.NOT_KNOWN if row.runs is None else ClaimVerdict.NOT_RUN
+    return ClaimVerdict.NOT_RUN
 
 
 def claim_histories(nights: Sequence[Night]) -> tuple[ClaimHistory, ...]:
@@ -135,19 +131,14 @@ def claim_histories(nights: Sequence[Night]) -> tuple[ClaimHistory, ...]:
 
 
 def _cells_of_night(night: Night) -> dict[str, ClaimCell]:
-    """By claim: older nights have the whole ledger with every series, and one of them tells most."""
+    """Return them by claim; of several experiments with one the one that tells most."""
     found: dict[str, ClaimCell] = {}
     for experiment in night.experiments:
         for row in experiment.claims:
-            cell = ClaimCell(verdict_of(row), row, machine_of(night, experiment))
-            best = found.get(row.name)
-            if best is None or _tells_more(cell, best):
+            cell, best = ClaimCell(verdict_of(row), row, machine_of(night, experiment)), found.get(row.name)
+            if best is None or (not best.is_clear and BY_CONTENT.index(cell.verdict) < BY_CONTENT.index(best.verdict)):
                 found[row.name] = cell
     return found
-
-
-def _tells_more(cell: ClaimCell, best: ClaimCell) -> bool:
-    return not best.is_clear and BY_CONTENT.index(cell.verdict) < BY_CONTENT.index(best.verdict)
 
 
 def _claim_history(name: str, cells: Sequence[ClaimCell | None]) -> ClaimHistory:
@@ -160,19 +151,17 @@ def verdict_changes(claims: Sequence[ClaimHistory]) -> tuple[VerdictChange, ...]
     """Every change of a verdict, oldest first; nights without one are passed over.
 
     Verdicts are compared within one version of the ledger and on the same machines: by another rule the same numbers
-    have other ones. Those that are surely no indications are compared with each other, whatever indications lie
+    have other ones. Those that are no indications are compared with each other, whatever indications lie
     between; a change from or to an indication is one of its own, unless that night has such a change of the former.
     """
     found: list[VerdictChange] = []
     for claim in claims:
         for clear in _comparable_verdicts(claim).values():
-            turns = [*_changes(claim.name, {i: cell for i, cell in clear.items() if not cell.may_be_indication})]
+            turns = [*_changes(claim.name, {i: cell for i, cell in clear.items() if not cell.is_indication})]
             nights = {turn.since for turn in turns}
             found += turns
             found += [
-                change
-                for change in _changes(claim.name, clear)
-                if change.may_be_indication and change.since not in nights
+                change for change in _changes(claim.name, clear) if change.is_indication and change.since not in nights
             ]
     return tuple(sorted(found, key=lambda turn: turn.since))
 

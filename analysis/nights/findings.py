@@ -38,7 +38,7 @@ OF_MODEL = (
 
 @cache
 def _method_version() -> str:
-    """What finds them: another release of Otava, or of our own cleaning, finds others."""
+    """Return what finds them: another release of Otava, or of our own cleaning, finds others."""
     from importlib.metadata import PackageNotFoundError, version
 
     import analysis.stats.change_points as ours
@@ -98,7 +98,7 @@ class SeriesFindings:
 
 @dataclass(frozen=True)
 class Findings:
-    """Of one evaluation; its last night is tonight."""
+    """Result of one evaluation; its last night is tonight."""
 
     settings: Settings
     history: History
@@ -168,7 +168,7 @@ def _series_findings(
 
     @cache
     def findings_of(night: int) -> tuple[Finding, ...]:
-        """What was said of the series that night."""
+        """Return what was said of the series that night."""
         then = Series(series.key, series.points[: night + 1])
         found = _changes(then, settings.rule, find) if then.values else ()
         return judge(then, nights[: night + 1], found, settings)
@@ -184,7 +184,7 @@ def _changes(series: Series, rule: Rule, find: FindChangePoints) -> tuple[Candid
 
 
 def _is_new(finding: Finding, tonight: int, findings_of: Callable[[int], Sequence[Finding]]) -> bool:
-    """Whether the night before did not say so, nor, once it is confirmed, any other since.
+    """Return whether the night before did not say so, nor, once it is confirmed, any other since.
 
     A change that is hardly beyond chance comes and goes with the nights after it: it is told once.
     """
@@ -197,7 +197,7 @@ def _is_new(finding: Finding, tonight: int, findings_of: Callable[[int], Sequenc
 
 
 def _notes(found: Findings) -> list[str]:
-    """What a reader must know before believing the rest."""
+    """Return what a reader must know before believing the rest."""
     history, settings = found.history, found.settings
     lines = [f"{one.file} is no night: {one.why}. It is left out." for one in history.damaged]
     if history.nights and history.nights[-1].testbed == SIMULATED:

@@ -121,7 +121,7 @@ def findings_data(found: Findings) -> dict[str, Any]:
         "claims": [_claim_data(claim, found) for claim in found.claims],
         "turned": [
             {"claim": turn.claim, "before": turn.before.verdict, "after": turn.after.verdict,
-             "indication": turn.may_be_indication, "night": nights[turn.since].id,
+             "indication": turn.is_indication, "night": nights[turn.since].id,
              "last": nights[turn.last].id}
             for turn in found.turns
         ],

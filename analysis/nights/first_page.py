@@ -187,7 +187,7 @@ def legend(entries: Iterable[str]) -> Sentence:
 
 def _claims(found: Findings) -> Iterator[Block]:
     verdicts, indications = (
-        sorted((turn for turn in found.turns if turn.may_be_indication is which), key=lambda turn: -turn.since)
+        sorted((turn for turn in found.turns if turn.is_indication is which), key=lambda turn: -turn.since)
         for which in (False, True)
     )
     last = len(found.history.nights) - 1
@@ -251,7 +251,7 @@ def claim_strip(claim: ClaimHistory, found: Findings) -> str:
     column = {cell.night: i for i, cell in enumerate(found.cells) if cell.night is not None}
     paths = []
     for (verdict, height), pale in product(VERDICT_HEIGHTS.items(), (False, True)):
-        of = [i for i, cell in enumerate(claim.cells) if cell.verdict is verdict and cell.may_be_indication is pale]
+        of = [i for i, cell in enumerate(claim.cells) if cell.verdict is verdict and cell.is_indication is pale]
         if of:
             bars = "".join(f"M{column[i]} 12v-{height}h1v{height}z" for i in of)
             css = verdict.replace(" ", "-") + (" indication" if pale else "")

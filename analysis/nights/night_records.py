@@ -36,25 +36,24 @@ class Values:
     """A metric's value of each repetition that got there; `horizons`: how long each of the others was watched.
 
     `unsteady`: of how many repetitions a side that they rest on was not steady; None: they rest on none, or nobody
-    tested it. Older nights have no `horizons` but `censored`: how many of the values are only horizons, not which.
+    tested it. `error`: by how much a value may be wrong as it was measured; None: nobody knows. `of_latency`: a utility
+    that counts the tuples that have a latency.
     """
 
     __pydantic_config__ = STRICT
     values: tuple[float, ...]
-    horizons: tuple[float, ...] | None = None
-    censored: Annotated[int, Field(ge=0)] | None = None
+    horizons: tuple[float, ...] = ()
     unsteady: Annotated[int, Field(ge=0)] | None = None
+    error: Annotated[float, Field(ge=0)] | None = 0.0
+    of_latency: bool = False
 
     @property
     def runs(self) -> int:
-        return len(self.values) + len(self.horizons or ())
+        return len(self.values) + len(self.horizons)
 
     def __post_init__(self) -> None:
-        for name, number in (("censored", self.censored or 0), ("not steady", self.unsteady or 0)):
-            if number > self.runs:
-                raise ValueError(f"{number} {name} of {self.runs} values")
-        if self.censored and self.horizons is not None:
-            raise ValueError("`censored` is of nights without `horizons`")
+        if (self.unsteady or 0) > self.runs:
+            raise ValueError(f"{self.unsteady} not steady of {self.runs} values")
 
 
 Measurements = Mapping[Name, Mapping[Name, Mapping[Name, Values]]]  # variant -> metric -> event -> values
@@ -62,20 +61,21 @@ Measurements = Mapping[Name, Mapping[Name, Mapping[Name, Values]]]  # variant ->
 
 @dataclass(frozen=True)
 class ClaimRow:
-    """Of the ledger that night; further keys of a ledger row may stand beside these. Older nights have neither `runs`
-    nor `indication`."""
+    """A row of the ledger that night; further keys of a ledger row may stand beside these. `v`: of the ledger: verdicts
+    of two versions are by two rules. `runs`: of the variant with the fewest; 0: nothing was run for it. `indication`:
+    whether the verdict is only one."""
 
     __pydantic_config__ = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
     id: Name
     verdict: Name
-    v: int = 1  # of the ledger: verdicts of two versions are by two rules; older nights do not say
+    v: int = 1
     part: str = ""
     measured: float | None = None
     low: float | None = None
     high: float | None = None
     direction: str | None = None
-    runs: int | None = None  # of the variant with the fewest; 0: nothing was run for it
-    indication: bool | None = None  # whether the verdict is only one
+    runs: int = 0
+    indication: bool = False
     statement: str = ""
     stated_text: str = ""
     measured_text: str = ""
@@ -92,7 +92,7 @@ class ExperimentNight:
 
     `machine`: fingerprint of what its own numbers need to be compared, instead of the night's: another experiment of
     the suite must not begin a new segment of this one. `failed`: by variant, how many runs the system under test
-    failed; older nights do not say.
+    failed.
     """
 
     __pydantic_config__ = STRICT

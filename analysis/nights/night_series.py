@@ -10,25 +10,21 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import median
 
 from analysis.metrics import untimed
-from analysis.metrics.definitions import CONVERGENCE, Better, DifferenceKind, Metric, metric
+from analysis.metrics.definitions import Better, DifferenceKind, Metric, metric
 from analysis.nights.night_records import ExperimentNight, Night, Values
 from analysis.nights.settings import Renames
 from analysis.numerals import extent, number
-from analysis.stats import survival
+from analysis.stats.effect import summary
 
 # A time that was never reached is no value, and how often that happens is a series of its own.
 NEVER_SUFFIX = "_never_percent"
 LATEST_HORIZONS = 50  # runs that never got there, of which the shortest watch says within what all are asked
 ONE_RUN_IN_FOUR = 25.0
-LOST, LOST_UNCERTAINTY = "lost_", "lost_after_uncertainty"
 OF_TOPOLOGY = ":"  # between a variant and a topology
 NO_LATENCY = f"no verdict: {untimed.TOO_MANY}"
-LOST_OTHERWISE = "an older version added up lost tuples otherwise"
-TIMED_OTHERWISE = "an older version timed convergence otherwise"
-HORIZONS_UNKNOWN = "an older version did not keep which times are only horizons"
+NO_CLOCKS = "no verdict: how far the machines' clocks are apart is not known"
 SeriesName = tuple[str, str, str, str]  # experiment, variant, metric, event
 
 
@@ -58,7 +54,8 @@ class Point:
     Of times it is Kaplan and Meier's median. `horizon`: where that was not reached how long was watched at most; then
     there is no value. `never`: how many repetitions never got there; then there is no `high`. `unsteady`: how many
     repetitions were not steady; they count. `within`: of a share that never got there, within how many s. `failed`: how
-    many runs of the variant the system under test failed, also in a night without a value.
+    many runs of the variant the system under test failed, also in a night without a value. `error`: by how much the
+    value may be wrong as it was measured.
     """
 
     value: float | None
@@ -71,6 +68,7 @@ class Point:
     unsteady: int = 0
     within: float | None = None
     failed: int = 0
+    error: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ class Series:
 
     @property
     def is_share(self) -> bool:
-        """Whether it is how many repetitions never got there."""
+        """Return whether it is how many repetitions never got there."""
         return self.key.metric.endswith(NEVER_SUFFIX)
 
 
@@ -144,34 +142,22 @@ def build_series(nights: Sequence[Night], renames: Renames) -> tuple[Series, ...
 def _no_verdicts(
     key: Key, found: Mapping[Key, Mapping[int, Values]], nights: Sequence[Mapping[str, ExperimentNight]]
 ) -> dict[int, str]:
-    """Nights whose value of a series is no ground for a verdict, and why.
-
-    Latency of which too many tuples have none, as in a comparison. Nights that measured that of no run (older ones,
-    sources that are not ours) count as they did. And lost tuples as an older version added them up, over all edges, and
-    times to converge as it had them: their names were kept, and a step between the two is none of the code's.
-    """
-    of_night = found[key]
-    if key.metric.startswith(untimed.LATENCY):
-        shares = found.get(replace(key, metric=untimed.share_of(key.metric)), {})
-        return {
-            i: NO_LATENCY for i, values in of_night.items()
-            if not untimed.carry_verdict(shares[i].values if i in shares else (), len(values.values),
-                                         any_on_record=_has_metric(nights[i], key.experiment, None, untimed.UNTIMED))
-        }  # fmt: skip
-    if key.metric.startswith(LOST):
-        return {i: LOST_OTHERWISE for i in of_night
-                if not _has_metric(nights[i], key.experiment, key.variant, LOST_UNCERTAINTY)}  # fmt: skip
-    if key.metric.startswith(CONVERGENCE):
-        return {i: TIMED_OTHERWISE for i, values in of_night.items() if values.horizons is None}
-    return {i: HORIZONS_UNKNOWN for i, values in of_night.items() if values.censored}
-
-
-def _has_metric(night: Mapping[str, ExperimentNight], experiment: str, variant: str | None, begin: str) -> bool:
-    """Whether that night has one whose name begins so, of a variant or of any."""
-    variants = night[experiment].variants
-    return any(
-        name.startswith(begin) for each, metrics in variants.items() if variant in (None, each) for name in metrics
-    )
+    """Return the nights whose latency, or utility of a latency, is no ground for a verdict, and why: too many tuples
+    have none, as in a comparison, or clocks are not known. Nights that measured that of no run (sources that are not
+    ours) count."""
+    shares = found.get(replace(key, metric=untimed.share_of(key.metric)), {})
+    refused = {}
+    for i, values in found[key].items():
+        variants = nights[i][key.experiment].variants.values()
+        on_record = any(name.startswith(untimed.UNTIMED) for metrics in variants for name in metrics)
+        known = shares[i].values if i in shares else ()
+        if values.error is None:
+            refused[i] = NO_CLOCKS
+        elif (key.metric.startswith(untimed.LATENCY) or values.of_latency) and not untimed.carry_verdict(
+            known, len(values.values), any_on_record=on_record
+        ):
+            refused[i] = NO_LATENCY
+    return refused
 
 
 def apply_renames(night: Night, renames: Renames) -> dict[str, ExperimentNight]:
@@ -214,7 +200,7 @@ def _measurements(experiments: Mapping[str, ExperimentNight]) -> Iterator[tuple[
 
 
 def _why(night: Night, experiments: Mapping[str, ExperimentNight], key: Key) -> str:
-    """Why a night has no value of a series."""
+    """Return why a night has no value of a series."""
     found = experiments.get(key.experiment)
     if found is None:
         return "not in the suite that night"
@@ -228,22 +214,15 @@ def _why(night: Night, experiments: Mapping[str, ExperimentNight], key: Key) -> 
 
 
 def _point(values: Values) -> Point:
-    reached, horizons = values.values, values.horizons or ()
-    if horizons:
-        never = [False] * len(reached) + [True] * len(horizons)
-        middle = survival.median([*reached, *horizons], never)
-    else:
-        middle = median(reached)
+    horizons = values.horizons
+    never = [False] * len(values.values) + [True] * len(horizons)
+    over_runs = summary([*values.values, *horizons], never, mean=False)
     return Point(
-        middle,
-        min(reached, default=None),
-        max(reached, default=None) if not horizons else None,
-        values.runs,
-        max(horizons) if middle is None else None,
-        len(horizons),
-        "" if middle is not None else never_text(horizons, values.runs),
-        values.unsteady or 0,
-    )
+        over_runs.value, min(values.values, default=None), over_runs.high, values.runs,
+        max(horizons) if over_runs.value is None else None, len(horizons),
+        "" if over_runs.value is not None else never_text(horizons, values.runs), values.unsteady or 0,
+        error=values.error or 0.0,
+    )  # fmt: skip
 
 
 def never_text(horizons: Sequence[float], runs: int) -> str:
@@ -254,12 +233,10 @@ def never_text(horizons: Sequence[float], runs: int) -> str:
 def _shares(found: Mapping[int, Values], whys: Mapping[int, str]) -> list[Point]:
     """The share of repetitions that did not get there within the same time, whatever night: the shortest that one of
     the latest that never did was watched. A watch that ends earlier is no change of it."""
-    within = min(
-        [horizon for _, values in sorted(found.items()) for horizon in values.horizons or ()][-LATEST_HORIZONS:]
-    )
+    within = min([horizon for _, values in sorted(found.items()) for horizon in values.horizons][-LATEST_HORIZONS:])
     points = {i: Point(None, why=why) for i, why in whys.items()}
     for i, values in found.items():
-        horizons = values.horizons or ()
+        horizons = values.horizons
         never = len(horizons) + sum(value > within for value in values.values)
         share = 100.0 * never / values.runs
         points[i] = Point(share, share, share, values.runs, never=never, within=within)

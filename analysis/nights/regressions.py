@@ -136,7 +136,7 @@ class Finding:
 
     @property
     def alarms(self) -> bool:
-        """Whether somebody has to be told tonight."""
+        """Return whether somebody has to be told tonight."""
         return self.new and self.kind is Kind.REGRESSION and self.status is Status.CONFIRMED
 
 
@@ -144,7 +144,8 @@ def judge(series: Series, nights: Sequence[Night], found: Sequence[Candidate], s
           *, current: bool = True) -> tuple[Finding, ...]:  # fmt: skip
     """The findings of a series, oldest first. `current`: its machines are those that are measured today."""
     noise = same_code_noise(nights, series.nights, series.values)
-    changes = steps(series.values, found, series.metric, settings.rule, noise, series.is_share)
+    errors = [series.points[i].error for i in series.nights]
+    changes = steps(series.values, found, series.metric, settings.rule, noise, series.is_share, errors)
     findings, recoveries = [], set[int]()
     for place, step in enumerate(changes):
         if place in recoveries or series.metric.better is Better.NONE:
@@ -156,7 +157,7 @@ def judge(series: Series, nights: Sequence[Night], found: Sequence[Candidate], s
         if finding.kind is Kind.IMPROVEMENT and (failed := failed_more(series, changes, place, first)):
             finding = replace(finding, kind=Kind.CHANGE, failed=failed)
         if finding.kind is Kind.REGRESSION:
-            back = _recovery(finding, changes[place + 1 :], series.metric, settings.rule, noise)
+            back = _recovery(finding, changes[place + 1 :], series.metric, settings.rule, noise, errors)
             if back is not None and not failed_more(series, changes, place + 1 + back, first):
                 recoveries.add(place + 1 + back)
                 after = changes[place + 1 + back].after  # for good, if it lasted for as long as a confirmation takes
@@ -177,8 +178,9 @@ def failed_more(series: Series, changes: Sequence[Step], place: int, first: int)
         (sum(point.failed for point in points), sum(point.failed + point.runs for point in points))
         for points in (since, before)
     )
-    shares, words = Failures(failed_before, runs_before, failed, runs), f"{failed} of {runs} runs failed since"
-    return "" if shares.points <= 0 or shares.alike else f"{words}, {failed_before} of {runs_before} before"
+    if not Failures(failed_before, runs_before, failed, runs).is_more:
+        return ""
+    return f"{failed} of {runs} runs failed since, {failed_before} of {runs_before} before"
 
 
 def _finding(series: Series, nights: Sequence[Night], step: Step, later: Sequence[Step], noise: float | None,
@@ -202,12 +204,13 @@ def _finding(series: Series, nights: Sequence[Night], step: Step, later: Sequenc
     )  # fmt: skip
 
 
-def _recovery(finding: Finding, later: Sequence[Step], metric: Metric, rule: Rule, noise: float | None) -> int | None:
-    """The first later step whose level is no longer worse than the one before the regression."""
+def _recovery(finding: Finding, later: Sequence[Step], metric: Metric, rule: Rule, noise: float | None,
+              errors: Sequence[float]) -> int | None:  # fmt: skip
+    """Return the first later step whose level is no longer worse than the one before the regression."""
     sign = 1 if metric.better is Better.HIGHER else -1
     for place, step in enumerate(later):
         worse_by = sign * (finding.before - step.after.level)
-        allowed = needed_difference(replace(step.before, level=finding.before), step.after, metric, rule, noise)
+        allowed = needed_difference(replace(step.before, level=finding.before), step.after, metric, rule, noise, errors)
         if worse_by < allowed:
             return place
     return None
@@ -224,7 +227,7 @@ def _with_status(finding: Finding, nights: Sequence[Night], accepted: Sequence[A
 
 
 def accepts(entry: Accepted, finding: Finding, nights: Sequence[Night]) -> bool:
-    """Whether the entry is about this finding; its night may have been written down before the border settled."""
+    """Return whether it is about this finding; its night may have been written down before the border settled."""
     if not fnmatchcase(finding.key.name, entry.series):
         return False
     near = nights[finding.good + 1 : finding.bad + MOST_BORDER_MOVE]
@@ -232,5 +235,5 @@ def accepts(entry: Accepted, finding: Finding, nights: Sequence[Night]) -> bool:
 
 
 def same_change(a: Finding, b: Finding) -> bool:
-    """Whether two nights speak of the same change of one series."""
+    """Return whether two nights speak of the same change of one series."""
     return a.key == b.key and a.kind is b.kind and abs(a.since - b.since) <= MOST_BORDER_MOVE

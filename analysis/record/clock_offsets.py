@@ -77,3 +77,14 @@ def corrected_error_ms(document: Json) -> float | None:
     moves = {name: after[name] - before[name] for name in workers}
     pairs = (errors[a] + errors[b] + abs(moves[a] - moves[b]) for a, b in combinations(workers, 2))
     return max(pairs, default=None)
+
+
+def latency_error_ms(document: Json, windows: Iterable[Row]) -> float | None:
+    """Return the most by which a latency of a run may be wrong in its `windows`; None where the clocks of some of their
+    tuples are not known, or nobody measured how far they are apart."""
+    if any(row.get("corrected") != row["n"] for row in windows):
+        return None
+    if sum(name in (document.get("clock_offset_ms") or {}) for name in document.get("machines") or {}) == 1:
+        return 0.0
+    corrected = corrected_error_ms(document)
+    return measured_error_ms(document) if corrected is None else corrected

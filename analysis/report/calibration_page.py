@@ -10,7 +10,7 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
-from analysis.calibration.judgement import CLEARLY, Cell, ErrorSummary, Judgement, MachineCell, Ranking, Value
+from analysis.calibration.judgement import CLEARLY, Cell, ErrorSummary, MachineCell, Ranking, SeriesErrors, SideNumber
 from analysis.calibration.validation import Validation, of_validations
 from analysis.numerals import MISSING, change, number
 from analysis.record.small_tables import Row, topology_words
@@ -34,12 +34,12 @@ ERRORS = (
 )
 
 
-def write(path: Path, validation: Validation, judgements: Sequence[Judgement]) -> Path:
+def write(path: Path, validation: Validation, judgements: Sequence[SeriesErrors]) -> Path:
     """Write the page and the files of its tables; returns `path`."""
     return page.save(path, content(validation, judgements))
 
 
-def content(validation: Validation, judgements: Sequence[Judgement]) -> PageContent:
+def content(validation: Validation, judgements: Sequence[SeriesErrors]) -> PageContent:
     costs: list[Block] = [costs_table(validation)]
     if validation.fitted_on:
         costs.append(Sentence(f"Fitted to {_names(validation.fitted_on)}. {INTERVALS}", "small"))
@@ -112,7 +112,7 @@ def errors_table(validation: Validation) -> ResultTable:
     return ResultTable(headings, validation.errors)
 
 
-def range_text(value: Value) -> str:
+def range_text(value: SideNumber) -> str:
     """From the least to the most of several runs; one that never got there is ∞."""
     if value.low is None and value.high is None:
         return ""
@@ -122,7 +122,7 @@ def range_text(value: Value) -> str:
     return " to ".join(number(end, None if isfinite(end) and end != int(end) else 0) for end in ends)
 
 
-def value_text(value: Value) -> str:
+def value_text(value: SideNumber) -> str:
     text = f"> {number(value.value, 0)}" if value.censored and value.value is not None else number(value.value, None)
     return f"{text} †" if value.unsteady else text
 
@@ -184,13 +184,13 @@ def ranking_sentence(ranking: Ranking) -> str:
     )
 
 
-def losses(judgement: Judgement) -> list[str]:
+def losses(judgement: SeriesErrors) -> list[str]:
     """Return which runs and seeds could not be simulated, and why."""
     missing = [f"{run} was not simulated: {why}" for run, why in sorted(judgement.missing.items())]
     return [*missing, *(f"{run}: {why}" for run, why in sorted(judgement.failed_seeds.items()))]
 
 
-def _sections(each: Judgement) -> Iterator[Section]:
+def _sections(each: SeriesErrors) -> Iterator[Section]:
     """Yield a section for each topology; what is of machines and whole runs stands in the first one."""
     names = list(dict.fromkeys(cell.topology for cell in each.cells))
     for name in names:
@@ -210,7 +210,7 @@ def _sections(each: Judgement) -> Iterator[Section]:
         )
 
 
-def cell_rows(judgements: Sequence[Judgement]) -> list[Row]:
+def cell_rows(judgements: Sequence[SeriesErrors]) -> list[Row]:
     """Return the pairs as data."""
     return [
         {

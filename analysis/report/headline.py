@@ -5,7 +5,7 @@ is; of experiments whose claims are about other rates, these. Pure; the numbers 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from analysis.claims import feasibility, rules
+from analysis.claims import limitations, rules
 from analysis.claims.ledger_rows import Conditions, LedgerRow, failed_note, failed_share
 from analysis.claims.simulated_rows import simulated_row
 from analysis.claims.statements import RATIOS, Claim, Kind
@@ -94,7 +94,7 @@ def headline(
     verb = " is" if left == 1 else "s are"
     more = [f"{left} more variant{verb} compared with themselves in the report."] if left > 0 else []
     is_paced = any(
-        feasibility.paced_percent(row.claim, run) is not None
+        limitations.paced_percent(row.claim, run) is not None
         for row in rows
         for run in measured.experiments.get(row.claim.experiment, ())
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from statistics import fmean
 from typing import Any
 
 from analysis.metrics.definitions import CONVERGENCE, SWEPT
@@ -13,7 +12,7 @@ from analysis.record import small_tables, sweep_record
 from analysis.record.files import SeriesPaths, read_json
 from analysis.record.small_tables import Row
 from analysis.record.sweep_record import OTHER_CODE, REPLICATES, SWEEP_FILE, is_mixed, point_of
-from analysis.stats import survival
+from analysis.stats.effect import Summary, summary
 from barograph.errors import ConfigurationError
 
 
@@ -62,29 +61,6 @@ class SweepRun:
 
 
 @dataclass(frozen=True)
-class Summary:
-    """Of runs that differ by seed and repetition alone: the mean, or of times of convergence Kaplan and Meier's median,
-    None where it was not reached: it is longer than `largest` then. `low`, `high`: the smallest and the largest run,
-    None where it may be one that never got there; of a model there is no interval."""
-
-    value: float | None
-    low: float | None
-    largest: float  # time or horizon
-    number: int
-    unreached: int  # runs of these whose value is a horizon, and no time
-    not_steady: int  # runs of these that were not steady on a side that the metric rests on
-
-    @property
-    def high(self) -> float | None:
-        return None if self.unreached else self.largest
-
-    @property
-    def at_least(self) -> float | None:
-        """Return how far the range goes at least, where there is no largest run."""
-        return self.largest if self.unreached else None
-
-
-@dataclass(frozen=True)
 class SweepData:
     experiment: str
     title: str
@@ -102,19 +78,11 @@ class SweepData:
         return tuple(name for name in SWEPT if name in found)
 
 
-def summary(runs: Sequence[SweepRun]) -> Summary:
-    """One or more runs of one metric."""
-    values, horizons = [run.value for run in runs], [run.censored for run in runs]
-    is_time = runs[0].metric.startswith(CONVERGENCE)
-    smallest, is_horizon = min(zip(values, horizons, strict=True))  # of equal ones the time is the smaller
-    return Summary(
-        value=survival.median(values, horizons) if is_time else fmean(values),
-        low=None if is_horizon else smallest,
-        largest=max(values),
-        number=len(runs),
-        unreached=sum(horizons),
-        not_steady=sum(run.steady is False for run in runs),
-    )
+def summary_of(runs: Sequence[SweepRun]) -> Summary:
+    """Return what runs of one metric come to that differ by seed and repetition alone."""
+    of_times = runs[0].metric.startswith(CONVERGENCE)
+    unsteady = sum(run.steady is False for run in runs)
+    return summary([run.value for run in runs], [run.censored for run in runs], mean=not of_times, unsteady=unsteady)
 
 
 def collect(paths: SeriesPaths) -> SweepData:

@@ -20,8 +20,9 @@ from analysis.report.figures.published_figures import BASELINE
 from analysis.report.figures.sweep_curves import MOST_PANELS
 from analysis.report.headline import NOUNS
 from analysis.report.page import Block, Downloads, PageContent, Section, Sentence, Warnings
-from analysis.report.sweep_data import Summary, SweepData, SweepRun, summary
+from analysis.report.sweep_data import SweepData, SweepRun, summary_of
 from analysis.report.table import Heading, ResultTable, lists
+from analysis.stats.effect import Summary
 
 SHOWN_ROWS = 300  # of the table, and of what failed; the files have all
 ANSWER = "throughput_after"
@@ -120,7 +121,7 @@ def answers(data: SweepData, event_id: str) -> list[str]:
     words, unit = metric(ANSWER).words, metric(ANSWER).unit
     best: dict[str, tuple[float, tuple[int, ...]]] = {}
     for (variant, steps), runs in groups(data, event_id, ANSWER).items():
-        value = summary(runs).value
+        value = summary_of(runs).value
         if value is not None and (variant not in best or value > best[variant][0]):
             best[variant] = value, steps
     return [
@@ -206,8 +207,8 @@ def table(data: SweepData, event_id: str) -> ResultTable:
 def _cell(runs: list[SweepRun] | None) -> str:
     if not runs:
         return number(None)
-    found = summary(runs)
-    return f"{_value_words(found)}{' †' if found.not_steady else ''}"
+    found = summary_of(runs)
+    return f"{_value_words(found)}{' †' if found.unsteady else ''}"
 
 
 def _value_words(found: Summary) -> str:

@@ -100,10 +100,10 @@ VERDICT_MARKS = (
     ("unmet", "unmet"),
 )
 VERDICT_LEGEND = (
-    "pale: an indication, of fewer than six blocks or not sure among all claims of its experiment, or an older night"
-    " that does not say; chance alone may change it",
+    "pale: an indication, of fewer than six blocks or not sure among all claims of its experiment; chance alone may"
+    " change it",
     "grey: too few runs for a verdict, or not testable here",
-    "empty: not run, or not known",
+    "empty: not run",
 )
 NIGHT_TERMS = (
     ("line", "the median of a night's repetitions, each small line on its own scale; at most the last {nights} nights"),

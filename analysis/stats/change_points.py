@@ -16,6 +16,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from statistics import fmean, median
 
@@ -88,7 +89,7 @@ class Step:
         return 100.0 * self.difference / self.before.level if self.before.level > 0 else None
 
     def beyond(self, value: float) -> bool:
-        """Whether a value lies on the side of the new level."""
+        """Return whether a value lies on the side of the new level."""
         middle = (self.before.level + self.after.level) / 2
         return value > middle if self.difference > 0 else value < middle
 
@@ -169,13 +170,15 @@ def without_lone_nights(values: Sequence[float]) -> list[float]:
 
 
 def steps(values: Sequence[float], found: Sequence[Candidate], metric: Metric, rule: Rule,
-          noise: float | None = None, share: bool = False) -> tuple[Step, ...]:  # fmt: skip
-    """The changes that matter, in order. `noise`: standard deviation between nights of the same code, where known.
-    `share`: of the few runs of a night; its level is the mean, for a median of those is 0 or 100 %."""
+          noise: float | None = None, share: bool = False,
+          errors: Sequence[float] = ()) -> tuple[Step, ...]:  # fmt: skip
+    """Return the changes that matter, in order. `noise`: standard deviation between nights of the same code, where
+    known. `share`: of the few runs of a night; its level is the mean, for a median of those is 0 or 100 %. `errors`: by
+    how much each night's value may be wrong as it was measured."""
     candidates = sorted(found, key=lambda candidate: candidate.index)
+    needs = partial(needed_difference, metric=metric, rule=rule, noise=noise, errors=errors)
     while candidates:
-        changes = _steps_between(values, candidates, rule, lambda a, b: needed_difference(a, b, metric, rule, noise),
-                                 fmean if share else median)  # fmt: skip
+        changes = _steps_between(values, candidates, rule, needs, fmean if share else median)
         small = [step for step in changes if abs(step.difference) < step.needed or step.difference == 0]
         if not small:
             return tuple(changes)
@@ -206,10 +209,13 @@ def _steps_between(
     ]
 
 
-def needed_difference(before: Stretch, after: Stretch, metric: Metric, rule: Rule, noise: float | None) -> float:
-    """How large a step must be: worth naming in its unit, and in percent, and beyond what the same code does."""
+def needed_difference(before: Stretch, after: Stretch, metric: Metric, rule: Rule, noise: float | None,
+                      errors: Sequence[float] = ()) -> float:  # fmt: skip
+    """Return how large a step must be: worth naming in its unit, and in percent, and beyond what the same code does and
+    what both levels may be wrong by."""
     percent = 0.0 if metric.unit == "points" else rule.minimum_percent / 100 * abs(before.level)
-    return max(metric.smallest, percent, step_floor(noise, len(before), len(after)))
+    wrong = sum(median(errors[side.start : side.stop]) for side in (before, after)) if errors else 0.0
+    return max(metric.smallest, percent, step_floor(noise, len(before), len(after)), wrong)
 
 
 # A border that fits worse by more than this is not the true one (docs/decisions/statistics.md).

@@ -19,7 +19,7 @@ CONFIDENCE = 0.95  # of every interval shown
 
 
 @dataclass(frozen=True)
-class Estimate:
+class MeanDifference:
     """The mean difference of blocks and its standard error, in logarithms where `logarithmic`."""
 
     mean: float
@@ -29,17 +29,17 @@ class Estimate:
 
     @property
     def deviation(self) -> float:
-        """Of the difference of one block."""
+        """Deviation of the difference of one block."""
         return float(self.error * self.blocks**0.5)
 
 
-def estimate(a: Sequence[float], b: Sequence[float], logarithmic: bool, quantum: float = 0.0) -> Estimate:
+def estimate(a: Sequence[float], b: Sequence[float], logarithmic: bool, quantum: float = 0.0) -> MeanDifference:
     """b against a, block by block; `quantum`: the step in which both are measured (see `least_deviation`)."""
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     differences = np.log(second / first) if logarithmic else second - first
     step = relative_step(first, second, quantum) if logarithmic else quantum
     mean, error = mean_and_error(differences, least_deviation(step))
-    return Estimate(float(mean), float(error), len(differences), logarithmic)
+    return MeanDifference(float(mean), float(error), len(differences), logarithmic)
 
 
 def relative_step(a: Array, b: Array, quantum: float) -> float:
@@ -49,7 +49,7 @@ def relative_step(a: Array, b: Array, quantum: float) -> float:
 
 
 def least_deviation(quantum: float) -> float:
-    """Of a difference of two values that are rounded to whole quanta: equal values do not show that there is none."""
+    """Return that of two values that are rounded to whole quanta: equal values do not show that there is none."""
     return float(quantum / np.sqrt(6.0))
 
 
@@ -76,12 +76,12 @@ def p_value(mean: float | Array, error: float | Array, blocks: int) -> Array:
     return np.asarray(2 * t.sf(statistic, blocks - 1), dtype=np.float64)
 
 
-def in_units(found: Estimate, value: float) -> float:
+def in_units(found: MeanDifference, value: float) -> float:
     """A point on the estimate's axis as people read it: percent of a, or the metric's own unit."""
     return 100.0 * float(np.expm1(value)) if found.logarithmic else value
 
 
-def on_axis(found: Estimate, value: float) -> float:
+def on_axis(found: MeanDifference, value: float) -> float:
     """The way back."""
     return float(np.log1p(value / 100.0)) if found.logarithmic else value
 
@@ -144,7 +144,7 @@ def _root(function: Callable[[float], float]) -> float:
 
 
 def power(shift: float, number: int, level: float) -> float:
-    """Of Student's paired test for a difference of `shift` standard errors."""
+    """Return the power of Student's paired test for a difference of `shift` standard errors."""
     from scipy.stats import norm, t
 
     bound = float(t.ppf(1 - level / 2, number - 1))
@@ -153,7 +153,7 @@ def power(shift: float, number: int, level: float) -> float:
 
 
 def power_of_equivalence(margin: float, number: int) -> float:
-    """How often an interval lies within ± `margin` standard errors where there is no difference.
+    """Return how often an interval lies within ± `margin` standard errors where there is no difference.
 
     The mean over the deviations that may be seen, at the middles of 400 equal shares of their distribution.
     """

@@ -22,7 +22,7 @@ def error_of_difference(deviation: float | Array, before: int, after: int) -> Ar
 
 @cache
 def student_bound(level: float, freedom: float) -> float:
-    """What Student's t exceeds, on either side, in a share `level` of all cases."""
+    """Return what Student's t exceeds, on either side, in a share `level` of all cases."""
     from scipy.stats import t
 
     return float(t.ppf(1 - level / 2, freedom))
@@ -59,7 +59,7 @@ def own_floor(values: Array, level: float, series: Sequence[int] = ()) -> Array:
 
 
 def neighbours(series: Sequence[int]) -> int:
-    """How many pairs of neighbouring blocks series of these lengths have."""
+    """Return how many pairs of neighbouring blocks series of these lengths have."""
     return sum(length - 1 for length in series)
 
 
@@ -86,5 +86,5 @@ def record_floor(differences: Sequence[float], blocks: int, level: float) -> flo
 
 
 def step_floor(noise: float | None, before: int, after: int) -> float:
-    """Of a step between levels of so many nights; `noise`: a night's standard deviation, 0 where it is not known."""
+    """Return that of a step between levels of so many nights; `noise`: a night's standard deviation, if known."""
     return 0.0 if noise is None else float(2 * error_of_difference(noise, before, after))

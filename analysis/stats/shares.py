@@ -35,7 +35,7 @@ class Failures:
 
     @property
     def points(self) -> float:
-        """By how many percentage points b fails more often."""
+        """Return by how many percentage points b fails more often."""
         return 100.0 * (self.b / self.runs_b - self.a / self.runs_a)
 
     @property
@@ -54,13 +54,18 @@ class Failures:
 
     @property
     def alike(self) -> bool:
-        """Whether nothing speaks for one side that fails more often: p is 5 % or more, and the larger share is not
+        """True where nothing speaks for one side that fails more often: p is 5 % or more, and the larger share is not
         by 25 points above the other one even at its upper bound, which of few runs is high."""
         shares = sorted(((self.a / self.runs_a, self.a, self.runs_a), (self.b / self.runs_b, self.b, self.runs_b)))
         return not self.points or (self.p >= 0.05 and upper_bound(*shares[1][1:]) - shares[0][0] < 0.25)
 
-    def ends(self, confidence: float) -> tuple[float, float]:
-        """The interval of `points`, from those of both sides: each has half of the error."""
+    @property
+    def is_more(self) -> bool:
+        """Return whether b fails more often, and the two are not alike in it."""
+        return self.points > 0 and not self.alike
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Return the interval of `points`, from those of both sides: each has half of the error."""
         both = (1 + confidence) / 2
         a, b = bounds(self.a, self.runs_a, both), bounds(self.b, self.runs_b, both)
         return 100.0 * (b[0] - a[1]), 100.0 * (b[1] - a[0])

@@ -4,8 +4,7 @@ A censored time is the horizon up to which a run was watched. It is no value: it
 enters no median, mean or rank. The median is Kaplan and Meier's; two groups are compared by the log-rank statistic
 (Mantel 1966), whose distribution is that over all ways to split the pooled runs into two groups of these sizes.
 
-Every function takes `times` in s and `censored` (whether each is only a horizon), of the same length. A ratio is that
-of an accelerated failure time: the times of b multiplied by it are distributed as those of a.
+A ratio is that of an accelerated failure time: the times of b multiplied by it are distributed as those of a.
 """
 
 from collections.abc import Sequence
@@ -36,6 +35,25 @@ class RatioInterval:
     high: float
 
 
+@dataclass(frozen=True)
+class Times:
+    """Times of the runs of one side, s; `censored`: which of them are only horizons."""
+
+    times: tuple[float, ...]
+    censored: tuple[bool, ...]
+
+    @property
+    def median(self) -> float | None:
+        return median(self.times, self.censored)
+
+    @property
+    def typical(self) -> float | None:
+        """Return the geometric mean, as of paired ratios, or the median where some are horizons."""
+        if any(self.censored):
+            return self.median
+        return float(np.exp(np.mean(np.log(self.times)))) if min(self.times) > 0.0 else 0.0
+
+
 def median(times: Sequence[float], censored: Sequence[bool]) -> float | None:
     """Kaplan and Meier's median, s; None where it was not reached: it is longer than the longest horizon then.
 
@@ -52,19 +70,13 @@ def median(times: Sequence[float], censored: Sequence[bool]) -> float | None:
     return float(until_half[0] + beyond_half[0]) / 2 if len(beyond_half) else None
 
 
-def ratio_interval(
-    a_times: Sequence[float],
-    a_censored: Sequence[bool],
-    b_times: Sequence[float],
-    b_censored: Sequence[bool],
-    confidence: float = 0.95,
-) -> RatioInterval:
-    """The ratio a / b of the times: every ratio that the two-sided test does not reject at 1 - `confidence`.
+def ratio_interval(a: Times, b: Times, confidence: float = 0.95) -> RatioInterval:
+    """Return the ratio a / b of the times: every ratio that the two-sided test does not reject at 1 - `confidence`.
 
     The least and the greatest of them; the test changes only at ratios of two times, so that all are tried. Three
     against three bound nothing: their smallest p is 0.1. Groups of none are a ValueError.
     """
-    pooled = _Pooled.of(a_times, a_censored, b_times, b_censored)
+    pooled = _Pooled.of(a, b)
     steps = pooled.ratios
     if not len(steps):
         return RatioInterval(None, 0.0, inf)
@@ -73,36 +85,19 @@ def ratio_interval(
     # Each place between two ratios stands for all between them.
     lows = np.repeat(np.concatenate([[0.0], steps]), 2)[:-1]
     lows[1::2], highs = steps, np.append(np.repeat(steps, 2), inf)
-    kept = np.flatnonzero(_two_sided(*_tails(pooled, tried)) > 1.0 - confidence)
-    medians = median(a_times, a_censored), median(b_times, b_censored)
-    point = None if medians[0] is None or not medians[1] else medians[0] / medians[1]
+    kept = np.flatnonzero(np.minimum(1.0, 2.0 * np.minimum(*_tails(pooled, tried))) > 1.0 - confidence)
+    point = None if a.median is None or not b.median else a.median / b.median
     if not len(kept):  # they differ in more than a factor: no ratio makes them alike, and none is bounded
         return RatioInterval(point, 0.0, inf)
     return RatioInterval(point, float(lows[kept[0]]), float(highs[kept[-1]]))
 
 
-def permutation_p(
-    a_times: Sequence[float], a_censored: Sequence[bool], b_times: Sequence[float], b_censored: Sequence[bool]
-) -> float:
-    """Two-sided, that the times of both are distributed alike: twice the smaller tail, over all splits."""
-    pooled = _Pooled.of(a_times, a_censored, b_times, b_censored)
-    return float(_two_sided(*_tails(pooled, np.ones(1)))[0])
-
-
-def ratio_p(
-    a_times: Sequence[float],
-    a_censored: Sequence[bool],
-    b_times: Sequence[float],
-    b_censored: Sequence[bool],
-    ratio: float,
-    side: Side,
-) -> float:
+def ratio_p(a: Times, b: Times, ratio: float, side: Side) -> float:
     """One-sided p. `less`: of "a / b is `ratio` or more", small where it is less. `greater`: of "`ratio` or less".
 
     Equivalence within two bounds is both: `less` at the upper one and `greater` at the lower one.
     """
-    pooled = _Pooled.of(a_times, a_censored, b_times, b_censored)
-    less, greater = _tails(pooled, np.full(1, ratio))
+    less, greater = _tails(_Pooled.of(a, b), np.full(1, ratio))
     return float((less if side == "less" else greater)[0])
 
 
@@ -115,16 +110,15 @@ class _Pooled:
     a_runs: int
 
     @classmethod
-    def of(
-        cls, a: Sequence[float], a_censored: Sequence[bool], b: Sequence[float], b_censored: Sequence[bool]
-    ) -> "_Pooled":
-        if not len(a) or not len(b):
-            raise ValueError(f"two groups are compared; there are {len(a)} and {len(b)} times")
-        return cls(np.array([*a, *b], np.float64), np.array([*a_censored, *b_censored], bool), len(a))
+    def of(cls, a: Times, b: Times) -> "_Pooled":
+        if not a.times or not b.times:
+            raise ValueError(f"two groups are compared; there are {len(a.times)} and {len(b.times)} times")
+        both = np.array([*a.times, *b.times], np.float64), np.array([*a.censored, *b.censored], bool)
+        return cls(*both, len(a.times))
 
     @property
     def ratios(self) -> Array:
-        """Of each time of a and each of b, ascending: only there a test of a ratio changes."""
+        """Ratios of each time of a and each of b, ascending: only there a test of a ratio changes."""
         a, b = self.times[: self.a_runs], self.times[self.a_runs :]
         found: Array = np.unique(np.divide.outer(a[a > 0.0], b[b > 0.0]))
         return found
@@ -176,8 +170,3 @@ def _tails(pooled: _Pooled, ratios: Array) -> tuple[Array, Array]:
     many = ((sums >= observed - CLOSE).sum(axis=0) + more) / (len(splits) + more)
     few = ((sums <= observed + CLOSE).sum(axis=0) + more) / (len(splits) + more)
     return many, few
-
-
-def _two_sided(less: Array, greater: Array) -> Array:
-    found: Array = np.minimum(1.0, 2.0 * np.minimum(less, greater))
-    return found

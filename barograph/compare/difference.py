@@ -104,7 +104,7 @@ def _row_of(rows: Sequence[Mapping[str, Any]], about: VariantMetric) -> Mapping[
 
 
 def is_worse(difference: Difference, name: str) -> bool:
-    """Whether BAD is worse than GOOD at all: its interval lies on the worse side, or the comparison says so."""
+    """Return whether BAD is worse than GOOD at all: its interval lies on the worse side, or the comparison says so."""
     if difference.low is None or difference.high is None:
         return difference.verdict == WORSE
     return difference.high < 0 if metric(name).better is Better.HIGHER else difference.low > 0
@@ -121,12 +121,12 @@ def verdict_of(difference: Difference, reference: Difference) -> Verdict:
 
 
 def required_half_width(reference: Difference) -> float:
-    """How narrow is narrow enough."""
+    """Return how narrow is narrow enough."""
     return abs(reference.value or 0.0) / 2
 
 
 def is_narrow_enough(bisecting: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> tuple[bool, str]:
-    """Whether a search needs no further block of this comparison, and why; only its own metric counts."""
+    """Return whether a search needs no further block of this comparison, and why; only its own metric counts."""
     about = VariantMetric(bisecting["variant"], bisecting["metric"], bisecting["event"])
     try:
         row = _row_of(rows, about)

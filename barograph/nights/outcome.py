@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from math import isfinite
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from analysis.claims.ledger_rows import NO_VERDICT
 from analysis.errors import RecordError
 from analysis.ingest.run_tables import failed_attempts
+from analysis.metrics.uncertainty import UTILITY, clock_errors, has_latency_level, measurement_errors
 from analysis.nights.night_series import OF_TOPOLOGY
 from analysis.record import small_tables
 from analysis.record.files import SeriesPaths, read_json_or_none
@@ -39,12 +42,22 @@ log = logging.getLogger(__name__)
 
 def numbers_of(series_dir: Path) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
     """Variant -> metric -> event -> `{"values": in the order of the blocks, "horizons": how long runs were watched that
-    never got there, "unsteady": of how many runs a side that they rest on was not steady}`; without the last where they
-    rest on none. None of tables that cannot be read: else the night could not be put on record."""
+    never got there, "unsteady": of how many runs a side that they rest on was not steady, "error": by how much a value
+    may be wrong, "of_latency": a utility that counts tuples with a latency}`, the last three where there is something
+    to say. None of tables that cannot be read: else the night could not be put on record."""
     paths = SeriesPaths(series_dir)
     try:
         small_tables.check(paths, NEEDED)
-        return collect_numbers(rows(paths, "runs"), rows(paths, "measurements"), several=bool(topologies(paths)))
+        names = topologies(paths)
+        clocks = clock_errors(paths)
+        errors: dict[tuple[str, str, str, str], float | None] = {}
+        for name in names or [None]:
+            read = partial(rows, paths, topology=name)
+            of_one = measurement_errors(read("losses"), read("measurements"), clocks)
+            errors |= {(*key, name or ""): error for key, error in of_one.items()}
+        levels = {name or "" for name in names or [None] if has_latency_level(rows(paths, "topologies", topology=name))}
+        return collect_numbers(rows(paths, "runs"), rows(paths, "measurements"), several=bool(names), errors=errors,
+                               latency_levels=levels)  # fmt: skip
     except RecordError as error:
         log.warning("%s", error)
         return {}
@@ -62,10 +75,13 @@ def failures_of(series_dir: Path) -> dict[str, int]:
 
 
 def collect_numbers(
-    runs: Iterable[Row], measurements: Iterable[Row], *, several: bool = False
-) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
+    runs: Iterable[Row], measurements: Iterable[Row], *, several: bool = False,
+    errors: Mapping[tuple[str, str, str, str], float | None] = MappingProxyType({}),
+    latency_levels: Collection[str] = (),
+) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:  # fmt: skip
     """Pure. Incomplete runs and values that are not finite numbers are left out. `several`: runs have several
-    topologies; each of them, and the cluster, has an entry of its own: `variant:topology`."""
+    topologies; each of them, and the cluster, has an entry of its own: `variant:topology`. `errors`: by run, metric,
+    event and topology; `latency_levels`: topologies whose utility is that of a latency; both empty names of one."""
     complete = {run["run_id"]: run for run in runs if run["status"] == "complete"}
     found: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
     mine = [
@@ -79,6 +95,14 @@ def collect_numbers(
         metrics = found.setdefault(name, {})
         cell = metrics.setdefault(row["metric"], {}).setdefault(row["event_id"], {"values": [], "horizons": []})
         cell["horizons" if row["censored"] else "values"].append(float(row["value"]))
+        of = str(row["topology"]) if several else ""
+        error = errors.get((row["run_id"], row["metric"], row["event_id"], of), 0.0)
+        if error is None or cell.get("error", 0.0) is None:
+            cell["error"] = None
+        elif error:
+            cell["error"] = max(error, cell.get("error", 0.0))
+        if row["metric"].startswith(UTILITY) and of in latency_levels:
+            cell["of_latency"] = True
         if row.get("steady") is not None:
             cell["unsteady"] = cell.get("unsteady", 0) + (not row["steady"])
     return found

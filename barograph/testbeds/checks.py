@@ -231,10 +231,10 @@ def _claims(experiment: Experiment) -> Sequence[str]:
 def claim_notes(experiment: Experiment) -> tuple[str, ...]:
     """What the experiment cannot show, or only weakly, of the claims that it names and that are about it: the ledger
     judges no claim by another experiment. The closed form knows one topology only."""
-    from analysis.claims import weaknesses
+    from analysis.claims import limitations
     from analysis.claims.statements import FAMILIES, load_claims
 
-    return tuple(note for family in FAMILIES for note in weaknesses.notes(load_claims(family), experiment))
+    return tuple(note for family in FAMILIES for note in limitations.notes(load_claims(family), experiment))
 
 
 def _slots(experiment: Experiment) -> Sequence[str]:

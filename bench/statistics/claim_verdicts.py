@@ -16,11 +16,13 @@ from math import isfinite
 import numpy as np
 import numpy.typing as npt
 
-from analysis.claims import estimates, measured_rows, rules
-from analysis.claims.estimates import LEVEL, Estimated, Times
-from analysis.claims.ledger_rows import DIFFERS, REPRODUCED, UNDECIDED, Conditions, Key, LedgerRow, Value
-from analysis.claims.measured_rows import Judgement, judgement
-from analysis.claims.statements import Claim, Region, load_claims
+from analysis.claims import measured_rows, rules
+from analysis.claims.ledger_rows import DIFFERS, REPRODUCED, UNDECIDED, Conditions, Key, LedgerRow, RunValue
+from analysis.claims.measured_rows import VERDICTS_OF_PLACES
+from analysis.claims.statements import Claim, load_claims
+from analysis.stats import effect
+from analysis.stats.effect import LEVEL, Effect, Interval
+from analysis.stats.survival import Times
 
 Array = npt.NDArray[np.float64]
 SEED = 16
@@ -82,35 +84,45 @@ class Shares:
 
 # --- one claim -------------------------------------------------------------------------------------------------------
 
-Estimator = Callable[[Array, Array, Noise], Estimated | None]
-Simulated = Callable[[np.random.Generator, int], Judgement]  # the verdict on one claim, of so many blocks
-NO_ESTIMATE = Judgement("", None)  # all of a baseline at zero
+Estimator = Callable[[Array, Array, Noise], Effect | None]
 
 
-def ratio(variant: Array, baseline: Array, noise: Noise) -> Estimated | None:
-    return estimates.paired_ratio(variant.tolist(), baseline.tolist(), noise.quantum)
+@dataclass(frozen=True)
+class Said:
+    """A verdict, and the p that it would be given wrongly."""
+
+    verdict: str
+    p: float | None
 
 
-def apart(variant: Array, baseline: Array, noise: Noise) -> Estimated | None:
+Simulated = Callable[[np.random.Generator, int], Said]  # the verdict on one claim, of so many blocks
+NO_ESTIMATE = Said("", None)  # all of a baseline at zero
+
+
+def ratio(variant: Array, baseline: Array, noise: Noise) -> Effect | None:
+    return effect.paired_ratio(variant.tolist(), baseline.tolist(), noise.quantum)
+
+
+def apart(variant: Array, baseline: Array, noise: Noise) -> Effect | None:
     """The same where each block is a series of its own: no run has a neighbour, so there is no floor."""
     alone = (1,) * len(variant)
-    return estimates.paired_ratio(variant.tolist(), baseline.tolist(), noise.quantum, alone)
+    return effect.paired_ratio(variant.tolist(), baseline.tolist(), noise.quantum, alone)
 
 
-def own(variant: Array, baseline: Array, noise: Noise) -> Estimated | None:
+def own(variant: Array, baseline: Array, noise: Noise) -> Effect | None:
     """Each run's gain over its own level before."""
-    return estimates.own_number(_gains(variant, baseline).tolist())
+    return effect.own_number(_gains(variant, baseline).tolist())
 
 
 def _gains(after: Array, before: Array) -> Array:
     return np.asarray(100.0 * (after / before - 1.0))
 
 
-def zero(variant: Array, baseline: Array, noise: Noise) -> Estimated | None:
-    return estimates.mean_ratio(variant.tolist(), baseline.tolist(), noise.quantum)
+def zero(variant: Array, baseline: Array, noise: Noise) -> Effect | None:
+    return effect.mean_ratio(variant.tolist(), baseline.tolist(), noise.quantum)
 
 
-def cut(variant: Array, baseline: Array, noise: Noise) -> Estimated | None:
+def cut(variant: Array, baseline: Array, noise: Noise) -> Effect | None:
     """As the ledger has it: paired where all got there, else the log-rank test."""
     if max(variant.max(), baseline.max()) <= noise.horizon:
         return ratio(variant, baseline, noise)
@@ -118,15 +130,17 @@ def cut(variant: Array, baseline: Array, noise: Noise) -> Estimated | None:
         Times(tuple(np.minimum(side, noise.horizon).tolist()), tuple((side > noise.horizon).tolist()))
         for side in (variant, baseline)
     )
-    return estimates.CensoredRatio(top, bottom)
+    return effect.TimeRatio(top, bottom)
 
 
-def single(truth: float, region: Region, noise: Noise, level: float = 100.0, estimator: Estimator = ratio) -> Simulated:
+def single(
+    truth: float, region: Interval, noise: Noise, level: float = 100.0, estimator: Estimator = ratio
+) -> Simulated:
     """A number of its own, in percent."""
 
-    def verdict(rng: np.random.Generator, blocks: int) -> Judgement:
+    def verdict(rng: np.random.Generator, blocks: int) -> Said:
         found = estimator(*noise.sides(rng, truth, blocks, level), noise)
-        return NO_ESTIMATE if found is None else judgement(found.p_inside(region), found.p_outside(region))
+        return NO_ESTIMATE if found is None else _said(effect.judge(found, region))
 
     return verdict
 
@@ -134,13 +148,13 @@ def single(truth: float, region: Region, noise: Noise, level: float = 100.0, est
 def only(claim: Claim, truths: Sequence[float], noise: Noise) -> Simulated:
     """`truths`: the gain of the claim's variant and those of the others."""
 
-    def verdict(rng: np.random.Generator, blocks: int) -> Judgement:
+    def verdict(rng: np.random.Generator, blocks: int) -> Said:
         gains = [_gains(*noise.sides(rng, truth, blocks, 100.0)) for truth in truths]
-        values: dict[Key, list[Value]] = {
+        values: dict[Key, list[RunValue]] = {
             (claim.experiment, variant, claim.metric, claim.event): _values(of)
             for variant, of in zip(claim.variants, gains, strict=True)
         }
-        return _judgement(measured_rows.measured_row(claim, Conditions(values)))
+        return _of_row(measured_rows.measured_row(claim, Conditions(values)))
 
     return verdict
 
@@ -149,17 +163,17 @@ def derived(claim: Claim, truths: Sequence[float], noise: Noise, level: float = 
     """A span, or a lowest number; `truths`: the ratios that the claims in its `of` are about."""
     sources = [CLAIMS[name] for name in claim.of]
 
-    def verdict(rng: np.random.Generator, blocks: int) -> Judgement:
+    def verdict(rng: np.random.Generator, blocks: int) -> Said:
         rows = {
             source.name: _row(source, ratio(*noise.sides(rng, truth, blocks, level), noise))
             for source, truth in zip(sources, truths, strict=True)
         }
-        return _judgement(rules.judge_derived(claim, rows, Conditions({})))
+        return _of_row(rules.judge_derived(claim, rows, Conditions({})))
 
     return verdict
 
 
-def _row(claim: Claim, found: Estimated | None) -> LedgerRow:
+def _row(claim: Claim, found: Effect | None) -> LedgerRow:
     """What a claim that follows from this one takes of it; its own verdict is no part of that."""
     blocks = found.blocks if found else 0
     return LedgerRow(claim, found.point if found else None, None, None, blocks, UNDECIDED, "", (), estimate=found)
@@ -168,12 +182,18 @@ def _row(claim: Claim, found: Estimated | None) -> LedgerRow:
 CLAIMS = {claim.name: claim for claim in load_claims()}
 
 
-def _values(numbers: Array) -> list[Value]:
-    return [Value(f"r{block}", number, block=("simulated", block)) for block, number in enumerate(numbers.tolist(), 1)]
+def _values(numbers: Array) -> list[RunValue]:
+    return [
+        RunValue(f"r{block}", number, block=("simulated", block)) for block, number in enumerate(numbers.tolist(), 1)
+    ]
 
 
-def _judgement(row: LedgerRow) -> Judgement:
-    return Judgement(row.verdict, row.p)
+def _of_row(row: LedgerRow) -> Said:
+    return Said(row.verdict, row.p)
+
+
+def _said(judged: effect.PlaceTest) -> Said:
+    return Said(VERDICTS_OF_PLACES[judged.place], judged.p)
 
 
 # --- many of them ----------------------------------------------------------------------------------------------------
@@ -185,19 +205,19 @@ def beside(claim: Claim) -> int:
 
 
 def shares(
-    truth: float, region: Region, blocks: int, noise: Noise, draws: int, level: float = 100.0,
+    truth: float, region: Interval, blocks: int, noise: Noise, draws: int, level: float = 100.0,
     estimator: Estimator = ratio,
 ) -> Shares:  # fmt: skip
     """Of so many claims whose true number is `truth` (percent)."""
     return counted(verdicts(single(truth, region, noise, level, estimator), blocks, draws))
 
 
-def verdicts(simulated: Simulated, blocks: int, draws: int) -> list[Judgement]:
+def verdicts(simulated: Simulated, blocks: int, draws: int) -> list[Said]:
     rng = np.random.default_rng(SEED)
     return [simulated(rng, blocks) for _ in range(draws)]
 
 
-def counted(said: Sequence[Judgement], among: int = 1) -> Shares:
+def counted(said: Sequence[Said], among: int = 1) -> Shares:
     """`among`: only verdicts count whose p is below 5 % by so many, as in the first step of Holm's correction."""
     firm = [each.verdict for each in said if each.p is not None and each.p < LEVEL / among]
     return Shares(firm.count(REPRODUCED) / len(said), firm.count(DIFFERS) / len(said))

@@ -29,6 +29,7 @@ from analysis.compare.question import Pair
 from analysis.compare.result import Comparison, Verdict
 from analysis.compare.verdict import DifferencesOnRecord, block_differences
 from analysis.metrics.definitions import PRIMARY
+from analysis.metrics.uncertainty import clock_errors
 from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import rows
 from bench.statistics.comparisons import LEVEL, question
@@ -96,8 +97,8 @@ class Series:
                         self._on_record(a) if self.request.on_record else {})  # fmt: skip
 
     def _metric_blocks(self, runs: PairRuns) -> list[MetricBlocks]:
-        after = latencies.blocks_of_events([runs], self.events)
-        others = metric_blocks([runs], self.measurements, untimed_on_record=False)  # no latencies are among them
+        after = latencies.blocks_of_events([runs], self.events, clock_errors(self.paths))
+        others = metric_blocks([runs], self.measurements, {}, untimed_on_record=False)  # no latencies are among them
         return [*others, *(each for each in after if each.metric in PRIMARY)]
 
     def _on_record(self, drawn: Collection[int]) -> DifferencesOnRecord:

@@ -9,10 +9,11 @@ from collections.abc import Collection
 
 import numpy as np
 
-from analysis.claims import estimates
 from analysis.claims.ledger_rows import DIFFERS, REPRODUCED
-from analysis.claims.measured_rows import judgement
-from analysis.claims.statements import Region, load_claims
+from analysis.claims.measured_rows import VERDICTS_OF_PLACES
+from analysis.claims.statements import load_claims
+from analysis.stats import effect
+from analysis.stats.effect import Interval
 from bench.statistics.claim_verdicts import NOISES, SEED, Array
 
 LOOKS = {
@@ -25,18 +26,18 @@ LOOKS = {
 DRAWS = 2_000
 
 
-def verdicts(truth: float, region: Region, looks: Collection[int], draws: int) -> list[dict[int, str]]:
+def verdicts(truth: float, region: Interval, looks: Collection[int], draws: int) -> list[dict[int, str]]:
     """Of so many claims, by number of blocks."""
     rng = np.random.default_rng(SEED)
     return [_verdicts(*NOISES["normal"].sides(rng, truth, max(looks), 100.0), region, looks) for _ in range(draws)]
 
 
-def _verdicts(variant: Array, baseline: Array, region: Region, looks: Collection[int]) -> dict[int, str]:
+def _verdicts(variant: Array, baseline: Array, region: Interval, looks: Collection[int]) -> dict[int, str]:
     said = {}
     for blocks in looks:
-        found = estimates.paired_ratio(variant[:blocks].tolist(), baseline[:blocks].tolist(), series=(1,) * blocks)
+        found = effect.paired_ratio(variant[:blocks].tolist(), baseline[:blocks].tolist(), series=(1,) * blocks)
         if found is not None:
-            said[blocks] = judgement(found.p_inside(region), found.p_outside(region)).verdict
+            said[blocks] = VERDICTS_OF_PLACES[effect.judge(found, region).place]
     return said
 
 

@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from analysis.stats.survival import permutation_p, ratio_interval
+from analysis.stats.survival import Times, ratio_interval, ratio_p
 from bench.tables import markdown_table, percent_text
 
 MEDIAN_S, SPREAD = 200.0, 0.4
@@ -63,10 +63,11 @@ def shares(rng: np.random.Generator, cell: Cell, number: int) -> Shares:
     covered = bounded = called = 0
     widths = []
     for _ in range(number):
-        pair = (*draw(rng, cell, cell.ratio), *draw(rng, cell, 1.0))
-        found = ratio_interval(*pair)
+        drawn = [draw(rng, cell, ratio) for ratio in (cell.ratio, 1.0)]
+        pair = [Times(tuple(times), tuple(censored)) for times, censored in drawn]
+        found = ratio_interval(pair[0], pair[1])
         covered += found.low <= cell.ratio <= found.high
-        called += permutation_p(*pair) <= 0.05
+        called += 2 * min(ratio_p(pair[0], pair[1], 1.0, "less"), ratio_p(pair[0], pair[1], 1.0, "greater")) <= 0.05
         if found.low > 0.0 and found.high < np.inf:
             bounded += 1
             widths.append(found.high / found.low)

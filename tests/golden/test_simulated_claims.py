@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from analysis.claims import capacity, feasibility
+from analysis.claims import capacity, limitations
 from analysis.claims.ledger import conditions
-from analysis.claims.ledger_rows import NO_VERDICT, Conditions, LedgerRow, Value
+from analysis.claims.ledger_rows import NO_VERDICT, Conditions, LedgerRow, RunValue
 from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import Kind, load_claims
 from analysis.record.files import SeriesPaths
@@ -74,7 +74,7 @@ class Simulated:
     measured: Conditions
     rows: Mapping[str, LedgerRow]
 
-    def values(self, experiment: str, variant: str, metric: str) -> list[Value]:
+    def values(self, experiment: str, variant: str, metric: str) -> list[RunValue]:
         return list(self.measured.values[experiment, variant, metric, "e1"])
 
     def number(self, experiment: str, variant: str, metric: str) -> float:
@@ -170,7 +170,7 @@ def test_every_claim_of_the_family_has_what_the_model_gives_and_lies_where_it_ca
     assert {row.verdict for row in mine} == {NO_VERDICT}
     bounded = 0
     for row in mine:
-        found = feasibility.attainable(row.claim, simulated.measured.experiments[row.claim.experiment][0])
+        found = limitations.attainable(row.claim, simulated.measured.experiments[row.claim.experiment][0])
         if found is not None and not row.claim.metric.startswith("convergence"):
             assert row.measured is not None
             assert found.region.low - 2 * POINTS <= row.measured <= found.region.high + 2 * POINTS, row.claim.name

@@ -48,6 +48,7 @@ class SideOf:
         default_factory=dict
     )  # lost, missed, never_emitted, waiting, unseen: share of all
     unsteady: int | None = None
+    clock_error_ms: float | None = 0.0  # by how much latencies may be wrong; None: nobody measured it
 
 
 def write(
@@ -69,10 +70,24 @@ def write(
          "bandwidth_mbit": 100.0, "slots": 4, "joins_at_scale": False, "clock_offset_ms": 0.02}
         for name, side in sides.items()
     ])  # fmt: skip
+    for name, side in sides.items():
+        for block in range(1, _count(side) + 1):
+            folder = root / "runs" / f"{name}-r{block}"
+            folder.mkdir(parents=True)
+            (folder / "run.json").write_text(json.dumps(clock_facts(side.clock_error_ms)))
     spec = {"testbed": {"name": "local", "machine_type": "type_1", "scale": 0.25, "bandwidth_mbit": 100.0}}
     (root / "series.json").write_text(json.dumps({"v": 1, "spec": spec}))
     (root / "comparison.json").write_text(json.dumps(question(list(pairs)) | asked))
     return root
+
+
+def clock_facts(error_ms: float | None) -> dict[str, Any]:
+    """Of two machines, whose clocks did not move."""
+    if error_ms is None:
+        return {}
+    still = {"m1": 0.0, "m2": 0.0}
+    return {"machines": still, "clock_offset_ms": still, "clock_end_offset_ms": still,
+            "clock_offset_error_ms": {"m1": error_ms, "m2": 0.0}}  # fmt: skip
 
 
 def question(pairs: Sequence[str]) -> dict[str, Any]:
@@ -128,6 +143,7 @@ def _windows(side: SideOf) -> range:
 def _latency(name: str, side: SideOf) -> list[dict[str, Any]]:
     return [
         {"run_id": run_id, "event_id": "e1", "window_s": float(start), "n": 1000, "corrected": 1000, "p95_ms": value,
+         "mean_ms": side.late_ms if start >= side.late_from_s else value,
          "buckets": [bucket_of(round(1000 * (side.late_ms if start >= side.late_from_s else value)))],
          "counts": [1000]}
         for run_id, value in _timed_runs(name, side) for start in _windows(side)

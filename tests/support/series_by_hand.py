@@ -25,10 +25,12 @@ def write_run(root: Path, run_id: str, events: Sequence[tuple[float, Mapping[str
               decisions: Sequence[Mapping[str, Any]] = ()) -> None:  # fmt: skip
     """`events`: seconds after the zero, and the event."""
     folder = root / "runs" / run_id
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     _lines(folder / "events.jsonl", [{"t": ZERO + t, **event} for t, event in events])
     _lines(folder / "decisions.jsonl", decisions)
-    (folder / "run.json").write_text(json.dumps({"v": 1, "run_id": run_id, "topology": TOPOLOGY}))
+    path = folder / "run.json"
+    before = json.loads(path.read_text()) if path.is_file() else {}
+    path.write_text(json.dumps({**before, "v": 1, "run_id": run_id, "topology": TOPOLOGY}))
 
 
 def _lines(path: Path, values: Sequence[Mapping[str, Any]]) -> None:

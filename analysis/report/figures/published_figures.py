@@ -15,8 +15,7 @@ from statistics import fmean, quantiles
 from textwrap import fill
 
 from analysis.claims import publications
-from analysis.claims.estimates import geometric_ratio, own_number, paired_ratio
-from analysis.claims.ledger_rows import Value, percent_over
+from analysis.claims.ledger_rows import RunValue, percent_over
 from analysis.claims.measured_rows import best_of_three
 from analysis.claims.publications import PublishedFigure
 from analysis.claims.statements import RATIOS, Claim, load_claims
@@ -42,6 +41,7 @@ from analysis.report.figures.chart import (
 from analysis.report.figures.points import Column, Spot
 from analysis.report.figures.series_data import Level, RunNumber, SeriesData
 from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun, short_name
+from analysis.stats.effect import geometric_ratio, own_number, paired_ratio
 
 ABREAST, WIDTH_IN = 3, 10.8
 HEIGHTS_IN = {"throughput": 2.7, "downtime": 2.7}
@@ -174,9 +174,9 @@ def _sides(data: SeriesData, name: str, variant: str) -> tuple[list[RunNumber], 
     return [mine[block] for block in both], [other[block] for block in both]
 
 
-def _values(data: SeriesData, name: str, variant: str) -> list[Value]:
+def _values(data: SeriesData, name: str, variant: str) -> list[RunValue]:
     numbers = (each for each in data.numbers.get(name, ()) if each.variant == variant)
-    return [Value(each.run_id, each.value, block=("", each.block)) for each in numbers]
+    return [RunValue(each.run_id, each.value, block=("", each.block)) for each in numbers]
 
 
 def _stated(experiment: str, name: str, variant: str) -> Claim | None:

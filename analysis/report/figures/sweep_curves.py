@@ -18,7 +18,8 @@ from analysis.metrics.definitions import metric
 from analysis.report.figures import style
 from analysis.report.figures.chart import ARROW_UP, Axis, Chart, Dot, Interval, Line, Mark, Panel
 from analysis.report.figures.points import Column, Spot, Value
-from analysis.report.sweep_data import Summary, SweepAxis, SweepData, SweepRun, summary
+from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun, summary_of
+from analysis.stats.effect import Summary
 
 ABREAST = 3
 MOST_PANELS = 24  # more than anybody compares; the files have all
@@ -128,7 +129,7 @@ def _line(x: SweepAxis, name: str, colour: str, by_step: dict[int, list[SweepRun
     """The range goes from the smallest run to the largest, with an arrow where that is longer."""
     middles, gapped, ranges, arrows, dots = [], [], [], [], []
     for step in sorted(by_step, key=lambda step: place_of(x, step)):
-        at, of = place_of(x, step) + shift, summary(by_step[step])
+        at, of = place_of(x, step) + shift, summary_of(by_step[step])
         is_bound = of.value is None
         middles.append(Spot(at, of.largest if of.value is None else of.value, _values(x, step, of)))
         gapped.append(Spot(at, nan if of.value is None else of.value))
@@ -162,6 +163,6 @@ def value_of(x: SweepAxis, step: int) -> Value:
 def _values(x: SweepAxis, step: int, of: Summary) -> dict[str, Value]:
     return {
         "x": value_of(x, step), "value": of.largest if of.value is None else of.value, "low": of.low, "high": of.high,
-        "at_least": of.at_least, "runs": of.number, "unreached": of.unreached,
-        "not_steady": of.not_steady, "longer": of.value is None,
+        "at_least": of.at_least, "runs": of.runs, "unreached": of.unreached,
+        "not_steady": of.unsteady, "longer": of.value is None,
     }  # fmt: skip

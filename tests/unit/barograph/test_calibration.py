@@ -12,7 +12,7 @@ import pytest
 
 from analysis.calibration.collection import RunSums, collect
 from analysis.calibration.fit import fit_costs
-from analysis.calibration.judgement import Judgement
+from analysis.calibration.judgement import SeriesErrors
 from analysis.calibration.linear import Estimate
 from analysis.calibration.validation import COSTS_FILE, ERRORS_FILE, Validation
 from analysis.ingest import tables
@@ -124,7 +124,7 @@ def test_what_one_topology_cannot_tell_apart_keeps_its_default(estimates: dict[s
     assert estimates["fetch_s"].value is None, "whoever starts where the code is has to wait for another to end"
 
 
-def judged(world: World, name: str, costs: Costs, seeds: int = 1) -> tuple[Judgement, Path]:
+def judged(world: World, name: str, costs: Costs, seeds: int = 1) -> tuple[SeriesErrors, Path]:
     given = [Estimate(key, value, value, None, None, 1) for key, value in asdict(costs).items()]
     folder, real = world.folder / name, world.measured["saturated"]
     found = calibration.calibrate(

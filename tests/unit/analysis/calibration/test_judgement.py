@@ -11,8 +11,8 @@ from scipy.stats import kendalltau
 
 from analysis.calibration.judgement import (
     Cell,
-    Judgement,
-    Value,
+    SeriesErrors,
+    SideNumber,
     cells_of,
     common_spans,
     complete,
@@ -31,27 +31,27 @@ from analysis.record.files import SeriesPaths
 from tests.support.series_by_hand import write_table
 
 
-def cell(metric: str, real: Value, simulated: Value, variant: str = "stela", repetition: int = 1) -> Cell:
+def cell(metric: str, real: SideNumber, simulated: SideNumber, variant: str = "stela", repetition: int = 1) -> Cell:
     return Cell("stela/star", "star", variant, f"{variant}-r{repetition}", "e1", metric, real, simulated)
 
 
 def test_a_ratio_is_off_in_percent_and_a_difference_in_its_own_unit() -> None:
-    assert cell("throughput_after", Value(200.0, 1), Value(210.0, 1)).error == pytest.approx(5.0)
-    assert cell("downtime_s", Value(0.0, 1), Value(3.0, 1)).error == pytest.approx(3.0)
-    assert cell("latency_mean_ms_after", Value(50.0, 1), Value(25.0, 1)).error == pytest.approx(-50.0)
+    assert cell("throughput_after", SideNumber(200.0, 1), SideNumber(210.0, 1)).error == pytest.approx(5.0)
+    assert cell("downtime_s", SideNumber(0.0, 1), SideNumber(3.0, 1)).error == pytest.approx(3.0)
+    assert cell("latency_mean_ms_after", SideNumber(50.0, 1), SideNumber(25.0, 1)).error == pytest.approx(-50.0)
 
 
 @pytest.mark.parametrize(
     ("real", "simulated"),
     [
-        (Value(None, 0), Value(1.0, 1)),
-        (Value(1.0, 1), Value(None, 0)),
-        (Value(170.0, 1, censored=True), Value(60.0, 1)),
-        (Value(60.0, 1), Value(170.0, 1, censored=True)),
-        (Value(0.0, 1), Value(60.0, 1)),
+        (SideNumber(None, 0), SideNumber(1.0, 1)),
+        (SideNumber(1.0, 1), SideNumber(None, 0)),
+        (SideNumber(170.0, 1, censored=True), SideNumber(60.0, 1)),
+        (SideNumber(60.0, 1), SideNumber(170.0, 1, censored=True)),
+        (SideNumber(0.0, 1), SideNumber(60.0, 1)),
     ],
 )
-def test_what_one_side_does_not_have_and_what_is_a_bound_has_no_error(real: Value, simulated: Value) -> None:
+def test_what_one_side_does_not_have_and_what_is_a_bound_has_no_error(real: SideNumber, simulated: SideNumber) -> None:
     assert cell("convergence_sp_s", real, simulated).error is None
 
 
@@ -60,40 +60,42 @@ def rows(*values: tuple[float, bool]) -> list[dict[str, object]]:
 
 
 def test_a_time_over_runs_is_the_median_in_which_who_never_got_there_is_last() -> None:
-    assert over_runs("convergence_sp_s", rows((40, False), (170, True), (60, False))) == Value(60, 3, False, 40, None)
-    assert over_runs("convergence_sp_s", rows((40, False), (170, True))) == Value(170, 2, True, 40, None)
-    assert over_runs("throughput_after", rows((40, False), (60, False))) == Value(50, 2, False, 40, 60)
+    assert over_runs("convergence_sp_s", rows((40, False), (170, True), (60, False))) == SideNumber(
+        60, 3, False, 40, None
+    )
+    assert over_runs("convergence_sp_s", rows((40, False), (170, True))) == SideNumber(170, 2, True, 40, None)
+    assert over_runs("throughput_after", rows((40, False), (60, False))) == SideNumber(50, 2, False, 40, 60)
 
 
 @pytest.mark.parametrize("metric", ["downtime_s", "request_to_running_s"])
 def test_a_time_that_the_end_of_a_run_cut_off_is_no_value(metric: str) -> None:
     """Down to the end of the run, or executors that never ran: longer than that."""
-    assert over_runs(metric, rows((5, False), (90, True), (7, False))) == Value(7, 3, False, 5, None)
+    assert over_runs(metric, rows((5, False), (90, True), (7, False))) == SideNumber(7, 3, False, 5, None)
     cut = over_runs(metric, rows((5, False), (90, True), (90, True)))
-    assert cut == Value(90, 3, True, 5, None)
+    assert cut == SideNumber(90, 3, True, 5, None)
     whole = over_runs(metric, rows((5, False), (7, False), (9, False)))
     assert cell(metric, whole, cut).error is None and cell(metric, cut, whole).error is None
     assert cell(metric, whole, over_runs(metric, rows((8, False)))).error == pytest.approx(1.0)
 
 
 def test_a_real_value_lies_inside_or_outside_of_what_chance_gives_the_simulated_runs() -> None:
-    simulated = Value(50, 5, False, 40, 60)
-    assert cell("convergence_sp_s", Value(60, 1), simulated).is_inside is True
-    assert cell("convergence_sp_s", Value(70, 1), simulated).is_inside is False
-    assert cell("convergence_sp_s", Value(170, 1, censored=True), simulated).is_inside is False
-    assert cell("convergence_sp_s", Value(170, 1, censored=True), replace(simulated, high=None)).is_inside is True
-    assert cell("convergence_sp_s", Value(60, 1), replace(simulated, runs=2)).is_inside is None
-    never = Value(170, 5, True, None, None)
-    assert cell("convergence_sp_s", Value(60, 1), never).is_inside is False, "the model never gets there"
-    assert cell("convergence_sp_s", Value(170, 1, censored=True), never).is_inside is True
+    simulated = SideNumber(50, 5, False, 40, 60)
+    assert cell("convergence_sp_s", SideNumber(60, 1), simulated).is_inside is True
+    assert cell("convergence_sp_s", SideNumber(70, 1), simulated).is_inside is False
+    assert cell("convergence_sp_s", SideNumber(170, 1, censored=True), simulated).is_inside is False
+    assert cell("convergence_sp_s", SideNumber(170, 1, censored=True), replace(simulated, high=None)).is_inside is True
+    assert cell("convergence_sp_s", SideNumber(60, 1), replace(simulated, runs=2)).is_inside is None
+    never = SideNumber(170, 5, True, None, None)
+    assert cell("convergence_sp_s", SideNumber(60, 1), never).is_inside is False, "the model never gets there"
+    assert cell("convergence_sp_s", SideNumber(170, 1, censored=True), never).is_inside is True
 
 
 def test_what_could_not_be_simulated_was_not_judged() -> None:
     cells = (
-        cell("throughput_after", Value(1.0, 1), Value(2.0, 1)),
-        cell("throughput_after", Value(1.0, 1), Value(None, 0), "code"),
+        cell("throughput_after", SideNumber(1.0, 1), SideNumber(2.0, 1)),
+        cell("throughput_after", SideNumber(1.0, 1), SideNumber(None, 0), "code"),
     )
-    judgement = Judgement("stela/star", "s", cells, (), (), 3, {"code-r1": "it has code"})
+    judgement = SeriesErrors("stela/star", "s", cells, (), (), 3, {"code-r1": "it has code"})
     assert judgement.judged_runs == 2
 
 
@@ -125,7 +127,7 @@ def test_errors_of_two_runs_do_not_cancel_each_other() -> None:
     stands_for = {f"stela-r{n}": f"stela-r{1 + (n > 3)}" for n in range(1, 7)}
     found = cells_of("stela/star", dict.fromkeys(own, "stela"), values_of(real, own), values_of(model, stands_for))
     assert [each.error for each in found] == [pytest.approx(25.0), pytest.approx(-100 / 6)]
-    (summary,) = summaries([Judgement("stela/star", "s", found, (), (), 2, {})])
+    (summary,) = summaries([SeriesErrors("stela/star", "s", found, (), (), 2, {})])
     assert summary.worst == pytest.approx(25.0)
     assert (summary.inside, summary.ranges, summary.expected) == (0, 2, 1.0), "(3 - 1) / (3 + 1) of each"
 
@@ -134,7 +136,7 @@ def test_a_cell_is_there_for_what_either_side_has() -> None:
     key = ("star", "stela-r1", "e1", "throughput_after")
     other = ("star", "even_rebalance-r1", "e1", "throughput_after")
     variants = {"stela-r1": "stela", "even_rebalance-r1": "even_rebalance"}
-    found = cells_of("stela/star", variants, {key: Value(1.0, 1)}, {other: Value(2.0, 1)})
+    found = cells_of("stela/star", variants, {key: SideNumber(1.0, 1)}, {other: SideNumber(2.0, 1)})
     assert [(each.variant, each.real.value, each.simulated.value) for each in found] == [
         ("even_rebalance", None, 2.0),
         ("stela", 1.0, None),
@@ -229,8 +231,10 @@ def test_a_ranking_of_one_or_of_equals_has_no_tau_and_a_model_without_an_order_h
 
 def test_pairs_that_hardly_differ_in_reality_are_not_counted_as_clear() -> None:
     levels = {"even": (100.0, 104.0), "link": (102.0, 101.0), "stela": (150.0, 140.0)}
-    cells = [cell("throughput_after", Value(real, 1), Value(sim, 1), name) for name, (real, sim) in levels.items()]
-    lone = cell("throughput_after", Value(9.0, 1), Value(None, 0), "greedy")
+    cells = [
+        cell("throughput_after", SideNumber(real, 1), SideNumber(sim, 1), name) for name, (real, sim) in levels.items()
+    ]
+    lone = cell("throughput_after", SideNumber(9.0, 1), SideNumber(None, 0), "greedy")
     (found,) = rankings([*cells, lone])
     assert found.real == ("stela", "link", "even", "greedy") and found.simulated == ("stela", "even", "link")
     assert found.tau == pytest.approx(1 / 3) and (found.clear_pairs, found.same_pairs) == (2, 2)
@@ -238,7 +242,9 @@ def test_pairs_that_hardly_differ_in_reality_are_not_counted_as_clear() -> None:
 
 def test_pairs_that_hardly_differ_in_the_model_are_in_no_order() -> None:
     levels = {"even": (100.0, 399.99), "stela": (150.0, 400.0)}
-    cells = [cell("throughput_after", Value(real, 1), Value(sim, 1), name) for name, (real, sim) in levels.items()]
+    cells = [
+        cell("throughput_after", SideNumber(real, 1), SideNumber(sim, 1), name) for name, (real, sim) in levels.items()
+    ]
     (found,) = rankings(cells)
     assert (found.clear_pairs, found.same_pairs) == (1, 0)
 
@@ -246,11 +252,11 @@ def test_pairs_that_hardly_differ_in_the_model_are_in_no_order() -> None:
 def test_variants_are_ranked_by_the_mean_of_their_runs_that_both_sides_have() -> None:
     """The second run of stela could not be simulated, and none of greedy's."""
     cells = [
-        cell("throughput_after", Value(100.0, 1), Value(100.0, 5)),
-        cell("throughput_after", Value(900.0, 1), Value(None, 0), repetition=2),
-        cell("throughput_after", Value(110.0, 1), Value(120.0, 5), "even"),
-        cell("throughput_after", Value(130.0, 1), Value(130.0, 5), "even", 2),
-        cell("throughput_after", Value(50.0, 1), Value(None, 0), "greedy"),
+        cell("throughput_after", SideNumber(100.0, 1), SideNumber(100.0, 5)),
+        cell("throughput_after", SideNumber(900.0, 1), SideNumber(None, 0), repetition=2),
+        cell("throughput_after", SideNumber(110.0, 1), SideNumber(120.0, 5), "even"),
+        cell("throughput_after", SideNumber(130.0, 1), SideNumber(130.0, 5), "even", 2),
+        cell("throughput_after", SideNumber(50.0, 1), SideNumber(None, 0), "greedy"),
     ]
     (found,) = rankings(cells)
     assert found.real == ("even", "stela", "greedy") and found.simulated == ("even", "stela") and found.tau == 1.0
@@ -258,13 +264,13 @@ def test_variants_are_ranked_by_the_mean_of_their_runs_that_both_sides_have() ->
 
 def test_errors_are_summed_up_without_those_that_are_missing() -> None:
     cells = (
-        cell("throughput_after", Value(100.0, 1), Value(110.0, 1)),
-        cell("throughput_after", Value(100.0, 1), Value(96.0, 1), "even"),
-        cell("throughput_after", Value(100.0, 1), Value(None, 0), "link"),
-        cell("downtime_s", Value(None, 0), Value(1.0, 1)),
-        cell("downtime_s", Value(90.0, 1, censored=True), Value(1.0, 1), "even"),
+        cell("throughput_after", SideNumber(100.0, 1), SideNumber(110.0, 1)),
+        cell("throughput_after", SideNumber(100.0, 1), SideNumber(96.0, 1), "even"),
+        cell("throughput_after", SideNumber(100.0, 1), SideNumber(None, 0), "link"),
+        cell("downtime_s", SideNumber(None, 0), SideNumber(1.0, 1)),
+        cell("downtime_s", SideNumber(90.0, 1, censored=True), SideNumber(1.0, 1), "even"),
     )
-    (levels, downtime) = summaries([Judgement("stela/star", "s", cells, (), (), 3, {})])
+    (levels, downtime) = summaries([SeriesErrors("stela/star", "s", cells, (), (), 3, {})])
     assert (levels.cells, levels.missing, levels.unit) == (2, 1, "%")
     assert (levels.median, levels.worst, levels.bias) == pytest.approx((7.0, 10.0, 3.0))
     assert (downtime.cells, downtime.median, downtime.missing, downtime.bounds) == (0, None, 2, 1)

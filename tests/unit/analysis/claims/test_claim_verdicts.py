@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from analysis.claims.ledger import judge_all
-from analysis.claims.ledger_rows import Conditions, Value
-from analysis.claims.measured_rows import Judgement
+from analysis.claims.ledger_rows import Conditions, RunValue
 from analysis.claims.statements import load_claims
 from bench.statistics import claim_verdicts
 from bench.statistics.claim_verdicts import CLAIMS, NOISES, SPREADS, Case, Shares, Simulated, counted, verdicts
@@ -34,7 +33,15 @@ def own(name: str, truth: float, noise: claim_verdicts.Noise = QUIET) -> Shares:
 CASES = [*claim_verdicts.gains(), *claim_verdicts.of_several()]
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if "low" not in case.words], ids=lambda case: case.words)
+EDGES = [case for case in CASES if "low" not in case.words]
+DAILY = 4  # the others at night
+
+
+@pytest.mark.parametrize(
+    "case",
+    [*EDGES[:DAILY], *(pytest.param(case, marks=pytest.mark.long) for case in EDGES[DAILY:])],
+    ids=lambda case: case.words,
+)
 def test_no_kind_of_claim_is_often_judged_wrongly_at_an_edge(case: Case) -> None:
     out, within = (share(case.at(truth), 6, 100) for truth in case.out_and_in)
     assert out.reproduced <= 0.12 >= within.differs  # 5 %, and three standard errors of it in a hundred claims
@@ -80,6 +87,7 @@ def test_a_level_before_that_is_low_in_every_run_makes_wrong_verdicts_of_own_gai
     assert own("S06/own gain", 66.0).differs > 0.9
 
 
+@pytest.mark.long
 def test_more_scatter_makes_no_more_wrong_verdicts_but_fewer_right_ones() -> None:
     found = [
         share(claim_verdicts.single(65.0, CLAIMS["S03"].region, noise)).reproduced for noise in SPREADS.values()
@@ -98,7 +106,11 @@ def test_blocks_of_series_of_their_own_have_no_floor() -> None:
 
 
 def test_among_many_claims_fewer_verdicts_hold() -> None:
-    said = [Judgement("reproduced", 0.04), Judgement("differs", 0.0001), Judgement("undecided", 0.2)]
+    said = [
+        claim_verdicts.Said("reproduced", 0.04),
+        claim_verdicts.Said("differs", 0.0001),
+        claim_verdicts.Said("undecided", 0.2),
+    ]
     assert counted(said) == Shares(1 / 3, 1 / 3)
     assert counted(said, 59) == Shares(0.0, 1 / 3)
 
@@ -109,8 +121,8 @@ def test_the_table_has_the_shares_and_beside_each_edge_the_wrong_ones() -> None:
     def at(truth: float) -> Simulated:
         verdict = "reproduced" if truth < 10.0 else "differs"
 
-        def said(rng: np.random.Generator, blocks: int) -> Judgement:
-            return Judgement(verdict, 0.06 / blocks)
+        def said(rng: np.random.Generator, blocks: int) -> claim_verdicts.Said:
+            return claim_verdicts.Said(verdict, 0.06 / blocks)
 
         return said
 
@@ -148,7 +160,7 @@ def test_as_many_claims_share_a_correction_in_the_ledger() -> None:
     sides = {str(claim.baseline): [100.0, 100.4, 99.7, 100.1], claim.variant: [165.0, 165.5, 164.6, 165.2]}
     row = next(row for row in judge_all(load_claims("stela"), Conditions({
         (claim.experiment, variant, claim.metric, claim.event): [
-            Value(f"{variant}-r{block}", number, block=("s", block)) for block, number in enumerate(numbers)
+            RunValue(f"{variant}-r{block}", number, block=("s", block)) for block, number in enumerate(numbers)
         ]
         for variant, numbers in sides.items()
     })) if row.claim == claim)  # fmt: skip

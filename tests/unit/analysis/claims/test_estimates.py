@@ -4,23 +4,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.claims.estimates import (
-    CensoredRatio,
-    MeanRatio,
-    StudentEstimate,
-    Times,
-    baseline_time,
-    mean_ratio,
-    own_number,
-    paired_ratio,
-)
-from analysis.claims.statements import Region
+from analysis.claims.assumptions import time_of_baseline
+from analysis.stats.effect import Interval, MeanRatio, PairedEffect, TimeRatio, mean_ratio, own_number, paired_ratio
+from analysis.stats.survival import Times
 from bench.statistics import claim_verdicts
 
-ABOUT_65 = Region(50.0, 81.5)  # a wide one: both ends are tried
+ABOUT_65 = Interval(50.0, 81.5)  # a wide one: both ends are tried
 
 
-def student(values: list[float], baseline: list[float]) -> StudentEstimate:
+def student(values: list[float], baseline: list[float]) -> PairedEffect:
     found = paired_ratio(values, baseline)
     assert found is not None
     return found
@@ -71,7 +63,7 @@ def test_series_of_one_block_have_no_floor_and_students_interval() -> None:
 def test_how_long_a_baseline_of_several_series_takes_has_the_bounds_of_their_interval() -> None:
     """On every other box it is twice as slow: that is no noise of neighbours."""
     baseline = Times((100.0, 200.0) * 3, (False,) * 6)
-    apart, one = (baseline_time(baseline, baseline, 60.0, 10.0, series) for series in ((1,) * 6, ()))
+    apart, one = (time_of_baseline(baseline, baseline, 60.0, 10.0, series) for series in ((1,) * 6, ()))
     ratio = paired_ratio([60.0] * 6, baseline.times, 10.0, (1,) * 6)
     assert apart is not None and one is not None and ratio is not None
     assert apart.high_s == pytest.approx(60.0 / (1 + ratio.interval()[0] / 100)) and apart.high_s < one.high_s
@@ -93,9 +85,9 @@ def test_p_values_are_below_the_level_exactly_where_the_interval_says_so(
 def test_an_open_region_has_one_end() -> None:
     found = own_number([-9.0, -8.0, -7.0])
     assert found is not None
-    assert found.p_inside(Region(float("-inf"), -2.0)) < 0.05
-    assert found.p_outside(Region(-2.0, float("inf"))) < 0.05
-    assert found.p_outside(Region(float("-inf"), -2.0)) == 1.0
+    assert found.p_inside(Interval(float("-inf"), -2.0)) < 0.05
+    assert found.p_outside(Interval(-2.0, float("inf"))) < 0.05
+    assert found.p_outside(Interval(float("-inf"), -2.0)) == 1.0
 
 
 def test_how_many_blocks_would_decide_grows_with_the_scatter_and_with_how_near_the_edge_lies() -> None:
@@ -144,15 +136,15 @@ def test_where_the_baseline_may_be_zero_nothing_is_sure() -> None:
     found = mean_ratio([0.0, 0.0, 0.0, 0.0, 0.0, 50.0], [0.0, 10.0, 10.0, 20.0, 20.0, 120.0], 10.0)
     assert found is not None
     assert found.interval() == (-100.0, float("inf"))
-    assert found.p_inside(Region(-100.0, -50.0)) >= 0.05
-    assert found.p_outside(Region(-10.0, 10.0)) >= 0.05
+    assert found.p_inside(Interval(-100.0, -50.0)) >= 0.05
+    assert found.p_outside(Interval(-10.0, 10.0)) >= 0.05
 
 
 def test_no_window_at_all_is_the_most_that_can_be_less() -> None:
     found = mean_ratio([0.0] * 6, [80.0, 80.0, 90.0, 80.0, 80.0, 80.0], 10.0)
     assert found is not None
     assert found.point == -100.0
-    assert found.p_inside(Region(-100.0, -75.0)) < 0.05
+    assert found.p_inside(Interval(-100.0, -75.0)) < 0.05
 
 
 def test_a_short_time_is_as_coarse_as_it_is_short() -> None:
@@ -166,12 +158,12 @@ def test_a_short_time_is_as_coarse_as_it_is_short() -> None:
 def test_of_times_that_were_never_reached_only_the_known_end_decides() -> None:
     fast = Times((60.0, 70.0, 80.0, 70.0, 60.0, 90.0), (False,) * 6)
     never = Times((600.0,) * 6, (True,) * 6)
-    found = CensoredRatio(fast, never)
+    found = TimeRatio(fast, never)
     low, high = found.interval()
     assert (found.point, low) == (None, -100.0)
     assert high < -80.0
-    assert found.p_outside(Region(-20.0, 25.0)) < 0.05
-    assert found.p_outside(Region(-93.6, -90.0)) > 0.05
+    assert found.p_outside(Interval(-20.0, 25.0)) < 0.05
+    assert found.p_outside(Interval(-93.6, -90.0)) > 0.05
 
 
 # --- error rates -----------------------------------------------------------------------------------------------------
@@ -197,13 +189,13 @@ def test_what_is_in_the_region_rarely_differs(blocks: int, noise: str) -> None:
 @pytest.mark.parametrize(
     ("estimator", "noise", "level", "region", "draws"),
     [
-        (claim_verdicts.own, claim_verdicts.NOISES["normal"], 100.0, Region(72.0, 88.0), DRAWS),
-        (claim_verdicts.zero, claim_verdicts.ZERO, 100.0, Region(-100.0, -50.0), DRAWS),
-        (claim_verdicts.cut, claim_verdicts.CUT, 200.0, Region(-20.0, 25.0), DRAWS // 10),
+        (claim_verdicts.own, claim_verdicts.NOISES["normal"], 100.0, Interval(72.0, 88.0), DRAWS),
+        (claim_verdicts.zero, claim_verdicts.ZERO, 100.0, Interval(-100.0, -50.0), DRAWS),
+        (claim_verdicts.cut, claim_verdicts.CUT, 200.0, Interval(-20.0, 25.0), DRAWS // 10),
     ],
 )
 def test_the_other_estimators_are_rarely_wrong_at_the_edge_either(
-    estimator: claim_verdicts.Estimator, noise: claim_verdicts.Noise, level: float, region: Region, draws: int
+    estimator: claim_verdicts.Estimator, noise: claim_verdicts.Noise, level: float, region: Interval, draws: int
 ) -> None:
     for blocks in (3, 6):
         out = claim_verdicts.shares(region.high + 0.1, region, blocks, noise, draws, level, estimator)

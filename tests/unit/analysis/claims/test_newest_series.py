@@ -224,46 +224,6 @@ def add_times(root: Path, horizons: dict[str, float], definitions: dict[str, flo
     pq.write_table(pa.Table.from_pylist(found), paths.table("convergence") / "part.parquet")
 
 
-def times_in(root: Path) -> set[str]:
-    return {metric for _, _, metric, _ in conditions([SeriesPaths(root)]).values if metric.startswith("convergence_")}
-
-
-def test_times_of_convergence_of_an_older_version_are_left_out_and_the_reason_says_what_to_do(tmp_path: Path) -> None:
-    """Its `script` looked at the whole watch, and what was not steady was censored in all three."""
-    older = write(tmp_path, "20261120-000000-a", {"stela": [165.0] * 3, "even_rebalance": [100.0] * 3})
-    add_times(older, {"sp": 150.0, "st": 150.0, "script": 150.0})
-    assert times_in(older) == set()
-    rows = {row.claim.name: row for row in evaluate([older])}
-    row = rows["S09/star SP"]
-    assert (row.verdict, row.runs) == ("not run", 0)
-    assert row.reason.endswith(
-        "left out: 20261120-000000-a, analysed by an older version, which timed convergence otherwise:"
-        " `barograph report 20261120-000000-a` analyses it anew"
-    )
-    assert rows["S03"].measured == pytest.approx(65.0) and "older version" not in rows["S03"].reason
-    newer = write(tmp_path, "20261121-000000-a", {"stela": [165.0] * 3, "even_rebalance": [100.0] * 3})
-    add_times(newer, {"sp": 150.0, "st": 150.0, "script": 30.0})
-    both = {row.claim.name: row for row in evaluate([older, newer])}["S09/star SP"]
-    assert (both.runs, "left out: 20261120-000000-a" in both.reason) == (3, True)
-
-
-@pytest.mark.parametrize("definitions", [CONVERGED, {"sp": 60.0, "st": 80.0}])
-def test_times_of_today_count_also_where_the_watch_was_too_short_for_the_script(
-    tmp_path: Path, definitions: dict[str, float]
-) -> None:
-    root = write(tmp_path, "s", {"stela": [165.0], "even_rebalance": [100.0]})
-    add_times(root, {"sp": 150.0, "st": 150.0, "script": 30.0}, definitions)
-    assert times_in(root) == {f"convergence_{name}_s" for name in definitions}
-    assert "older version" not in {row.claim.name: row for row in evaluate([root])}["S09/star SP"].reason
-
-
-def test_what_follows_from_times_that_are_left_out_says_so(tmp_path: Path) -> None:
-    older = write(tmp_path, "s", {"stela": [165.0], "even_rebalance": [100.0]})
-    add_times(older, dict.fromkeys(CONVERGED, 150.0))
-    of_times = [row for row in evaluate([older]) if "S09/star SP" in row.claim.of]
-    assert of_times and all("left out: s, analysed by an older version" in row.reason for row in of_times)
-
-
 def test_runs_in_which_stela_found_nothing_to_parallelise_count_as_all_others_do(tmp_path: Path) -> None:
     """Six blocks: in three new machines get what SP II-B gives them, and throughput grows by 65 %; in three they get
     nothing, and it stays. The mean of their logarithms is that of 1.65 ** 0.5."""

@@ -10,7 +10,7 @@ import pytest
 
 from analysis import provenance
 from analysis.claims.ledger import evaluate, evaluate_newest, judge
-from analysis.claims.ledger_rows import Conditions, LedgerRow, Value
+from analysis.claims.ledger_rows import Conditions, LedgerRow, RunValue
 from analysis.claims.pools import kept_series, pools_of_claims
 from analysis.claims.statements import load_claims
 from analysis.record.files import SeriesPaths, write_json_atomic
@@ -254,7 +254,7 @@ def in_order(*stela_first: bool) -> Conditions:
     """A block a series; which of its runs came first."""
     values = {
         ("stela/star", name, "throughput_after", "e1"): [
-            Value(f"{i}/{name}-r1", level + i / 10, block=(str(i), 1), order=1 if first is (name == "stela") else 2)
+            RunValue(f"{i}/{name}-r1", level + i / 10, block=(str(i), 1), order=1 if first is (name == "stela") else 2)
             for i, first in enumerate(stela_first)
         ]
         for name, level in (("stela", 165.0), ("even_rebalance", 100.0))
@@ -270,7 +270,7 @@ def test_series_whose_blocks_have_one_order_say_so() -> None:
     assert judge(CLAIMS["S03"], in_order(True, False, True)).notes == ()
     assert judge(CLAIMS["S03"], in_order(True, True)).notes == (words.format("before"),)
     assert judge(CLAIMS["S03"], in_order(True)).notes == ()
-    one = {key: [Value(v.run_id, v.value, block=("s", i), order=v.order) for i, v in enumerate(of)]
+    one = {key: [RunValue(v.run_id, v.value, block=("s", i), order=v.order) for i, v in enumerate(of)]
            for key, of in in_order(True, True, True).values.items()}  # fmt: skip
     assert judge(CLAIMS["S03"], Conditions(one)).notes == (words.format("before"),)
 

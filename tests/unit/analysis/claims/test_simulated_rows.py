@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from analysis.claims.ledger import judge_all, ledger_rows
-from analysis.claims.ledger_rows import Conditions, LedgerRow, Value
+from analysis.claims.ledger_rows import Conditions, LedgerRow, RunValue
 from analysis.claims.simulated_rows import simulated_row, simulated_rows
 from analysis.claims.statements import Claim, Kind, Resolution, load_claims
 from analysis.report.ledger_table import ledger_row
@@ -25,7 +25,7 @@ def conditions(
     lasting = censored or {}
     return Conditions({
         ("stela/linear", variant, metric, "e1"): [
-            Value(f"{variant}-r{i}", number, i <= lasting.get(variant, 0), ("s", i))
+            RunValue(f"{variant}-r{i}", number, i <= lasting.get(variant, 0), ("s", i))
             for i, number in enumerate(values, 1)
         ]
         for variant, values in numbers.items()

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from analysis.claims.ledger import judge, judge_all
-from analysis.claims.ledger_rows import Conditions, Key, LedgerRow, Value
+from analysis.claims.ledger_rows import Conditions, Key, LedgerRow, RunValue
 from analysis.claims.simulated_rows import simulated_rows
 from analysis.claims.statements import Claim, Kind, Resolution, load_claims, parse_claims
 from analysis.numerals import signed_percent
@@ -22,7 +22,7 @@ def conditions(**runs: list[float]) -> Conditions:
     """Gains in percent by variant, one series."""
     return Conditions({
         (EXPERIMENT, variant, "gain_percent", "e1"): [
-            Value(f"{variant}-r{i}", v, block=("s", i)) for i, v in enumerate(values, 1)
+            RunValue(f"{variant}-r{i}", v, block=("s", i)) for i, v in enumerate(values, 1)
         ]
         for variant, values in runs.items()
     })  # fmt: skip
@@ -63,7 +63,7 @@ def test_yields_no_further_increase_allows_less_and_what_cannot_be_called_an_inc
         sides = (("stela", values), ("least", [100.0, 101.0, 99.0]))
         return judge(claim, Conditions({
             (EXPERIMENT, variant, "spouts_after", "e1"): [
-                Value(f"{variant}-r{i}", v, block=("s", i)) for i, v in enumerate(numbers, 1)
+                RunValue(f"{variant}-r{i}", v, block=("s", i)) for i, v in enumerate(numbers, 1)
             ]
             for variant, numbers in sides
         }))  # fmt: skip
@@ -85,7 +85,7 @@ SCATTER = (0.0, 0.01, -0.01, 0.02, -0.02, 0.0)
 def acking(**means: float) -> Conditions:
     return Conditions({
         (EXPERIMENT, variant, "network_mb_per_s_after", "e1"): [
-            Value(f"{variant}-r{i}", mean + (scatter if mean else 0.0), block=("s", i))
+            RunValue(f"{variant}-r{i}", mean + (scatter if mean else 0.0), block=("s", i))
             for i, scatter in enumerate(SCATTER, 1)
         ]
         for variant, mean in means.items()
@@ -198,11 +198,12 @@ def test_as_low_as_is_the_lowest_number() -> None:
     assert row.reason.startswith("lowest is S06/own gain")
 
 
-def times_of(experiment: str, stela: list[float], even: list[float], never: str = "") -> dict[Key, list[Value]]:
+def times_of(experiment: str, stela: list[float], even: list[float], never: str = "") -> dict[Key, list[RunValue]]:
     """Of `never` all but the last run are horizons."""
     return {
         (experiment, name, "convergence_sp_s", "e1"): [
-            Value(f"{name}-r{i}", time, name == never and i < len(times), ("s", i)) for i, time in enumerate(times, 1)
+            RunValue(f"{name}-r{i}", time, name == never and i < len(times), ("s", i))
+            for i, time in enumerate(times, 1)
         ]
         for name, times in (("stela", stela), ("even", even))
     }
@@ -212,7 +213,7 @@ STAR_TIMES = times_of("x/star", [60.0, 61.0, 59.0, 60.0, 60.5, 59.5], [100.0, 10
 QUICK = [58.0, 59.0, 60.0, 61.0, 62.0, 63.0]
 
 
-def lowest_of_times(diamond: dict[Key, list[Value]]) -> tuple[list[Claim], Conditions]:
+def lowest_of_times(diamond: dict[Key, list[RunValue]]) -> tuple[list[Claim], Conditions]:
     star = replace(GAIN, part="star", kind=Kind.RATIO, metric="convergence_sp_s", baseline="even", stated=0.0,
                    experiment="x/star")  # fmt: skip
     lowest = following(Kind.LOWEST, stated=-87.5, of=("S06/star", "S06/diamond"))

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from analysis.claims import feasibility, weaknesses
+from analysis.claims import limitations
 from analysis.claims.statements import Claim, Kind
 from barograph.plan.experiment import Experiment, load
 from tests.support.experiments import changed, variants_changed
-from tests.unit.analysis.claims.test_feasibility import CLAIMS, DIAMOND, PAGE_LOAD, SCALE_IN, STAR, reason, spec
+from tests.unit.analysis.claims.test_limitations import CLAIMS, DIAMOND, PAGE_LOAD, SCALE_IN, STAR, reason, spec
 
 # --- the source's own numbers ----------------------------------------------------------------------------------------
 
@@ -28,7 +28,7 @@ OUTSIDE = (
 def test_where_a_sources_own_numbers_do_not_fit_what_follows_from_them() -> None:
     """Of group 2, who preserves everything against -40 % has 1 / 0.6."""
     claims = list(CLAIMS.values())
-    found = {claim.name: weaknesses.own_numbers_note(claim, claims) for claim in claims}
+    found = {claim.name: limitations.own_numbers_note(claim, claims) for claim in claims}
     assert {name: note for name, note in found.items() if note} == {
         "S12/2X to 5X": EDGE,
         "S12/2X to 5X, busy": EDGE.replace("group 2", "group 2, busy"),
@@ -42,14 +42,14 @@ def test_where_a_sources_own_numbers_do_not_fit_what_follows_from_them() -> None
 )
 def test_the_note_follows_from_the_claims_numbers(name: str, member: str, stated: float) -> None:
     claims = [replace(claim, stated=stated) if claim.name == member else claim for claim in CLAIMS.values()]
-    assert weaknesses.own_numbers_note(CLAIMS[name], claims) == ""
+    assert limitations.own_numbers_note(CLAIMS[name], claims) == ""
     without = [claim for claim in claims if claim.name != member]
-    assert weaknesses.own_numbers_note(CLAIMS[name], without) == ""
+    assert limitations.own_numbers_note(CLAIMS[name], without) == ""
 
 
 def test_a_check_says_it_of_the_experiment_whose_number_it_is() -> None:
     claims = list(CLAIMS.values())
-    said = {name: weaknesses.notes(claims, load(f"stela/{name}"))
+    said = {name: limitations.notes(claims, load(f"stela/{name}"))
             for name in ("page_load_scale_in", "diamond", "star")}  # fmt: skip
     assert said["page_load_scale_in"][-1] == f"S12/2X to 5X: {EDGE}"
     assert said["diamond"][-1] == f"S16/interruption: {OUTSIDE}"
@@ -60,7 +60,7 @@ def test_a_check_says_it_of_the_experiment_whose_number_it_is() -> None:
 
 
 def weaknesses_of(name: str, experiment: Experiment) -> str:
-    return "; ".join(weaknesses.weaknesses(CLAIMS[name], experiment))
+    return "; ".join(limitations.weaknesses(CLAIMS[name], experiment))
 
 
 @pytest.mark.parametrize(
@@ -118,11 +118,11 @@ def test_what_paced_sources_emit_says_nothing_about_a_placement() -> None:
     )
     more = CLAIMS["M04/reference"]
     about_equal = replace(more, kind=Kind.RATIO, within=CLAIMS["M04/reference to 80"].within)
-    assert weaknesses.weaknesses(about_equal, metis("reference")) == (f"{fixed}; otherwise it cannot fail",)
-    assert feasibility.reason_not_testable(about_equal, metis("reference")) is None  # saturated, it can be anything
+    assert limitations.weaknesses(about_equal, metis("reference")) == (f"{fixed}; otherwise it cannot fail",)
+    assert limitations.reason_not_testable(about_equal, metis("reference")) is None  # saturated, it can be anything
     assert reason("M04/reference", metis("reference")) == f"{fixed}; the claim needs more than +2.0 %"
-    assert weaknesses.possible_words(more, metis("reference")) == fixed
-    notes = weaknesses.notes(list(CLAIMS.values()), metis("reference"))
+    assert limitations.possible_words(more, metis("reference")) == fixed
+    notes = limitations.notes(list(CLAIMS.values()), metis("reference"))
     assert [note.partition(": ")[0] for note in notes if "not testable here: the offered rate" in note] == [
         "M04/reference", "M05/reference",
     ]  # fmt: skip
@@ -139,7 +139,7 @@ def test_what_paced_sources_emit_says_nothing_about_a_placement() -> None:
     ],
 )
 def test_what_else_sources_may_emit(name: str, experiment: Experiment) -> None:
-    assert weaknesses_of(name, experiment) == weaknesses.possible_words(CLAIMS[name], experiment) == ""
+    assert weaknesses_of(name, experiment) == limitations.possible_words(CLAIMS[name], experiment) == ""
 
 
 def test_variants_that_are_offered_other_rates_differ_by_them() -> None:
@@ -150,17 +150,17 @@ def test_variants_that_are_offered_other_rates_differ_by_them() -> None:
 def test_notes_are_of_the_experiments_own_claims_and_alike_ones_share_a_line() -> None:
     claims: list[Claim] = list(CLAIMS.values())
     mine = replace(DIAMOND, claims=("S02", "S05", "S09"), repetitions=3)
-    notes = weaknesses.notes(claims, mine)
+    notes = limitations.notes(claims, mine)
     assert notes[0].startswith("S05: not testable here: stela over even_rebalance can be 0.0 to +100.0 % here")
     assert "S05/default, S09/diamond ST: 3 blocks: an indication at most; a verdict needs 6" in notes
     assert [note for note in notes if note.startswith("S09/diamond SP: not testable here: ratios of times")]
-    assert weaknesses.notes(claims, replace(mine, claims=())) == ()
-    assert weaknesses.notes(claims, replace(mine, name="mine/diamond")) == ()
+    assert limitations.notes(claims, replace(mine, claims=())) == ()
+    assert limitations.notes(claims, replace(mine, name="mine/diamond")) == ()
 
 
 def test_notes_on_a_claim_that_follows_from_others() -> None:
     scale_in = replace(SCALE_IN, name="stela/page_load_scale_in", claims=("S12",))
-    notes = weaknesses.notes(list(CLAIMS.values()), scale_in)
+    notes = limitations.notes(list(CLAIMS.values()), scale_in)
     assert [
         note for note in notes if note.startswith("S12/2X to 5X: not testable here: S12/over group 1 cannot lie there")
     ]

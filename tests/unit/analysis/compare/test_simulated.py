@@ -68,7 +68,7 @@ def test_of_equal_runs_nothing_that_was_lost_unseen_differs(tmp_path: Path) -> N
     side = unseen({"throughput_after": LOW, LATENCY: LOW})
     found = one(tmp_path, side, side, sides=same_code())
     (latency,) = (row for row in found.rows if row.metric == LATENCY)
-    assert len(latency.extremes) > 1 and not latency.why_no_verdict
+    assert latency.measured is not None and len(latency.measured.extremes) > 1 and not latency.why_no_verdict
     assert (latency.low, latency.high) == (0.0, 0.0)
     assert found.sentence == (
         "The model gives the same of main (B) as of main (A), with all 4 seeds: throughput after scale-out and"

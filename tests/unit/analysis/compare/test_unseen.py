@@ -7,18 +7,18 @@ import pytest
 
 from analysis.compare.blocks import Block, MetricBlocks, Value
 from analysis.compare.result import MetricRow, Verdict
-from analysis.compare.verdict import is_wide_by_the_unseen, judge_rows, metric_row
+from analysis.compare.verdict import is_wide_by_measurement, judge_rows, metric_row
 from tests.support.compared_series import LATENCY
 
 Sides = Sequence[tuple[float, float]]
 
 
 def judged(measured: Sides, highest: Sides, on_record: Sequence[float] = ()) -> MetricRow:
-    measured_blocks, highest_blocks = (
-        tuple(Block(number, Value(a), Value(b)) for number, (a, b) in enumerate(sides, 1))
-        for sides in (measured, highest)
+    blocks = tuple(
+        Block(number, *(Value(value, high=most) for value, most in zip(sides, ends, strict=True)))
+        for number, (sides, ends) in enumerate(zip(measured, highest, strict=True), 1)
     )
-    found = MetricBlocks("stela", LATENCY, "e1", measured_blocks, highest=highest_blocks)
+    found = MetricBlocks("stela", LATENCY, "e1", blocks)
     (row,) = judge_rows([metric_row(found, 0.05, 5.0, {(LATENCY, "e1"): on_record})], [], 0.05)
     return row
 
@@ -62,7 +62,7 @@ def test_blocks_go_on_while_what_is_unseen_leaves_room(blocks: int, side: str) -
         return judged(measured, [(a * (1 + share), b) if side == "a" else (a, b * (1 + share)) for a, b in measured])
 
     row, plain = unseen(0.02), unseen(0.0)
-    assert not is_wide_by_the_unseen(row) and not row.within_goal
+    assert not is_wide_by_measurement(row) and not row.within_goal
     assert row.needed_blocks is not None and plain.needed_blocks is not None
     assert row.needed_blocks > max(blocks, plain.needed_blocks)
-    assert is_wide_by_the_unseen(unseen(0.06)), "no block takes 6 % away, and less than 5 % is wanted"
+    assert is_wide_by_measurement(unseen(0.06)), "no block takes 6 % away, and less than 5 % is wanted"

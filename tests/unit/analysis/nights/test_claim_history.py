@@ -41,10 +41,8 @@ def test_verdicts(verdict: str, direction: str | None, measured: float | None, e
     assert verdict_of(ClaimRow("S06", verdict, measured=measured, direction=direction, runs=3)) is expected
 
 
-def test_a_claim_without_runs_is_not_run_and_an_older_night_does_not_say_how_many_there_were() -> None:
-    """Then ledgers said `not run` also of what was measured without a conclusion."""
-    assert verdict_of(ClaimRow("S06", "not run", runs=0)) is ClaimVerdict.NOT_RUN
-    assert verdict_of(ClaimRow("S06", "not run")) is ClaimVerdict.NOT_KNOWN
+def test_a_claim_without_runs_is_not_run() -> None:
+    assert verdict_of(ClaimRow("S06", "not run")) is ClaimVerdict.NOT_RUN
     assert verdict_of(ClaimRow("S06", "not run", measured=50.0)) is ClaimVerdict.UNDECIDED
     assert verdict_of(ClaimRow("S06", "undecided")) is ClaimVerdict.UNDECIDED
 
@@ -105,7 +103,6 @@ def test_a_verdict_by_an_older_rule_is_none_once_there_is_a_newer_ledger() -> No
     assert (data["verdict"], data["night"], data["tonight"]) == ("undecided", None, "undecided")
 
 
-OLD_KEYS = ("id", "verdict", "measured", "low", "high", "direction", "statement")
 MET, UNMET = row("reproduced"), row("differs", direction="opposite")
 PALE = {"runs": 3, "indication": True}
 
@@ -154,7 +151,7 @@ def test_machines_that_measured_nothing_do_not_hide_a_verdict() -> None:
 
 def turns(*rows: dict[str, Any]) -> list[tuple[str, str, int, int, bool]]:
     found = verdict_changes(claim_histories(nights(*([one] for one in rows))))
-    return [(turn.before.words, turn.after.words, turn.last, turn.since, turn.may_be_indication) for turn in found]
+    return [(turn.before.words, turn.after.words, turn.last, turn.since, turn.is_indication) for turn in found]
 
 
 def test_indications_are_called_so_and_their_changes_are_no_turns_of_verdicts() -> None:
@@ -166,15 +163,6 @@ def test_indications_are_called_so_and_their_changes_are_no_turns_of_verdicts() 
         ("met", "unmet (indication)", 0, 1, True), ("met", "unmet", 0, 2, False),
     ], "an indication between does not hide that the verdict turned"  # fmt: skip
     assert turns(MET, MET | PALE, UNMET) == [("met", "unmet", 0, 2, False)], "one change is told once"
-
-
-def test_older_nights_do_not_say_which_verdicts_are_indications() -> None:
-    """They stay readable, and their verdicts never surely turned."""
-    old = [{key: found[key] for key in OLD_KEYS} for found in (MET, UNMET, row("not run", measured=None))]
-    assert turns(old[0], old[1]) == [("met (maybe an indication)", "unmet (maybe an indication)", 0, 1, True)]
-    assert turns(old[0], UNMET) == [("met (maybe an indication)", "unmet", 0, 1, True)]
-    (claim,) = claim_histories(nights([old[0]], [old[2]], [row("not run", measured=None)]))
-    assert [cell.verdict for cell in claim.cells] == ["met", "not known", "not run"]
 
 
 def test_lines_and_data_of_claims_say_that_a_verdict_is_an_indication() -> None:

@@ -61,8 +61,6 @@ def test_what_does_not_follow_the_form_is_not_written(tmp_path: Path, wrong: dic
 def test_no_number_is_not_a_number(tmp_path: Path) -> None:
     with pytest.raises(NightFormError, match=r"values.0"):
         append_night(tmp_path, record(0, {"values": [float("nan")]}))
-    with pytest.raises(NightFormError, match="2 censored of 1 values"):
-        append_night(tmp_path, record(0, {"values": [1.0], "censored": 2}))
     with pytest.raises(NightFormError, match="2 not steady of 1 values"):
         append_night(tmp_path, record(0, {"values": [1.0], "unsteady": 2}))
 

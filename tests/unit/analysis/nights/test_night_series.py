@@ -7,7 +7,7 @@ from typing import Any
 from analysis.nights.night_series import NEVER_SUFFIX, Series, build_series, name_changes
 from analysis.nights.settings import Renames
 from bench.statistics.synthetic_nights import experiment, night
-from tests.support.nights_by_hand import STAR, Differs, judged, parsed, record
+from tests.support.nights_by_hand import STAR, Differs, parsed, record
 
 NONE = Renames()
 
@@ -84,14 +84,26 @@ def test_the_share_that_never_got_there_is_of_the_same_time_in_all_nights() -> N
     assert {point.value for point in never.points[1:]} == {50.0}
 
 
-def test_older_nights_had_other_times_and_did_not_keep_which_are_horizons() -> None:
-    new = {"values": [60.0], "horizons": []}
-    (times,) = converged({"values": [60.0]}, {"values": [90.0, 50.0], "censored": 1}, new)
-    assert [point.why for point in times.points] == ["an older version timed convergence otherwise"] * 2 + [""]
-    running = [{"values": [9.0]}, {"values": [90.0, 9.0], "censored": 1}, new]
-    (times,) = build_series(parsed([record(i, one, "request_to_running_s") for i, one in enumerate(running)]), NONE)
-    assert [point.value for point in times.points] == [9.0, None, 60.0]
-    assert times.points[1].why == "an older version did not keep which times are only horizons"
+def test_a_utility_of_latencies_needs_the_tuples_that_have_none() -> None:
+    """W5: a variant that throws 30 % away is quick with the others. Utility of juice counts what was lost itself."""
+
+    def at_night(of_latency: bool, untimed: float) -> Series:
+        metrics = {"utility_after": {"e1": {"values": [30.0], "of_latency": of_latency}},
+                   "untimed_percent_after": {"e1": [untimed]}}  # fmt: skip
+        nights = parsed([night(0, "quick", [experiment(STAR, {"stela": metrics})])])
+        found = build_series(nights, NONE)
+        return next((each for each in found if each.key.metric == "utility_after"), found[0])
+
+    assert at_night(True, 0.1).values == at_night(False, 30.0).values == (30.0,)
+    assert at_night(True, 30.0).key.metric == "untimed_percent_after", "no night has a value that may be judged"
+
+
+def test_latencies_by_clocks_that_nobody_knows_are_no_value() -> None:
+    unknown, known = ({"values": [50.0], "horizons": [], "error": error} for error in (None, 0.5))
+    (times,) = build_series(parsed([record(i, one, "latency_all_p95_ms_after") for i, one in
+                                    enumerate((known, unknown))]), NONE)  # fmt: skip
+    assert [(point.value, point.error) for point in times.points] == [(50.0, 0.5), (None, 0.0)]
+    assert "clocks" in times.points[1].why
 
 
 def test_a_renaming_joins_old_and_new() -> None:
@@ -155,17 +167,3 @@ def test_latency_of_which_too_many_tuples_have_none_is_no_ground_for_a_verdict()
     assert found[latency].nights == (0, 3) and found["untimed_percent_after"].nights == (0, 1, 2)
     why = "no verdict: more than 0.5 % of a run's tuples have no latency, or nobody knows"
     assert [point.why for point in found[latency].points] == ["", why, why, ""]
-
-
-def test_lost_tuples_as_an_older_version_added_them_up_are_another_number() -> None:
-    now = {"lost_before": {"e1": [0.0]}, "lost_after": {"e1": [90.0]}, "lost_after_uncertainty": {"e1": [50.0]}}
-    older = {name: values for name, values in now.items() if name != "lost_after_uncertainty"}
-    nights = [night(i, "quick", [experiment(STAR, {"stela": lost})]) for i, lost in enumerate((older, now))]
-    found = {one.key.metric: one for one in build_series(parsed(nights), NONE)}
-    assert [found[name].nights for name in now] == [(1,), (1,), (1,)]
-    assert found["lost_after"].points[0].why == "an older version added up lost tuples otherwise"
-
-
-def test_of_a_series_that_no_night_counts_for_nothing_is_said() -> None:
-    assert build_series(parsed([record(i, 90.0, "lost_after") for i in range(8)]), NONE) == ()
-    assert not judged([90.0] * 8, "lost_after").all

@@ -52,6 +52,14 @@ def test_which_way_is_worse(metric: str, percent: float, kind: Kind) -> None:
         judged(stepped(30, 3, percent), metric)),))  # fmt: skip
 
 
+@pytest.mark.parametrize(("error", "found"), [(100.0, 1), (4000.0, 1), (10_000.0, 0), (None, 0)])
+def test_a_step_of_lost_tuples_is_beyond_what_these_may_be_wrong_by(error: float | None, found: int) -> None:
+    """None, and 12,000 from a night on: with 10,000 that no line can tell from none it is no regression."""
+    values = [max(0.0, each - 100.0) for each in quiet(30)] + [12_000.0 + each for each in quiet(10)]
+    nights = [{"values": [value] * 3, "horizons": [], "error": error} for value in values]
+    assert len(judged(nights, "lost_after").of(Kind.REGRESSION, Status.CONFIRMED)) == found
+
+
 def test_what_has_no_direction_is_never_judged() -> None:
     assert judged(stepped(30, 10, -50), "due_after").all == ()
 

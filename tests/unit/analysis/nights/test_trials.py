@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from analysis.nights.findings import review
 from analysis.nights.night_records import read_history
@@ -40,6 +41,7 @@ def test_spikes_do_not_alarm_and_an_eager_rule_shows_that_the_trial_can_fail() -
     assert spikes_that_alarm(EAGER, 2.0, 4, seed=1)[0] == 4
 
 
+@pytest.mark.long
 def test_false_alarms_are_counted_once_and_by_rule() -> None:
     rules = [Rule(max_p=0.05, minimum_percent=20.0), Rule(max_p=0.05, minimum_percent=0.0, confirming_nights=0)]
     careful, eager = false_alarms(rules, synthetic_nights.noise, 2.0, 3, 60, seed=3)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.calibration.judgement import Cell, Judgement, MachineCell, Value, rankings, summaries
+from analysis.calibration.judgement import Cell, MachineCell, SeriesErrors, SideNumber, rankings, summaries
 from analysis.calibration.linear import Estimate
 from analysis.calibration.validation import SeriesName, Validation
 from analysis.report import calibration_page
@@ -22,16 +22,16 @@ ESTIMATES = (
 )
 
 
-def cell(metric: str, real: Value, simulated: Value, variant: str = "stela") -> Cell:
+def cell(metric: str, real: SideNumber, simulated: SideNumber, variant: str = "stela") -> Cell:
     return Cell("stela/star", "star", variant, f"{variant}-r1", "e1", metric, real, simulated)
 
 
 CELLS = (
-    cell("throughput_after", Value(200.0, 1), Value(230.0, 5, False, 225.0, 231.5)),
-    cell("throughput_after", Value(180.0, 1), Value(240.0, 1), "even"),
-    cell("convergence_sp_s", Value(170.0, 1, censored=True), Value(50.0, 1)),
-    cell("downtime_s", Value(None, 0), Value(7.0, 1)),
-    cell("latency_mean_ms_after", Value(90.0, 1, unsteady=1), Value(45.0, 1)),
+    cell("throughput_after", SideNumber(200.0, 1), SideNumber(230.0, 5, False, 225.0, 231.5)),
+    cell("throughput_after", SideNumber(180.0, 1), SideNumber(240.0, 1), "even"),
+    cell("convergence_sp_s", SideNumber(170.0, 1, censored=True), SideNumber(50.0, 1)),
+    cell("downtime_s", SideNumber(None, 0), SideNumber(7.0, 1)),
+    cell("latency_mean_ms_after", SideNumber(90.0, 1, unsteady=1), SideNumber(45.0, 1)),
 )
 
 
@@ -41,7 +41,7 @@ FAILED = "2 of 5 seeds could not be simulated; the last failed by its policy"
 def written(folder: Path) -> str:
     machines = (MachineCell("stela/star", "stela-r1", "e1", "after", "m5", 12.5, None),)
     left_out = {"code-r1": "it has code"}, {"stela-r1": FAILED}
-    judgement = Judgement("stela/star", "20261124-1", CELLS, machines, rankings(CELLS), 2, *left_out)
+    judgement = SeriesErrors("stela/star", "20261124-1", CELLS, machines, rankings(CELLS), 2, *left_out)
     names = (SeriesName("stela/linear", "20261124-0", 3),)
     costs = asdict(replace(Costs(), receive_ms=0.03))
     found = Validation(

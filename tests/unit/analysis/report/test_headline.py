@@ -1,7 +1,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from analysis.claims.ledger_rows import Conditions, Outcome, Value
+from analysis.claims.ledger_rows import Conditions, Outcome, RunValue
 from analysis.claims.statements import Claim, Kind, load_claims
 from analysis.report.headline import headline
 from barograph.plan.experiment import load
@@ -18,7 +18,7 @@ def conditions(
     metrics = {"throughput_after": levels, "gain_percent": gains or {}}
     return Conditions({
         ("stela/star", variant, metric, event): [
-            Value(f"{variant}-r{i}", value, block=("s", i)) for i, value in enumerate(numbers, 1)
+            RunValue(f"{variant}-r{i}", value, block=("s", i)) for i, value in enumerate(numbers, 1)
         ]
         for metric, of_variants in metrics.items() for variant, numbers in of_variants.items()
     })  # fmt: skip
@@ -64,7 +64,7 @@ def of_metis(experiment: str, numbers: Mapping[str, Mapping[str, float]]) -> str
     """`numbers`: by metric and variant, of one run each."""
     plan = load(experiment)
     values = {
-        (experiment, variant, metric, "e1"): [Value(f"{variant}-r1", value, block=("s", 1))]
+        (experiment, variant, metric, "e1"): [RunValue(f"{variant}-r1", value, block=("s", 1))]
         for metric, of in numbers.items() for variant, value in of.items()
     }  # fmt: skip
     claims = [claim for claim in load_claims("metis") if claim.experiment == experiment]
@@ -73,7 +73,7 @@ def of_metis(experiment: str, numbers: Mapping[str, Mapping[str, float]]) -> str
     return headline(experiment, names, {"e1": "reschedule"}, measured, claims).replace("\u00a0", " ")
 
 
-def of_values(values: Mapping[tuple[str, str, str, str], Sequence[Value]]) -> str:
+def of_values(values: Mapping[tuple[str, str, str, str], Sequence[RunValue]]) -> str:
     return headline("stela/star", (EVEN, STELA), OUT, Conditions(values))
 
 
@@ -98,7 +98,7 @@ def unclaimed() -> str:
     plan, claims = load("metis/opengov"), load_claims("metis")
     rates = {"throughput_after": (14.5, 14.3), "published_emitted_per_s": (1000.0, 880.0)}
     measured = Conditions({
-        ("metis/opengov", variant, metric, "e1"): [Value(f"{variant}-r1", value, block=("s", 1))]
+        ("metis/opengov", variant, metric, "e1"): [RunValue(f"{variant}-r1", value, block=("s", 1))]
         for metric, of in rates.items() for variant, value in zip(("even", "metis_cut"), of, strict=True)
     }, experiments={"metis/opengov": [plan]})  # fmt: skip
     return headline("metis/opengov", ("even", "metis_cut"), {"e1": "reschedule"}, measured, claims)
@@ -116,7 +116,7 @@ def scale_in() -> str:
 MANY = {"first": [100.0] * 6, **{f"other_{n}": [100.0 + n] * 6 for n in range(1, 6)}}
 THREE = {STELA: [150.0], EVEN: [100.0], "least_link_load": [120.0]}
 OTHERS = [EVEN, *(f"variant_{number}" for number in range(1, 6))]
-ALONE = {("stela/star", STELA, metric, "e1"): [Value("r1", value, block=("s", 1))]
+ALONE = {("stela/star", STELA, metric, "e1"): [RunValue("r1", value, block=("s", 1))]
          for metric, value in (("gain_percent", 60.0), ("throughput_after", 160.0))}  # fmt: skip
 
 

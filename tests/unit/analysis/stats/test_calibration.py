@@ -136,11 +136,13 @@ def test_comparisons_drawn_from_runs_find_what_they_differ_by(tmp_path: Path) ->
     assert 0.5 < a_a.half_width < 3 > a_b.half_width
 
 
+@pytest.mark.long
 def test_comparisons_drawn_where_nothing_differs_find_nothing(tmp_path: Path) -> None:
     _, a_b = drawn(interleaved(tmp_path / "s", 1.0, 1.0), 5)
     assert a_b.worse <= 0.1 and a_b.no_difference > 0.8
 
 
+@pytest.mark.long
 def test_comparisons_drawn_where_everything_differs_call_all_of_it(tmp_path: Path) -> None:
     """Unless it is drawn which run is which: under one code nothing but chance depends on that."""
     root = interleaved(tmp_path / "s", 1.2, 0.8)
@@ -149,6 +151,7 @@ def test_comparisons_drawn_where_everything_differs_call_all_of_it(tmp_path: Pat
     assert drawn(root, 4)[0].called < 0.3
 
 
+@pytest.mark.long
 def test_drawn_comparisons_may_have_the_other_blocks_on_record(tmp_path: Path) -> None:
     """What the same code differs by in them, 20 %, is more than the slower code's 10 %."""
     root = interleaved(tmp_path / "s", 1.2, 0.9)

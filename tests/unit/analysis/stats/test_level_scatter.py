@@ -52,6 +52,7 @@ def test_scatter_is_what_was_put_in(of_block: float, runs: int) -> None:
     assert beside.percent == pytest.approx(2.0, rel=0.1)
 
 
+@pytest.mark.long
 def test_the_interval_of_a_scatter_covers_what_was_put_in() -> None:
     rng = np.random.default_rng(2)
     found = [in_blocks(np.exp(0.03 * rng.normal(size=(2, 3))).tolist()) for _ in range(600)]

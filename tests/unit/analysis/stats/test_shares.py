@@ -31,10 +31,10 @@ runs = st.integers(1, 40).flatmap(lambda n: st.tuples(st.integers(0, n), st.just
 @given(runs, runs)
 def test_sides_that_are_exchanged_say_the_opposite(a: tuple[int, int], b: tuple[int, int]) -> None:
     one, other = Failures(*a, *b), Failures(*b, *a)
-    (low, high), (other_low, other_high) = one.ends(0.95), other.ends(0.95)
+    (low, high), (other_low, other_high) = one.interval(0.95), other.interval(0.95)
     assert one.p == pytest.approx(other.p) and one.points == -other.points
     assert (low, high) == (pytest.approx(-other_high), pytest.approx(-other_low)) and low <= one.points <= high
-    assert one.ends(0.99)[0] <= low and high <= one.ends(0.99)[1]
+    assert one.interval(0.99)[0] <= low and high <= one.interval(0.99)[1]
 
 
 @pytest.mark.parametrize(("share", "spread"), [(0.5, 0.0), (0.2, 0.0), (0.5, 0.5), (0.3, 0.3)])
@@ -46,7 +46,7 @@ def test_of_sides_that_fail_alike_few_are_told_apart_also_where_blocks_differ(sh
     drawn = Counter(zip(a, b, strict=True))
     found = {pair: Failures(pair[0], blocks, pair[1], blocks) for pair in drawn}
     assert sum(drawn[pair] for pair, each in found.items() if each.p < 0.05) <= 0.05 * number
-    outside = [pair for pair, each in found.items() if not each.ends(0.95)[0] <= 0.0 <= each.ends(0.95)[1]]
+    outside = [pair for pair, each in found.items() if not each.interval(0.95)[0] <= 0.0 <= each.interval(0.95)[1]]
     assert sum(drawn[pair] for pair in outside) <= 0.05 * number
 
 
@@ -56,7 +56,7 @@ def test_sides_that_fail_unlike_are_told_apart_and_their_interval_holds_the_diff
                                          rng.binomial(runs_of_each, 0.6), runs_of_each)))
              for _ in range(number)]  # fmt: skip
     assert np.mean([one.p < 0.05 for one in drawn]) > 0.9
-    holds = [low <= 55.0 <= high for low, high in (one.ends(0.95) for one in drawn)]
+    holds = [low <= 55.0 <= high for low, high in (one.interval(0.95) for one in drawn)]
     assert np.mean(holds) >= 0.95
 
 

@@ -1,18 +1,38 @@
 """Medians and ratios of times of which some are only horizons: against hand-computed values and scipy's log-rank."""
 
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from math import inf
 from statistics import median as plain_median
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import CensoredData, logrank
 
 from analysis.stats import survival
-from analysis.stats.survival import RatioInterval, median, permutation_p, ratio_interval, ratio_p
+from analysis.stats.survival import RatioInterval, Side, Times, median
 from bench.statistics.survival import Cell, draw, shares
 
 NONE = [False] * 4
+Seconds, Flags = Sequence[float], Sequence[bool]
+
+
+def side(times: Iterable[float], censored: Iterable[bool]) -> Times:
+    return Times(tuple(map(float, times)), tuple(map(bool, censored)))
+
+
+def ratio_interval(a: Seconds, a_censored: Flags, b: Seconds, b_censored: Flags) -> RatioInterval:
+    return survival.ratio_interval(side(a, a_censored), side(b, b_censored))
+
+
+def ratio_p(a: Seconds, a_censored: Flags, b: Seconds, b_censored: Flags, ratio: float, which: Side) -> float:
+    return survival.ratio_p(side(a, a_censored), side(b, b_censored), ratio, which)
+
+
+def permutation_p(*groups: Sequence[Any]) -> float:
+    """Two-sided, that the times of both are distributed alike."""
+    return min(1.0, 2.0 * min(ratio_p(*groups, 1.0, "less"), ratio_p(*groups, 1.0, "greater")))
 
 
 def test_the_median_is_kaplan_and_meiers() -> None:
@@ -41,7 +61,7 @@ def test_the_statistic_is_scipys_log_rank() -> None:
     rng = np.random.default_rng(3)
     for _ in range(20):
         a, b = (10.0 * np.ceil(10 * rng.lognormal(0, 0.5, n)) for n in (5, 7))
-        ours = survival._Pooled.of(np.minimum(a, 140), a > 140, np.minimum(b, 140), b > 140)
+        ours = survival._Pooled.of(side(np.minimum(a, 140), a > 140), side(np.minimum(b, 140), b > 140))
         times, censored = ours.scaled(np.ones(1))
         numerator = survival._log_rank_scores(times, censored)[0, :5].sum()
         x, y = (CensoredData.right_censored(np.minimum(side, 140), side > 140) for side in (a, b))

@@ -210,7 +210,7 @@ def test_what_cannot_be_computed_here_says_why(results: Path, monkeypatch: pytes
     assert "not computed: needs pymetis" in " ".join(claim_lines([row], 200))
 
 
-@pytest.mark.parametrize("table", ["runs", "measurements", "convergence"])
+@pytest.mark.parametrize("table", ["runs", "measurements"])
 @pytest.mark.parametrize("damage", ["cut short", "column"])
 def test_a_series_that_cannot_be_read_is_named_and_the_rest_go_on(
     results: Path, capsys: pytest.CaptureFixture[str], table: str, damage: str

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from analysis.claims.ledger import judge_all
-from analysis.claims.ledger_rows import Conditions, Value
+from analysis.claims.ledger_rows import Conditions, RunValue
 from analysis.claims.statements import Claim, Kind, Resolution
 from analysis.nights import pages
 from analysis.nights.findings import evaluate
@@ -147,7 +147,9 @@ def test_what_a_ledger_says_its_night_says(tmp_path: Path) -> None:
     ]
     runs = GAINS | {f"even {name}": [100.0] * len(gains) for name, gains in GAINS.items()}
     values = {
-        (STAR, name, "throughput_after", "e1"): [Value(f"{name}-r{i}", one, block=("s", i)) for i, one in enumerate(of)]
+        (STAR, name, "throughput_after", "e1"): [
+            RunValue(f"{name}-r{i}", one, block=("s", i)) for i, one in enumerate(of)
+        ]
         for name, of in runs.items()
     }
     rows = [ledger_row(row) for row in judge_all(claims, Conditions(values))]

@@ -18,7 +18,7 @@ from analysis.record.files import SeriesPaths
 from analysis.report import sweep_data, sweep_page
 from analysis.report.figures import sweep_curves
 from analysis.report.figures.chart import Dot, Interval, Line, Mark
-from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun, summary
+from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun, summary_of
 from barograph.cli import main
 from barograph.settings import results_root
 
@@ -117,7 +117,7 @@ def run(value: float, metric: str = "throughput_after", *, censored: bool = Fals
 
 
 def test_runs_of_a_model_have_a_range_and_no_interval() -> None:
-    found = summary([run(8.0), run(10.0), run(12.0)])
+    found = summary_of([run(8.0), run(10.0), run(12.0)])
     assert (found.value, found.low, found.high) == (10.0, 8.0, 12.0)
     data = made({"machines.before": [4, 8], "seed": [1, 2, 3]}, ("stela",))
     chart = sweep_curves.chart(data, "e1", "throughput_after")
@@ -132,11 +132,11 @@ SP = "convergence_sp_s"
 
 
 def test_a_time_that_was_not_reached_is_a_bound() -> None:
-    found = summary([run(40.0, SP), run(90.0, SP, censored=True), run(90.0, SP, censored=True)])
+    found = summary_of([run(40.0, SP), run(90.0, SP, censored=True), run(90.0, SP, censored=True)])
     assert (found.value, found.low, found.high, found.at_least) == (None, 40.0, None, 90.0)
-    reached = summary([run(40.0, SP), run(50.0, SP), run(90.0, SP, censored=True)])
+    reached = summary_of([run(40.0, SP), run(50.0, SP), run(90.0, SP, censored=True)])
     assert (reached.value, reached.low, reached.high, reached.at_least) == (50.0, 40.0, None, 90.0)
-    assert summary([run(40.0, SP, censored=True), run(50.0, SP)]).low is None, "it may be any of them"
+    assert summary_of([run(40.0, SP, censored=True), run(50.0, SP)]).low is None, "it may be any of them"
     assert (found.unreached, reached.unreached) == (2, 1)
     data = made({"machines.before": [4, 8]}, ("stela",), SP)
     late = replace(data, runs=tuple(replace(each, value=90.0, censored=True) for each in data.runs))

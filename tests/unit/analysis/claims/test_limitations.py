@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.claims import feasibility
-from analysis.claims.levels import KEEP_EXECUTORS
+from analysis.claims import assumptions, limitations
+from analysis.claims.assumptions import KEEP_EXECUTORS
 from analysis.claims.statements import load_claims
 from barograph.plan.experiment import Experiment
 from scheduler_plugins.policies import POLICIES
@@ -51,14 +51,14 @@ SCALE_IN = spec(
 
 
 def reason(name: str, experiment: Experiment | None, **changes: Any) -> str | None:
-    return feasibility.reason_not_testable(replace(CLAIMS[name], **changes), experiment)
+    return limitations.reason_not_testable(replace(CLAIMS[name], **changes), experiment)
 
 
 # --- times of convergence --------------------------------------------------------------------------------------------
 
 
 def test_how_long_noise_takes_by_itself() -> None:
-    times = {name: feasibility.time_without_event_s(name) for name in ("sp", "st", "script")}
+    times = {name: assumptions.time_without_event_s(name) for name in ("sp", "st", "script")}
     assert times == {"sp": 60.0, "st": 70.0, "script": 0.0}
 
 
@@ -67,8 +67,8 @@ def test_windows_that_are_alike_take_no_less(definition: str) -> None:
     noise = np.random.default_rng(1).standard_normal((1000, 60))
     for window in range(1, 60):
         noise[:, window] = 0.6 * noise[:, window - 1] + 0.8 * noise[:, window]
-    alike = feasibility.times_of_noise(definition, noise)
-    assert median(alike) >= feasibility.time_without_event_s(definition)
+    alike = assumptions.times_of_noise(definition, noise)
+    assert median(alike) >= assumptions.time_without_event_s(definition)
 
 
 def test_a_reduction_that_no_watch_of_this_length_shows() -> None:
@@ -225,7 +225,7 @@ def derived(name: str, *experiments: Experiment) -> str | None:
     claim = CLAIMS[name]
     names = {"page_load": "stela/page_load_scale_in" if name.startswith("S12") else "stela/page_load"}
     run = {names.get(each.every_topology()[0].name, each.name): [each] for each in experiments}
-    return feasibility.reason_derived(claim, [CLAIMS[member] for member in claim.of], run)
+    return limitations.reason_derived(claim, [CLAIMS[member] for member in claim.of], run)
 
 
 def test_a_span_fails_by_one_number_that_cannot_lie_in_it() -> None:
@@ -259,6 +259,6 @@ def test_a_lowest_number_fails_where_none_reaches_so_low() -> None:
 def test_of_several_series_the_widest_counts() -> None:
     claim, members = CLAIMS["S16/interruption"], [CLAIMS["S09/diamond SP"]]
     short, long = DIAMOND, spec("diamond", 6, horizon_s=900.0)
-    assert feasibility.reason_derived(claim, members, {"stela/diamond": [short]})
-    assert feasibility.reason_derived(claim, members, {"stela/diamond": [short, long]}) is None
-    assert feasibility.reason_derived(claim, members, {}) is None
+    assert limitations.reason_derived(claim, members, {"stela/diamond": [short]})
+    assert limitations.reason_derived(claim, members, {"stela/diamond": [short, long]}) is None
+    assert limitations.reason_derived(claim, members, {}) is None

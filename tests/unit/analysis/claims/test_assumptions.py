@@ -1,4 +1,4 @@
-"""What runs say of what feasibility takes for granted: how long a baseline takes, and that machines had CPU enough."""
+"""What runs say of what limitations take for granted: how long a baseline takes, and that machines had CPU enough."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from analysis.claims import weaknesses
-from analysis.claims.estimates import Times, baseline_time
+from analysis.claims import limitations
+from analysis.claims.assumptions import time_of_baseline
 from analysis.claims.ledger import judge, judge_all
-from analysis.claims.ledger_rows import Conditions, Key, LedgerRow, Value
+from analysis.claims.ledger_rows import Conditions, Key, LedgerRow, RunValue
 from analysis.claims.statements import Claim, load_claims
 from analysis.report.ledger_table import ledger_row
+from analysis.stats.survival import Times
 from barograph.cli.claims import claim_lines
 from barograph.plan.experiment import load
 from tests.support.experiments import changed
@@ -21,17 +22,17 @@ CLAIMS = {claim.name: claim for claim in load_claims()}
 Numbers = Sequence[float]
 
 
-def values_of(name: str, numbers: Numbers, censored: int = 0) -> list[Value]:
+def values_of(name: str, numbers: Numbers, censored: int = 0) -> list[RunValue]:
     """One a block; the last `censored` are horizons."""
     watched = len(numbers) - censored
-    return [Value(f"{name}-r{i}", number, i > watched, ("s", i)) for i, number in enumerate(numbers, 1)]
+    return [RunValue(f"{name}-r{i}", number, i > watched, ("s", i)) for i, number in enumerate(numbers, 1)]
 
 
 def key(claim: Claim, variant: str | None, metric: str | None = None) -> Key:
     return claim.experiment, str(variant), metric or claim.metric, "e1"
 
 
-def conditions(values: dict[Key, Sequence[Value]], *names: str, **changes: Any) -> Conditions:
+def conditions(values: dict[Key, Sequence[RunValue]], *names: str, **changes: Any) -> Conditions:
     """With what the experiments are, as their series have recorded it."""
     experiments = {CLAIMS[name].experiment for name in names}
     return Conditions(values, experiments={name: [changed(name, **changes)] for name in experiments})
@@ -43,7 +44,9 @@ WATCH: dict[str, Any] = {"durations": {"after_floor_s": 720.0, "horizon_s": 720.
 QUICK = [130.0, 120.0, 140.0, 130.0, 120.0, 140.0]
 
 
-def times(name: str, stela: Numbers, even: Numbers, censored: tuple[int, int] = (0, 0)) -> dict[Key, Sequence[Value]]:
+def times(
+    name: str, stela: Numbers, even: Numbers, censored: tuple[int, int] = (0, 0)
+) -> dict[Key, Sequence[RunValue]]:
     claim = CLAIMS[name]
     return {
         key(claim, claim.variant): values_of("stela", stela, censored[0]),
@@ -120,7 +123,7 @@ def test_what_was_quicker_than_noise_is_what_can_be() -> None:
     row = judged(DIAMOND, [40.0, 50.0, 40.0, 50.0, 40.0, 50.0], QUICK)
     assert (row.verdict, row.measured) == ("not testable here", pytest.approx(-65.5, abs=0.1))
     assert "the median is 60 s, here 45 s: no reduction beyond −68.1 %" in row.reason
-    found = baseline_time(Times((40.0,) * 6, (False,) * 6), Times((130.0,) * 6, (False,) * 6), 60.0, 10.0)
+    found = time_of_baseline(Times((40.0,) * 6, (False,) * 6), Times((130.0,) * 6, (False,) * 6), 60.0, 10.0)
     assert found is not None and (found.about_s, found.least_s) == (pytest.approx(130.0), pytest.approx(40.0))
 
 
@@ -152,7 +155,7 @@ def test_a_lowest_number_fails_where_no_baseline_is_slow_enough() -> None:
     members = [CLAIMS[name] for name in lowest.of]
 
     def row(slow: Numbers) -> LedgerRow:
-        values: dict[Key, Sequence[Value]] = {}
+        values: dict[Key, Sequence[RunValue]] = {}
         for member in members:
             values |= times(member.name, [110.0, 115.0, 105.0] * 2, slow if member.name == DIAMOND else QUICK)
         found = judge_all([*members, lowest], conditions(values, *lowest.of, **WATCH))
@@ -165,19 +168,19 @@ def test_a_lowest_number_fails_where_no_baseline_is_slow_enough() -> None:
 
 
 def test_a_check_says_how_slow_a_baseline_has_to_be() -> None:
-    said = weaknesses.weaknesses(CLAIMS[DIAMOND], changed("stela/diamond", **WATCH))
+    said = limitations.weaknesses(CLAIMS[DIAMOND], changed("stela/diamond", **WATCH))
     slow = "not testable where even_rebalance takes less than 600 s: without any event the median is 60 s"
     assert slow in said
     equal, longer = CLAIMS["S09/linear SP"], CLAIMS["S09/star SP"]
     for claim in (equal, longer, replace(CLAIMS[DIAMOND], metric="convergence_script_s")):
-        assert not any("takes less than" in each for each in weaknesses.weaknesses(claim, load(claim.experiment)))
+        assert not any("takes less than" in each for each in limitations.weaknesses(claim, load(claim.experiment)))
 
 
 def test_a_baseline_that_nothing_bounds_may_take_any_time() -> None:
     never, quick = Times((720.0,) * 3, (True,) * 3), Times((60.0,) * 3, (False,) * 3)
-    found = baseline_time(quick, never, 60.0, 10.0)
+    found = time_of_baseline(quick, never, 60.0, 10.0)
     assert found is not None and (found.about_s, found.high_s) == (None, inf)
-    assert baseline_time(quick, Times((0.0, 60.0, 60.0), (False,) * 3), 60.0, 10.0) is None
+    assert time_of_baseline(quick, Times((0.0, 60.0, 60.0), (False,) * 3), 60.0, 10.0) is None
 
 
 # --- CPU enough ------------------------------------------------------------------------------------------------------
@@ -189,7 +192,7 @@ def with_cpu(
     """`numbers` by variant; `used`: by phase, in percent, of the runs of each variant; `over`: of the busiest machine
     over the mean."""
     claim = CLAIMS[name]
-    values: dict[Key, Sequence[Value]] = {}
+    values: dict[Key, Sequence[RunValue]] = {}
     for variant, of in numbers.items():
         values[key(claim, variant)] = values_of(variant, of)
         for phase, percent in used.items():

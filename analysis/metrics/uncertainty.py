@@ -1,0 +1,52 @@
+"""By how much what was measured of a run may be wrong: lost tuples by what one line moves, latencies by clocks."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from analysis.metrics import untimed
+from analysis.record.clock_offsets import latency_error_ms
+from analysis.record.event_timeline import event_id_of
+from analysis.record.files import SeriesPaths, read_json_or_none
+from analysis.record.simulated import is_simulated
+from analysis.record.small_tables import Row, rows
+
+UTILITY = "utility_"  # what the names of its two sides begin with
+Key = tuple[str, str, str]  # run, metric, event
+Errors = Mapping[Key, float | None]  # in the metric's unit; None: nobody knows
+ClockErrors = Mapping[str, float | None]  # by run, ms
+
+
+def has_latency_level(topologies: Iterable[Row]) -> bool:
+    """Return whether utility is that of a latency: then tuples without one count as latency's do."""
+    return any(row.get("latency_ms") is not None for row in topologies)
+
+
+def clock_errors(paths: SeriesPaths) -> ClockErrors | None:
+    """Return by how much each run's latencies may be wrong; None of simulated runs, which have one clock."""
+    if any(map(is_simulated, rows(paths, "runs"))):
+        return None
+    windows = defaultdict(list)
+    for row in rows(paths, "latency", without=("buckets", "counts")):
+        windows[row["run_id"]].append(row)
+    documents = {run_id: read_json_or_none(paths.run(run_id).run_json) or {} for run_id in windows}
+    return {run_id: latency_error_ms(documents[run_id], of_run) for run_id, of_run in windows.items()}
+
+
+def measurement_errors(losses: Iterable[Row], measurements: Sequence[Row], clocks: ClockErrors | None) -> Errors:
+    """Return the errors of lost tuples, whether or not any is called lost, and of latencies of steady parts."""
+    errors: dict[Key, float | None] = {}
+    if clocks is not None:
+        for row in measurements:
+            if row["metric"].startswith(untimed.LATENCY) and row["run_id"] in clocks:
+                errors[row["run_id"], row["metric"], event_id_of(row)] = clocks[row["run_id"]]
+    tuples: dict[Key, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for row in losses:
+        if row["phase"] in ("before", "after"):
+            of_side = tuples[row["run_id"], row["phase"], event_id_of(row)]
+            of_side[0] += row.get("uncertainty") or 0.0
+            of_side[1] += row.get("sent") or 0.0
+    for (run_id, phase, event), (uncertainty, sent) in tuples.items():
+        errors[run_id, f"lost_{phase}", event] = uncertainty
+        if phase == "after" and sent:
+            errors[run_id, "lost_after_percent", event] = 100.0 * uncertainty / sent
+    return errors

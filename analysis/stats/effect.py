@@ -1,0 +1,421 @@
+"""What runs say of a number: an effect with its interval, and one judge that sets it against a region. Pure.
+
+    PairedEffect   ratios or differences of the two runs of a block, or one side's numbers: Student's interval
+    MeanRatio      a ratio of means of which one may be 0: Fieller's interval
+    TimeRatio      a ratio of times of which some are only horizons: the exact log-rank test
+    Failures       shares of runs that failed (shares.py): Clopper and Pearson's interval, Fisher's test
+
+A claim sets its number against its region, a comparison against 0 and against ± its goal; where a number may be wrong
+by its measurement, the least favourable of what it may have been counts. Ratios are in percent: 100 x (b / a - 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property
+from itertools import product
+from math import inf, isfinite
+from statistics import fmean, median
+from typing import Protocol
+
+import numpy as np
+
+from analysis.stats import paired_differences, same_code_floors, survival
+from analysis.stats.paired_differences import CONFIDENCE, MINIMUM_BLOCKS, MeanDifference, in_units, on_axis
+from analysis.stats.survival import Times
+
+LEVEL = 1.0 - CONFIDENCE
+Ends = tuple[float, float]
+BlockValues = tuple[float, float]  # a's and b's
+MOST_ENUMERATED = 10  # blocks: so many have 1,024 choices
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Where a number has to lie; infinite where one side is open."""
+
+    low: float
+    high: float
+
+
+ZERO = Interval(0.0, 0.0)
+
+
+class Effect(Protocol):
+    """`blocks`: runs of each side that it rests on. p-values are of the two-sided interval: `p_inside(region)` is below
+    0.05 exactly where the whole 95 % interval lies in the region, `p_outside` where none of it does.
+    """
+
+    @property
+    def point(self) -> float | None: ...
+
+    @property
+    def blocks(self) -> int: ...
+
+    @property
+    def floor(self) -> float | None: ...
+
+    def interval(self) -> Ends: ...
+
+    def p_inside(self, region: Interval) -> float: ...
+
+    def p_outside(self, region: Interval) -> float: ...
+
+
+class Place(Enum):
+    """Where a number lies: the whole interval in the region, none of it, or it cannot be told."""
+
+    INSIDE = "inside"
+    OUTSIDE = "outside"
+    OPEN = "open"
+
+
+@dataclass(frozen=True)
+class PlaceTest:
+    """Where a number lies, and the p that this is told wrongly."""
+
+    place: Place
+    p: float
+
+
+def judge(effect: Effect, region: Interval) -> PlaceTest:
+    return judge_p(effect.p_inside(region), effect.p_outside(region))
+
+
+def judge_p(p_inside: float, p_outside: float) -> PlaceTest:
+    if p_inside < LEVEL:
+        return PlaceTest(Place.INSIDE, p_inside)
+    return PlaceTest(Place.OUTSIDE, p_outside) if p_outside < LEVEL else PlaceTest(Place.OPEN, min(p_inside, p_outside))
+
+
+# --- Student's, over blocks ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PairedEffect:
+    """`extremes`: the estimates with each block's difference as low or as high as its measurement may have been wrong.
+    `floor`: by how much the same code differs from itself here, in the effect's unit; None where nothing shows it."""
+
+    estimate: MeanDifference
+    extremes: tuple[MeanDifference, ...] = ()
+    floor: float | None = None
+
+    @cached_property
+    def every(self) -> tuple[MeanDifference, ...]:
+        return self.estimate, *self.extremes
+
+    @property
+    def point(self) -> float:
+        return in_units(self.estimate, self.estimate.mean)
+
+    @property
+    def sizes(self) -> list[float]:
+        """Return how large the effect is, and may have been."""
+        return [abs(in_units(each, each.mean)) for each in self.every]
+
+    @property
+    def blocks(self) -> int:
+        return self.estimate.blocks
+
+    @property
+    def deviation(self) -> float:
+        return max(each.deviation for each in self.every)
+
+    def interval(self, confidence: float = CONFIDENCE) -> Ends:
+        halves = [float(paired_differences.half_width(each.error, each.blocks, confidence)) for each in self.every]
+        ends = [(each.mean - half, each.mean + half) for each, half in zip(self.every, halves, strict=True)]
+        return in_units(self.estimate, min(ends)[0]), in_units(self.estimate, max(high for _, high in ends))
+
+    def p_inside(self, region: Interval) -> float:
+        low, high = self._on_axis(region)
+        return max(
+            max(_p(each, each.mean - low), _p(each, high - each.mean)) if low < each.mean < high else 1.0
+            for each in self.every
+        )
+
+    def p_outside(self, region: Interval) -> float:
+        """Return 1 also where the number may lie on either side of the region."""
+        low, high = self._on_axis(region)
+        distances = [(low - each.mean, each.mean - high) for each in self.every]
+        if not (all(below > 0.0 for below, _ in distances) or all(above > 0.0 for _, above in distances)):
+            return 1.0
+        return max(_p(each, max(away)) for each, away in zip(self.every, distances, strict=True))
+
+    def room(self, region: Interval) -> float:
+        """Return how far the number may be away from 0 and surely in the region, on the axis, whatever its measurement
+        may have been wrong by."""
+        low, high = self._on_axis(region)
+        shifts = [each.mean - self.estimate.mean for each in self.every]
+        return min(high - max(shifts), min(shifts) - low)
+
+    def blocks_to_decide(self, region: Interval) -> int | None:
+        """Return about how many blocks would tell, if runs go on to scatter as they did around the same number."""
+        (low, high), mean = self._on_axis(region), self.estimate.mean
+        room = max(min(mean - low, high - mean), low - mean, mean - high)
+        return paired_differences.blocks_needed(self.estimate.deviation, room, LEVEL)
+
+    def no_narrower(self, floor: float) -> PairedEffect:
+        """Return it with an error of at least what a floor on the axis makes it: a deviation that is small by luck is
+        seen by neighbouring runs of one side."""
+        least = floor / same_code_floors.student_bound(LEVEL, self.blocks - 1)
+        wide = replace(self.estimate, error=max(self.estimate.error, least))
+        return replace(self, estimate=wide, floor=in_units(self.estimate, floor))
+
+    def _on_axis(self, region: Interval) -> Ends:
+        ends = []
+        for end in (region.low, region.high):
+            beyond = self.estimate.logarithmic and end <= -100.0
+            ends.append(-inf if beyond else on_axis(self.estimate, end) if isfinite(end) else end)
+        return ends[0], ends[1]
+
+
+def _p(estimate: MeanDifference, distance: float) -> float:
+    """Return the two-sided p that the true number is as far away; 0 of an infinite distance."""
+    if distance == inf:
+        return 0.0
+    return float(paired_differences.p_value(distance, estimate.error, estimate.blocks))
+
+
+def paired(a: Sequence[float], b: Sequence[float], logarithmic: bool, quantum: float = 0.0,
+           ranges: Sequence[tuple[BlockValues, BlockValues]] = ()) -> PairedEffect:  # fmt: skip
+    """Return b against a, block by block. `quantum`: the step in which both are measured. `ranges`: of each block the
+    values of a and b that make their difference least, and those that make it most; none where they are certain."""
+    every = (_estimate(pairs, logarithmic, quantum) for pairs in _choices(ranges))
+    return PairedEffect(
+        _estimate(list(zip(a, b, strict=True)), logarithmic, quantum), tuple(dict.fromkeys(every)) if ranges else ()
+    )
+
+
+def _estimate(pairs: Sequence[BlockValues], logarithmic: bool, quantum: float) -> MeanDifference:
+    if len(pairs) == 1:
+        ((a, b),) = pairs
+        return MeanDifference(float(np.log(b / a)) if logarithmic else b - a, 0.0, 1, logarithmic)
+    return paired_differences.estimate([a for a, _ in pairs], [b for _, b in pairs], logarithmic, quantum)
+
+
+def _choices(ranges: Sequence[tuple[BlockValues, BlockValues]]) -> Iterator[tuple[BlockValues, ...]]:
+    """Yield every choice of one pair a block; of many blocks only those that spread the differences most, the lower
+    ones low and the others high. The least favourable p-value and ends of the interval are among them: the mean is
+    linear in the differences and its error convex."""
+    if not ranges:
+        return
+    if len(ranges) <= MOST_ENUMERATED:
+        yield from product(*ranges)
+        return
+    order = sorted(range(len(ranges)), key=lambda block: sum(b - a for a, b in ranges[block]))
+    for below in range(len(order) + 1):
+        low = set(order[:below])
+        yield tuple(choice[block not in low] for block, choice in enumerate(ranges))
+
+
+def with_floor(effect: PairedEffect, a: Sequence[float], b: Sequence[float], quantum: float, level: float,
+               on_record: Sequence[float] = (), least: float = 0.0) -> tuple[PairedEffect, bool]:  # fmt: skip
+    """Return it with the A/A floor of its own runs and of differences on record, on the side on which b lies (−33 % is
+    as far as +50 %), and `least` at least; and whether it is that on record."""
+    estimate = effect.estimate
+    own = _neighbour_floor(a, b, estimate.logarithmic, quantum, level)
+    recorded = same_code_floors.record_floor(on_record, len(a), level)
+    bound = float(np.copysign(max(own, recorded or 0.0), estimate.mean))
+    floor = max(abs(in_units(estimate, bound)), least)
+    return replace(effect, floor=floor), recorded is not None and recorded > own
+
+
+def _neighbour_floor(
+    a: Sequence[float], b: Sequence[float], logarithmic: bool, quantum: float, level: float, series: Sequence[int] = ()
+) -> float:
+    first, second = (np.asarray(side, dtype=np.float64) for side in (a, b))
+    step = paired_differences.relative_step(first, second, quantum) if logarithmic else quantum
+    if logarithmic:
+        first, second = np.log(first), np.log(second)
+    return float(same_code_floors.neighbour_floor(first, second, level, step, series))
+
+
+def paired_ratio(
+    variant: Sequence[float], baseline: Sequence[float], quantum: float = 0.0, series: Sequence[int] = ()
+) -> PairedEffect | None:
+    """Return 100 x (variant / baseline - 1), block by block, no narrower than its A/A floor; all values above 0. None:
+    fewer than three blocks. `series`: how many blocks each has, where they are of several."""
+    if len(variant) < MINIMUM_BLOCKS:
+        return None
+    effect = paired(baseline, variant, logarithmic=True, quantum=quantum)
+    if not _show_noise(series):
+        return effect
+    return effect.no_narrower(_neighbour_floor(baseline, variant, True, quantum, LEVEL, series))
+
+
+def geometric_ratio(variant: Sequence[float], baseline: Sequence[float]) -> float:
+    """Return what `paired_ratio` estimates, of any number of blocks."""
+    return 100.0 * float(np.expm1(np.mean(np.log(np.asarray(variant) / np.asarray(baseline)))))
+
+
+def own_number(values: Sequence[float], series: Sequence[int] = ()) -> PairedEffect | None:
+    """Return one variant's own percentage, run by run. None: fewer than three runs. `series`: as of `paired_ratio`."""
+    if len(values) < MINIMUM_BLOCKS:
+        return None
+    numbers = np.asarray(values, dtype=np.float64)
+    mean, error = paired_differences.mean_and_error(numbers)
+    effect = PairedEffect(MeanDifference(float(mean), float(error), len(values), logarithmic=False))
+    if not _show_noise(series):
+        return effect
+    return effect.no_narrower(float(same_code_floors.own_floor(numbers, LEVEL, series)))
+
+
+def _show_noise(series: Sequence[int]) -> bool:
+    """Return whether there are as many pairs of neighbouring blocks as the fewest blocks of one series have: fewer make
+    no floor. Where each series has one block there are none, and Student's interval stands alone."""
+    return not series or same_code_floors.neighbours(series) >= MINIMUM_BLOCKS - 1
+
+
+# --- Fieller's, of means ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MeanRatio:
+    """100 x (mean of variant / mean of baseline - 1), values of the same blocks, each in whole steps of `quantum`.
+
+    Fieller's: a ratio r is in the interval where the mean of variant - r x baseline is not surely other than 0. Where
+    the baseline's mean is not surely above 0, any ratio may be the true one, and nothing is sure.
+    """
+
+    variant: tuple[float, ...]
+    baseline: tuple[float, ...]
+    quantum: float
+    floor: float | None = None
+
+    @property
+    def point(self) -> float:
+        return 100.0 * (float(np.mean(self.variant)) / float(np.mean(self.baseline)) - 1.0)
+
+    @property
+    def blocks(self) -> int:
+        return len(self.variant)
+
+    def interval(self) -> Ends:
+        from scipy.optimize import brentq
+
+        if self._p_of_no_baseline >= LEVEL:
+            return -100.0, inf
+        ratio = 1.0 + self.point / 100.0
+        most = 2.0 * ratio + 1.0
+        while self._p(most) >= LEVEL:
+            most *= 2.0
+        low = 0.0 if self._p(0.0) >= LEVEL else brentq(lambda each: self._p(each) - LEVEL, 0.0, ratio)
+        high = brentq(lambda each: self._p(each) - LEVEL, ratio, most)
+        return 100.0 * (low - 1.0), 100.0 * (high - 1.0)
+
+    def p_inside(self, region: Interval) -> float:
+        above = region.low <= -100.0 or region.low < self.point  # no ratio lies lower
+        if not (above and self.point < region.high):
+            return 1.0
+        return max(self._p_at(region.low), self._p_at(region.high), self._p_of_no_baseline)
+
+    def p_outside(self, region: Interval) -> float:
+        if region.low <= self.point <= region.high:
+            return 1.0
+        nearer = region.low if self.point < region.low else region.high
+        return max(self._p_at(nearer), self._p_of_no_baseline)
+
+    @property
+    def _p_of_no_baseline(self) -> float:
+        """Return the two-sided p that the baseline's mean is 0."""
+        least = self.quantum / float(np.sqrt(12.0))
+        mean, error = paired_differences.mean_and_error(np.asarray(self.baseline), least)
+        return float(paired_differences.p_value(float(mean), float(error), self.blocks))
+
+    def _p_at(self, percent: float) -> float:
+        """Return the two-sided p that this is the ratio; 0 of what no ratio can be."""
+        if percent <= -100.0 or percent == inf:
+            return 0.0
+        return self._p(1.0 + percent / 100.0)
+
+    def _p(self, ratio: float) -> float:
+        contrast = np.asarray(self.variant) - ratio * np.asarray(self.baseline)
+        least = self.quantum * float(np.sqrt((1.0 + ratio**2) / 12.0))
+        mean, error = paired_differences.mean_and_error(contrast, least)
+        return float(paired_differences.p_value(float(mean), float(error), self.blocks))
+
+
+def mean_ratio(variant: Sequence[float], baseline: Sequence[float], quantum: float) -> MeanRatio | None:
+    """Return None of fewer than three blocks, or of a baseline that was at 0 throughout: there is no ratio then."""
+    if len(variant) < MINIMUM_BLOCKS or max(baseline) <= 0.0:
+        return None
+    return MeanRatio(tuple(variant), tuple(baseline), quantum)
+
+
+# --- times of which some are horizons --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TimeRatio:
+    """100 x (variant's time / baseline's - 1), where some runs never got there within what was watched.
+
+    Blocks are not paired: a log-rank test is of two groups (analysis.stats.survival).
+    """
+
+    variant: Times
+    baseline: Times
+    floor: float | None = None
+
+    @property
+    def point(self) -> float | None:
+        ratio = survival.ratio_interval(self.variant, self.baseline).point
+        return None if ratio is None else 100.0 * (ratio - 1.0)
+
+    @property
+    def blocks(self) -> int:
+        return min(len(self.variant.times), len(self.baseline.times))
+
+    def interval(self) -> Ends:
+        ratio = survival.ratio_interval(self.variant, self.baseline, CONFIDENCE)
+        return 100.0 * (ratio.low - 1.0), 100.0 * (ratio.high - 1.0)
+
+    def p_inside(self, region: Interval) -> float:
+        """Return twice the larger of both one-sided values: the interval's are two-sided."""
+        return min(1.0, 2.0 * max(self._p(region.low, "greater"), self._p(region.high, "less")))
+
+    def p_outside(self, region: Interval) -> float:
+        return min(1.0, 2.0 * min(self._p(region.low, "less"), self._p(region.high, "greater")))
+
+    def _p(self, percent: float, side: survival.Side) -> float:
+        """Return the one-sided p that the ratio is this one or lies on the other side; 0 or 1 beyond all ratios."""
+        if percent <= -100.0 or percent == inf:
+            return 0.0 if (percent == inf) == (side == "less") else 1.0
+        return survival.ratio_p(self.variant, self.baseline, 1.0 + percent / 100.0, side)
+
+
+# --- runs of a model, and of a night ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a few runs come to, without an interval: their mean or median, and the range. `value`: None where most of
+    them never got there within `largest`. `low`, `high`: the smallest and the largest, None where it is, or may be, one
+    that never got there. `unreached`, `unsteady`: how many of the `runs` never got there, and were not steady."""
+
+    value: float | None
+    low: float | None
+    largest: float
+    runs: int
+    unreached: int = 0
+    unsteady: int = 0
+
+    @property
+    def high(self) -> float | None:
+        return None if self.unreached else self.largest
+
+    @property
+    def at_least(self) -> float | None:
+        """Return how far the range goes at least, where there is no largest run."""
+        return self.largest if self.unreached else None
+
+
+def summary(values: Sequence[float], censored: Sequence[bool], *, mean: bool, unsteady: int = 0) -> Summary:
+    """Return the mean, or the median of times, in which one that is only a horizon is longer (Kaplan and Meier's)."""
+    smallest, is_horizon = min(zip(values, censored, strict=True))  # of equal ones the time is the smaller
+    if mean:
+        middle: float | None = fmean(values)
+    else:
+        middle = survival.median(values, censored) if any(censored) else median(values)
+    return Summary(middle, None if is_horizon else smallest, max(values), len(values), sum(censored), unsteady)

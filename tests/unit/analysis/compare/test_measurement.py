@@ -1,0 +1,114 @@
+"""Verdicts with what the measurement may be wrong by (lost tuples, clocks, utility), and of times not often reached."""
+
+from pathlib import Path
+
+import pytest
+
+from analysis.compare.evaluation import compare
+from analysis.compare.result import Comparison, MetricRow, Verdict
+from analysis.record.files import SeriesPaths
+from analysis.record.small_tables import rows
+from tests.support.compared_series import LATENCY, SideOf, write
+from tests.support.series_by_hand import write_table
+
+SIX = (100.0, 102.0, 99.0, 101.0, 100.5, 98.5)
+FAST = tuple(0.9 * value for value in SIX)
+LEVELS = {"max_utility": 35.0, "latency_ms": 60.0, "juice": None, "topology": "t", "position": 0}
+
+
+def row(found: Comparison, metric: str) -> MetricRow:
+    return next(row for row in found.rows if row.metric == metric)
+
+
+def compared(root: Path, metric: str, a: SideOf, b: SideOf) -> MetricRow:
+    return row(compare(write(root / "x" / "20260101-000000-aa", {"stela": (a, b)})), metric)
+
+
+@pytest.mark.parametrize(("ends", "tenth"), [((60.0, 70.0), -600.0), ((60.0, 200.0), -600.0), ((60.0, 200.0), 200.0)])
+def test_one_block_that_both_sides_never_reached_switches_no_least_difference_off(
+    tmp_path: Path, ends: tuple[float, float], tenth: float
+) -> None:
+    """10 s are less than two windows, however many blocks have them."""
+    metric = "convergence_sp_s"
+    a, b = ([end] * 9 + [tenth if side else -600.0] for side, end in enumerate(ends))
+    found = compared(tmp_path, metric, SideOf({metric: a}, never=[metric]), SideOf({metric: b}, never=[metric]))
+    assert found.called is (ends[1] == 200.0) and found.difference is None
+
+
+def test_a_difference_that_the_same_code_shows_is_not_called_because_one_run_was_not_reached(tmp_path: Path) -> None:
+    """Every run takes 40 s more or less than the one before it; B's are mostly 30 s longer."""
+    metric, up_down = "convergence_sp_s", (100.0, 300.0) * 5
+    b = [value + 30.0 for value in up_down[:-1]]
+    a = SideOf({metric: [*up_down[:-1], -600.0]}, never=[metric])
+    found = compared(tmp_path, metric, a, SideOf({metric: [*b, -600.0]}, never=[metric]))
+    assert found.p is not None and found.p < 0.01 and found.verdict is Verdict.UNDECIDED
+
+
+@pytest.mark.parametrize(("unseen", "verdict"), [(0.002, Verdict.NO_DIFFERENCE), (0.02, Verdict.UNDECIDED)])
+def test_lost_tuples_are_as_uncertain_as_their_measurement(tmp_path: Path, unseen: float, verdict: Verdict) -> None:
+    """None is called lost; within the uncertainty 10 or 100 of 5,000 may be, and 50 is worth naming."""
+    side = SideOf({LATENCY: SIX, "lost_after": [0.0] * 6}, untimed={"unseen": unseen})
+    found = compared(tmp_path, "lost_after", side, side)
+    assert found.verdict is verdict and found.low is not None and found.high is not None
+    assert found.low <= -5000 * unseen and found.high >= 5000 * unseen
+
+
+@pytest.mark.parametrize(
+    ("error_ms", "verdict"),
+    [
+        (0.0, Verdict.BETTER),
+        (1.0, Verdict.BETTER),
+        (6.0, Verdict.UNDECIDED),
+        (95.0, Verdict.NONE),
+        (None, Verdict.NONE),
+    ],
+)
+@pytest.mark.parametrize("metric", [LATENCY, "latency_all_p95_ms_before"])
+def test_a_latency_is_as_uncertain_as_the_clocks(
+    tmp_path: Path, metric: str, error_ms: float | None, verdict: Verdict
+) -> None:
+    """10 ms less on each machine's clock, which may be wrong by so much."""
+    a, b = (SideOf({LATENCY: values, "latency_all_p95_ms_before": values}, clock_error_ms=error_ms)
+            for values in (SIX, FAST))  # fmt: skip
+    found = compared(tmp_path, metric, a, b)
+    assert found.verdict is verdict and bool(found.why_no_verdict) is (verdict is Verdict.NONE)
+    assert found.difference == pytest.approx(-10.0, abs=1.0), "the number is shown"
+
+
+def test_tuples_whose_clocks_nobody_knows_have_no_verdict(tmp_path: Path) -> None:
+    root = write(tmp_path / "x" / "s", {"stela": (SideOf({LATENCY: SIX}), SideOf({LATENCY: FAST}))})
+    assert row(compare(root), LATENCY).called
+    latency = [each | {"corrected": 990} for each in rows(SeriesPaths(root), "latency")]
+    (file,) = (root / "tables" / "latency.parquet").glob("*.parquet")
+    file.unlink()
+    file.parent.rmdir()
+    write_table(root, "latency", latency)
+    found = row(compare(root), LATENCY)
+    assert found.verdict is Verdict.NONE and "is not known of 12 of 12 runs" in found.why_no_verdict
+
+
+@pytest.mark.parametrize(("lost", "verdict"), [(0.0, Verdict.BETTER), (0.3, Verdict.NONE)])
+def test_utility_of_a_latency_has_the_guards_of_latency(tmp_path: Path, lost: float, verdict: Verdict) -> None:
+    """Who throws 30 % away is quick with the others."""
+    numbers = {"utility_before": (10.0,) * 6, "untimed_percent_before": (0.0,) * 6}
+    slow = SideOf({LATENCY: [120.0 + each / 100 for each in SIX], **numbers})
+    quick = SideOf({LATENCY: [80.0 + each / 100 for each in SIX], "utility_before": (22.0,) * 6,
+                    "untimed_percent_before": (100 * lost,) * 6}, untimed={"lost": lost})  # fmt: skip
+    root = write(tmp_path / "x" / "s", {"stela": (slow, quick)})
+    write_table(root, "topologies", [
+        {"run_id": f"stela_{side}-r{n}", **LEVELS} for side in "ab" for n in range(1, 7)
+    ])  # fmt: skip
+    found = compare(root)
+    for metric in ("utility_before", "utility_after"):
+        assert row(found, metric).verdict is verdict, metric
+
+
+def test_utility_after_is_of_the_same_seconds_on_both_sides(tmp_path: Path) -> None:
+    """B is watched for 400 s, in most of which it is slow; nobody knows what A did then."""
+    longer = SideOf({LATENCY: SIX}, watched_s=400, late_from_s=110, late_ms=5000.0)
+    root = write(tmp_path / "x" / "s", {"stela": (SideOf({LATENCY: SIX}, watched_s=120), longer)})
+    write_table(root, "topologies", [
+        {"run_id": f"stela_{side}-r{n}", **LEVELS} for side in "ab" for n in range(1, 7)
+    ])  # fmt: skip
+    found = row(compare(root), "utility_after")
+    assert found.verdict is Verdict.NO_DIFFERENCE and found.a == found.b
