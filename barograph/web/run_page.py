@@ -30,7 +30,7 @@ class Redirection:
 
 
 @dataclass(frozen=True)
-class Link:
+class FileLink:
     name: str  # of a file below the results
     text: str
 
@@ -43,9 +43,9 @@ class Page:
     facts: tuple[tuple[str, str], ...] = ()
     throughput: tuple[float | None, ...] = ()
     headings: tuple[str, ...] = ()
-    rows: tuple[tuple[str | Link, ...], ...] = ()
+    rows: tuple[tuple[str | FileLink, ...], ...] = ()
     notes: tuple[str, ...] = ()
-    links: tuple[Link, ...] = ()
+    links: tuple[FileLink, ...] = ()
     reload_s: int | None = None
 
 
@@ -140,7 +140,7 @@ def _failure_line(line: Mapping[str, Any]) -> str:
     return f"{where}{line['blame']}: {line['message']}"
 
 
-def _run_table(status: SeriesStatus | None) -> tuple[tuple[str, ...], tuple[tuple[str | Link, ...], ...]]:
+def _run_table(status: SeriesStatus | None) -> tuple[tuple[str, ...], tuple[tuple[str | FileLink, ...], ...]]:
     return (("run", "status"), status.done) if status is not None and status.done else ((), ())
 
 
@@ -148,8 +148,8 @@ def _last_notes(status: SeriesStatus | None) -> tuple[str, ...]:
     return () if status is None else status.notes[-12:]
 
 
-def _report_links(progress: SeriesProgress, text: str) -> tuple[Link, ...]:
-    return (Link(progress.report, text),) if progress.report else ()
+def _report_links(progress: SeriesProgress, text: str) -> tuple[FileLink, ...]:
+    return (FileLink(progress.report, text),) if progress.report else ()
 
 
 def page_of_night(
@@ -175,9 +175,9 @@ def page_of_night(
     return Page(title, meta, ("This night has no page in these results.",))
 
 
-def _entry_row(entry: NightEntry, reports: Collection[str]) -> tuple[str | Link, ...]:
+def _entry_row(entry: NightEntry, reports: Collection[str]) -> tuple[str | FileLink, ...]:
     report = f"{entry.series}/report.html"
-    named: str | Link = Link(report, entry.experiment) if report in reports else entry.experiment
+    named: str | FileLink = FileLink(report, entry.experiment) if report in reports else entry.experiment
     return named, entry.status, entry.reason or "–"
 
 
