@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import fakes, programs
+from tests.support import fakes, programs, session_of_tests
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,13 +108,12 @@ def control_plane() -> Iterator[Cloud]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One for all tests of this process."""
+    """One for all tests of this process. It interprets expressions: compiling small queries, each of which is asked
+    once, would be much of the work. `golden_series` compiles."""
     from analysis import session
     from tests.support.avro_jar import jars
 
-    # Where a query grows beyond what can be compiled, Spark says so and interprets it: here it is an error.
-    settings = session.jar_settings(jars()) | {"spark.sql.codegen.fallback": "false"}
-    running = session.spark("local[2]", settings=settings)
+    running = session.spark("local[2]", settings=session.jar_settings(jars()) | session_of_tests.INTERPRETED)
     yield running
     running.stop()
 
@@ -133,4 +132,5 @@ def golden_series(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession)
     """The golden series: nobody changes it."""
     from tests.golden.series import analyse
 
-    return analyse(tmp_path_factory.mktemp("series") / "20261121-000000-abcdef01", spark)
+    with session_of_tests.compiled(spark):
+        return analyse(tmp_path_factory.mktemp("series") / "20261121-000000-abcdef01", spark)

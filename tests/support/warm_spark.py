@@ -16,9 +16,8 @@ JVM = f"""
 import sys
 from analysis import session
 from tests.support.avro_jar import jars
-spark = session.spark("local[1]", settings=session.jar_settings(jars()) | {{
-    "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"
-}})
+from tests.support.session_of_tests import INTERPRETED
+spark = session.spark("local[1]", settings=session.jar_settings(jars()) | INTERPRETED)
 named = spark.sparkContext._gateway.java_parameters
 spark.stop()
 print("{MARK}", named.port, named.auth_token, flush=True)
