@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from scheduler_plugins.json_data import to_json
 from scheduler_plugins.model import (
     Decision,
     Memory,
@@ -27,12 +28,11 @@ from scheduler_plugins.model import (
 )
 from scheduler_plugins.policies import POLICIES, bind
 from scheduler_plugins.policies.stela import VARIANTS
-from scheduler_plugins.service.messages import MessageError, decision_json, observation_from_log
+from scheduler_plugins.service.messages import MessageError, observation_from_log
 from scheduler_plugins.service.refusal import refusal
 from scheduler_plugins.traffic import TrafficNotLogged
 
 COMPARISON_KEYS = ("executors", "placement", "release", "acquire", "scheduler", "scheduler_conf", "rebalance", "wait_s")
-EMPTY_DECISION = decision_json(Decision())  # logs of before a word was known do not have it
 
 
 class ReplayError(Exception):
@@ -53,9 +53,7 @@ class RoundReplay:
 
     @property
     def same(self) -> bool:
-        return all(
-            _json_data(self.then.get(key, EMPTY_DECISION[key])) == _json_data(self.now[key]) for key in COMPARISON_KEYS
-        )
+        return all(_json_data(self.then[key]) == _json_data(self.now[key]) for key in COMPARISON_KEYS)
 
 
 def replay(path: Path, policy: str, parameters: Mapping[str, Any] | None = None) -> tuple[RoundReplay, ...]:
@@ -67,8 +65,7 @@ def replay(path: Path, policy: str, parameters: Mapping[str, Any] | None = None)
     decide = bind(policy, parameters or {})
     memory: Memory = {}
     replayed = []
-    for line in read_rounds(path):
-        observation = observation_from_log(line["observation"])
+    for line, observation in _read_rounds(path):
         event = observation.event.event_id if observation.event else None
         decision, said = Decision(memory=memory), None
         try:
@@ -78,12 +75,17 @@ def replay(path: Path, policy: str, parameters: Mapping[str, Any] | None = None)
         memory = decision.memory
         if refused := refusal(observation, decision):
             said = refused.message
-        replayed.append(RoundReplay(line["t"], event, line["decision"], decision_json(decision), said))
+        replayed.append(RoundReplay(line["t"], event, line["decision"], to_json(decision), said))
     return tuple(replayed)
 
 
 def read_rounds(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a decision log (docs/contracts.md, "What a run leaves"). Raises ReplayError."""
+    """Yield the lines of a decision log (docs/contracts.md, "What a run leaves"). Raises ReplayError."""
+    return (line for line, _ in _read_rounds(path))
+
+
+def _read_rounds(path: Path) -> Iterator[tuple[dict[str, Any], Observation]]:
+    """Yield each line of a decision log with its observation."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -91,10 +93,10 @@ def read_rounds(path: Path) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(text.splitlines(), start=1):
         try:
             body: dict[str, Any] = json.loads(line)
-            observation_from_log(body["observation"])
+            observation = observation_from_log(body["observation"])
         except (ValueError, KeyError, TypeError, MessageError) as error:
             raise ReplayError(f"{path}, line {number}: not a decision log line ({error})") from error
-        yield body
+        yield body, observation
 
 
 def _json_data(value: Any) -> Any:

@@ -16,7 +16,7 @@ from barograph.machines import holdings, series_lease
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.events.kind import FAILOVER_S, Disturbance
 from barograph.plan.experiment import Experiment, TopologyChoice
-from barograph.policy_service import LostTasks, ServiceClient, ServiceState, WorkerRestart, absent_machines
+from barograph.policy_service import ServiceClient, absent_machines
 from barograph.run.cluster import Cluster
 from barograph.run.monitor import LOOK_S, RESTART_PATIENCE, RunMonitor, SteadyTest, steady_test
 from barograph.run.rate_courses import RateCourses
@@ -26,6 +26,7 @@ from barograph.series.series import Series
 from barograph.settings import cluster_dir, simulated_pace
 from barograph.testbeds.checks import place_of, testbed_of
 from scheduler_plugins.policies import POLICIES, Entry
+from scheduler_plugins.service.run_snapshot import LostTasks, RunSnapshot, WorkerRestart
 
 if TYPE_CHECKING:
     from barograph.run.simulated_clock import SimulatedClock
@@ -143,7 +144,7 @@ class RunContext:
             courses.raise_failure()
             raise_if_recalled(context.cluster, machines, record)
 
-        def note(state: ServiceState) -> None:
+        def note(state: RunSnapshot) -> None:
             run.note(state)
 
         courses = RateCourses(context.service, record, context.clock)
@@ -198,7 +199,7 @@ class RunContext:
         lost = silent | {*self.context.cluster.recalled(), *also}
         return tuple(sorted(lost - self.machines.exempt))
 
-    def note(self, state: ServiceState) -> None:
+    def note(self, state: RunSnapshot) -> None:
         """What the state says of the run goes on record, each thing once.
 
         Raises ServiceRestarted where the state is of another run: a service that begins anew knows neither this run's
@@ -219,7 +220,7 @@ class RunContext:
         self._note_restarts(state)
         self._note_lost_tasks(state)
 
-    def _require_topologies(self, state: ServiceState) -> None:
+    def _require_topologies(self, state: RunSnapshot) -> None:
         """Nothing waits for one that is no more, so nothing else would say that it is missing."""
         for topology in state.topologies:
             if topology.running or topology.name not in self.expected_topologies:
@@ -227,7 +228,7 @@ class RunContext:
             elif self.now() - self._gone.setdefault(topology.name, self.now()) >= TOPOLOGY_PATIENCE_S:
                 raise RunBroken(f"Nimbus has topology {topology.name} no more, and nobody asked for that")
 
-    def _note_unknown_machines(self, state: ServiceState) -> None:
+    def _note_unknown_machines(self, state: RunSnapshot) -> None:
         is_placed = any(topology.placed_among for topology in state.topologies)
         unknown = absent_machines(state, self.machines.expected()) if is_placed else ()
         self._known.update(state.machines)
@@ -236,7 +237,7 @@ class RunContext:
             self._unknown = unknown
             self.record.event("machines_unknown", machines=list(unknown))
 
-    def _note_restarts(self, state: ServiceState) -> None:
+    def _note_restarts(self, state: RunSnapshot) -> None:
         """A spout that restarts and was not asked to offers another load than the plan's. Raises what `_cause` says."""
         for restart in state.worker_restarts:
             if restart in self._restarts:
@@ -254,7 +255,7 @@ class RunContext:
                 lost = {machine for each in recent for machine in each.machines}
                 raise self._cause(what, {*lost, restart.slot.partition(":")[0]}, restart.t)
 
-    def _is_asked(self, restart: WorkerRestart, state: ServiceState) -> bool:
+    def _is_asked(self, restart: WorkerRestart, state: RunSnapshot) -> bool:
         if restart.t >= self.disturbed_s or any(begin <= restart.t <= end for begin, end in self._allowances):
             return True
         until_s = RESTART_PATIENCE.silence_s
@@ -262,7 +263,7 @@ class RunContext:
         moved = any(each.t <= restart.t <= each.t + until_s and restart.slot in each.slots for each in moves)
         return moved or any(each.restarts(restart.slot, restart.t, until_s) for each in state.decisions)
 
-    def _note_lost_tasks(self, state: ServiceState) -> None:
+    def _note_lost_tasks(self, state: RunSnapshot) -> None:
         """Before the first event nothing may lose its place. Raises what `_cause` says."""
         for lost in state.lost_tasks:
             if lost in self._losses:
@@ -290,7 +291,7 @@ class RunContext:
             return MachineLost(f"{what}; Nimbus did not know {', '.join(missed)} for a while")
         return RunBroken(f"{what}; every machine is there: worker.log and the machine's memory may say why")
 
-    def _note_decisions(self, state: ServiceState) -> None:
+    def _note_decisions(self, state: RunSnapshot) -> None:
         """Decisions since the first event, each once, with or without an event of ours behind it."""
         since_s = float("inf") if self.zero_s is None else self.zero_s
         for decision in state.decisions:
@@ -307,7 +308,7 @@ class RunContext:
                 t = self.on_our_clock(decision.applied_t)
                 self.record.event("applied", t=t, **about, **own, ok=decision.applied)
 
-    def _note_requests(self, state: ServiceState) -> None:
+    def _note_requests(self, state: RunSnapshot) -> None:
         """What the policy asks of the machines, once its decision stands, and what came of it where nothing did: else
         the machines' own lines say it."""
         for each in state.machine_requests:

@@ -27,18 +27,12 @@ from barograph.plan.events.kind import (
     RunningWorker,
 )
 from barograph.plan.events.trace_file import sha256_of
-from barograph.policy_service import (
-    ScaleOutcome,
-    ServiceState,
-    absent_machines,
-    first_tuple_s,
-    recovery_obstacle,
-    scale_outcome,
-)
+from barograph.policy_service import ScaleOutcome, absent_machines, first_tuple_s, recovery_obstacle, scale_outcome
 from barograph.run import machine_changes
 from barograph.run.context import RunContext
 from barograph.run.machine_changes import wait_in_time, wait_until_registered
 from barograph.run.monitor import FAILOVER_PATIENCE, RESTART_PATIENCE, stale_samples
+from scheduler_plugins.service.run_snapshot import RunSnapshot
 from scheduler_plugins.service.samples import limit_for
 
 
@@ -79,7 +73,7 @@ class EventActions:
         self.run.record.event(line, event_id=self.event_id, **facts)
 
     def wait_until(self, t: float) -> None:
-        def due(_state: ServiceState) -> bool | None:
+        def due(_state: RunSnapshot) -> bool | None:
             return self.run.now() >= t or None
 
         machines = self.run.machines
@@ -209,7 +203,7 @@ class EventActions:
         run.expected_topologies.discard(topology)  # first: from here on nobody may miss it
         run.context.cluster.kill(topology)
 
-        def gone(state: ServiceState) -> bool | None:
+        def gone(state: RunSnapshot) -> bool | None:
             status = state.topology(topology)
             return status is None or not status.running or None
 
@@ -220,7 +214,7 @@ class EventActions:
     def wait_until_running(self, topology: str, zero_s: float) -> EventTimes:
         run, limit_s = self.run, self.run.context.experiment.watched(self.place)[1]
 
-        def begun(state: ServiceState) -> EventTimes | None:
+        def begun(state: RunSnapshot) -> EventTimes | None:
             status = state.topology(topology)
             first_s = None if status is None else first_tuple_s(status.series)
             if first_s is not None:
@@ -237,7 +231,7 @@ class EventActions:
     def wait_until_recovered(self, zero_s: float, since_s: float, down: str | None = None) -> EventTimes:
         run, limit_s = self.run, self.run.context.experiment.watched(self.place)[1]
 
-        def over(state: ServiceState) -> EventTimes | None:
+        def over(state: RunSnapshot) -> EventTimes | None:
             obstacle = recovery_obstacle(state, since_s)
             if down in state.machines:
                 obstacle = f"Nimbus still counts on {down}"
@@ -263,7 +257,7 @@ def _without_hold(run: RunContext) -> Iterator[None]:
 def _wait_until_carried_out(run: RunContext) -> None:
     """Until nothing that the policy decided by itself is under way: its restarts are no part of what comes then."""
 
-    def done(state: ServiceState) -> bool | None:
+    def done(state: RunSnapshot) -> bool | None:
         waiting = any(each.own and each.applied_t is None for each in state.decisions)
         return None if waiting or any(topology.rebalancing for topology in state.topologies) else True
 
@@ -284,10 +278,10 @@ def _request(run: RunContext, name: str, kind: str, joined: Sequence[str], leave
 def _wait_until_applied(run: RunContext, name: str) -> ScaleOutcome:
     """A decision is not given up here: the policy service says what became of it, or that nobody said so."""
 
-    def begun(state: ServiceState) -> bool | None:
+    def begun(state: RunSnapshot) -> bool | None:
         return scale_outcome(state, name) is not None or any(each.event_id == name for each in state.decisions) or None
 
-    def done(state: ServiceState) -> ScaleOutcome | None:
+    def done(state: RunSnapshot) -> ScaleOutcome | None:
         return scale_outcome(state, name)
 
     what, patience = f"scale event {name} was not decided and applied", RESTART_PATIENCE
@@ -336,7 +330,7 @@ def _wait_until_decidable(run: RunContext, *, again: bool) -> None:
         return
     reason = ""
 
-    def fresh(state: ServiceState) -> bool | None:
+    def fresh(state: RunSnapshot) -> bool | None:
         nonlocal reason
         if reads_rates:
             reason = stale_samples(state) or ""

@@ -19,11 +19,12 @@ from barograph.machines.series_lease import NoMachines
 from barograph.plan.durations import LONGEST_CLOSING_S, longest_run_s
 from barograph.plan.events import names_after
 from barograph.plan.events.kind import DRAIN_S, REGISTER_S
-from barograph.policy_service import PolicyRequest, ServiceRefused, ServiceState
+from barograph.policy_service import ServiceRefused
 from barograph.run import clocks
 from barograph.run.collection import collect, return_booted
 from barograph.run.context import RunContext
 from barograph.run.monitor import RESTART_PATIENCE, Patience
+from scheduler_plugins.service.run_snapshot import PolicyRequest, RunSnapshot
 
 Answer = TypeVar("Answer")
 
@@ -61,14 +62,14 @@ def drain(run: RunContext, machines: Sequence[str]) -> None:
 
 
 def _wait_until_placed(run: RunContext, what: str) -> None:
-    def placed(state: ServiceState) -> bool | None:
+    def placed(state: RunSnapshot) -> bool | None:
         return state.all_placed() or None
 
     run.monitor.wait_for(placed, limit_s=DRAIN_S, what=what, patience=RESTART_PATIENCE)
 
 
 def wait_until_registered(run: RunContext, machines: Sequence[str]) -> None:
-    def known(state: ServiceState) -> bool | None:
+    def known(state: RunSnapshot) -> bool | None:
         return True if set(machines) <= set(state.machines) else None
 
     late = f"{', '.join(machines)} did not register with Nimbus within {REGISTER_S:g} s; see the supervisor's log"
@@ -77,7 +78,7 @@ def wait_until_registered(run: RunContext, machines: Sequence[str]) -> None:
 
 
 def wait_in_time(
-    run: RunContext, done: Callable[[ServiceState], bool | None], limit_s: float, patience: Patience,
+    run: RunContext, done: Callable[[RunSnapshot], bool | None], limit_s: float, patience: Patience,
     late: Callable[[], Exception],
 ) -> None:  # fmt: skip
     """Wait until it is done; `late` says what it means that nothing was wrong and only the time ran out."""
@@ -89,10 +90,10 @@ def wait_in_time(
         raise
 
 
-def wait_for(run: RunContext, question: Callable[[ServiceState], Answer | None], patience: Patience) -> Answer:
+def wait_for(run: RunContext, question: Callable[[RunSnapshot], Answer | None], patience: Patience) -> Answer:
     """The first answer that is not None, however long it takes; until then the policy has what it asks for."""
 
-    def either(state: ServiceState) -> tuple[Answer | None, PolicyRequest | None] | None:
+    def either(state: RunSnapshot) -> tuple[Answer | None, PolicyRequest | None] | None:
         answer = question(state)
         ready = next((each for each in state.machine_requests if each.ready), None)
         return None if answer is None and ready is None else (answer, ready)

@@ -11,13 +11,7 @@ from barograph.plan.blocks import PlannedRun
 from barograph.plan.durations import FIRST_TUPLE_S
 from barograph.plan.events import EventTimes
 from barograph.plan.experiment import WHOLE_CLUSTER
-from barograph.policy_service import (
-    ServiceState,
-    TopologyStatus,
-    absent_machines,
-    first_tuple_s,
-    machines_missed_by_placement,
-)
+from barograph.policy_service import absent_machines, first_tuple_s, machines_missed_by_placement
 from barograph.run import clocks, machine_changes
 from barograph.run.collection import collect_after_failure, fallbacks_of_run, stop_and_collect
 from barograph.run.context import RunContext, SeriesContext
@@ -35,6 +29,7 @@ from barograph.run.monitor import (
 )
 from barograph.series.run_record import RunRecord
 from playbooks.cluster import NO_SAMPLES
+from scheduler_plugins.service.run_snapshot import RunSnapshot, TopologyStatus
 from scheduler_plugins.service.samples import WINDOW_S
 
 
@@ -138,7 +133,7 @@ def _service_levels(run: RunContext) -> dict[str, dict[str, float]]:
 
 
 def _first_tuple(run: RunContext, name: str) -> float:
-    def first(state: ServiceState) -> int | None:
+    def first(state: RunSnapshot) -> float | None:
         topology = state.topology(name)
         if topology is None:
             return None
@@ -192,7 +187,7 @@ def _wait_until_steady(
 ) -> Mapping[str, PhaseOutcome]:
     """By topology; each is steady or not by its own series, and all are watched until the last one is."""
 
-    def settled(state: ServiceState) -> Mapping[str, PhaseOutcome] | None:
+    def settled(state: RunSnapshot) -> Mapping[str, PhaseOutcome] | None:
         if absent_machines(state, run.machines.expected()):
             return None  # either it comes back, or the monitor runs out of patience and says so
         series = {each.name: each.series for each in state.topologies if each.running}

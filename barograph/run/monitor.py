@@ -11,19 +11,12 @@ from typing import TypeVar
 
 from analysis.metrics.steadiness import WINDOW_S, drain_reason
 from barograph.errors import RunBroken
-from barograph.policy_service import (
-    ServiceClient,
-    ServiceState,
-    ServiceUnreachable,
-    TupleCounts,
-    absent_machines,
-    counts_since,
-    throughput_now,
-)
+from barograph.policy_service import ServiceClient, ServiceUnreachable, absent_machines, counts_since, throughput_now
 from barograph.series.run_record import Clock, Listener
+from scheduler_plugins.service.run_snapshot import RunSnapshot, TupleCounts
 from scheduler_plugins.service.samples import FRESH_S, limit_for
 
-SteadyTest = Callable[[Sequence[int], Sequence[float | None]], tuple[bool, str]]
+SteadyTest = Callable[[Sequence[float], Sequence[float | None]], tuple[bool, str]]
 """Ends of the series' rows and tuples a second in each → whether the series is steady, and why or why not."""
 
 
@@ -76,7 +69,7 @@ def together(found: Mapping[str, PhaseOutcome]) -> PhaseOutcome:
     return PhaseOutcome(not late, "; ".join(late) or "every topology is")
 
 
-def _rows_of_window(ends: Sequence[int], zero_s: float, step_s: int) -> int:
+def _rows_of_window(ends: Sequence[float], zero_s: float, step_s: int) -> int:
     """How many of these rows belong to a window that is not over; a row of several seconds that began before the
     window does not."""
     return min(len(ends), round(ends[-1] - zero_s) % round(WINDOW_S) // step_s) if ends else 0
@@ -110,7 +103,7 @@ class Trouble:
 
 
 def find_trouble(
-    state: ServiceState, expected: Collection[str], absent_for_s: float, patience: Patience
+    state: RunSnapshot, expected: Collection[str], absent_for_s: float, patience: Patience
 ) -> Trouble | None:
     """The first thing that is wrong with a run whose topology should be working."""
     if state.policy_error:
@@ -126,7 +119,7 @@ def find_trouble(
     return None
 
 
-def stale_samples(state: ServiceState) -> str | None:
+def stale_samples(state: RunSnapshot) -> str | None:
     """Return why a policy that reads rates could not decide now; None: it could."""
     if state.samples_age_s is None:
         return "no worker has sent a sample yet"
@@ -136,7 +129,7 @@ def stale_samples(state: ServiceState) -> str | None:
     return state.window_fault or None
 
 
-def steady_test(ends: Sequence[int], rates: Sequence[float | None]) -> tuple[bool, str]:
+def steady_test(ends: Sequence[float], rates: Sequence[float | None]) -> tuple[bool, str]:
     """The analysis' own."""
     from analysis.metrics.steadiness import is_steady
 
@@ -162,15 +155,15 @@ class RunMonitor:
     listener: Listener
     expected: Callable[[], Sequence[str]]
     alarm: Callable[[], None]
-    note: Callable[[ServiceState], None]
+    note: Callable[[RunSnapshot], None]
     look_s: float = LOOK_S
     symptom: str = ""
-    state: ServiceState | None = None
+    state: RunSnapshot | None = None
     _absent_since_s: float | None = field(default=None, init=False)
 
     def wait_for(
         self,
-        question: Callable[[ServiceState], Answer | None],
+        question: Callable[[RunSnapshot], Answer | None],
         *,
         limit_s: float | None,
         what: str,
@@ -191,7 +184,7 @@ class RunMonitor:
                 raise RunBroken(f"{what} within {limit_s:g} s; {_progress(state)}")
             self.clock.sleep(self.look_s)
 
-    def _read_state(self, patience: Patience) -> ServiceState:
+    def _read_state(self, patience: Patience) -> RunSnapshot:
         begin_s = self.clock.now()
         while True:
             try:
@@ -208,13 +201,13 @@ class RunMonitor:
             self.listener.tell("throughput", run_id=state.run_id, per_s=sum(rates.values()) if rates else None, **each)
             return state
 
-    def _raise_trouble(self, state: ServiceState, patience: Patience) -> None:
+    def _raise_trouble(self, state: RunSnapshot, patience: Patience) -> None:
         trouble = find_trouble(state, self.expected(), self._absent_for_s(state), patience)
         if trouble is not None:
             self.symptom = trouble.symptom
-            raise RunBroken(f"{trouble.message}; {state.waiting_for}" if state.waiting_for else trouble.message)
+            raise RunBroken(f"{trouble.message}; {state.held}" if state.held else trouble.message)
 
-    def _absent_for_s(self, state: ServiceState) -> float:
+    def _absent_for_s(self, state: RunSnapshot) -> float:
         if not absent_machines(state, self.expected()):
             self._absent_since_s = None
             return 0.0
@@ -223,10 +216,10 @@ class RunMonitor:
         return self.clock.now() - self._absent_since_s
 
 
-def _progress(state: ServiceState) -> str:
+def _progress(state: RunSnapshot) -> str:
     """What the run waits for: the policy that holds, else Storm's placing, else the workers."""
-    if state.waiting_for:
-        return f"policy {state.policy}: {state.waiting_for}"
+    if state.held:
+        return f"policy {state.policy}: {state.held}"
     if state.tasks_placed < state.tasks_total:
         return f"{state.tasks_placed} of {state.tasks_total} tasks are placed"
     return f"{state.workers_reporting} workers report"

@@ -22,13 +22,14 @@ from barograph.code.sandbox import checkout_sandbox, give_to_sandbox
 from barograph.code.store import LOG, prune
 from barograph.errors import Say
 from barograph.plan.experiment import Code, Experiment, Variant
-from barograph.policy_service import read_state
 from barograph.series.series import read_series
 from barograph.settings import ROOT, results_root
 from barograph.software import storm_home
 from barograph.testbeds.checks import place_of, unanswered_events
 from inventory.leases import registry
+from scheduler_plugins.json_data import from_json
 from scheduler_plugins.service.messages import VERSION
+from scheduler_plugins.service.run_snapshot import RunSnapshot
 
 DESCRIBE_LIMIT_S = 60.0
 ANSWERS = "/build/answers"  # in the sandbox
@@ -71,9 +72,9 @@ def _contract(said: Mapping[str, Any], code: Code) -> Iterator[str]:
         )
         return
     try:
-        read_state(said["state"])
-    except (KeyError, TypeError, ValueError) as error:
-        yield f"the policy service of {code_label(code)} describes its state without what this harness reads: {error!r}"
+        from_json(RunSnapshot, said["state"])
+    except ValueError as error:
+        yield f"the policy service of {code_label(code)} describes its state without what this harness reads: {error}"
 
 
 def describe_tree(tree: Path, variants: Sequence[Variant], code: Code) -> dict[str, Any]:

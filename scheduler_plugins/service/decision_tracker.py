@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scheduler_plugins.model import Decision, Failure, Memory, ScaleEvent
+from scheduler_plugins.service.run_snapshot import ServiceDecision
 
 EXPIRY_S = 75.0  # the bridge gives a plan up after 60 s, and says so again and again
 
@@ -50,23 +51,22 @@ class DecisionStatus:
         """Whether everything about it was said before that time."""
         return not self.waiting and self.outcome_t is not None and self.outcome_t < t
 
-    def json(self) -> dict[str, Any]:
-        """As it stands in the service's state."""
-        return {
-            "decision_id": self.decision_id,
-            "t": self.t,
-            "event_id": self.event_id,
-            "reason": self.decision.reason,
-            "applied": not self.waiting and not self.failed,
-            "applied_to": sorted(self.applied),
-            "applied_t": None if self.waiting and not self.failed else self.outcome_t,
-            "message": self.message,
-            "release": list(self.decision.release),
-            "expired": self.expired,
-            "arrived": self.arrived or self.outcome_t is not None,
-            "slots": None if self.slots is None else list(self.slots),
-            "own": self.own,
-        }
+    def snapshot(self) -> ServiceDecision:
+        return ServiceDecision(
+            decision_id=self.decision_id,
+            t=self.t,
+            event_id=self.event_id,
+            reason=self.decision.reason,
+            applied=not self.waiting and not self.failed,
+            applied_to=tuple(sorted(self.applied)),
+            applied_t=None if self.waiting and not self.failed else self.outcome_t,
+            message=self.message,
+            release=tuple(self.decision.release),
+            expired=self.expired,
+            arrived=self.arrived or self.outcome_t is not None,
+            slots=self.slots,
+            own=self.own,
+        )
 
 
 @dataclass

@@ -7,10 +7,11 @@ experiment's limits, is refused at once and counted; nothing else of the decisio
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from scheduler_plugins.model import Decision, MachineLimits, MachineRequest, Observation
+from scheduler_plugins.service.run_snapshot import PolicyRequest
 
 Ending = Literal["done", "refused", "failed"]
 ENDINGS: tuple[Ending, ...] = get_args(Ending)
@@ -95,14 +96,21 @@ class MachineRequests:
             why = f"decision {decision_id} was not carried out: {why}"
             status.request, status.ended_t = replace(status.request, outcome="failed", why=why), t
 
-    def json(self, is_ready: Callable[[RequestStatus], bool]) -> list[dict[str, Any]]:
-        """As they stand in the service's state; `ready`: the harness is to carry it out now."""
-        return [
-            asdict(status.request)
-            | {"t": status.t, "decision_id": status.decision_id, "reason": status.reason, "ended_t": status.ended_t}
-            | {"times": status.times, "ready": status.request.outcome == "under_way" and is_ready(status)}
+    def snapshot(self, is_ready: Callable[[RequestStatus], bool]) -> tuple[PolicyRequest, ...]:
+        """Return the requests as the harness sees them; of one that is under way `is_ready`: it is to be carried out
+        now."""
+        return tuple(
+            PolicyRequest(
+                **vars(status.request),
+                t=status.t,
+                reason=status.reason,
+                decision_id=status.decision_id,
+                ended_t=status.ended_t,
+                times=status.times,
+                ready=status.request.outcome == "under_way" and is_ready(status),
+            )
             for status in self.statuses
-        ]
+        )
 
     def _next_id(self) -> str:
         self._number += 1

@@ -7,26 +7,24 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from scheduler_plugins.json_data import from_json, to_json
 from scheduler_plugins.model import (
     Component,
     Decision,
     Edge,
     Executor,
-    Failure,
     Machine,
-    MachineLimits,
-    MachineRequest,
     Observation,
     ScaleEvent,
-    ServiceLevel,
     Slot,
     Topology,
 )
+from scheduler_plugins.service.run_snapshot import oldest
 from scheduler_plugins.service.samples import MachineSamples, Samples, TaskSums, WindowCounts
-from scheduler_plugins.traffic import Traffic, traffic_from_json, traffic_json
+from scheduler_plugins.traffic import Traffic
 
 Json = Mapping[str, Any]
 VERSION = 1  # of the contract between bridge, harness and service; a commit of another one is not compared with this
@@ -59,12 +57,6 @@ def observation_from_request(
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MessageError(f"request to /schedule: {type(error).__name__}: {error}") from error
-
-
-def oldest(ages: Sequence[float | None]) -> float | None:
-    """None where one is not known, or there is none."""
-    known = [age for age in ages if age is not None]
-    return max(known) if known and len(known) == len(ages) else None
 
 
 def machine_from_json(body: Json) -> Machine:
@@ -269,76 +261,16 @@ def answer_json(decision: Decision, decision_id: str | None, policy: str) -> dic
     return answer
 
 
-def decision_json(decision: Decision) -> dict[str, Any]:
-    """A decision as it stands in the log."""
-    placement = {t: {str(task): str(slot) for task, slot in p.items()} for t, p in decision.placement.items()}
-    return {**asdict(replace(decision, placement={})), "placement": placement}
-
-
 def log_line(request: Json, observation: Observation, memory: Json, decision: Decision, answer: Json) -> dict[str, Any]:
     """What the decision log says of a round, beside its time: the answer names the decision and who decided."""
     named = {key: answer[key] for key in ("decision_id", "policy")}
-    asked = {"request": request, "observation": observation_json(observation), "memory": memory}
-    return {**named, **asked, "decision": decision_json(decision)}
-
-
-def observation_json(observation: Observation) -> dict[str, Any]:
-    """An observation as it stands in the log: enough to ask any policy again."""
-    body = asdict(replace(observation, machines=(), topologies=()))
-    body["machines"] = [dict(vars(machine)) for machine in observation.machines]
-    body["topologies"] = [_topology_json(topology) for topology in observation.topologies]
-    return body
-
-
-def _topology_json(topology: Topology) -> dict[str, Any]:
-    """Without dataclasses.asdict, which copies each number: a topology may have very many tasks."""
-    return {
-        **vars(topology),
-        "components": [{**vars(c), "executors": [dict(vars(e)) for e in c.executors]} for c in topology.components],
-        "edges": [dict(vars(edge)) for edge in topology.edges],
-        "placement": _slots_json(topology.placement),
-        "planned": _slots_json(topology.planned),
-        "service_level": asdict(topology.service_level) if topology.service_level else None,
-        "traffic": traffic_json(topology.traffic),
-    }
+    asked = {"request": request, "observation": to_json(observation), "memory": memory}
+    return {**named, **asked, "decision": to_json(decision)}
 
 
 def observation_from_log(body: Json) -> Observation:
-    """The observation of a log line. Raises MessageError where the line is not the contract's."""
+    """Read the observation of a log line. Raises MessageError where the line is not the contract's."""
     try:
-        return Observation(
-            time_s=body["time_s"],
-            machines=tuple(machine_from_json(machine) for machine in body["machines"]),
-            topologies=tuple(_topology_from_log(topology) for topology in body["topologies"]),
-            samples_age_s=body["samples_age_s"],
-            event=ScaleEvent(**{**event, "joined": tuple(event["joined"])}) if (event := body["event"]) else None,
-            may_act=bool(body.get("may_act", False)),  # older logs lack these
-            failures=tuple(Failure(**each) for each in body.get("failures") or ()),
-            machine_requests=tuple(
-                MachineRequest(**{**each, "machines": tuple(each["machines"])})
-                for each in body.get("machine_requests") or ()
-            ),
-            machine_limits=MachineLimits(**limits) if (limits := body.get("machine_limits")) else None,
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise MessageError(f"observation in a decision log: {type(error).__name__}: {error}") from error
-
-
-def _topology_from_log(body: Json) -> Topology:
-    level = body["service_level"]
-    return Topology(
-        **{
-            **body,
-            "components": tuple(
-                Component(
-                    **{**c, "tasks": tuple(c["tasks"]), "executors": tuple(Executor(**e) for e in c["executors"])}
-                )
-                for c in body["components"]
-            ),
-            "edges": tuple(Edge(**edge) for edge in body["edges"]),
-            "placement": _slots(body["placement"]),
-            "planned": _slots(body.get("planned") or {}),  # older logs lack it
-            "traffic": traffic_from_json(body["traffic"]),
-            "service_level": ServiceLevel(**level) if level else None,
-        }
-    )
+        return from_json(Observation, body)
+    except ValueError as error:
+        raise MessageError(f"observation in a decision log: {error}") from error

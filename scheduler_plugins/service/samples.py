@@ -21,6 +21,7 @@ from typing import Any
 
 from scheduler_plugins.service.emission_records import EmissionRecords
 from scheduler_plugins.service.line_sums import CountedLine, LineSums, counted
+from scheduler_plugins.service.run_snapshot import TupleCounts, WorkerRestart
 
 LONGEST_LINE_S = 3600.0
 AHEAD_S = 60.0  # a line from further ahead is of a clock set wrong; it would stay, as old lines go by newer ones' time
@@ -118,7 +119,7 @@ class Samples:
     _joined_s: dict[str, float] = field(default_factory=dict)  # slot → since when the topology is in it
     _counts: LineSums = field(default_factory=lambda: LineSums(lambda line: line.counts))
     _traffic: LineSums = field(default_factory=lambda: LineSums(lambda line: line.traffic))
-    restarts: list[dict[str, Any]] = field(default_factory=list)  # another process in a slot, or of a spout
+    restarts: list[WorkerRestart] = field(default_factory=list)  # another process in a slot, or of a spout
     emissions: EmissionRecords = field(default_factory=EmissionRecords)
     sinks: frozenset[str] = frozenset()
 
@@ -161,7 +162,7 @@ class Samples:
         tasks = [int(task) for task in (line.get("spouts") or {}).get("task", ())]
         spouts = [task for task in tasks if self._spouts[task] and (slot, pid) not in self._spouts[task]]
         if spouts or (known and pid not in known):
-            self.restarts.append({"t": float(line["t"]), "slot": slot, "spouts": spouts})
+            self.restarts.append(WorkerRestart(float(line["t"]), slot, tuple(spouts)))
         known.add(pid)
         for task in tasks:
             self._spouts[task].add((slot, pid))
@@ -225,17 +226,17 @@ class Samples:
     def reporting(self, now: float) -> int:
         return sum(1 for lines in self._lines.values() if lines and now - lines[-1].t_s < self._fresh_s)
 
-    def series(self, now: float) -> dict[str, Any]:
+    def series(self, now: float) -> TupleCounts:
         """Rows of `sample_s` by their ends, oldest first, without those that are not whole yet: tuples a second at
         sinks, at spouts, due at spouts; and waiting tuples by component."""
         last = (int(now) - INCOMPLETE_S) // self.sample_s * self.sample_s
         first = min(self._series, default=last + 1)
         seconds = range(max(first, last - SERIES_LENGTH_S), last + 1, self.sample_s)
         rows = [self._series.get(second, {}) for second in seconds]
-        columns = {key: [row.get(key, 0.0) for row in rows] for key in ("sinks", "spouts", "due")}
+        sinks, spouts, due = (tuple(row.get(key, 0.0) for row in rows) for key in ("sinks", "spouts", "due"))
         waiting = sorted(key for key in set[str]().union(*rows) if key.startswith(_QUEUE))
-        queues = {key.removeprefix(_QUEUE): [row.get(key, 0.0) for row in rows] for key in waiting}
-        return {"t": [float(second) for second in seconds], **columns, "queues": queues}
+        queues = {key.removeprefix(_QUEUE): tuple(row.get(key, 0.0) for row in rows) for key in waiting}
+        return TupleCounts(tuple(map(float, seconds)), sinks, spouts, due, queues, self.sample_s)
 
     def window(self, now: float, slots: Collection[str]) -> Window:
         """What rates are taken over while the topology is in these slots."""

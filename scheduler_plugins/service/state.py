@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from scheduler_plugins.json_data import to_json
 from scheduler_plugins.model import (
     LONGEST_ROUND_S,
     SHORTEST_ROUND_S,
@@ -49,11 +50,13 @@ from scheduler_plugins.service.machine_requests import MachineRequests, RequestR
 from scheduler_plugins.service.messages import answer_json, log_line, observation_from_request
 from scheduler_plugins.service.policy_call import Outcome, PolicyFailure, Postponement, Round, decide
 from scheduler_plugins.service.refusal import restarting_slots
+from scheduler_plugins.service.run_snapshot import RunSnapshot, oldest
 from scheduler_plugins.service.samples import AHEAD_S, WINDOW_S, MachineSamples
 from scheduler_plugins.service.scale_requests import CallRefusal, limits_from, scale_event_from
-from scheduler_plugins.service.topology_state import SHOWN_S, TopologyState
+from scheduler_plugins.service.topology_state import TopologyState
 
 PostedLine = str | Mapping[str, Any]  # JSON, or what it says
+SHOWN_S = 3600.0  # of what is over and grows with the run: the harness looks every minute, and has it on record then
 ANEW_S = 15.0  # no round for so long: Nimbus has ended, and one that takes over has its 60 s anew
 
 
@@ -454,30 +457,42 @@ class ServiceState:
         return lost
 
     def state(self) -> dict[str, Any]:
-        """What the harness watches (docs/contracts.md, "State")."""
+        """What the harness watches, as JSON data."""
+        body: dict[str, Any] = to_json(self.snapshot())
+        return body
+
+    def snapshot(self) -> RunSnapshot:
         self._expire_decisions()
-        now = self.clock()
-        return {
-            "run_id": self.run_id,
-            "t": now,
-            "sample_s": self.sample_s,
-            "policy": self.policy_name,
-            "machines": list(self._machines),
-            "machines_since": dict(self._machines_since),
-            "topologies": [
-                topology.json(now) | {"unplaceable": topology_id in self._unplaceable}
-                for topology_id, topology in self.topologies.items()
-            ],
-            "pending_event": self.event.event_id if self.event else None,
-            "decisions": [each.json() for each in self.decisions.statuses if not each.was_over(now - SHOWN_S)],
-            "machine_requests": self.requests.json(self._is_ready),
-            "held": self.held,
-            "input_rate_factor": self.input_rate_factor,
-            "policy_error": self.policy_error,
-            "policy_hang": self.policy_hang,
-            "damaged_lines": self.damaged_lines,
-            "nimbus_age_s": None if self._round_t is None else now - self._round_t,
-        }
+        now, since_s, states = self.clock(), self.clock() - SHOWN_S, self.topologies.values()
+        topologies = [each.snapshot(now, each.topology_id in self._unplaceable) for each in states]
+        running = [topology for topology in topologies if topology.running]
+        placeable = [topology for topology in running if not topology.unplaceable] or running
+        return RunSnapshot(
+            run_id=self.run_id,
+            t=now,
+            sample_s=self.sample_s,
+            policy=self.policy_name,
+            machines=self._machines,
+            machines_since=dict(self._machines_since),
+            topologies=tuple(topologies),
+            samples_age_s=oldest([topology.samples_age_s for topology in placeable]),
+            window_fault=next((topology.window_fault for topology in placeable if topology.window_fault), ""),
+            workers_reporting=sum(topology.workers_reporting for topology in running),
+            tasks_placed=sum(topology.tasks_placed for topology in running),
+            tasks_total=sum(topology.tasks_total for topology in running),
+            worker_restarts=tuple(restart for each in states for restart in each.restarts() if restart.t > since_s),
+            lost_tasks=tuple(lost for each in states for lost in each.lost if lost.t > since_s),
+            moves=tuple(move for each in states for move in each.moves if move.t > since_s),
+            pending_event=self.event.event_id if self.event else None,
+            decisions=tuple(each.snapshot() for each in self.decisions.statuses if not each.was_over(since_s)),
+            machine_requests=self.requests.snapshot(self._is_ready),
+            held=self.held,
+            input_rate_factor=self.input_rate_factor,
+            policy_error=self.policy_error,
+            policy_hang=self.policy_hang,
+            damaged_lines=self.damaged_lines,
+            nimbus_age_s=None if self._round_t is None else now - self._round_t,
+        )
 
     def _log(self, round: Round, decision: Decision, answer: Mapping[str, Any]) -> None:
         duration_ms = None if self.is_simulated else (self.clock() - round.started) * 1000

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from scheduler_plugins.service.run_snapshot import LostTasks, Move, TopologyStatus, WorkerRestart
 from scheduler_plugins.service.samples import Samples
-
-SHOWN_S = 3600.0  # of what is over and grows with the run: the harness looks every minute, and has it on record then
 
 
 @dataclass
@@ -25,8 +24,8 @@ class TopologyState:
     tasks_total: int = 0
     spout_tasks: frozenset[int] = frozenset()
     unplaced_why: str | None = None  # what Storm's own scheduler said of executors that it left without a slot
-    lost: list[dict[str, Any]] = field(default_factory=list)  # tasks that had a slot, and have none though nobody asked
-    moves: list[dict[str, Any]] = field(default_factory=list)  # slots whose tasks changed though nothing rebalanced
+    lost: list[LostTasks] = field(default_factory=list)  # tasks that had a slot, and have none though nobody asked
+    moves: list[Move] = field(default_factory=list)  # slots whose tasks changed though nothing rebalanced
     _placement: Mapping[str, str] = field(default_factory=dict)  # task → slot, in the round before
     _round_s: float = 0.0  # when that was
 
@@ -49,10 +48,10 @@ class TopologyState:
         lost = [] if self.rebalancing else [slot for task, slot in self._placement.items() if task not in placement]
         if lost:
             machines = sorted({slot.rpartition(":")[0] for slot in lost})
-            self.lost.append({"t": now, "tasks": len(lost), "machines": machines})
+            self.lost.append(LostTasks(now, len(lost), tuple(machines), self.name))
         changed = placement.items() ^ self._placement.items() if self._placement and not self.rebalancing else set()
         if changed:
-            self.moves.append({"t": self._round_s, "slots": sorted({slot for _, slot in changed})})
+            self.moves.append(Move(self._round_s, tuple(sorted({slot for _, slot in changed}))))
         self._round_s = now
         before, self._placement, self.slots = set(self.slots), placement, tuple(sorted(set(placement.values())))
         for slot in self.slots:
@@ -64,26 +63,24 @@ class TopologyState:
         self.is_running, self.rebalancing = False, False
         self._placement, self.slots, self.tasks_total, self.unplaced_why = {}, (), 0, None
 
-    def json(self, now: float) -> dict[str, Any]:
-        """As it stands in the service's state (docs/contracts.md, "State")."""
-        samples, since_s = self.samples, now - SHOWN_S
-        return {
-            "id": self.topology_id,
-            "name": self.name,
-            "running": self.is_running,
-            "rebalancing": self.rebalancing,
-            "placed_among": list(self.placed_among),
-            "tasks_placed": len(self._placement),
-            "tasks_total": self.tasks_total,
-            "unplaced_why": self.unplaced_why,
-            "samples_age_s": samples.age_s(now, self.slots),
-            "window_fault": samples.window(now, self.slots).fault,
-            "workers_reporting": samples.reporting(now),
-            "worker_restarts": [each for each in samples.restarts if each["t"] > since_s],
-            "lost_tasks": [each for each in self.lost if each["t"] > since_s],
-            "moves": [each for each in self.moves if each["t"] > since_s],
-            "series": samples.series(now),
-        }
+    def snapshot(self, now: float, unplaceable: bool) -> TopologyStatus:
+        return TopologyStatus(
+            name=self.name,
+            series=self.samples.series(now),
+            running=self.is_running,
+            rebalancing=self.rebalancing,
+            tasks_placed=len(self._placement),
+            tasks_total=self.tasks_total,
+            placed_among=self.placed_among,
+            unplaceable=unplaceable,
+            unplaced_why=self.unplaced_why,
+            samples_age_s=self.samples.age_s(now, self.slots),
+            window_fault=self.samples.window(now, self.slots).fault,
+            workers_reporting=self.samples.reporting(now),
+        )
+
+    def restarts(self) -> list[WorkerRestart]:
+        return [replace(restart, topology=self.name) for restart in self.samples.restarts]
 
 
 def _sink_names(topology: Mapping[str, Any]) -> frozenset[str]:

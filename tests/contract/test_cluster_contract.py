@@ -18,8 +18,6 @@ from barograph.plan.experiment import Experiment, load
 from barograph.policy_service import (
     ScaleOutcome,
     ServiceRefused,
-    ServiceState,
-    TupleCounts,
     counts_since,
     first_tuple_s,
     recovery_obstacle,
@@ -32,6 +30,7 @@ from barograph.series.series import Series, open_series
 from barograph.testbeds import checks
 from inventory.local import lan
 from playbooks.clock import ClockOffset
+from scheduler_plugins.service.run_snapshot import RunSnapshot, TupleCounts
 from tests.support import worker_lines
 from tests.support.short_folder import short_folder
 
@@ -55,19 +54,19 @@ class Life:
     run_id: str
     facts: ClusterFacts
     empty: Collection
-    running: ServiceState
+    running: RunSnapshot
     rates: tuple[float, float]  # due per second, before and after the input rate changed
-    faster: ServiceState
+    faster: RunSnapshot
     second_event: str
     nonsense: str
-    joined: ServiceState
+    joined: RunSnapshot
     outcome: ScaleOutcome
-    scaled: ServiceState
+    scaled: RunSnapshot
     silent: tuple[tuple[str, ...], ...]  # before a crash, during it, after the restart
-    without: ServiceState
-    recovered: ServiceState
-    left: ServiceState
-    back: ServiceState
+    without: RunSnapshot
+    recovered: RunSnapshot
+    left: RunSnapshot
+    back: RunSnapshot
     collection: Collection
     offsets: Mapping[str, ClockOffset | None]
     folder: Path
@@ -92,7 +91,7 @@ def live(series: Series) -> Life:
     cluster, service, clock = context.cluster, context.service, context.clock
     (run, *_) = series.plan()
 
-    def await_state(wanted: Callable[[ServiceState], object]) -> ServiceState:
+    def await_state(wanted: Callable[[RunSnapshot], object]) -> RunSnapshot:
         end_s = clock.now() + LIMIT_S
         while not wanted(state := service.state()):
             assert clock.now() < end_s, state
@@ -161,18 +160,18 @@ def live(series: Series) -> Life:
     )  # fmt: skip
 
 
-def _due(state: ServiceState, since_s: float = 0.0) -> list[float]:
+def _due(state: RunSnapshot, since_s: float = 0.0) -> list[float]:
     """Tuples that were due in each of the newest seconds of which every worker has sent its line."""
     series = _series(state)
     return [n for t, n in zip(series.t, series.due, strict=True) if n and t >= since_s][-8:-3]
 
 
-def _series(state: ServiceState) -> TupleCounts:
+def _series(state: RunSnapshot) -> TupleCounts:
     (topology,) = state.topologies
     return topology.series
 
 
-def _is_even(state: ServiceState) -> bool:
+def _is_even(state: RunSnapshot) -> bool:
     """Every worker sends samples, and none has just begun."""
     rates = _due(state)
     fresh = state.samples_age_s is not None and state.samples_age_s < 10

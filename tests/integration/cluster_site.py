@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from barograph.policy_service import HttpService, ServiceState, ServiceUnreachable
+from barograph.policy_service import HttpService, ServiceUnreachable
 from barograph.software import mounts, storm_home
 from inventory.leases import registry
 from inventory.leases.reaper import reap
@@ -18,6 +18,7 @@ from inventory.machines import MACHINE_TYPES, Machine, MachineRequest
 from inventory.remote.ansible_inventory import write_ansible_inventory
 from inventory.remote.ssh import Remote
 from playbooks import cluster
+from scheduler_plugins.service.run_snapshot import RunSnapshot
 from tests.support.short_folder import short_folder
 
 LEASE_S = 1800.0
@@ -53,7 +54,7 @@ def service(site: Site) -> HttpService:
     return HttpService(site.machines["master"].control_address, site.directory / "token")
 
 
-def seen(site: Site, wanted: Callable[[ServiceState], bool], seconds: float = 60.0) -> ServiceState:
+def seen(site: Site, wanted: Callable[[RunSnapshot], bool], seconds: float = 60.0) -> RunSnapshot:
     """Return the service's state as soon as it is what is wanted; one call without an answer is made again."""
     deadline = time.monotonic() + seconds
     while True:

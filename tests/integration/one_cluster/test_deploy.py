@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 import yaml
 
-from barograph.policy_service import ServiceState, recovery_obstacle, scale_outcome
+from barograph.policy_service import recovery_obstacle, scale_outcome
 from playbooks import cluster
 from playbooks.errors import MachineUnreachable, PlayFailed, StormRefused
 from playbooks.storm_home import assemble
+from scheduler_plugins.service.run_snapshot import RunSnapshot
 from tests.integration.cluster_site import CORES, WORKERS, Site, seen, service
 from tests.support import planted, worker_lines
 from tests.support.stranger import everywhere, listening, places, stranger
@@ -47,11 +48,11 @@ def star() -> str:
     return catalogue.render("star", {}, {"workers": 4})
 
 
-def works(state: ServiceState) -> bool:
+def works(state: RunSnapshot) -> bool:
     return state.all_placed() and state.workers_reporting == 4 and len(offered(state)) == 5
 
 
-def offered(state: ServiceState) -> list[float]:
+def offered(state: RunSnapshot) -> list[float]:
     """Tuples that were due in each of some seconds of which every worker has told."""
     return [n for n in state.topologies[0].series.due[-8:-3] if n]
 

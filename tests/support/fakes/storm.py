@@ -24,7 +24,6 @@ from barograph.errors import RunBroken
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.events.kind import Disturbance, RunningWorker
 from barograph.plan.experiment import TopologyChoice
-from barograph.policy_service import ServiceState as StateOfRun
 from barograph.policy_service import ServiceUnreachable
 from barograph.run.cluster import ClusterFacts, Collection, MachineSupply
 from barograph.run.service_in_process import InProcessService
@@ -36,6 +35,7 @@ from scheduler_plugins.driver.nimbus import AssignmentChange, Nimbus, NimbusSett
 from scheduler_plugins.driver.rounds import Rounds, ServiceFailed, ServiceInProcess
 from scheduler_plugins.model import Slot
 from scheduler_plugins.service.policy_call import Outcome, PolicyFailure, Round
+from scheduler_plugins.service.run_snapshot import RunSnapshot
 from scheduler_plugins.service.state import ServiceState
 from tests.support.fakes.policy import NEVER, FakePolicy
 from tests.support.fakes.records import SINK, fake_topology, machine_line, restart_line, worker_line, write_lines
@@ -300,7 +300,7 @@ class FakeStorm(InProcessService):
             self._flows_from(self._t + RESTART_S)
         return answer
 
-    def state(self) -> StateOfRun:
+    def state(self) -> RunSnapshot:
         """`release`, `slots`: of decisions for an event. `silent_after_s`: of samples that come all the same."""
         self._raise_fault("state")
         state, since_s, faults = super().state(), self._since_submission(), self.faults

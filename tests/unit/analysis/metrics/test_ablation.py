@@ -6,15 +6,15 @@ from analysis.metrics import scale_decisions
 from analysis.metrics.scale_decisions import AblationRow
 from analysis.record.files import RunPaths, SeriesPaths
 from analysis.report import family_page
+from scheduler_plugins.json_data import to_json
 from scheduler_plugins.policies.stela import VARIANTS
-from scheduler_plugins.service.messages import observation_json
 from tests.support.series_by_hand import write_run, write_table
 from tests.unit.analysis.metrics.test_scale_decisions import observation
 
 
 def series_of(root: Path, *parameters: dict[str, Any]) -> SeriesPaths:
     """A run for each set of parameters that Stela had; every one saw the same."""
-    line = {"t": 1.0, "observation": observation_json(observation()), "decision": {"settled": True, "reason": ""}}
+    line = {"t": 1.0, "observation": to_json(observation()), "decision": {"settled": True, "reason": ""}}
     names = [f"stela-r{number}" for number in range(1, len(parameters) + 1)]
     for name in names:
         write_run(root, name, [], [line])

@@ -5,9 +5,9 @@ from typing import Any
 
 from analysis.metrics import scale_decisions
 from analysis.record.files import RunPaths
+from scheduler_plugins.json_data import to_json
 from scheduler_plugins.model import Component, Edge, Executor, Machine, Observation, ScaleEvent, Slot, Topology
 from scheduler_plugins.policies import bind
-from scheduler_plugins.service.messages import decision_json, observation_json
 
 
 def executors(*tasks: int, rate: float) -> tuple[Executor, ...]:
@@ -30,8 +30,8 @@ def observation(event_id: str = "e1") -> Observation:
 
 def log(root: Path, policy: str, seen: Observation, **parameters: Any) -> RunPaths:
     decision = bind(policy, parameters)(seen, {})
-    held = {"t": 99.0, "observation": observation_json(seen), "decision": {"reason": "held: no samples yet"}}
-    line = {"t": 100.0, "observation": observation_json(seen), "decision": decision_json(decision)}
+    held = {"t": 99.0, "observation": to_json(seen), "decision": {"reason": "held: no samples yet"}}
+    line = {"t": 100.0, "observation": to_json(seen), "decision": to_json(decision)}
     (root / "decisions.jsonl").write_text(json.dumps(held) + "\n" + json.dumps(line) + "\n")
     return RunPaths(root)
 

@@ -5,22 +5,23 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
+from barograph.series_steps import attempt_next_run
 
 from barograph.campaign.steps import attempt_next_run
 from barograph.errors import ExperimentError, Interrupted, MachineLost, NoFreshSamples, RunBroken
 from barograph.plan.events import Crash, PlannedEvent, RateChange, ScaleIn, ScaleOut
 from barograph.plan.experiment import Variant
-from barograph.policy_service import (
+from barograph.policy_service import ServiceUnreachable
+from barograph.run.context import RunContext
+from barograph.series.run_record import read_run
+from scheduler_plugins.service.run_snapshot import (
     LostTasks,
     Move,
     ServiceDecision,
-    ServiceUnreachable,
     TopologyStatus,
     TupleCounts,
     WorkerRestart,
 )
-from barograph.run.context import RunContext
-from barograph.series.run_record import read_run
 from tests.unit.barograph.run.conftest import SetUp, Stage
 
 OUT, IN = ScaleOut("steady", 1), ScaleIn("steady", 1)

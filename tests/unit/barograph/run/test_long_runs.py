@@ -12,7 +12,6 @@ from barograph.campaign.steps import attempt_next_run
 from barograph.plan.events import Sine
 from barograph.plan.events.hold import Hold
 from barograph.plan.experiment import Durations, Experiment, MachineCount, load, only
-from barograph.policy_service import ServiceState
 from barograph.run.context import context_in_memory
 from barograph.run.service_in_process import InProcessService
 from barograph.run.simulated_clock import SimulatedClock
@@ -20,6 +19,7 @@ from barograph.run.simulated_cluster import SimulatedCluster
 from barograph.series.series import open_series
 from barograph.testbeds.checks import check
 from inventory.simulated import SimulatedTestbed
+from scheduler_plugins.service.run_snapshot import RunSnapshot
 from scheduler_plugins.service.samples import SERIES_LENGTH_S
 from tests.support import worker_lines
 
@@ -47,7 +47,7 @@ def two_jobs() -> Experiment:
 class Run:
     """What a run leaves, and what was asked of the service on the way."""
 
-    def __init__(self, folder: Path, states: list[ServiceState]) -> None:
+    def __init__(self, folder: Path, states: list[RunSnapshot]) -> None:
         self.states = states
         self.document = json.loads((folder / "run.json").read_text())
         self.events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
@@ -73,10 +73,10 @@ class Run:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder, experiment = tmp_path_factory.mktemp("long"), two_jobs()
     testbed, clock = SimulatedTestbed(experiment.testbed.options["simulated"]), SimulatedClock()
-    states: list[ServiceState] = []
+    states: list[RunSnapshot] = []
     state_of = InProcessService.state
 
-    def state(self: InProcessService) -> ServiceState:
+    def state(self: InProcessService) -> RunSnapshot:
         states.append(state_of(self))
         return states[-1]
 

@@ -10,12 +10,8 @@ from hypothesis import strategies as st
 
 from barograph.policy_service import (
     ScaleOutcome,
-    ServiceState,
-    TopologyStatus,
-    TupleCounts,
     counts_since,
     first_tuple_s,
-    read_state,
     scale_outcome,
     throughput_now,
 )
@@ -29,6 +25,8 @@ from barograph.run.monitor import (
     stale_samples,
     steady_test,
 )
+from scheduler_plugins.json_data import from_json
+from scheduler_plugins.service.run_snapshot import RunSnapshot, TopologyStatus, TupleCounts
 
 STATE: dict[str, Any] = {
     "run_id": "stela-r1",
@@ -41,15 +39,14 @@ STATE: dict[str, Any] = {
     "tasks_total": 2,
     "pending_event": None,
     "decisions": [],
-    "series": {"t": [1, 2, 3], "sinks": [0, 5, None], "spouts": [1, 1, 1], "due": [1, 1, 1], "queues": {}},
     "policy_error": None,
     "held": None,
     "input_rate_factor": 1.0,
 }
 
 
-def state(**changes: Any) -> ServiceState:
-    return read_state(STATE | changes)
+def state(**changes: Any) -> RunSnapshot:
+    return from_json(RunSnapshot, STATE | changes)
 
 
 def decision(**changes: Any) -> dict[str, Any]:
@@ -60,7 +57,7 @@ def decision(**changes: Any) -> dict[str, Any]:
 def test_what_the_service_itself_says_can_be_read(tmp_path: Any) -> None:
     from scheduler_plugins.service.state import ServiceState as Service
 
-    said = read_state(Service(tmp_path).state())
+    said = Service(tmp_path).snapshot()
     assert said.window_fault == "" and not said.all_placed(), "there is no topology yet"
     assert said.pending_event is None and said.decisions == () and said.topologies == ()
 
@@ -81,13 +78,13 @@ def test_the_state_of_a_run_of_several_topologies_is_that_of_all_that_run(tmp_pa
     for machine in ("m1", "m2"):
         service.take_samples([line(1002.0, machine, {})])
     service.take_samples([line(1001.0, "m1", {}, 0, "other-2", 6701)])
-    said = read_state(service.state())
+    said = service.snapshot()
     assert (said.tasks_placed, said.tasks_total, said.workers_reporting) == (7, 12, 3)
     assert [(each.name, each.placed_among) for each in said.topologies] == [
         ("star", ("m1", "m2")), ("other", ("m1", "m2"))]  # fmt: skip
     assert said.samples_age_s == 2.0
     service.schedule(request(1004.0, PLACED))
-    left = read_state(service.state())
+    left = service.snapshot()
     assert (left.tasks_placed, left.tasks_total, left.samples_age_s) == (6, 6, 1.0)
     assert [each.running for each in left.topologies] == [True, False]
     assert left.lost_tasks == (), "what leaves loses nothing"
@@ -139,7 +136,7 @@ def test_throughput_that_a_draining_queue_feeds_is_not_steady() -> None:
 
 def test_only_seconds_since_the_beginning_count() -> None:
     series = TupleCounts((10, 11, 12), (1.0, 2.0, 3.0), (0, 0, 0), (0, 0, 0))
-    seen: list[Sequence[int]] = []
+    seen: list[Sequence[float]] = []
 
     def test(seconds: Sequence[int], counts: Sequence[float | None]) -> tuple[bool, str]:
         seen.append(seconds)
@@ -152,7 +149,7 @@ def test_only_seconds_since_the_beginning_count() -> None:
 @pytest.mark.parametrize(("zero_s", "last"), [(0.4, 50), (0.6, 51), (5.0, 55), (9.4, 59), (60.0, 50)])
 def test_only_whole_windows_from_the_zero_are_looked_at(zero_s: float, last: int) -> None:
     """They are those that the analysis will see, which counts a second in the window that holds its middle."""
-    seen: list[Sequence[int]] = []
+    seen: list[Sequence[float]] = []
 
     def test(seconds: Sequence[int], counts: Sequence[float | None]) -> tuple[bool, str]:
         seen.append(seconds)
@@ -268,9 +265,9 @@ def test_only_whole_rows_since_the_beginning_count() -> None:
 
 @pytest.mark.parametrize(("zero_s", "last"), [(0.0, 50), (4.0, 55), (6.0, 50)])
 def test_rows_of_a_window_that_is_not_over_are_not_looked_at(zero_s: float, last: int) -> None:
-    seen: list[Sequence[int]] = []
+    seen: list[Sequence[float]] = []
 
-    def test(ends: Sequence[int], rates: Sequence[float | None]) -> tuple[bool, str]:
+    def test(ends: Sequence[float], rates: Sequence[float | None]) -> tuple[bool, str]:
         seen.append(ends)
         return True, ""
 
@@ -296,4 +293,3 @@ def test_what_is_late_follows_from_how_long_lines_are(age: float, old: bool) -> 
     assert (stale_samples(shown) is not None) == old
     assert find_trouble(state(samples_age_s=34.0, sample_s=10), ("m1", "m2"), 0.0, Patience()) is None
     assert find_trouble(state(samples_age_s=34.1, sample_s=10), ("m1", "m2"), 0.0, Patience()) is not None
-    assert shown.topologies[0].series.step_s == 10 and state().topologies[0].series.step_s == 1

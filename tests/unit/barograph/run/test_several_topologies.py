@@ -12,7 +12,7 @@ from barograph.campaign.steps import attempt_next_run
 from barograph.errors import MachineLost, RunBroken
 from barograph.plan.events import Arrival, Departure, RateChange
 from barograph.plan.experiment import ServiceLevelChoice, TopologyChoice
-from barograph.policy_service import ServiceState
+from scheduler_plugins.service.run_snapshot import RunSnapshot
 from tests.unit.barograph.run.conftest import SetUp
 
 STAR = TopologyChoice("star")
@@ -119,7 +119,7 @@ def test_a_machine_that_any_placement_missed_ends_the_run(stage: SetUp) -> None:
     here.storm.faults["unknown_at_submission"] = ("m2",)
     state = here.storm.state
 
-    def missing() -> ServiceState:
+    def missing() -> RunSnapshot:
         seen = state()
         late = (replace(each, placed_among=("m1",)) if each.name == "other" else each for each in seen.topologies)
         return replace(seen, topologies=tuple(late))

@@ -97,8 +97,8 @@ def test_another_contract_is_told_before_anything_else(change: Callable[[str, st
 
 
 def test_a_state_that_this_harness_cannot_read_is_told(change: Callable[[str, str, str], Code]) -> None:
-    code = change("service/state.py", '            "held": self.held,\n', "")
-    with pytest.raises(Unfit, match="describes its state without what this harness reads: KeyError\\('held'\\)"):
+    code = change("service/state.py", "to_json(self.snapshot())", "{}")
+    with pytest.raises(Unfit, match="describes its state without what this harness reads: RunSnapshot has no run_id"):
         prepare_code(of(code), print)
 
 

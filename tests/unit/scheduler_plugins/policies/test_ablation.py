@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from scheduler_plugins.json_data import to_json
 from scheduler_plugins.model import Decision, Observation, ScaleEvent
 from scheduler_plugins.policies import PolicyError, bind, initial_placement
 from scheduler_plugins.policies.stela import AUTHORS_PARAMETERS, PAPER_PARAMETERS, VARIANTS
 from scheduler_plugins.replay import AblationRow, ReplayError, ablate, read_rounds
-from scheduler_plugins.service.messages import decision_json, observation_json
 from tests.support.topologies_by_hand import machines, topology
 
 # a → b → d and a → c → e: b and c get 400 each, and execute 100 and 120.
@@ -34,7 +34,7 @@ def observe(kind: str = "scale_out", event_id: str = "e1", executors: int = 4) -
 def log(tmp_path: Path, rounds: Sequence[tuple[Observation, Decision]]) -> list[dict[str, Any]]:
     path = tmp_path / "decisions.jsonl"
     lines = [
-        {"t": 100.0 + i, "observation": observation_json(seen), "memory": {}, "decision": decision_json(decision)}
+        {"t": 100.0 + i, "observation": to_json(seen), "memory": {}, "decision": to_json(decision)}
         for i, (seen, decision) in enumerate(rounds)
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -21,9 +21,9 @@ import pytest
 
 import scheduler_plugins
 from barograph.policy_service import HttpService, ServiceUnreachable
-from barograph.policy_service import ServiceState as State
 from barograph.run.monitor import Patience
 from scheduler_plugins.model import Decision, Memory, Observation
+from scheduler_plugins.service.run_snapshot import RunSnapshot
 from scheduler_plugins.service.server import PolicyServer, main
 from scheduler_plugins.service.state import ServiceState
 from scheduler_plugins.service.timed_decisions import (
@@ -316,7 +316,7 @@ def test_a_policy_that_hangs_in_one_call_ends_the_service_and_the_next_one_says_
         assert answered(client).policy_hang is None
 
 
-def answered(client: HttpService) -> State:
+def answered(client: HttpService) -> RunSnapshot:
     """What it says, once it has begun."""
     for _ in range(600):
         with suppress(ServiceUnreachable):

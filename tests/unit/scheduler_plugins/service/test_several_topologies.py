@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from barograph.policy_service import read_state, recovery_obstacle
+from barograph.policy_service import recovery_obstacle
 from scheduler_plugins.model import Decision, Memory, Observation, Slot
 from scheduler_plugins.replay import replay
 from scheduler_plugins.service.messages import observation_from_log
+from scheduler_plugins.service.run_snapshot import LostTasks, Move
 from scheduler_plugins.service.state import ServiceState
 from tests.support.rounds import PLACED, TOPOLOGY, line, request
 from tests.unit.scheduler_plugins.service.test_state import Clock
@@ -103,7 +104,7 @@ def test_what_a_rebalanced_topology_has_without_a_slot_is_not_placed_twice(state
     state.schedule(round_of(1000.0, star(), other()))
     answer = state.schedule(round_of(1002.0, star({"1": "m1:6700"}, rebalancing=True), other()))
     assert answer["topologies"] == {}
-    assert of_state(state)["star"]["lost_tasks"] == []
+    assert state.snapshot().lost_tasks == ()
 
 
 def test_an_event_waits_until_every_rebalance_is_over(state: ServiceState) -> None:
@@ -145,7 +146,7 @@ def test_a_job_that_found_no_slot_is_said_to_be_and_what_it_gets_later_is_no_par
     now = state.clock.now = feed(state)  # type: ignore[attr-defined]
     for t in (now, now + 2):
         state.schedule(round_of(t, star(), other(), third(), machines=2))
-    shown = read_state(state.state())
+    shown = state.snapshot()
     assert [each.unplaceable for each in shown.topologies] == [False, False, True]
     assert shown.samples_age_s is not None and shown.all_placed() and recovery_obstacle(shown, 0.0) is not None
     state.clock.now = now + 60  # type: ignore[attr-defined]
@@ -159,11 +160,11 @@ def test_a_scheduler_that_moves_what_runs_is_on_record_with_the_slots(state: Ser
     state.schedule(round_of(1000.0, star()))
     state.clock.now = 1002.0  # type: ignore[attr-defined]
     state.schedule(round_of(1002.0, star()))
-    assert of_state(state)["star"]["moves"] == []
+    assert state.snapshot().moves == ()
     task, slot = next(iter(PLACED.items()))
     state.clock.now = 1004.0  # type: ignore[attr-defined]
     state.schedule(round_of(1004.0, star({**PLACED, task: "m3:6703"})))
-    assert of_state(state)["star"]["moves"] == [{"t": 1002.0, "slots": sorted([slot, "m3:6703"])}]
+    assert state.snapshot().moves == (Move(1002.0, tuple(sorted([slot, "m3:6703"]))),)
 
 
 def test_nobody_waits_in_a_hold_for_a_job_that_found_no_slot(state: ServiceState) -> None:
@@ -289,7 +290,7 @@ def test_a_topology_that_leaves_takes_nothing_with_it(state: ServiceState) -> No
     now = state.clock.now = feed(state)  # type: ignore[attr-defined]
     state.schedule(round_of(now, star()))
     left = of_state(state)["other"]
-    assert (left["running"], left["tasks_total"], left["lost_tasks"]) == (False, 0, [])
+    assert (left["running"], left["tasks_total"], state.snapshot().lost_tasks) == (False, 0, ())
     assert set(left["series"]["sinks"]) == {40.0}
     assert of_state(state)["star"]["running"]
 
@@ -298,5 +299,4 @@ def test_each_topology_says_what_it_has_lost(state: ServiceState) -> None:
     state.schedule(round_of(1000.0, star(), other()))
     left = {task: slot for task, slot in OTHER_PLACED.items() if not slot.startswith("m2")}
     state.schedule(round_of(1002.0, star(), other(left)))
-    lost = {name: topology["lost_tasks"] for name, topology in of_state(state).items()}
-    assert lost == {"star": [], "other": [{"t": 1000.0, "tasks": 2, "machines": ["m2"]}]}
+    assert state.snapshot().lost_tasks == (LostTasks(1000.0, 2, ("m2",), "other"),)

@@ -10,9 +10,9 @@ import pytest
 from scheduler_plugins.model import Decision
 from scheduler_plugins.replay import ReplayError, replay
 from scheduler_plugins.service.messages import observation_from_log
+from scheduler_plugins.service.run_snapshot import LostTasks, WorkerRestart
 from scheduler_plugins.service.scale_requests import CallRefusal
-from scheduler_plugins.service.state import ServiceState
-from scheduler_plugins.service.topology_state import SHOWN_S
+from scheduler_plugins.service.state import SHOWN_S, ServiceState
 from tests.support.rounds import PLACED, TOPOLOGY, line, only_topology, request
 
 
@@ -341,12 +341,10 @@ def test_a_worker_that_begins_again_is_said_once(service_state: ServiceState) ->
     service_state.take_samples([line(1001.5, "m1", rates), line(1002.5, "m2", {"sink": (0, 50)}), again])
     late = line(1002.5, "m1", rates)
     service_state.take_samples([late, json.dumps({**json.loads(again), "t": 1004.5})])
-    assert only_topology(service_state.state())["worker_restarts"] == [
-        {"t": 1003.5, "slot": "m1:6700", "spouts": [5, 6]}
-    ]
+    assert service_state.snapshot().worker_restarts == (WorkerRestart(1003.5, "m1:6700", (5, 6), "star"),)
     service_state.configure({"run_id": "stela-r2", "policy": "stela"})
     service_state.schedule(request(1000.0, PLACED))
-    assert only_topology(service_state.state())["worker_restarts"] == []
+    assert service_state.snapshot().worker_restarts == ()
 
 
 def test_a_spout_that_begins_again_in_another_slot_is_said(service_state: ServiceState) -> None:
@@ -354,9 +352,7 @@ def test_a_spout_that_begins_again_in_another_slot_is_said(service_state: Servic
     rates = {"spout": (100, 0), "centre": (50, 50)}
     service_state.take_samples([line(1001.5, "m1", rates), line(1001.5, "m2", {"sink": (0, 50)})])
     service_state.take_samples([line(1008.5, "m2", rates), line(1002.5, "m1", rates), line(1009.5, "m2", rates)])
-    assert only_topology(service_state.state())["worker_restarts"] == [
-        {"t": 1008.5, "slot": "m2:6700", "spouts": [5, 6]}
-    ]
+    assert service_state.snapshot().worker_restarts == (WorkerRestart(1008.5, "m2:6700", (5, 6), "star"),)
 
 
 def test_spouts_that_a_workers_first_line_does_not_name_are_said_when_they_are_there(
@@ -367,9 +363,8 @@ def test_spouts_that_a_workers_first_line_does_not_name_are_said_when_they_are_t
     first, second, third = ({**json.loads(line(t, "m1", rates)), "pid": 2} for t in (1003.5, 1004.5, 1005.5))
     del first["spouts"]
     service_state.take_samples([line(1001.5, "m1", rates), *map(json.dumps, (first, second, third))])
-    assert [(each["t"], each["spouts"]) for each in only_topology(service_state.state())["worker_restarts"]] == [
-        (1003.5, []), (1004.5, [5, 6]),
-    ]  # fmt: skip
+    restarts = service_state.snapshot().worker_restarts
+    assert [(each.t, each.spouts) for each in restarts] == [(1003.5, ()), (1004.5, (5, 6))]
 
 
 def test_tasks_that_lose_their_slots_are_said_unless_they_are_rebalanced(service_state: ServiceState) -> None:
@@ -377,12 +372,12 @@ def test_tasks_that_lose_their_slots_are_said_unless_they_are_rebalanced(service
     lost = {task: slot for task, slot in PLACED.items() if not slot.startswith("m2")}
     service_state.schedule(request(1002.0, {}, rebalancing=True))
     service_state.schedule(request(1004.0, PLACED))
-    assert only_topology(service_state.state())["lost_tasks"] == []
+    assert service_state.snapshot().lost_tasks == ()
     service_state.schedule(request(1006.0, lost))
     service_state.schedule(request(1008.0, lost))
-    assert only_topology(service_state.state())["lost_tasks"] == [{"t": 1000.0, "tasks": 2, "machines": ["m2"]}]
+    assert service_state.snapshot().lost_tasks == (LostTasks(1000.0, 2, ("m2",), "star"),)
     service_state.schedule({**request(1010.0), "topologies": []})
-    assert len(only_topology(service_state.state())["lost_tasks"]) == 1, "a topology that is killed loses nothing"
+    assert len(service_state.snapshot().lost_tasks) == 1, "a topology that is killed loses nothing"
 
 
 def test_how_long_lines_are_is_the_clusters_and_in_the_state(tmp_path: Path) -> None:
@@ -407,9 +402,8 @@ def test_what_is_over_is_in_the_state_for_an_hour(tmp_path: Path) -> None:
     state.schedule(request(1003.0, PLACED))
     for now, number in ((1000.0 + SHOWN_S, 1), (1100.0 + SHOWN_S, 0)):
         clock.now = now
-        shown = state.state()
-        (topology,) = shown["topologies"]
-        lists = (shown["decisions"], topology["worker_restarts"], topology["lost_tasks"])
+        shown = state.snapshot()
+        lists = (shown.decisions, shown.worker_restarts, shown.lost_tasks)
         assert [len(each) for each in lists] == [number] * 3
 
 
