@@ -56,7 +56,7 @@ def _writer(hint: Any) -> Conversion | None:
         return write_present and (lambda value: None if value is None else write_present(value))
     if get_origin(hint) is tuple:
         write_item = _writer(parts[0])
-        return write_item and (lambda value: [write_item(each) for each in value])
+        return list if write_item is None else lambda value: [write_item(each) for each in value]
     if get_origin(hint) is Mapping:
         write_value = _writer(parts[1])
         if write_value is None:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from scheduler_plugins.service.messages import MessageError
+from scheduler_plugins.service.messages import MessageError, answer_json, request_from_json
 from scheduler_plugins.service.policy_call import Outcome, Postponement
 from scheduler_plugins.service.scale_requests import CallRefusal
 from scheduler_plugins.service.server import CALLS
@@ -50,13 +50,13 @@ class Checkout:
 
     def _schedule(self, request: Mapping[str, Any]) -> Any:
         """With the service's own limit for a policy; one that the box has kept from a CPU is asked again."""
-        round = self._state.begin_round(request)
+        round = self._state.begin_round(request_from_json(request))
         outcome: Outcome | None = round.decision
         while outcome is None or isinstance(outcome, Postponement):
             if outcome is not None:
                 time.sleep(AGAIN_S)
             outcome = self._decisions.decide(round)
-        return self._state.end_round(round, outcome)
+        return answer_json(self._state.end_round(round, outcome))
 
 
 def main(folder: Path, sample_s: int = 1) -> None:

@@ -33,7 +33,9 @@ from barograph.plan.experiment import Code
 from barograph.policy_service import ServiceRefused
 from barograph.settings import ROOT, process_environment
 from scheduler_plugins.driver.rounds import ServiceFailed
+from scheduler_plugins.json_data import from_json
 from scheduler_plugins.service.emission_records import InputRates
+from scheduler_plugins.service.messages import Answer, Request, request_json
 from scheduler_plugins.service.state import PostedLine
 
 SCRIPT = ROOT / "barograph" / "code" / "serve_checkout.py"
@@ -87,8 +89,12 @@ class CodeService:
 
     # As the bridge asks
 
-    def schedule(self, request: Mapping[str, Any]) -> Any:
-        return self._ask_as_bridge("/schedule", request)
+    def schedule(self, request: Request) -> Answer:
+        said = self._ask_as_bridge("/schedule", request_json(request))
+        try:
+            return from_json(Answer, said)
+        except ValueError as error:
+            raise ServiceFailed(f"schedule: {error}") from error
 
     def applied(self, report: Mapping[str, Any]) -> object:
         return self._ask_as_bridge("/applied", report)

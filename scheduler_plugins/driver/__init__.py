@@ -1,11 +1,11 @@
 """What is only in Java on a real cluster, in Python: a Nimbus with its rounds and rebalances, and the bridge inside it.
 
 Simulators, fakes and replays drive the real policy service with it, as PolicyScheduler does in Storm's Nimbus: the same
-rounds, plans, checks and words. Both languages are held together by `tests/contract/schedule_cases` and `round_cases`.
+rounds, plans and words. Both languages are held together by `tests/contract/round_cases`.
 
     nimbus.py   what Nimbus does by itself
     cluster.py  a cluster as a scheduler sees it in a round, what is placed in it, which workers restart
-    answers.py  requests and answers, whether an answer fits the request, plans
+    plans.py    changes from the decision to their rebalance
     rounds.py   the bridge's rounds, and the policy service in process
 
 Nothing here reads a clock, sleeps or draws random numbers.

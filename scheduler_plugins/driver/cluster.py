@@ -15,9 +15,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from scheduler_plugins.driver.answers import PlacingScheduler, Plan, Request
+from scheduler_plugins.driver.plans import Plan
 from scheduler_plugins.model import Edge, Executor, Machine, Slot, Topology, executor_ranges
 from scheduler_plugins.policies.initial_placement import sort_slots
+from scheduler_plugins.service.messages import PlacingScheduler, Request
 
 log = logging.getLogger(__name__)
 TaskRange = tuple[int, int]

@@ -8,14 +8,12 @@ Errors: all but OnlyInNimbus (configuration: a scheduler that cannot place here)
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from scheduler_plugins.driver.answers import Answer, Change, InvalidAnswer, PlacingScheduler, Plan, Request, check
 from scheduler_plugins.driver.cluster import (
     AmbiguousMachine,
     Cluster,
@@ -30,17 +28,16 @@ from scheduler_plugins.driver.cluster import (
     request_of,
 )
 from scheduler_plugins.driver.nimbus import Nimbus, StormRefusal
+from scheduler_plugins.driver.plans import Plan, Plans, PlanUnderWay
 from scheduler_plugins.model import Slot, Topology
-from scheduler_plugins.service.messages import MessageError
+from scheduler_plugins.service.messages import Answer, Change, PlacingScheduler, Request
 from scheduler_plugins.service.policy_call import Outcome, Round, decide
-from scheduler_plugins.service.scale_requests import CallRefusal
 from scheduler_plugins.service.state import ServiceState
 
 log = logging.getLogger(__name__)
 PLAN_LIMIT_S = 60.0  # a plan whose rebalance has not come by then, after its own wait, is given up
 ROUNDS_OF_A_RESTART = 3  # Storm takes up a rebalance that it was in when it ended by then; if not, it had not begun it
 TRIES = 30  # of a report; the policy service gives the decision up soon after
-SHOWN_OF_AN_ERROR = 200
 
 
 class ServiceFailed(Exception):
@@ -50,9 +47,9 @@ class ServiceFailed(Exception):
 
 
 class Service(Protocol):
-    """How a round reaches the policy service: bodies of docs/contracts.md. Both raise ServiceFailed."""
+    """How a round reaches the policy service. Both raise ServiceFailed."""
 
-    def schedule(self, request: Mapping[str, Any]) -> Any: ...
+    def schedule(self, request: Request) -> Answer: ...
 
     def applied(self, report: Mapping[str, Any]) -> object:
         """It may hear the same report again."""
@@ -60,70 +57,21 @@ class Service(Protocol):
 
 @dataclass(frozen=True)
 class ServiceInProcess:
-    """A policy service without HTTP, whose answers and errors are those that would come over it.
-
-    `decide` asks the policy, by default for as long as it takes: how long that is depends on the box.
-    """
+    """A policy service without HTTP. `decide` asks the policy, by default for as long as it takes: how long that is
+    depends on the box."""
 
     state: ServiceState
     decide: Callable[[Round], Outcome] = decide
 
-    def schedule(self, request: Mapping[str, Any]) -> Any:
-        return self._answer("schedule", lambda: self._schedule(request))
+    def schedule(self, request: Request) -> Answer:
+        try:
+            round = self.state.begin_round(request)
+            return self.state.end_round(round, self.decide(round) if round.decision is None else round.decision)
+        except Exception as error:
+            raise ServiceFailed(f"schedule: {type(error).__name__}: {error}") from error
 
     def applied(self, report: Mapping[str, Any]) -> object:
-        return self._answer("applied", lambda: self.state.applied(report))
-
-    def _schedule(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        round = self.state.begin_round(request)
-        return self.state.end_round(round, self.decide(round) if round.decision is None else round.decision)
-
-    def _answer(self, call: str, answer: Callable[[], Mapping[str, Any]]) -> Any:
-        try:
-            return json.loads(json.dumps(answer()))
-        except Exception as error:
-            status = 400 if isinstance(error, MessageError | ValueError | KeyError | TypeError) else 500
-            body = {"error": f"{type(error).__name__}: {error}"}
-            if isinstance(error, CallRefusal):
-                status, body = error.status, {"error": str(error)}
-            shown = json.dumps(body)[:SHOWN_OF_AN_ERROR]
-            raise ServiceFailed(f"{call}: HTTP {status}: {shown}") from error
-
-
-@dataclass
-class PlanUnderWay:
-    plan: Plan
-    began_s: float
-    restored: bool = False  # a Nimbus before this one began it, so that nobody knows how far it came
-    requested: bool = False  # this Nimbus has been asked for its rebalance
-
-
-class Plans:
-    """The plans under way, at most one a topology. `kept`: what a Nimbus that takes over will find; a plan that has
-    ended is there until the next round, when Storm has stored what the round before has placed."""
-
-    def __init__(self, restored: Iterable[Plan], now_s: float) -> None:
-        self._by_topology = {plan.topology_id: PlanUnderWay(plan, now_s, restored=True) for plan in restored}
-        self.kept = self.all()
-
-    def begin(self, plan: Plan, now_s: float) -> PlanUnderWay:
-        entry = self._by_topology[plan.topology_id] = PlanUnderWay(plan, now_s)
-        self.keep()
-        return entry
-
-    def keep(self) -> None:
-        self.kept = self.all()
-
-    def entries(self) -> tuple[PlanUnderWay, ...]:
-        return tuple(entry for _, entry in sorted(self._by_topology.items()))
-
-    def all(self) -> tuple[Plan, ...]:
-        return tuple(entry.plan for entry in self.entries())
-
-    def end(self, plan: Plan) -> bool:
-        """False if the plan had ended already."""
-        entry = self._by_topology.get(plan.topology_id)
-        return entry is not None and entry.plan is plan and bool(self._by_topology.pop(plan.topology_id))
+        return self.state.applied(report)
 
 
 @dataclass
@@ -168,7 +116,7 @@ class Rounds:
             raise
         except SchedulerFailed as error:
             self._scheduler_failed(error, cluster)
-        except (ServiceFailed, InvalidAnswer, AmbiguousMachine) as error:
+        except (ServiceFailed, AmbiguousMachine) as error:
             self._fall_back(str(error), cluster)
         except Exception as error:
             log.exception("the bridge failed")
@@ -191,9 +139,8 @@ class Rounds:
         asked = request_of(cluster, self.clock(), self.plans.all(), self._unplaced_why)
         request = replace(asked, last_decision=self._last_decision, scheduler_errors=self._scheduler_errors)
         self._remember(request)
-        answer = Answer.parse(self.service.schedule(request.json()))
+        answer = self.service.schedule(request)
         self._scheduler_errors = {}
-        check(request, answer)
         self._last_decision = answer.decision_id or self._last_decision
         self._apply_all(answer, request, cluster)
         self._delegate(answer, request, cluster)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scheduler_plugins.json_data import from_json, to_json
 from scheduler_plugins.model import (
+    FOREIGN,
     Component,
     Decision,
     Edge,
@@ -36,38 +37,69 @@ class MessageError(Exception):
     blame = "harness"
 
 
-def observation_from_request(
-    request: Json, samples: Mapping[str, Samples], machines: MachineSamples, event: ScaleEvent | None
-) -> Observation:
-    """The bridge's request joined with the samples, by topology id: all that a policy may see. Raises MessageError."""
+@dataclass(frozen=True)
+class Request:
+    """What Nimbus' side asks in a round: the body of POST /schedule. `scheduler_errors`: what went wrong with the
+    scheduler that is to place, by topology id. `last_decision`: the newest that has arrived; empty where that is not
+    said."""
+
+    t: float
+    machines: tuple[Machine, ...]
+    topologies: tuple[Topology, ...]
+    last_decision: str | None = None
+    scheduler_errors: Mapping[str, str] = field(default_factory=dict)
+
+    def topology(self, topology_id: str) -> Topology:
+        return next(topology for topology in self.topologies if topology.topology_id == topology_id)
+
+
+def request_from_json(body: Json) -> Request:
+    """Read the body of POST /schedule. Raises MessageError."""
     try:
-        now, cores = float(request["t"]), machines.cores
-        topologies = tuple(
-            _with_rates(topology_from_request(t), samples.get(t["id"]), now) for t in request["topologies"]
-        )
-        return Observation(
-            time_s=now,
-            machines=tuple(
-                replace(machine_from_json(m), cores=cores.get(m["name"]), cpu_load=machines.cpu_load(m["name"], now))
-                for m in request["machines"]
-            ),
-            topologies=topologies,
-            samples_age_s=oldest([topology.samples_age_s for topology in topologies]),
-            event=event,
+        return Request(
+            t=float(body["t"]),
+            machines=tuple(machine_from_json(machine) for machine in body["machines"]),
+            topologies=tuple(topology_from_request(topology) for topology in body["topologies"]),
+            last_decision=body.get("last_decision", ""),
+            scheduler_errors={t["id"]: t["scheduler_error"] for t in body["topologies"] if t.get("scheduler_error")},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise MessageError(f"request to /schedule: {type(error).__name__}: {error}") from error
 
 
-def machine_from_json(body: Json) -> Machine:
-    return Machine(
-        name=str(body["name"]),
-        supervisor_id=str(body["supervisor_id"]),
-        ports=tuple(int(port) for port in body["ports"]),
-        alive=bool(body.get("alive", True)),
-        cores=body.get("cores"),
-        cpu_load=body.get("cpu_load"),
+def request_json(request: Request) -> dict[str, Any]:
+    """Return the request as `request_from_json` reads it."""
+    machines = [
+        {"name": m.name, "supervisor_id": m.supervisor_id, "ports": list(m.ports), "alive": m.alive}
+        for m in request.machines
+    ]
+    errors = request.scheduler_errors
+    topologies = [topology_request_json(t, errors.get(t.topology_id)) for t in request.topologies]
+    last = {} if request.last_decision == "" else {"last_decision": request.last_decision}
+    return {"v": VERSION, "t": request.t, "machines": machines, "topologies": topologies, **last}
+
+
+def observation_of(
+    request: Request, samples: Mapping[str, Samples], machines: MachineSamples, event: ScaleEvent | None
+) -> Observation:
+    """Join a request with the samples, by topology id: all that a policy may see."""
+    now = request.t
+    topologies = tuple(_with_rates(topology, samples.get(topology.topology_id), now) for topology in request.topologies)
+    return Observation(
+        time_s=now,
+        machines=tuple(
+            replace(m, cores=machines.cores.get(m.name), cpu_load=machines.cpu_load(m.name, now))
+            for m in request.machines
+        ),
+        topologies=topologies,
+        samples_age_s=oldest([topology.samples_age_s for topology in topologies]),
+        event=event,
     )
+
+
+def machine_from_json(body: Json) -> Machine:
+    ports = tuple(int(port) for port in body["ports"])
+    return Machine(str(body["name"]), str(body["supervisor_id"]), ports, bool(body.get("alive", True)))
 
 
 def topology_from_request(body: Json) -> Topology:
@@ -234,38 +266,81 @@ def _slots_json(slots: Mapping[int, Slot]) -> dict[str, str]:
     return {str(task): names[slot] for task, slot in slots.items()}
 
 
-def answer_json(decision: Decision, decision_id: str | None, policy: str) -> dict[str, Any]:
-    """The service's answer to the bridge: only what changes, and which of Storm's schedulers places if one does."""
-    changed = sorted({*decision.executors, *decision.placement})
-    topologies = {
-        topology: {
-            "executors": dict(decision.executors.get(topology, {})),
-            "placement": {str(task): str(slot) for task, slot in sorted(decision.placement.get(topology, {}).items())},
-        }
-        for topology in changed
+@dataclass(frozen=True)
+class PlacingScheduler:
+    """One that places in this round; `conf` is laid over Nimbus' own, `class_name` is of a foreign one."""
+
+    name: str
+    class_name: str | None = None
+    conf: Mapping[str, Any] = field(default_factory=dict)
+
+    def called(self) -> str:
+        """In words."""
+        return str(self.class_name) if self.name == FOREIGN else f"Storm's {self.name} scheduler"
+
+
+@dataclass(frozen=True)
+class Change:
+    executors: Mapping[str, int] = field(default_factory=dict)  # component → number
+    placement: Mapping[int, Slot] = field(default_factory=dict)  # task → slot
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the service answers Nimbus' side: only what changes, topologies in the order of their ids."""
+
+    decision_id: str | None = None
+    policy: str = ""
+    reason: str = ""
+    topologies: Mapping[str, Change] = field(default_factory=dict)
+    release: tuple[str, ...] = ()
+    acquire: int = 0
+    scheduler: PlacingScheduler | None = None
+    rebalance: tuple[str, ...] = ()  # topology ids, for `scheduler` to place anew
+    wait_s: int = 0
+
+
+def answer_of(decision: Decision, decision_id: str | None, policy: str) -> Answer:
+    changes = {
+        topology: Change(
+            dict(sorted(decision.executors.get(topology, {}).items())),
+            dict(sorted(decision.placement.get(topology, {}).items())),
+        )
+        for topology in sorted({*decision.executors, *decision.placement})
         if decision.executors.get(topology) or decision.placement.get(topology)
     }
-    head = {"v": VERSION, "decision_id": decision_id, "policy": policy, "reason": decision.reason}
-    answer: dict[str, Any] = {**head, "topologies": topologies}
-    if decision.release:
-        answer["release"] = list(decision.release)
-    if decision.acquire:
-        answer["acquire"] = decision.acquire
+    scheduler = None
     if decision.scheduler is not None:
-        named = {"class": decision.scheduler_class} if decision.scheduler_class else {}
-        answer["scheduler"] = {"name": decision.scheduler, **named, "conf": dict(decision.scheduler_conf)}
-    if decision.rebalance:
-        answer["rebalance"] = list(decision.rebalance)
-    if decision.wait_s:
-        answer["wait_s"] = decision.wait_s
-    return answer
+        scheduler = PlacingScheduler(decision.scheduler, decision.scheduler_class, dict(decision.scheduler_conf))
+    return Answer(
+        decision_id,
+        policy,
+        decision.reason,
+        changes,
+        tuple(decision.release),
+        decision.acquire,
+        scheduler,
+        tuple(decision.rebalance),
+        decision.wait_s,
+    )
 
 
-def log_line(request: Json, observation: Observation, memory: Json, decision: Decision, answer: Json) -> dict[str, Any]:
-    """What the decision log says of a round, beside its time: the answer names the decision and who decided."""
-    named = {key: answer[key] for key in ("decision_id", "policy")}
-    asked = {"request": request, "observation": to_json(observation), "memory": memory}
-    return {**named, **asked, "decision": to_json(decision)}
+def answer_json(answer: Answer) -> dict[str, Any]:
+    return {"v": VERSION, **to_json(answer)}
+
+
+def log_line(
+    request: Request, observation: Observation, memory: Json, decision: Decision, answer: Answer
+) -> dict[str, Any]:
+    """Return a round as it stands in the decision log, but for its time; the answer names the decision."""
+    return {
+        "decision_id": answer.decision_id,
+        "policy": answer.policy,
+        "request": request_json(request),
+        "observation": to_json(observation),
+        "memory": memory,
+        "decision": to_json(decision),
+    }
 
 
 def observation_from_log(body: Json) -> Observation:

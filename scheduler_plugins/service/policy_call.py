@@ -7,11 +7,11 @@ unasked. Whatever a policy raises is a result.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from scheduler_plugins.model import LONGEST_ROUND_S, Decision, Memory, Observation, Policy, Topology
+from scheduler_plugins.service.messages import Request
 from scheduler_plugins.service.refusal import refusal
 
 
@@ -21,7 +21,7 @@ class Round:
 
     started: float
     configured: int
-    request: Mapping[str, Any]
+    request: Request
     observation: Observation
     policy: Policy
     memory: Memory

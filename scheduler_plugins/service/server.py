@@ -30,7 +30,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from scheduler_plugins.service.messages import MessageError
+from scheduler_plugins.service.messages import MessageError, answer_json, request_from_json
 from scheduler_plugins.service.policy_call import Round
 from scheduler_plugins.service.scale_requests import CallRefusal
 from scheduler_plugins.service.state import ServiceState
@@ -93,10 +93,10 @@ class PolicyServer(ThreadingHTTPServer):
 
     def _schedule(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         with self.lock:
-            round = self.state.begin_round(request)
+            round = self.state.begin_round(request_from_json(request))
         outcome = self.decisions.decide(round) if round.decision is None else round.decision
         with self.lock:
-            return self.state.end_round(round, outcome)
+            return answer_json(self.state.end_round(round, outcome))
 
     def _note_late_decision(self, round: Round, why: str) -> None:
         with self.lock:

@@ -47,7 +47,15 @@ from scheduler_plugins.service.emission_records import (
     wrong_changes,
 )
 from scheduler_plugins.service.machine_requests import MachineRequests, RequestRefusal, RequestStatus, why_refused
-from scheduler_plugins.service.messages import answer_json, log_line, observation_from_request
+from scheduler_plugins.service.messages import (
+    Answer,
+    Request,
+    answer_json,
+    answer_of,
+    log_line,
+    observation_of,
+    request_from_json,
+)
 from scheduler_plugins.service.policy_call import Outcome, PolicyFailure, Postponement, Round, decide
 from scheduler_plugins.service.refusal import restarting_slots
 from scheduler_plugins.service.run_snapshot import RunSnapshot, oldest
@@ -249,12 +257,12 @@ class ServiceState:
             except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
                 self.damaged_lines += 1  # the file on the machine is the record; here a line is only counted
 
-    def schedule(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def schedule(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """One scheduling round: ask the policy, log it, answer with what changes; one that throws moves nothing."""
-        round = self.begin_round(request)
-        return self.end_round(round, decide(round))
+        round = self.begin_round(request_from_json(body))
+        return answer_json(self.end_round(round, decide(round)))
 
-    def begin_round(self, request: Mapping[str, Any]) -> Round:
+    def begin_round(self, request: Request) -> Round:
         started = self.clock()
         if self._silence_s(started) > ANEW_S:
             self.decisions.give_again(started)
@@ -267,10 +275,10 @@ class ServiceState:
         withdrawn_id = withdrawn.decision_id if withdrawn else None
         return Round(started, self._configured, request, observation, self.policy, self.memory, without, withdrawn_id)
 
-    def end_round(self, round: Round, outcome: Outcome) -> dict[str, Any]:
+    def end_round(self, round: Round, outcome: Outcome) -> Answer:
         """The answer. Nothing is decided where the run, or a decision that was built upon, is no more."""
         if round.configured != self._configured:
-            return answer_json(Decision(reason="held: another run has begun"), None, self.policy_name)
+            return answer_of(Decision(reason="held: another run has begun"), None, self.policy_name)
         decision = self._decision_of(outcome)
         if self.memory is not round.memory:
             decision = Decision(memory=self.memory, reason="held: the decision before it has failed meanwhile")
@@ -280,7 +288,7 @@ class ServiceState:
         if round.observation.may_act and self._decide_every_s is None and granted.changes():
             granted = Decision(memory=self.memory, reason="held: the policy may act by itself no more")
         decision_id = self._accept(granted, round.observation)
-        answer = answer_json(granted, decision_id, self.policy_name)
+        answer = answer_of(granted, decision_id, self.policy_name)
         self._log(round, decision, answer)
         return answer
 
@@ -294,10 +302,10 @@ class ServiceState:
         if round.observation.may_act and self._decide_every_s is not None:
             self._acts_next_s = round.started + max(self._decide_every_s, decision.rest_s)
 
-    def _record_request(self, request: Mapping[str, Any]) -> None:
-        self._machines = tuple(m["name"] for m in request["machines"] if m.get("alive", True))
+    def _record_request(self, request: Request) -> None:
+        self._machines = tuple(machine.name for machine in request.machines if machine.alive)
         self._released &= set(self._machines)  # one that has left may come back as a new one
-        now, shown = self.clock(), {topology["id"]: topology for topology in request["topologies"]}
+        now, shown = self.clock(), {topology.topology_id: topology for topology in request.topologies}
         self._machines_since = {name: self._machines_since.get(name, now) for name in self._machines}
         for topology_id, topology in shown.items():
             if topology_id not in self.topologies:
@@ -306,14 +314,11 @@ class ServiceState:
             self.topologies[topology_id].record(topology, now)
         for topology_id in self.topologies.keys() - shown.keys():
             self.topologies[topology_id].end()
-        self._record_scheduler_error(shown.values())
-
-    def _record_scheduler_error(self, topologies: Iterable[Mapping[str, Any]]) -> None:
-        error = next((t["scheduler_error"] for t in topologies if t.get("scheduler_error")), None)
+        error = next(iter(request.scheduler_errors.values()), None)
         if error is not None and self._final_error is None:
-            self._final_error = self.policy_error = str(error)
+            self._final_error = self.policy_error = error
 
-    def _observe(self, request: Mapping[str, Any]) -> Observation:
+    def _observe(self, request: Request) -> Observation:
         """What the policy sees. A machine that was released is not there for it any more, though Nimbus knows it.
 
         The event is kept from it while a task has no slot: what was lost is placed first, as without an event, and
@@ -321,7 +326,7 @@ class ServiceState:
         that the policy has found no slot for keeps neither the event nor a hold from others that run.
         """
         samples = {topology_id: each.samples for topology_id, each in self.topologies.items()}
-        observed = observation_from_request(request, samples, self.machine_samples, self.event)
+        observed = observation_of(request, samples, self.machine_samples, self.event)
         machines = tuple(replace(m, alive=m.alive and m.name not in self._released) for m in observed.machines)
         levels = self._service_levels
         topologies = tuple(replace(t, service_level=levels.get(t.name)) for t in observed.topologies)
@@ -443,11 +448,10 @@ class ServiceState:
     def _silence_s(self, now: float) -> float:
         return 0.0 if self._round_t is None else now - self._round_t
 
-    def _withdraw_unless_arrived(self, request: Mapping[str, Any]) -> DecisionStatus | None:
-        """A bridge that does not say what it had last (an older one) is believed to have everything."""
-        if "last_decision" not in request:
+    def _withdraw_unless_arrived(self, request: Request) -> DecisionStatus | None:
+        if request.last_decision == "":
             return None
-        lost = self.decisions.withdraw_unless_arrived(request["last_decision"])
+        lost = self.decisions.withdraw_unless_arrived(request.last_decision)
         if lost is not None:
             self.memory, self._released = lost.memory_before, self._released & self.decisions.released()
             self.event = self.event or lost.event
@@ -494,7 +498,7 @@ class ServiceState:
             nimbus_age_s=None if self._round_t is None else now - self._round_t,
         )
 
-    def _log(self, round: Round, decision: Decision, answer: Mapping[str, Any]) -> None:
+    def _log(self, round: Round, decision: Decision, answer: Answer) -> None:
         duration_ms = None if self.is_simulated else (self.clock() - round.started) * 1000
         head = {"t": round.started, "run_id": self.run_id, "duration_ms": duration_ms}
         line = head | log_line(round.request, round.observation, round.memory, decision, answer)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from scheduler_plugins.model import Slot, Topology
 from scheduler_plugins.service.run_snapshot import LostTasks, Move, TopologyStatus, WorkerRestart
 from scheduler_plugins.service.samples import Samples
 
@@ -26,36 +26,35 @@ class TopologyState:
     unplaced_why: str | None = None  # what Storm's own scheduler said of executors that it left without a slot
     lost: list[LostTasks] = field(default_factory=list)  # tasks that had a slot, and have none though nobody asked
     moves: list[Move] = field(default_factory=list)  # slots whose tasks changed though nothing rebalanced
-    _placement: Mapping[str, str] = field(default_factory=dict)  # task → slot, in the round before
+    _placement: Mapping[int, Slot] = field(default_factory=dict)  # task → slot, in the round before
     _round_s: float = 0.0  # when that was
 
     @classmethod
-    def first(
-        cls, topology: Mapping[str, Any], window_s: float, machines: tuple[str, ...], sample_s: int = 1
-    ) -> TopologyState:
+    def first(cls, topology: Topology, window_s: float, machines: tuple[str, ...], sample_s: int = 1) -> TopologyState:
         """Of a topology of a request that has not been seen before; `machines`: those alive."""
-        samples = Samples(topology["id"], window_s, sample_s, sinks=_sink_names(topology))
-        return cls(topology["id"], topology["name"], samples, machines)
+        samples = Samples(topology.topology_id, window_s, sample_s, sinks=_sink_names(topology))
+        return cls(topology.topology_id, topology.name, samples, machines)
 
-    def record(self, topology: Mapping[str, Any], now: float) -> None:
+    def record(self, topology: Topology, now: float) -> None:
         """What the newest request says of it. In a rebalance tasks are without a slot for a moment; that is no loss."""
-        placement: Mapping[str, str] = topology["placement"]
-        self.is_running, self.rebalancing = True, bool(topology.get("rebalancing"))
-        self.tasks_total = sum(len(component["tasks"]) for component in topology["components"])
-        spouts = (component for component in topology["components"] if component["kind"] == "spout")
-        self.spout_tasks = frozenset(int(task) for component in spouts for task in component["tasks"])
-        self.unplaced_why = topology.get("unplaced_why")
-        lost = [] if self.rebalancing else [slot for task, slot in self._placement.items() if task not in placement]
-        if lost:
-            machines = sorted({slot.rpartition(":")[0] for slot in lost})
-            self.lost.append(LostTasks(now, len(lost), tuple(machines), self.name))
-        changed = placement.items() ^ self._placement.items() if self._placement and not self.rebalancing else set()
-        if changed:
-            self.moves.append(Move(self._round_s, tuple(sorted({slot for _, slot in changed}))))
+        placement, before = topology.placement, self._placement
+        self.is_running, self.rebalancing = True, topology.rebalancing
+        self.tasks_total = sum(len(component.tasks) for component in topology.components)
+        spouts = (component for component in topology.components if component.kind == "spout")
+        self.spout_tasks = frozenset(task for component in spouts for task in component.tasks)
+        self.unplaced_why = topology.unplaced_why
+        if before and not self.rebalancing and placement != before:
+            lost = [slot for task, slot in before.items() if task not in placement]
+            if lost:
+                machines = tuple(sorted({slot.machine for slot in lost}))
+                self.lost.append(LostTasks(now, len(lost), machines, self.name))
+            changed = {str(slot) for _, slot in placement.items() ^ before.items()}
+            self.moves.append(Move(self._round_s, tuple(sorted(changed))))
         self._round_s = now
-        before, self._placement, self.slots = set(self.slots), placement, tuple(sorted(set(placement.values())))
+        known, self._placement = set(self.slots), placement
+        self.slots = tuple(sorted(map(str, set(placement.values()))))
         for slot in self.slots:
-            if slot not in before:
+            if slot not in known:
                 self.samples.join_slot(slot, now)
 
     def end(self) -> None:
@@ -83,6 +82,6 @@ class TopologyState:
         return [replace(restart, topology=self.name) for restart in self.samples.restarts]
 
 
-def _sink_names(topology: Mapping[str, Any]) -> frozenset[str]:
-    sources = {edge["source"] for edge in topology["edges"]}
-    return frozenset(edge["target"] for edge in topology["edges"] if edge["target"] not in sources)
+def _sink_names(topology: Topology) -> frozenset[str]:
+    sources = {edge.source for edge in topology.edges}
+    return frozenset(edge.target for edge in topology.edges if edge.target not in sources)

@@ -6,32 +6,20 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugins.driver.answers import Answer, InvalidAnswer, PlacingScheduler, Request, check
 from scheduler_plugins.driver.cluster import OnlyInNimbus, place_by, request_of
+from scheduler_plugins.service.messages import PlacingScheduler, request_json
 from tests.contract.test_round_cases import START_S, World, moves, placements, world_of
 from tests.contract.test_schedule_cases import ANSWERS, EVEN, REQUESTS
 
-INVALID = {name: case for name, case in ANSWERS.items() if not case["valid"]}
+VALID = {name: case for name, case in ANSWERS.items() if case["valid"]}
 
 
-@pytest.mark.parametrize("case", ANSWERS.values(), ids=ANSWERS)
-def test_an_answer_is_judged_as_by_the_bridge(case: dict[str, Any]) -> None:
-    request = Request.of(case["request"])
-    if case["valid"]:
-        check(request, Answer.parse(case["answer"]))
-        return
-    with pytest.raises(InvalidAnswer) as invalid:
-        check(request, Answer.parse(case["answer"]))
-    assert (invalid.value.kind, str(invalid.value)) == (case["why"], case["message"])
-
-
-@pytest.mark.parametrize("case", ANSWERS.values(), ids=ANSWERS)
+@pytest.mark.parametrize("case", VALID.values(), ids=VALID)
 def test_an_answer_is_applied_as_by_the_bridge(case: dict[str, Any]) -> None:
     world = world_of(case["request"])
     for topology in case["request"]["topologies"]:
         if topology["rebalancing"]:
             put_under_way(world, case["request"], topology)
-    began = len(world.rounds.events)
     before = placements(world.nimbus.cluster())
     taken = world.take({"do": "round", "answer": case["answer"]})
     assert taken is not None
@@ -41,7 +29,6 @@ def test_an_answer_is_applied_as_by_the_bridge(case: dict[str, Any]) -> None:
         world.take({"do": "rebalance", "topology": name})
     after = placements(world.nimbus.cluster())
     assert {"at_once": moves(before, at_once), "rebalance": asked, "after": moves(at_once, after)} == case["applied"]
-    assert case["valid"] == (len(world.rounds.events) == began), "a fallback is an event"
 
 
 def put_under_way(world: World, request: dict[str, Any], topology: dict[str, Any]) -> None:
@@ -68,7 +55,7 @@ def test_a_scheduler_that_places_in_a_real_nimbus_only_is_refused_in_words(
 ) -> None:
     called = class_name or f"Storm's {scheduler} scheduler"
     world = world_of(next(iter(REQUESTS.values())))
-    named = {"name": scheduler, "conf": {}} | ({"class": class_name} if class_name else {})
+    named = {"name": scheduler, "conf": {}} | ({"class_name": class_name} if class_name else {})
     answer = {"v": 1, "decision_id": None, "topologies": {}, "scheduler": named}
     with pytest.raises(
         OnlyInNimbus, match=rf"^{called} places in a real Nimbus only; here are Storm's default and even"
@@ -79,7 +66,7 @@ def test_a_scheduler_that_places_in_a_real_nimbus_only_is_refused_in_words(
 
 @pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
 def test_a_request_survives_the_way_through_storm(request_: dict[str, Any]) -> None:
-    body = request_of(world_of(request_).nimbus.cluster(), START_S, [], {}).json()
+    body = request_json(request_of(world_of(request_).nimbus.cluster(), START_S, [], {}))
     assert body == expected(request_)
 
 

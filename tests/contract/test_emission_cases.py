@@ -55,7 +55,7 @@ def test_the_line_after_it_books_what_fell_due_when_it_did(case: dict[str, Any])
     for line in (*case["before"], case["line"]):
         samples.add_worker(line)
     series = samples.series(case["line"]["t"] + 10)
-    due = dict(zip(series["t"], series["due"], strict=True))
+    due = dict(zip(series.t, series.due, strict=True))
     last = case["before"][-1]["t"]
     assert [due[last + second] for second in range(-1, 12)] == case["due"]
     assert samples.emissions.json()["5"]["t"] == case["line"]["t"]

@@ -5,7 +5,6 @@ What the steps are is said in docs/contracts.md, "Rounds". The expected values (
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,8 @@ import pytest
 from scheduler_plugins.driver.cluster import Cluster, Supervisor
 from scheduler_plugins.driver.nimbus import Nimbus, NimbusSettings, StormRefusal
 from scheduler_plugins.driver.rounds import Rounds, ServiceFailed
-from scheduler_plugins.service.messages import topology_from_request
+from scheduler_plugins.json_data import from_json
+from scheduler_plugins.service.messages import Answer, Request, request_json, topology_from_request
 from tests.contract.test_schedule_cases import case_of
 
 CASES = {path.stem: path for path in sorted((Path(__file__).parent / "round_cases").glob("*.json"))}
@@ -51,11 +51,11 @@ class World:
         self.rounds = Rounds(self, self.rebalance, self.nimbus.clock)
         self.nimbus.scheduler = self.rounds
 
-    def schedule(self, request: Mapping[str, Any]) -> Any:
-        self.asked.append(json.loads(json.dumps(request)))
+    def schedule(self, request: Request) -> Answer:
+        self.asked.append(request_json(request))
         if "service_fails" in self.step:
             raise ServiceFailed(self.step["service_fails"])
-        return self.step.get("answer", NOTHING)
+        return from_json(Answer, self.step.get("answer", NOTHING))
 
     def applied(self, report: Mapping[str, Any]) -> None:
         if self.lost_reports:

@@ -34,6 +34,7 @@ from scheduler_plugins.driver.cluster import Supervisor, worker_changes
 from scheduler_plugins.driver.nimbus import AssignmentChange, Nimbus, NimbusSettings, StormRefusal
 from scheduler_plugins.driver.rounds import Rounds, ServiceFailed, ServiceInProcess
 from scheduler_plugins.model import Slot
+from scheduler_plugins.service.messages import Answer, Request
 from scheduler_plugins.service.policy_call import Outcome, PolicyFailure, Round
 from scheduler_plugins.service.run_snapshot import RunSnapshot
 from scheduler_plugins.service.state import ServiceState
@@ -330,7 +331,7 @@ class FakeStorm(InProcessService):
 
     # Between the bridge and the service, and between the bridge and Nimbus
 
-    def schedule(self, request: Mapping[str, Any]) -> Any:
+    def schedule(self, request: Request) -> Answer:
         def decide(round: Round) -> Outcome:
             if self._is_over("policy_fails_after_s"):
                 return PolicyFailure("ZeroDivisionError: division by zero")

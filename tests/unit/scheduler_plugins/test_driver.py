@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import threading
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,10 +19,10 @@ from scheduler_plugins.driver.cluster import (
     worker_changes,
 )
 from scheduler_plugins.driver.nimbus import AssignmentChange, Nimbus, NimbusSettings, StormRefusal
-from scheduler_plugins.driver.rounds import Rounds, ServiceFailed, ServiceInProcess, bridge_in
+from scheduler_plugins.driver.rounds import Rounds, ServiceInProcess, bridge_in
 from scheduler_plugins.model import Component, Edge, Slot, Topology
+from scheduler_plugins.service.messages import Answer, PlacingScheduler, Request
 from scheduler_plugins.service.policy_call import PolicyFailure
-from scheduler_plugins.service.server import PolicyServer
 from scheduler_plugins.service.state import ServiceState
 
 START_S = 1_700_000_000.0
@@ -335,36 +331,6 @@ def test_a_policy_that_takes_too_long_has_failed_as_over_http(tmp_path: Path) ->
     assert nimbus.advance(START_S + 2) == () and state.policy_error == "its decide has not answered after 1.5 s"
 
 
-def test_a_service_that_fails_says_what_it_would_say_over_http(tmp_path: Path) -> None:
-    server = PolicyServer(("127.0.0.1", 0), "secret", ServiceState(tmp_path))
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    here = ServiceInProcess(ServiceState(tmp_path))
-    topology = {"id": STAR, "name": "star", "workers": "many", "components": [], "edges": [], "placement": {}}
-    wrong: Sequence[tuple[str, dict[str, Any]]] = (
-        ("schedule", {"v": 1, "machines": [], "topologies": []}),
-        ("schedule", {"v": 1, "t": 1.0, "machines": [], "topologies": [topology]}),
-    )
-    try:
-        for call, body in wrong:
-            with pytest.raises(ServiceFailed) as failed:
-                here.schedule(body)
-            status, text = over_http(server, call, body)
-            assert str(failed.value) == f"{call}: HTTP {status}: {text[:200]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-def over_http(server: PolicyServer, call: str, body: Mapping[str, Any]) -> tuple[int, str]:
-    url = f"http://127.0.0.1:{server.server_address[1]}/{call}"
-    asked = urllib.request.Request(url, json.dumps(body).encode(), {"Authorization": "Bearer secret"})
-    with pytest.raises(urllib.error.HTTPError) as error:
-        urllib.request.urlopen(asked, timeout=30)
-    return error.value.code, error.value.read().decode()
-
-
 def test_a_service_that_fails_is_a_fallback_in_its_words(tmp_path: Path) -> None:
     nimbus, state = driven(tmp_path, "even", {})
     state.log_dir = tmp_path / "gone"
@@ -373,17 +339,17 @@ def test_a_service_that_fails_is_a_fallback_in_its_words(tmp_path: Path) -> None
     assert isinstance(rounds, Rounds)
     (event,) = rounds.events
     assert event["kind"] == "fallback" and event["t"] == START_S + 2
-    assert event["reason"].startswith('schedule: HTTP 500: {"error": "FileNotFoundError: ')
+    assert event["reason"].startswith("schedule: FileNotFoundError: ")
 
 
 class Answering:
     """A policy service with one answer."""
 
     def __init__(self, **answer: Any) -> None:
-        self.requests, self.reports = list[Mapping[str, Any]](), list[Mapping[str, Any]]()
-        self.answer = {"v": 1, "topologies": {}, **answer}
+        self.requests, self.reports = list[Request](), list[Mapping[str, Any]]()
+        self.answer = Answer(**answer)
 
-    def schedule(self, request: Mapping[str, Any]) -> Any:
+    def schedule(self, request: Request) -> Answer:
         self.requests.append(request)
         return self.answer
 
@@ -392,7 +358,7 @@ class Answering:
 
 
 def test_a_scheduler_that_throws_places_nothing_and_the_next_request_says_why() -> None:
-    service, nimbus = Answering(scheduler={"name": "even", "conf": {"a": 1}}), Nimbus(start_s=START_S)
+    service, nimbus = Answering(scheduler=PlacingScheduler("even", conf={"a": 1})), Nimbus(start_s=START_S)
     rounds = bridge_in(nimbus, service)
     nimbus.machine_up(supervisor(1))
     two_workers = {task: Slot("m1", 6700 + (task + 1) // 2 % 2) for task in range(1, 13)}
@@ -404,9 +370,9 @@ def test_a_scheduler_that_throws_places_nothing_and_the_next_request_says_why() 
     assert event["kind"] == "scheduler_failed" and event["frames"][0].startswith("place_evenly(cluster.py:")
     said = 'Storm\'s even scheduler with conf {"a": 1} threw ValueError: fromIndex(0) > toIndex(-1)'
     assert event["reason"] == said
-    service.answer = {"v": 1, "topologies": {}}
+    service.answer = Answer()
     nimbus.advance(START_S + 4)
-    errors = [[t.get("scheduler_error") for t in request["topologies"]] for request in service.requests]
+    errors = [[r.scheduler_errors.get(t.topology_id) for t in r.topologies] for r in service.requests]
     assert errors == [[None, None], [said, said], [None, None]], "once"
 
 
@@ -416,12 +382,12 @@ def test_a_scheduler_that_throws_in_the_round_of_the_rebalance_moves_nothing() -
     nimbus.machine_up(supervisor(1))
     two_workers = {task: Slot("m1", 6700 + (task + 1) // 2 % 2) for task in range(1, 13)}
     nimbus.submit(replace(star(), placement=two_workers))
-    service.answer |= {"decision_id": "d1", "scheduler": {"name": "even", "conf": {}}, "rebalance": [STAR]}
+    service.answer = Answer("d1", scheduler=PlacingScheduler("even"), rebalance=(STAR,))
     nimbus.submit(
         replace(star("other", workers=1), placement={t: Slot("m1", s.port + 2) for t, s in two_workers.items()})
     )
     nimbus.advance(START_S)
-    service.answer = {"v": 1, "topologies": {}}
+    service.answer = Answer()
     nimbus.lose_executors("other-1-1700000000", [(1, 2)])
     assert [change.topology_id for change in nimbus.advance(START_S + 1)] == ["other-1-1700000000"]
     assert [event["kind"] for event in rounds.events] == ["scheduler_failed"]

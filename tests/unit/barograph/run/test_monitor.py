@@ -212,7 +212,6 @@ def test_a_scale_request_needs_a_window_of_rates() -> None:
     ("changes", "outcome"),
     [
         ({"pending_event": "e1"}, None),
-        ({"pending_event": {"event_id": "e1"}}, None),
         ({"decisions": [decision(applied=False, applied_t=None)]}, None),
         ({"decisions": [decision()]}, ScaleOutcome(("d1",), 2.0, reason="r")),
         ({"decisions": []}, ScaleOutcome((), None)),

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler_plugins.model import FOREIGN, Decision, Observation, ScaleEvent
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
-from scheduler_plugins.service.messages import answer_json, observation_from_request
+from scheduler_plugins.service.messages import answer_json, answer_of, observation_of, request_from_json
 from scheduler_plugins.service.refusal import refusal
 from scheduler_plugins.service.samples import MachineSamples
 from tests.support.rounds import PLACED, TOPOLOGY, request
@@ -15,7 +15,7 @@ THEIRS = "org.example.Theirs$Inner"
 
 
 def observe(event: ScaleEvent | None = None) -> Observation:
-    return observation_from_request(request(1000.0, PLACED, machines=3), {}, MachineSamples(), event)
+    return observation_of(request_from_json(request(1000.0, PLACED, machines=3)), {}, MachineSamples(), event)
 
 
 def decide(event: ScaleEvent | None = None, **parameters: Any) -> Decision:
@@ -25,7 +25,7 @@ def decide(event: ScaleEvent | None = None, **parameters: Any) -> Decision:
 def test_every_round_names_the_class_and_places_nothing_itself() -> None:
     decision = decide(conf={"a": 1})
     assert (decision.scheduler, decision.scheduler_class, decision.changes()) == (FOREIGN, THEIRS, False)
-    answer = answer_json(decision, None, "foreign")
+    answer = answer_json(answer_of(decision, None, "foreign"))
     assert answer["scheduler"] == {"name": "foreign", "class": THEIRS, "conf": {"a": 1}}
     assert answer["topologies"] == {} and decision.memory == {"kept": 1}
     assert refusal(observe(), decision) is None

@@ -8,7 +8,7 @@ import pytest
 from scheduler_plugins.model import STORM_SCHEDULERS, Decision, Observation, ScaleEvent
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
 from scheduler_plugins.policies.storm import ISOLATION_MACHINES
-from scheduler_plugins.service.messages import answer_json, observation_from_request
+from scheduler_plugins.service.messages import answer_json, answer_of, observation_of, request_from_json
 from scheduler_plugins.service.samples import MachineSamples
 from tests.support.rounds import PLACED, TOPOLOGY, request
 
@@ -16,7 +16,8 @@ SCALE_OUT = ScaleEvent("e1", "scale_out", ("m3",))
 
 
 def observe(event: ScaleEvent | None = None, **changes: Any) -> Observation:
-    return observation_from_request(request(1000.0, PLACED, machines=3, **changes), {}, MachineSamples(), event)
+    asked = request_from_json(request(1000.0, PLACED, machines=3, **changes))
+    return observation_of(asked, {}, MachineSamples(), event)
 
 
 def decide(parameters: dict[str, Any], event: ScaleEvent | None = None, **changes: Any) -> Decision:
@@ -28,7 +29,7 @@ def test_every_round_names_the_scheduler_and_places_nothing_itself(scheduler: st
     conf = {ISOLATION_MACHINES: {"star": 2}} if scheduler == "isolation" else {}
     decision = decide({"scheduler": scheduler, "conf": conf})
     assert (decision.scheduler, decision.changes(), decision.memory) == (scheduler, False, {"kept": 1})
-    answer = answer_json(decision, None, "storm")
+    answer = answer_json(answer_of(decision, None, "storm"))
     assert answer["scheduler"]["name"] == scheduler
     assert answer["topologies"] == {} and "rebalance" not in answer
     assert conf.items() <= answer["scheduler"]["conf"].items()
@@ -42,7 +43,7 @@ def test_storm_left_alone_settles_a_scale_out_without_a_rebalance() -> None:
 def test_a_scale_out_with_rebalance_has_every_topology_placed_anew() -> None:
     decision = decide({"scheduler": "default", "rebalance": True}, SCALE_OUT)
     assert decision.settled and decision.rebalance == (TOPOLOGY,) and decision.scheduler == "default"
-    assert answer_json(decision, "d1", "storm")["rebalance"] == [TOPOLOGY]
+    assert answer_json(answer_of(decision, "d1", "storm"))["rebalance"] == [TOPOLOGY]
 
 
 def test_what_has_no_slot_is_not_rebalanced() -> None:

@@ -135,16 +135,16 @@ def test_a_gap_is_due_in_the_seconds_in_which_it_was(state: ServiceState) -> Non
     gaps = {"task": [5, 6], "from_s": [1010.0, None], "until_s": [1024.0, 1024.2], "due": [1400, None]}
     state.take_samples([line(1010.0, {5: 0}), line(1025.0, {5: 1300}, pid=2, gaps=gaps)])
     series = state.topologies[TOPOLOGY].samples.series(1040.0)
-    due = dict(zip(series["t"], series["due"], strict=True))
+    due = dict(zip(series.t, series.due, strict=True))
     assert [due[second] for second in range(1010, 1026)] == [100.0] * 16
-    assert sum(series["due"]) == 1600
+    assert sum(series.due) == 1600
 
 
 def test_what_a_spout_is_behind_waits_there(state: ServiceState) -> None:
     tasks = {"task": [5, 6], "component": ["spout", "spout"], "executed": [0, 0], "queue": [0, None]}
     tasks |= {"emitted": [90, 90], "execute_ms": [0.0, 0.0]}
     state.take_samples([line(1010.0, {5: 30, 6: None}, tasks=tasks)])
-    assert state.topologies[TOPOLOGY].samples.series(1014.0)["queues"] == {"spout": [30]}
+    assert state.topologies[TOPOLOGY].samples.series(1014.0).queues == {"spout": (30,)}
 
 
 def test_an_absurd_gap_costs_no_more_than_the_series(state: ServiceState) -> None:

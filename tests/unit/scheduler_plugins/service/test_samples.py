@@ -7,7 +7,7 @@ import pytest
 
 from scheduler_plugins.model import Observation, ScaleEvent
 from scheduler_plugins.policies.scaling import rates_problem
-from scheduler_plugins.service.messages import observation_from_request
+from scheduler_plugins.service.messages import observation_of, request_from_json
 from scheduler_plugins.service.samples import INCOMPLETE_S, SERIES_LENGTH_S, MachineSamples, Samples, limit_for
 
 SPOUT, BOLT, SINK = "m1:6700", "m2:6700", "m3:6700"
@@ -51,8 +51,8 @@ def observe(lines: Iterable[dict[str, Any]], now: float = NOW, window_s: float =
         "id": "t-1", "name": "star", "workers": 3, "components": parts, "edges": edges,
         "placement": {str(task): slot for slot, task in TASKS.items()},
     }  # fmt: skip
-    return observation_from_request(
-        {"t": now, "machines": [], "topologies": [topology]},
+    return observation_of(
+        request_from_json({"t": now, "machines": [], "topologies": [topology]}),
         {"t-1": samples},
         MachineSamples(),
         ScaleEvent("e1", "scale_out", ("m4",)),
@@ -174,8 +174,8 @@ def test_a_line_of_several_seconds_counts_in_each_of_them() -> None:
     for each in (line(SINK, 1001, 100), line(SINK, 1006, 500, dt_s=5.0, queue=3), line(SINK, 1007, 100)):
         samples.add_worker(each)
     series = samples.series(1007 + INCOMPLETE_S)
-    assert dict(zip(series["t"], series["sinks"], strict=True)) == dict.fromkeys(map(float, range(1001, 1008)), 100)
-    assert series["queues"]["sink"] == [0, 3, 3, 3, 3, 3, 0]
+    assert dict(zip(series.t, series.sinks, strict=True)) == dict.fromkeys(map(float, range(1001, 1008)), 100)
+    assert series.queues["sink"] == (0, 3, 3, 3, 3, 3, 0)
 
 
 def test_tuples_that_nobody_timed_are_no_idle_time() -> None:
@@ -280,9 +280,9 @@ def test_one_long_line_may_be_missing_and_two_are_a_silence() -> None:
 def test_the_series_of_long_lines_has_a_row_each_in_tuples_a_second() -> None:
     samples = long_samples(1100)
     series = samples.series(1103.9)
-    assert series["t"] == [float(t) for t in range(1010, 1091, 10)], "1100 is not whole before 1104"
-    assert series["sinks"] == series["spouts"] == series["due"] == [100.0] * 9
-    assert samples.series(1104)["t"][-1] == 1100
+    assert series.t == tuple(range(1010, 1091, 10)), "1100 is not whole before 1104"
+    assert series.sinks == series.spouts == series.due == (100.0,) * 9
+    assert samples.series(1104).t[-1] == 1100
 
 
 def test_the_last_line_of_a_worker_and_the_first_of_the_next_make_one_row() -> None:
@@ -291,8 +291,8 @@ def test_the_last_line_of_a_worker_and_the_first_of_the_next_make_one_row() -> N
     for each in (line(SINK, 1003.4, 300, dt_s=3.4, queue=50), line(SINK, 1010, 400, dt_s=4.0, pid=8, queue=10)):
         samples.add_worker(each)
     series = samples.series(1020)
-    assert (series["t"], series["sinks"]) == ([1010.0], [pytest.approx(70.0)])
-    assert series["queues"]["sink"] == [pytest.approx((3 * 50 + 4 * 10) / 10)]
+    assert (series.t, series.sinks) == ((1010.0,), (pytest.approx(70.0),))
+    assert series.queues["sink"] == (pytest.approx((3 * 50 + 4 * 10) / 10),)
 
 
 def test_what_fell_due_in_a_gap_lies_in_the_rows_of_that_time() -> None:
@@ -302,14 +302,14 @@ def test_what_fell_due_in_a_gap_lies_in_the_rows_of_that_time() -> None:
     }
     samples.add_worker(back)
     series = samples.series(1034)
-    assert dict(zip(series["t"], series["due"], strict=True)) == {1010: 1.0, 1020: 2.0, 1030: 1.0}
+    assert dict(zip(series.t, series.due, strict=True)) == {1010: 1.0, 1020: 2.0, 1030: 1.0}
 
 
 def test_the_series_of_long_lines_goes_as_far_back_in_as_many_rows_fewer() -> None:
     samples = Samples("t-1", sample_s=10, sinks=frozenset({"sink"}))
     for each in long_lines(SINK, 1000 + 2 * SERIES_LENGTH_S):
         samples.add_worker(each)
-    times = samples.series(1004 + 2 * SERIES_LENGTH_S)["t"]
+    times = samples.series(1004 + 2 * SERIES_LENGTH_S).t
     assert len(times) == SERIES_LENGTH_S // 10 and times[0] == 1010 + SERIES_LENGTH_S
 
 

@@ -90,7 +90,7 @@ def test_a_line_has_what_a_line_of_a_worker_has(steady: Written) -> None:
     samples = Samples("x-1", sinks=frozenset({"bolt_2"}))
     for line in steady.lines:
         samples.add_worker(line)
-    assert samples.series(BEGIN_S + 60)["sinks"][-1] == pytest.approx(100, abs=2)
+    assert samples.series(BEGIN_S + 60).sinks[-1] == pytest.approx(100, abs=2)
 
 
 def test_latencies_at_the_sinks_are_those_of_the_world(steady: Written) -> None:

@@ -1,6 +1,5 @@
 package barograph.bridge;
 
-import barograph.bridge.InvalidAnswer.Kind;
 import com.fasterxml.jackson.core.type.TypeReference;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -52,10 +51,6 @@ record Answer(String decisionId, String policy, String reason, Map<String, Chang
             texts(body, "release"), scheduler(body), texts(body, "rebalance"), waitSeconds(body));
     }
 
-    boolean changesSomething() {
-        return !topologies.isEmpty() || !release.isEmpty() || !rebalance.isEmpty();
-    }
-
     private static Scheduler scheduler(JsonNode body) throws InvalidAnswer {
         if (body.path("scheduler").isMissingNode() || body.path("scheduler").isNull()) {
             return null;
@@ -64,7 +59,7 @@ record Answer(String decisionId, String policy, String reason, Map<String, Chang
         if (name == null) {
             throw malformed("scheduler has no name; known are " + StormSchedulers.names());
         }
-        return new Scheduler(name, text(body.get("scheduler"), "class"), JSON.convertValue(object(body.get("scheduler"), "conf"), CONF));
+        return new Scheduler(name, text(body.get("scheduler"), "class_name"), JSON.convertValue(object(body.get("scheduler"), "conf"), CONF));
     }
 
     private static int waitSeconds(JsonNode body) throws InvalidAnswer {
@@ -136,6 +131,6 @@ record Answer(String decisionId, String policy, String reason, Map<String, Chang
     }
 
     private static InvalidAnswer malformed(String message) {
-        return new InvalidAnswer(Kind.MALFORMED, message);
+        return new InvalidAnswer(message);
     }
 }

@@ -8,7 +8,6 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
@@ -39,7 +38,6 @@ class AnswerCasesTest {
         } else {
             InvalidAnswer invalid = assertThrows(
                 InvalidAnswer.class, () -> AnswerCheck.check(request, Answer.parse(whole.get("answer"))));
-            assertEquals(whole.get("why").asText(), invalid.kind().name().toLowerCase(Locale.ROOT));
             if (Cases.WRITE) {
                 ((ObjectNode) whole).put("message", invalid.getMessage());
                 Cases.write(file, whole);

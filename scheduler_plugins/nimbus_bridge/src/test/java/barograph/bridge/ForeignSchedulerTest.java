@@ -49,7 +49,7 @@ class ForeignSchedulerTest {
     void read() {
         events = folder.resolve("bridge.jsonl");
         world = new World(events);
-        placed = Cases.read(Cases.FOLDER.resolve("answers_nothing_changes.json")).get("request");
+        placed = Cases.read(Cases.FOLDER.resolve("answers_a_move_is_a_rebalance.json")).get("request");
         fresh = placed.deepCopy();
         ((ObjectNode) fresh.get("topologies").get(0)).putObject("placement");
     }
@@ -198,7 +198,7 @@ class ForeignSchedulerTest {
     }
 
     private void answer(String name, String conf, boolean rebalance) {
-        String scheduler = name.contains(".") ? "\"foreign\", \"class\": \"" + name + "\"" : "\"" + name + "\"";
+        String scheduler = name.contains(".") ? "\"foreign\", \"class_name\": \"" + name + "\"" : "\"" + name + "\"";
         world.answer = World.json("{\"v\": 1, \"decision_id\": " + (rebalance ? "\"d17\"" : "null")
             + ", \"policy\": \"foreign\", \"reason\": \"\", \"topologies\": {}, \"scheduler\": {\"name\": " + scheduler
             + ", \"conf\": " + conf + "}, \"rebalance\": [" + (rebalance ? "\"" + STAR + "\"" : "") + "]}");
