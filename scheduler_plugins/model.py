@@ -1,4 +1,4 @@
-"""What a policy sees and what it answers.
+"""The input and the output of a policy.
 
 A policy is one pure function `decide(observation, memory) -> Decision`. It suggests; the driver (the policy service
 in front of Nimbus, or a replay) validates, applies or refuses. Both values are plain frozen data: a missing
@@ -62,7 +62,7 @@ class Machine:
 
 
 def living_slots(machines: Iterable[Machine]) -> set[Slot]:
-    """All slots of those that are alive, taken or free."""
+    """Return all slots of machines that are alive, taken or free."""
     return {Slot(machine.name, port) for machine in machines if machine.alive for port in machine.ports}
 
 
@@ -114,7 +114,8 @@ class Edge:
 
 @dataclass(frozen=True)
 class ServiceLevel:
-    """What a topology's owner asks for (HP 4.1); utility is earned by meeting it. A plan has one of the two levels."""
+    """The goal that a topology's owner sets (HP 4.1); utility is earned by meeting it. A plan has one of the two
+    levels."""
 
     latency_ms: float | None = None  # at most: mean over all tuples
     juice: float | None = None  # at least: share of the input that is processed (HP 5), 0 to 1
@@ -175,7 +176,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class MachineRequest:
-    """What a policy asked for by `acquire` or `release` in a hold, and what became of it so far."""
+    """A request of a policy, by `acquire` or `release` in a hold, and its outcome so far."""
 
     request_id: str
     kind: Literal["acquire", "release"]
@@ -187,7 +188,7 @@ class MachineRequest:
 
 @dataclass(frozen=True)
 class MachineLimits:
-    """How many machines a policy may have in a hold, as the experiment says."""
+    """Bounds of the experiment on the machines of a policy in a hold."""
 
     min: int
     max: int
@@ -262,16 +263,16 @@ def with_topology_as_before(memory: Memory, before: Memory, topology_id: str) ->
 
 
 def _parts(memory: Memory) -> Mapping[str, Any]:
-    """By topology id; nothing where a policy has something else there."""
+    """Return the parts of a memory by topology id; none where a policy has something else there."""
     parts = memory.get(TOPOLOGIES)
     return parts if isinstance(parts, Mapping) else {}
 
 
 def is_all_under_way(observation: Observation) -> bool:
-    """Whether every topology has a change that is not carried out yet: then no policy is asked."""
+    """Return whether every topology has a change that is not carried out yet: then no policy is asked."""
     return bool(observation.topologies) and all(topology.rebalancing for topology in observation.topologies)
 
 
 def topologies_to_place(observation: Observation) -> tuple[Topology, ...]:
-    """Those with a task that has no slot and gets none by a change that is under way."""
+    """Return topologies with a task that has no slot and gets none by a change that is under way."""
     return tuple(t for t in observation.topologies if not t.rebalancing and unplaced_tasks(t))

@@ -179,7 +179,7 @@ def _ablation_row(
 
 
 def _comparison_of(decision: Decision) -> tuple[Any, ...]:
-    """What counts as the same: executors and slots that change, and the machines that leave, in whatever order."""
+    """Return what is compared: executors and slots that change, and the machines that leave, in whatever order."""
     executors = {topology: dict(mine) for topology, mine in decision.executors.items() if mine}
     placement = {topology: dict(mine) for topology, mine in decision.placement.items() if mine}
     return executors, placement, sorted(decision.release)

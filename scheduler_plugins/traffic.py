@@ -39,7 +39,7 @@ class Traffic(Mapping[Pair, float]):
         return len(self._read())
 
     def values(self) -> ValuesView[float]:
-        """As of any mapping, without looking each pair up: there may be millions."""
+        """Return all rates without looking each pair up: there may be millions."""
         return _Rates(self)
 
     def _read(self) -> Mapping[Pair, float]:
@@ -59,7 +59,7 @@ class _Rates(ValuesView[float]):
 
 
 def traffic_json(traffic: Mapping[Pair, float]) -> list[list[float]] | None:
-    """As it stands in the decision log: [from, to, tuples/s] of each pair; None if there is some that nobody read."""
+    """Return [from, to, tuples/s] of each pair for the decision log; None if there is some that nobody read."""
     if isinstance(traffic, Traffic) and traffic.is_unread:
         return None
     return [[source, target, rate] for (source, target), rate in traffic.items()]

@@ -1,4 +1,4 @@
-"""What is only in Java on a real cluster, in Python: a Nimbus with its rounds and rebalances, and the bridge inside it.
+"""Nimbus with its rounds and rebalances, and the bridge inside it, in Python: on a real cluster both are in Java.
 
 Simulators, fakes and replays drive the real policy service with it, as PolicyScheduler does in Storm's Nimbus: the same
 rounds, plans and words. Both languages are held together by `tests/contract/round_cases`.

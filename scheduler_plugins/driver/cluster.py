@@ -77,7 +77,7 @@ class WorkerChanges:
 
 
 def worker_changes(before: Assignment, after: Assignment) -> WorkerChanges:
-    """What an assignment that follows another one does to the topology's workers. One whose own executors stay the same
+    """Return what an assignment that follows another one does to workers. One whose own executors stay the same
     runs on, whatever becomes of the others."""
     was, now = (_executors_by_slot(each) for each in (before, after))
     return WorkerChanges(
@@ -114,7 +114,7 @@ def with_executors(topology: Topology, executors: Mapping[str, int]) -> Topology
 
 @dataclass
 class Cluster:
-    """What a scheduler is shown in one round, and where it places: Storm's Cluster and Topologies.
+    """The input of a scheduler in one round, where it also places: Storm's Cluster and Topologies.
 
     `assignments`: by topology id; without an entry a topology has not been placed yet, or Nimbus hides its assignment,
     in the round of its rebalance. It has executors that are alive only. Topologies have neither placement nor rates.
@@ -128,7 +128,7 @@ class Cluster:
         return next((s for s in self.supervisors if s.name == machine and s.alive), None)
 
     def offers(self, slot: Slot) -> bool:
-        """Whether the machine is there and has the port."""
+        """Return whether the machine is there and has the port."""
         supervisor = self.supervisor(slot.machine)
         return supervisor is not None and not supervisor.blacklisted and slot.port in supervisor.ports
 
@@ -155,7 +155,7 @@ class Cluster:
             self.assignments[topology_id] = kept
 
     def free_slots(self) -> dict[str, list[Slot]]:
-        """By supervisor id: what is offered and has no worker."""
+        """Return slots that are offered and have no worker, by supervisor id."""
         taken = self.owners()
         return {
             s.supervisor_id: [slot for port in sorted(s.ports) if (slot := Slot(s.name, port)) not in taken]
@@ -250,13 +250,13 @@ def _not_to_be_had(cluster: Cluster, plan: Plan, wanted: set[Slot], plans: Colle
 
 
 def _left(cluster: Cluster, slots: set[Slot], plans: Collection[Plan]) -> set[Slot]:
-    """Those that a topology is in and leaves by its plan."""
+    """Return those that a topology is in and leaves by its plan."""
     offered = set(filter(cluster.offers, slots))
     return {slot for plan in plans for slot in offered & cluster.used(plan.topology_id) if plan.leaves(slot)}
 
 
 def is_as_planned(cluster: Cluster, plan: Plan) -> bool:
-    """Whether every executor is where the plan wants it."""
+    """Return whether every executor is where the plan wants it."""
     placed = cluster.assignments.get(plan.topology_id)
     return placed is not None and all(
         (slot := placed.get(e)) is not None and cluster.supervisor(slot.machine) and slot == plan.after.get(e[0])
@@ -314,8 +314,8 @@ def _why_unplaced(scheduler: PlacingScheduler, cluster: Cluster, topology: Topol
 
 
 def request_of(cluster: Cluster, t: float, plans: Iterable[Plan], unplaced_why: Mapping[str, str]) -> Request:
-    """What the policy service is asked in a round. `unplaced_why`: what Storm's own scheduler said of executors that it
-    did not place, by topology id. Raises AmbiguousMachine."""
+    """Return the request to the policy service in a round. `unplaced_why`: what Storm's own scheduler said of executors
+    that it did not place, by topology id. Raises AmbiguousMachine."""
     planned = {plan.topology_id: plan for plan in plans}
     topologies = tuple(
         replace(
@@ -342,7 +342,7 @@ def _placement(cluster: Cluster, topology_id: str) -> dict[int, Slot]:
 
 
 def _machines(cluster: Cluster) -> tuple[Machine, ...]:
-    """Those of the cluster, and those that assignments name and the cluster has lost, with the ports in use."""
+    """Return the cluster's machines, and those that it has lost and assignments name, with the ports in use."""
     names: dict[str, str] = {}
     machines, owners = [], cluster.owners()
     for each in cluster.supervisors:

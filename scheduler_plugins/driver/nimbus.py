@@ -1,4 +1,4 @@
-"""What Storm's Nimbus does by itself: scheduling rounds, rebalances, kills, and what it notices of machines that die.
+"""Storm's Nimbus without a scheduler: rounds, rebalances, kills, and how it notices that machines die.
 
 Time is passed in, `Nimbus.advance`; between two advances nothing happens. Source: Nimbus of Storm 2.8 (mkAssignments,
 doRebalance, the transitions of a topology's status).
@@ -37,17 +37,17 @@ class StormRefusal(Exception):
 
 
 class Scheduler(Protocol):
-    """What Nimbus lets place: of the bridge, `rounds.Rounds`."""
+    """The scheduler in Nimbus; the bridge's is `rounds.Rounds`."""
 
     def round(self, cluster: Cluster) -> None: ...
 
     def after_round(self) -> None:
-        """What it does meanwhile in the background: it may ask for rebalances."""
+        """Work in the background: it may ask for rebalances."""
 
 
 @dataclass(frozen=True)
 class NimbusSettings:
-    """Of storm.yaml, as the role `storm` writes it; in seconds."""
+    """Settings of storm.yaml, as the role `storm` writes them; in seconds."""
 
     monitor_s: float = 2.0  # nimbus.monitor.freq.secs: between two rounds
     session_s: float = 10.0  # storm.zookeeper.session.timeout: a machine that died is in the cluster for so long
@@ -68,7 +68,7 @@ class AssignmentChange:
 
 @dataclass
 class _Record:
-    """What Nimbus has on record of a topology. `since_s`: when the executors of a slot were placed there."""
+    """Nimbus' record of a topology. `since_s`: when the executors of a slot were placed there."""
 
     topology: Topology
     launched_s: float
@@ -126,7 +126,7 @@ class Nimbus:
     # What Nimbus knows
 
     def topology(self, topology_id: str) -> Topology:
-        """With its executors as they are now."""
+        """Return the topology with its executors as they are now."""
         return self._records[topology_id].topology
 
     def topology_ids(self) -> tuple[str, ...]:
@@ -214,7 +214,7 @@ class Nimbus:
             self.round(rebalanced=topology_id)
 
     def change_executors(self, topology_id: str) -> None:
-        """As the rebalance under way has them. Those that differ have no slot until they are placed."""
+        """Cut executors as the rebalance under way asks. Those that differ have no slot until they are placed."""
         record = self._records[topology_id]
         record.topology, record.executors = with_executors(record.topology, record.executors), {}
 
@@ -246,7 +246,7 @@ class Nimbus:
             self._changes.append(AssignmentChange(self.now_s, topology_id, before, after))
 
     def cluster(self, hidden: str | None = None) -> Cluster:
-        """What a scheduler is shown now, without the assignment of the topology `hidden`."""
+        """Return what a scheduler is shown now, without the assignment of the topology `hidden`."""
         return Cluster(
             supervisors=tuple(sorted(map(self._seen, self._supervisors.values()), key=lambda s: s.supervisor_id)),
             topologies={

@@ -34,7 +34,7 @@ class Plan:
 
     @staticmethod
     def anew(answer: Answer, topology: Topology) -> Plan:
-        """Everything is for the answer's scheduler to place anew."""
+        """Return the plan in which the answer's scheduler places everything anew."""
         names = (str(answer.decision_id), topology.topology_id, topology.name)
         return Plan(*names, {}, topology.placement, {}, answer.scheduler, answer.wait_s)
 

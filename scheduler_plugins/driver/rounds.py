@@ -47,7 +47,7 @@ class ServiceFailed(Exception):
 
 
 class Service(Protocol):
-    """How a round reaches the policy service. Both raise ServiceFailed."""
+    """The way from a round to the policy service. Both calls raise ServiceFailed."""
 
     def schedule(self, request: Request) -> Answer: ...
 
@@ -210,8 +210,8 @@ class Rounds:
         self._background.append(lambda: self._rebalance(entry))
 
     def _rebalance(self, entry: PlanUnderWay) -> None:
-        """Of a Nimbus before this one it may be under way, and Storm refuses a second one: either it comes, or it is
-        overdue."""
+        """Ask for a rebalance. One of a Nimbus before this one may be under way, and Storm refuses a second: it comes,
+        or is overdue."""
         plan = entry.plan
         try:
             self.rebalance(plan.topology_name, plan.executors, plan.wait_s)
@@ -294,7 +294,7 @@ class Rounds:
         self._background.append(self._say_all)
 
     def _say_all(self) -> None:
-        """In their order; a service that does not hear one is not bothered with the others."""
+        """Send reports in their order; where the service does not hear one the others wait."""
         while self._reports and self._is_over(self._reports[0]):
             self._reports.popleft()
 
@@ -312,7 +312,7 @@ class Rounds:
         self._event("fallback", _bridge_failed(error))
 
     def _scheduler_failed(self, failure: SchedulerFailed, cluster: Cluster) -> None:
-        """Nothing is placed in its stead: that would be another scheduler's result."""
+        """Note it; nothing is placed in its stead: that would be another scheduler's result."""
         log.warning("the scheduler that the policy chose failed: %s", failure)
         self._event("scheduler_failed", str(failure), frames=failure.frames)
         self._scheduler_errors = dict.fromkeys(cluster.topologies, str(failure))

@@ -48,7 +48,7 @@ class DecisionStatus:
         return EXPIRY_S + self.waits * self.decision.wait_s
 
     def was_over(self, t: float) -> bool:
-        """Whether everything about it was said before that time."""
+        """Return whether everything about it was said before that time."""
         return not self.waiting and self.outcome_t is not None and self.outcome_t < t
 
     def snapshot(self) -> ServiceDecision:

@@ -1,4 +1,4 @@
-"""Up to when each spout task's due tuples are on record, and how many of them it had not emitted then.
+"""Records of spout tasks: up to when their due tuples are counted, and how many of these were not emitted then.
 
 A worker that begins asks for this, so that its spouts go on with the schedule of the processes before. Pure.
 """
@@ -52,7 +52,7 @@ class EmissionRecords:
                 self._newest[int(task)] = EmissionRecord(float(line["t"]), int(behind), float(behind_ms or 0.0))
 
     def begin(self, tasks: Iterable[int], t: float) -> None:
-        """Of these tasks nothing was due before `t`, unless something is on record."""
+        """Note that nothing was due of these tasks before `t`, unless something is on record."""
         for task in tasks:
             self._newest.setdefault(task, EmissionRecord(t, 0, 0.0))
 
@@ -61,11 +61,11 @@ class EmissionRecords:
         return min((record.t - record.behind_ms / 1000 for record in self._newest.values()), default=None)
 
     def times_s(self) -> set[float]:
-        """Up to when what was due is on record, of each task (epoch seconds)."""
+        """Return up to when each task is on record (epoch seconds)."""
         return {record.t for record in self._newest.values()}
 
     def json(self) -> dict[str, Any]:
-        """By task, as in the answer to a worker that begins."""
+        """Return the records by task, as in the answer to a worker that begins."""
         return {str(task): {"t": record.t, "behind": record.behind} for task, record in self._newest.items()}
 
 
@@ -92,13 +92,13 @@ def coarser(changes: Sequence[RateChange], now: float, times_s: Collection[float
 
 
 def _mean(change: RateChange, following: RateChange) -> RateChange:
-    """As workers take it: a mean may be beyond by how it is rounded, or where a rate is 0 for a while."""
+    """Return the mean rate as workers take it: it may be beyond by rounding, or where a rate is 0 for a while."""
     mean = (following[2] - change[2]) / (following[0] - change[0])
     return change[0], min(MOST_FACTOR, max(LEAST_FACTOR, mean)) if mean else 0.0, change[2]
 
 
 def _changes_at(changes: Sequence[RateChange], times_s: Collection[float]) -> list[RateChange]:
-    """What is in force at each of these times, as a change that begins then."""
+    """Return what is in force at each of these times, as a change that begins then."""
     return [
         (time_s, factor, seconds + factor * (time_s - t))
         for (t, factor, seconds), (until_s, *_) in pairwise(changes)
@@ -142,7 +142,8 @@ class InputRates:
         self._timelines[EVERYWHERE] = RateTimeline(0.0, [(self.begin_s, 1.0, self.begin_s % ORIGIN_S)])
 
     def follow(self, key: RateKey, since_s: float, changes: Sequence[tuple[float, float]]) -> None:
-        """What a course that began at `since_s` says of these sources, at least one change; it may say more later."""
+        """Take what a course that began at `since_s` says of these sources, at least one change; more may come
+        later."""
         for other in list(self._timelines):
             both = overlap(key, other)
             if both is not None and both not in self._timelines:
@@ -153,12 +154,12 @@ class InputRates:
                 timeline.follow(since_s, changes)
 
     def change(self, t: float, factor: float) -> None:
-        """Of all sources, from then on, whatever course they are on or about to begin."""
+        """Change the rate of all sources from then on, whatever course they are on or about to begin."""
         since_s = max(t, *(timeline.since_s for timeline in self._timelines.values()))
         self.follow(EVERYWHERE, since_s, [(t, factor)])
 
     def take(self, body: Mapping[str, Any], now: float) -> None:
-        """What a call of `/input_rate` says that was accepted."""
+        """Take a call of `/input_rate` that was accepted."""
         if "changes" not in body:
             self.change(now, float(body["factor"]))
             return
@@ -166,16 +167,16 @@ class InputRates:
         self.follow((body.get("topology"), body.get("source")), float(body["since"]), changes)
 
     def of(self, topology: str | None) -> list[RateChange]:
-        """Of the sources of a topology that have no course of their own."""
+        """Return the changes of a topology's sources without a course of their own."""
         return self._ruling((topology, None)).changes
 
     def by_source(self, topology: str | None) -> dict[str, list[RateChange]]:
-        """Of those that have."""
+        """Return the changes of its sources with one."""
         names = {source for name, source in self._timelines if source is not None and name in (None, topology)}
         return {source: self._ruling((topology, source)).changes for source in sorted(names)}
 
     def factor(self, key: RateKey, t: float) -> float:
-        """In force at `t` for sources of that key."""
+        """Return the factor in force at `t` for sources of that key."""
         return rates_since(self._ruling(key).changes, t)[0][1]
 
     def due_seconds(self, key: RateKey, from_s: float, until_s: float) -> float:
@@ -184,7 +185,7 @@ class InputRates:
         return end - begin
 
     def keys_in(self, key: RateKey) -> list[RateKey]:
-        """That key, and those of its sources that have or may have another rate; the wider ones first."""
+        """Return that key, and those of its sources that may have another rate; the wider ones first."""
         found = {both for other in self._timelines if (both := overlap(key, other)) is not None}
         return sorted(found, key=lambda each: (width(each), each[0] or "", each[1] or ""), reverse=True)
 
@@ -197,7 +198,7 @@ class InputRates:
                 timeline.changes = coarser(timeline.changes, now, times_s)
 
     def json(self, topology: str | None, t: float | None = None) -> dict[str, Any]:
-        """As in the answer to a worker; `t`: from then on, without it as far back as is known."""
+        """Return the rates as in the answer to a worker; `t`: from then on, without it as far back as is known."""
         shown = [self.of(topology), *(own := self.by_source(topology)).values()]
         every, *rest = shown if t is None else [rates_since(changes, t) for changes in shown]
         if not self.is_timed:
@@ -211,7 +212,7 @@ class InputRates:
 
 
 def width(key: RateKey) -> int:
-    """How many names it leaves open."""
+    """Return how many names it leaves open."""
     return sum(name is None for name in key)
 
 
@@ -227,7 +228,7 @@ def is_factor(value: Any) -> TypeGuard[float]:
 
 
 def wrong_changes(body: Mapping[str, Any], now: float) -> str:
-    """What is wrong with changes of a rate that the harness sends ahead, and what is allowed; empty if nothing is."""
+    """Return what is wrong with changes that the harness sends ahead, and what is allowed; empty if nothing is."""
     changes, since_s = body["changes"], body.get("since")
     if not isinstance(changes, list) or not 1 <= len(changes) <= MOST_CHANGES:
         number = f"has {len(changes)}" if isinstance(changes, list) else f"is {changes!r}"

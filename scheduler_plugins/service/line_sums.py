@@ -15,7 +15,7 @@ Counts = tuple[tuple[Key, int], ...]
 
 @dataclass(frozen=True, eq=False)
 class CountedLine:
-    """What a worker's line says of its interval (epoch seconds), as numbers by key."""
+    """Counts of a worker's line in its interval (epoch seconds), by key."""
 
     begin_s: float
     t_s: float
@@ -26,7 +26,7 @@ class CountedLine:
 
 @dataclass
 class LineSums:
-    """Of the lines that lie wholly in the window; `of`: which of their counts."""
+    """Sums over the lines that lie wholly in the window; `of`: which of their counts."""
 
     of: Callable[[CountedLine], Counts]
     _inside: dict[int, CountedLine] = field(default_factory=dict)  # by identity

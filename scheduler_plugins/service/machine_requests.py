@@ -1,4 +1,4 @@
-"""What a policy asks of the machines in a hold, one request at a time, and what became of each. Pure.
+"""Machine requests of a policy in a hold, one at a time, and their outcomes. Pure.
 
 A request is under way until the harness says what became of it. What a policy asks for meanwhile, or beyond the
 experiment's limits, is refused at once and counted; nothing else of the decision is.
@@ -42,7 +42,7 @@ class RequestStatus:
 
 @dataclass
 class MachineRequests:
-    """Of one run, oldest first."""
+    """The requests of one run, oldest first."""
 
     statuses: list[RequestStatus] = field(default_factory=list)
     _number: int = 0
@@ -79,8 +79,8 @@ class MachineRequests:
         return open_ is not None and open_.request.request_id == str(request_id)
 
     def end(self, body: Mapping[str, Any], t: float) -> MachineRequest:
-        """What the harness says: `request_id`, `outcome`, `machines`, `message`. To say it again changes nothing: the
-        answer may have been lost. Raises RequestRefusal."""
+        """Take the harness's outcome: `request_id`, `outcome`, `machines`, `message`. To say it again changes nothing:
+        the answer may have been lost. Raises RequestRefusal."""
         outcome, machines, message = body.get("outcome"), body.get("machines") or (), str(body.get("message") or "")
         if outcome not in ENDINGS:
             raise RequestRefusal(400, f"machines: outcome is {outcome!r}; allowed are {', '.join(ENDINGS)}")
@@ -144,7 +144,7 @@ class MachineRequests:
 
 
 def _was_said(request: MachineRequest, body: Mapping[str, Any]) -> bool:
-    """Whether the harness has ended the request by just these words."""
+    """Return whether the harness has ended the request by just these words."""
     ended = (request.request_id, request.outcome, request.why)
     if ended != (str(body.get("request_id")), body.get("outcome"), str(body.get("message") or "")):
         return False
@@ -166,7 +166,7 @@ def _request_of(decision: Decision) -> MachineRequest:
 
 
 def why_refused(observation: Observation, decision: Decision, open_: MachineRequest | None) -> str:
-    """Why the harness is not asked; empty: it is. `open_`: the request that is under way."""
+    """Return why the harness is not asked; empty: it is. `open_`: the request that is under way."""
     if open_ is not None:
         return f"request {open_.request_id} ({open_.kind} {open_.number}) is under way; ask again once it is over"
     if decision.acquire and decision.release:

@@ -39,7 +39,7 @@ class MessageError(Exception):
 
 @dataclass(frozen=True)
 class Request:
-    """What Nimbus' side asks in a round: the body of POST /schedule. `scheduler_errors`: what went wrong with the
+    """The question of Nimbus' side in a round: the body of POST /schedule. `scheduler_errors`: what went wrong with the
     scheduler that is to place, by topology id. `last_decision`: the newest that has arrived; empty where that is not
     said."""
 
@@ -122,7 +122,7 @@ def topology_from_request(body: Json) -> Topology:
 
 
 def topology_request_json(topology: Topology, scheduler_error: str | None = None) -> dict[str, Any]:
-    """As it stands in a request: `topology_from_request` backwards."""
+    """Return a topology as `topology_from_request` reads it."""
     body = {
         "id": topology.topology_id,
         "name": topology.name,
@@ -178,7 +178,7 @@ class Rates:
         return [self.counts.tasks[task] for task in tasks if task in self.counts.tasks]
 
     def per_second(self, counts: Sequence[float]) -> float | None:
-        """None where there is nothing to count."""
+        """Return the rate; None where there is nothing to count."""
         return sum(counts) / self.seconds if counts and self.seconds else None
 
 
@@ -275,7 +275,7 @@ class PlacingScheduler:
     conf: Mapping[str, Any] = field(default_factory=dict)
 
     def called(self) -> str:
-        """In words."""
+        """Return its name in words."""
         return str(self.class_name) if self.name == FOREIGN else f"Storm's {self.name} scheduler"
 
 
@@ -287,7 +287,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the service answers Nimbus' side: only what changes, topologies in the order of their ids."""
+    """The service's answer to Nimbus' side: only what changes, topologies in the order of their ids."""
 
     decision_id: str | None = None
     policy: str = ""

@@ -31,7 +31,7 @@ class Round:
 
 @dataclass(frozen=True)
 class PolicyFailure:
-    """What a policy did instead of deciding. `final`: it is not asked again in this run."""
+    """A policy's failure to decide. `final`: it is not asked again in this run."""
 
     why: str
     final: bool = False
@@ -39,7 +39,7 @@ class PolicyFailure:
 
 @dataclass(frozen=True)
 class Postponement:
-    """Why a round counts for nobody: the policy was not heard, and that is not its fault."""
+    """The reason why a round counts for nobody: the policy was not heard, and that is not its fault."""
 
     why: str
 
@@ -72,7 +72,7 @@ def decide(round: Round) -> Decision | PolicyFailure:
 
 
 def _unasked_change(observation: Observation, decision: Decision) -> str:
-    """What the policy changes though nobody asked for it and it may not act by itself; empty if nothing. Else one
+    """Return what the policy changes though nobody asked for it and it may not act by itself; empty: nothing. Else one
     variant would be changed before the first event, and its baseline not."""
     rest_s: Any = decision.rest_s  # whatever a policy put there
     is_number = isinstance(rest_s, int | float) and not isinstance(rest_s, bool)
@@ -93,7 +93,7 @@ def _unasked_change(observation: Observation, decision: Decision) -> str:
 
 
 def _moves(topology: Topology, decision: Decision) -> bool:
-    """Whether the decision changes what runs of the topology, beyond giving a slot to what has none."""
+    """Return whether the decision changes what runs of the topology, beyond giving a slot to what has none."""
     slots = decision.placement.get(topology.topology_id, {})
     moved = any(topology.placement.get(task, slot) != slot for task, slot in slots.items())
     return moved or bool(decision.executors.get(topology.topology_id)) or topology.topology_id in decision.rebalance

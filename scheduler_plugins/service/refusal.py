@@ -1,7 +1,5 @@
-"""Whether a driver may carry out a decision, and which workers restart for one that it carries out. The bridge in
-Nimbus asks the first of an answer too (AnswerCheck.java).
-
-Pure. The words are the contract's (docs/contracts.md, "Decision"); tests read the same cases as the bridge's.
+"""Reasons not to carry out a decision, and which workers restart for one that is carried out. The only place where a
+decision is judged: the bridge in Nimbus keeps out of Storm only what would corrupt it (AnswerCheck.java). Pure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the policy service says of a run (`GET /state`): the service makes it, the harness reads it."""
+"""The state of a run (`GET /state`): the policy service makes it, the harness reads it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ class ServiceDecision:
     applied_to: tuple[str, ...] = ()  # topology ids
 
     def restarts(self, slot: str, t: float, until_s: float) -> bool:
-        """Whether a worker that begins in this slot then does so for this decision, `until_s` after it was applied."""
+        """Return whether a worker that begins in this slot then does so for this decision, `until_s` after it was
+        applied."""
         applied_s = math.inf if self.applied_t is None else self.applied_t
         return self.t <= t <= applied_s + until_s and (self.slots is None or slot in self.slots)
 
 
 @dataclass(frozen=True)
 class PolicyRequest:
-    """What the policy asks of the machines by itself, and what became of it."""
+    """A machine request of the policy, and its outcome."""
 
     request_id: str
     kind: str  # acquire, release
@@ -138,7 +139,7 @@ class RunSnapshot:
         return next((each for each in self.machine_requests if each.outcome == "under_way"), None)
 
     def all_placed(self) -> bool:
-        """Whether every task has a slot, but for those of topologies for which there is none."""
+        """Return whether every task has a slot, but for those of topologies for which there is none."""
         waiting = sum(each.tasks_total - each.tasks_placed for each in self.topologies if each.unplaceable)
         return 0 < self.tasks_placed == self.tasks_total - waiting
 

@@ -42,13 +42,13 @@ FEWEST_SHARE = 0.5  # of that, or of a shorter one: rates of less work cannot be
 
 
 def limit_for(sample_s: float, of_a_second_s: float) -> float:
-    """What a limit on silence is where a line is `sample_s` long: a line comes as much later as it is longer."""
+    """Return a limit on silence for lines of `sample_s`: a line comes as much later as it is longer."""
     return of_a_second_s + max(0.0, sample_s - 1.0)
 
 
 @dataclass(frozen=True)
 class Window:
-    """From when to when (epoch seconds) is counted; `fault` says why its rates cannot be used for a decision."""
+    """The time (epoch seconds) in which is counted; `fault` says why its rates cannot be used for a decision."""
 
     since_s: float
     until_s: float
@@ -59,7 +59,7 @@ class Window:
         return max(0.0, self.until_s - self.since_s)
 
     def share(self, line: CountedLine) -> float:
-        """How much of the line's interval lies in the window, 0 to 1."""
+        """Return how much of the line's interval lies in the window, 0 to 1."""
         begin, end = line.begin_s, line.t_s
         if self.since_s <= begin < end <= self.until_s:
             return 1.0  # most of them, in each round anew
@@ -69,7 +69,7 @@ class Window:
 
 @dataclass(frozen=True)
 class TaskSums:
-    """Of one task: counts of the window, and the newest state. `timed`: executed tuples whose time is known."""
+    """Counts of one task in the window, and its newest state. `timed`: executed tuples whose time is known."""
 
     emitted: float = 0.0
     executed: float = 0.0
@@ -84,7 +84,7 @@ class TaskSums:
 
 @dataclass(frozen=True)
 class TaskState:
-    """Of one task: the end of the newest line that names it (epoch seconds), and what that says."""
+    """The end of the newest line that names a task (epoch seconds), and what that says."""
 
     t_s: float
     queue: float | None
@@ -93,7 +93,7 @@ class TaskState:
 
 @dataclass(frozen=True)
 class WindowCounts:
-    """What was counted in a window: by task; tuples emitted by (task, stream); tuples executed by (task, component,
+    """Counts of a window: by task; tuples emitted by (task, stream); tuples executed by (task, component,
     stream) that they came from; and the mean latency at sinks."""
 
     tasks: Mapping[int, TaskSums]
@@ -195,7 +195,7 @@ class Samples:
             first, end = until + 1, end + self.sample_s
 
     def _count_gaps(self, line: Line) -> None:
-        """What fell due while a spout had no process counts evenly in the seconds of that time."""
+        """Count what fell due while a spout had no process evenly in the seconds of that time."""
         gaps = line.get("gaps") or {}
         for from_s, until_s, due in zip(*(gaps.get(k, ()) for k in ("from_s", "until_s", "due")), strict=True):
             if due is not None:
@@ -239,7 +239,7 @@ class Samples:
         return TupleCounts(tuple(map(float, seconds)), sinks, spouts, due, queues, self.sample_s)
 
     def window(self, now: float, slots: Collection[str]) -> Window:
-        """What rates are taken over while the topology is in these slots."""
+        """Return the window of rates while the topology is in these slots."""
         newest: dict[str, float | None]
         newest = {slot: max(map(_T_S, self._lines.get(slot, ())), default=None) for slot in slots}
         late = {slot: t for slot, t in newest.items() if t is None or t < now - self._fresh_s}
@@ -259,7 +259,7 @@ class Samples:
         return Window(earliest if fault else since, until, fault)
 
     def counts(self, window: Window) -> WindowCounts:
-        """Everything that was counted in the window, wherever its tasks were."""
+        """Return everything that was counted in the window, wherever its tasks were."""
         sums = self._counts.advance((line, window.share(line)) for line in self._all_lines())
         named: dict[str, dict[Any, float]] = {"streams": {}, "sources": {}}
         for key, n in sums.items():
@@ -334,7 +334,7 @@ def _task_sums(task: int, state: TaskState, sums: Mapping[Any, float]) -> TaskSu
 
 
 def _last_begin(lines: Iterable[CountedLine], until: float, gap_s: float) -> float:
-    """Since when one process has reported up to `until`, with at most `gap_s` missing in all."""
+    """Return since when one process has reported up to `until`, with at most `gap_s` missing in all."""
     begin, missing, pid = until, 0.0, None
     for line in sorted(lines, key=_BEGIN_S, reverse=True):
         if line.begin_s < until:

@@ -1,4 +1,4 @@
-"""Whether what the harness asks of the policy service can be: scale events, and limits of machines. Pure.
+"""Checks of the harness's calls: scale events, and limits of machines. Pure.
 
 Errors: CallRefusal, a call that cannot be served.
 """

@@ -103,7 +103,7 @@ class PolicyServer(ThreadingHTTPServer):
             self.state.explain_failure(round, why)
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """In the connection's own thread: whoever shakes hands slowly keeps nobody waiting."""
+        """Shake hands in the connection's own thread: a slow one keeps nobody waiting."""
         if self.tls is None:
             super().finish_request(request, client_address)
             return
@@ -232,7 +232,8 @@ class _Handler(BaseHTTPRequestHandler):
             return 500, {"error": f"{type(error).__name__}: {error}"}
 
     def _is_allowed(self) -> bool:
-        """What a run is asked to do needs the harness's token too: code on the machines has that of the machines."""
+        """Return whether the tokens allow the call. Those of the harness need its own too: code on machines has
+        theirs."""
         bearer = f"Bearer {self.server.token}".encode()
         if not hmac.compare_digest(self.headers.get("Authorization", "").encode(), bearer):
             return False

@@ -155,7 +155,7 @@ class ServiceState:
         return {"event_id": self.event.event_id, "t": self.clock()}
 
     def change_rounds(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """From the next round on the policy may act by itself, so often; null: no longer. Refused (400) for lengths
+        """Let the policy act by itself from the next round on, so often; null: no longer. Refused (400) for lengths
         that cannot be."""
         every = body.get("decide_every_s")
         known = isinstance(every, int | float) and not isinstance(every, bool)
@@ -167,7 +167,7 @@ class ServiceState:
         return {"decide_every_s": every, "t": self._acts_next_s}
 
     def end_machine_request(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """What the harness has made of the request that is under way; said twice it is as once. Refused: 409 for any
+        """Take the outcome of the request that is under way; said twice it is as once. Refused: 409 for any
         other, 400 for what cannot be."""
         now, is_new = self.clock(), self.requests.is_under_way(body.get("request_id"))
         try:
@@ -207,7 +207,7 @@ class ServiceState:
 
     @property
     def input_rate_factor(self) -> float:
-        """Of sources without a course of their own, now."""
+        """The factor of sources without a course of their own, now."""
         return self._input_rates.factor(EVERYWHERE, self.clock())
 
     def due_seconds(self, topology: str, source: str, from_s: float, until_s: float) -> float:
@@ -215,8 +215,8 @@ class ServiceState:
         return self._input_rates.due_seconds((topology, source), from_s, until_s)
 
     def take_samples(self, lines: Iterable[PostedLine], topology_id: str = "") -> dict[str, Any]:
-        """Of a worker of that topology. Nothing is posted by one that begins: it is told what its spouts have on record
-        of earlier processes. Once a rate follows a course, everybody is told what is ahead."""
+        """Take lines of a worker of that topology. One that begins posts nothing: it is told what its spouts have on
+        record of earlier processes. Once a rate follows a course, everybody is told what is ahead."""
         posted = [line for line in lines if not isinstance(line, str) or line.strip()]
         self._add_lines(posted, self._add_worker_line)
         topology, now = self.topologies.get(topology_id), self.clock()
@@ -319,7 +319,8 @@ class ServiceState:
             self._final_error = self.policy_error = error
 
     def _observe(self, request: Request) -> Observation:
-        """What the policy sees. A machine that was released is not there for it any more, though Nimbus knows it.
+        """Return what the policy sees. A machine that was released is not there for it any more, though Nimbus knows
+        it.
 
         The event is kept from it while a task has no slot: what was lost is placed first, as without an event, and
         no policy has to decide on a scale event and a crash in one. So it is while a rebalance is under way. A topology
@@ -367,7 +368,7 @@ class ServiceState:
         return Decision(memory=self.memory, reason=f"policy failed: {failure.why}")
 
     def _without_refused_request(self, decision: Decision, observation: Observation) -> Decision:
-        """What the policy asks for machines in vain is on record, and the rest of its decision is carried out."""
+        """Return the decision without a machine request that is refused, which goes on record."""
         if not observation.may_act or not (decision.acquire or decision.release):
             return decision
         open_ = self.requests.under_way()
@@ -398,8 +399,8 @@ class ServiceState:
         return decision_id
 
     def _is_ready(self, status: RequestStatus) -> bool:
-        """Whether a request's decision stands: machines are had once Nimbus has the decision, and leave once it is
-        carried out. Else one that is taken back would be asked for twice."""
+        """Return whether a request's decision stands: machines are had once Nimbus has the decision, and leave once it
+        is carried out. Else one that is taken back would be asked for twice."""
         decision = self.decisions.find(status.decision_id)
         if decision is None or status.request.kind == "acquire":
             return decision is not None and (decision.arrived or not decision.waiting)
@@ -417,15 +418,15 @@ class ServiceState:
         return f"held: {unplaced} tasks without a slot are placed first{f' ({reasons})' if reasons else ''}"
 
     def applied(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """What the bridge says of a decision, maybe more than once."""
+        """Take the bridge's report on a decision; it may come more than once."""
         failed = self.decisions.record_outcome(body)
         if failed is not None:
             self._forget(failed, [str(body["topology"])], str(body.get("message", "")))
         return {}
 
     def _forget(self, failed: DecisionStatus, topology_ids: Collection[str], why: str) -> None:
-        """What failed of a decision never was: its event is over, and what the policy was to remember of these
-        topologies is forgotten; where nothing of it was carried out, everything."""
+        """Forget what failed of a decision, as if it never was: its event is over, and what the policy was to remember
+        of these topologies is forgotten; where nothing of it was carried out, everything."""
         self._released = self._released & self.decisions.released()
         if not failed.waiting and not failed.applied and self.decisions.is_last(failed):
             self.memory = failed.memory_before
@@ -461,7 +462,7 @@ class ServiceState:
         return lost
 
     def state(self) -> dict[str, Any]:
-        """What the harness watches, as JSON data."""
+        """Return what the harness watches, as JSON data."""
         body: dict[str, Any] = to_json(self.snapshot())
         return body
 
@@ -509,7 +510,7 @@ class ServiceState:
 
 
 def _only_places_first(decision: Decision, observation: Observation) -> bool:
-    """Whether nothing changes but that tasks without a slot get one."""
+    """Return whether nothing changes but that tasks without a slot get one."""
     placed = {topology.topology_id: topology.placement for topology in observation.topologies}
     moved = any(task in placed.get(name, ()) for name, slots in decision.placement.items() for task in slots)
     return not (moved or any(decision.executors.values()) or decision.release or decision.rebalance)

@@ -26,7 +26,7 @@ DECIDE = re.compile(r'policy_call\.py", line \d+ in decide$')  # of a traceback,
 
 
 def waited_for_cpu_s(thread: threading.Thread) -> float:
-    """How long the kernel has kept a thread, and processes that it waits for (METIS'), from a CPU; 0 where it does not
+    """Return how long the kernel has kept a thread, and its processes (METIS'), from a CPU; 0 where it does not
     say."""
     task, processes, waited_ns = Path(f"/proc/self/task/{thread.native_id}"), "", 0
     with suppress(OSError):
@@ -88,7 +88,7 @@ class TimedDecisions:
         return PolicyFailure(why, final=True)
 
     def busy(self) -> bool:
-        """Whether a policy still computes what nobody waits for."""
+        """Return whether a policy still computes what nobody waits for."""
         return any(thread.is_alive() for thread in self._unheard)
 
 
@@ -124,8 +124,8 @@ class HangWatch:
                 faulthandler.cancel_dump_traceback_later()
 
     def _begin_thread(self) -> bool:
-        """Whether there is a thread that puts the alarm off; one begins where there is none. Where the box has none
-        left a policy decides unwatched: an alarm that nobody puts off ends a process in which nothing hangs."""
+        """Return whether there is a thread that puts the alarm off; one begins where there is none. Where the box has
+        none left a policy decides unwatched: an alarm that nobody puts off ends a process in which nothing hangs."""
         if self._thread is not None and self._thread.is_alive():  # a copy of a process has none of its threads
             return True
         thread = threading.Thread(target=self._put_off, name="hang watch", daemon=True)

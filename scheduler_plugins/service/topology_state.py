@@ -1,4 +1,4 @@
-"""What the policy service knows of one topology: its samples, where its tasks are, and what it lost. Pure."""
+"""State of one topology in the policy service: its samples, where its tasks are, and what it lost. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scheduler_plugins.service.samples import Samples
 
 @dataclass
 class TopologyState:
-    """Of one topology of the run, from the first scheduling round that has it on."""
+    """A topology of the run, from the first scheduling round that has it on."""
 
     topology_id: str
     name: str
@@ -31,12 +31,12 @@ class TopologyState:
 
     @classmethod
     def first(cls, topology: Topology, window_s: float, machines: tuple[str, ...], sample_s: int = 1) -> TopologyState:
-        """Of a topology of a request that has not been seen before; `machines`: those alive."""
+        """Return the state of a topology that is new in a request; `machines`: those alive."""
         samples = Samples(topology.topology_id, window_s, sample_s, sinks=_sink_names(topology))
         return cls(topology.topology_id, topology.name, samples, machines)
 
     def record(self, topology: Topology, now: float) -> None:
-        """What the newest request says of it. In a rebalance tasks are without a slot for a moment; that is no loss."""
+        """Take the newest request. In a rebalance tasks are without a slot for a moment; that is no loss."""
         placement, before = topology.placement, self._placement
         self.is_running, self.rebalancing = True, topology.rebalancing
         self.tasks_total = sum(len(component.tasks) for component in topology.components)
