@@ -26,7 +26,7 @@ def test_every_round_names_the_class_and_places_nothing_itself() -> None:
     decision = decide(conf={"a": 1})
     assert (decision.scheduler, decision.scheduler_class, decision.changes()) == (FOREIGN, THEIRS, False)
     answer = answer_json(answer_of(decision, None, "foreign"))
-    assert answer["scheduler"] == {"name": "foreign", "class": THEIRS, "conf": {"a": 1}}
+    assert answer["scheduler"] == {"name": "foreign", "class_name": THEIRS, "conf": {"a": 1}}
     assert answer["topologies"] == {} and decision.memory == {"kept": 1}
     assert refusal(observe(), decision) is None
 

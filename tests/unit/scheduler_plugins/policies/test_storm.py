@@ -31,7 +31,7 @@ def test_every_round_names_the_scheduler_and_places_nothing_itself(scheduler: st
     assert (decision.scheduler, decision.changes(), decision.memory) == (scheduler, False, {"kept": 1})
     answer = answer_json(answer_of(decision, None, "storm"))
     assert answer["scheduler"]["name"] == scheduler
-    assert answer["topologies"] == {} and "rebalance" not in answer
+    assert answer["topologies"] == {} and not answer["rebalance"]
     assert conf.items() <= answer["scheduler"]["conf"].items()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler_plugins.model import Decision, Memory, Observation, Slot
 from scheduler_plugins.replay import replay
-from scheduler_plugins.service.messages import observation_from_log
+from scheduler_plugins.service.messages import observation_from_log, request_from_json
 from scheduler_plugins.service.policy_call import Postponement
 from scheduler_plugins.service.scale_requests import CallRefusal
 from scheduler_plugins.service.state import ServiceState
@@ -169,8 +169,8 @@ def test_what_an_answer_that_got_lost_was_told_is_told_again(state: ServiceState
 def test_a_round_that_a_busy_box_spoiled_is_nobodys_turn(state: ServiceState) -> None:
     state.policy = policy = Wanderer()
     state.change_rounds({"decide_every_s": 60})
-    round = state.begin_round(request(1000.0, PLACED, machines=3))
-    assert "held: the box" in state.end_round(round, Postponement("the box is busy"))["reason"]
+    round = state.begin_round(request_from_json(request(1000.0, PLACED, machines=3)))
+    assert "held: the box" in state.end_round(round, Postponement("the box is busy")).reason
     state.schedule(request(1002.0, PLACED, machines=3))
     assert policy.observed[-1].may_act
 
@@ -198,9 +198,9 @@ def test_a_length_of_rounds_that_cannot_be_is_refused(state: ServiceState, every
 def test_what_it_decided_while_its_hold_ended_is_not_carried_out(state: ServiceState) -> None:
     state.policy = Wanderer()
     state.change_rounds({"decide_every_s": 5.0})
-    round = state.begin_round(request(state.clock(), dict(PLACED), machines=3))
+    round = state.begin_round(request_from_json(request(state.clock(), dict(PLACED), machines=3)))
     decision = state.policy(round.observation, round.memory)
     assert round.observation.may_act and decision.changes()
     state.change_rounds({"decide_every_s": None})
     answer = state.end_round(round, decision)
-    assert answer["decision_id"] is None and answer["topologies"] == {}
+    assert answer.decision_id is None and answer.topologies == {}

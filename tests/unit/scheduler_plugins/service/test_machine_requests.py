@@ -11,7 +11,7 @@ import pytest
 from scheduler_plugins.model import Decision, MachineLimits, MachineRequest, Memory, Observation, Slot
 from scheduler_plugins.policies import POLICIES
 from scheduler_plugins.replay import replay
-from scheduler_plugins.service.messages import answer_of, observation_from_log
+from scheduler_plugins.service.messages import answer_of, observation_from_log, request_from_json
 from scheduler_plugins.service.scale_requests import CallRefusal
 from scheduler_plugins.service.server import CALLS, OF_THE_MACHINES
 from scheduler_plugins.service.state import ServiceState
@@ -113,7 +113,7 @@ def test_what_else_it_decides_is_carried_out_though_its_request_is_refused(state
     hold(state, Decision(placement=ALL_ON_M1, release=("m2", "m3"), acquire=1, reason="both"))
     answer = schedule(state)
     assert answer["topologies"][TOPOLOGY]["placement"] == {"3": "m1:6700", "4": "m1:6700"}
-    assert "release" not in answer and "acquire" not in answer
+    assert not answer["release"] and not answer["acquire"]
     (refused,) = requests(state)
     assert refused["why"] == "acquire is 1 and release is m2, m3; one request at a time"
     logged = json.loads(state.log_path.read_text().splitlines()[-1])["decision"]
@@ -239,10 +239,10 @@ def test_machines_that_boot_survive_the_failure_of_the_decision_that_asked(state
 def test_a_request_of_a_round_in_which_the_hold_ended_is_refused(state: ServiceState) -> None:
     policy = hold(state, Decision(acquire=1))
     state.clock.now += 2  # type: ignore[attr-defined]
-    round = state.begin_round(request(state.clock(), PLACED, machines=3))
+    round = state.begin_round(request_from_json(request(state.clock(), PLACED, machines=3)))
     decision = policy(round.observation, round.memory)
     state.change_rounds({"decide_every_s": None})
-    assert state.end_round(round, decision)["decision_id"] is None
+    assert state.end_round(round, decision).decision_id is None
     assert requests(state)[0]["why"] == "the policy may not act by itself any more"
 
 

@@ -12,6 +12,7 @@ import pytest
 from scheduler_plugins.model import Decision, Memory, Observation, Slot
 from scheduler_plugins.policies import POLICIES, Entry, PolicyError, bind
 from scheduler_plugins.replay import replay
+from scheduler_plugins.service.messages import request_from_json
 from scheduler_plugins.service.policy_call import decide
 from scheduler_plugins.service.scale_requests import CallRefusal
 from scheduler_plugins.service.state import ServiceState
@@ -129,7 +130,7 @@ def test_a_machine_that_still_runs_something_is_not_released(service_state: Serv
     service_state.schedule(request(1000.0, PLACED))
     service_state.scale(IN)
     answer = service_state.schedule(request(1001.0, PLACED))
-    assert answer["topologies"] == {} and "release" not in answer
+    assert answer["topologies"] == {} and not answer["release"]
     state = service_state.state()
     assert "machine m2 is to be released" in state["policy_error"] and state["pending_event"] == "e1"
     assert "machine m2 is to be released" in state["held"]
@@ -441,7 +442,7 @@ def test_a_wait_is_only_of_what_moves_something(service_state: ServiceState) -> 
     begin(service_state, "even", rebalance=True, wait_s=30)
     dealt = service_state.schedule(request(1000.0))["topologies"][TOPOLOGY]["placement"]
     service_state.scale({**OUT, "joined": ["m2"]})
-    assert "wait_s" not in service_state.schedule(request(1001.0, dealt)), "all is where it would be dealt to"
+    assert not service_state.schedule(request(1001.0, dealt))["wait_s"], "all is where it would be dealt to"
     begin(service_state, "even", rebalance=True)
     service_state.schedule(request(1000.0, PLACED))
     service_state.scale({**OUT, "joined": ["m2"]})
@@ -488,18 +489,18 @@ def test_what_was_decided_on_a_memory_that_is_no_more_is_not_sent(service_state:
     service_state.schedule(request(1000.0, PLACED))
     service_state.scale(IN)
     service_state.schedule(request(1001.0, PLACED))
-    round = service_state.begin_round(request(1002.0, PLACED))
+    round = service_state.begin_round(request_from_json(request(1002.0, PLACED)))
     outcome = decide(round)
     tell(service_state, ok=False, message="m1 died")
     answer = service_state.end_round(round, outcome)
-    assert answer["decision_id"] is None and answer["reason"] == "held: the decision before it has failed meanwhile"
+    assert answer.decision_id is None and answer.reason == "held: the decision before it has failed meanwhile"
 
 
 def test_a_round_of_the_run_before_decides_nothing(service_state: ServiceState) -> None:
     service_state.schedule(request(1000.0, PLACED))
     service_state.scale(IN)
-    round = service_state.begin_round(request(1001.0, PLACED))
+    round = service_state.begin_round(request_from_json(request(1001.0, PLACED)))
     outcome = decide(round)
     begin(service_state, "even")
-    assert service_state.end_round(round, outcome)["decision_id"] is None
+    assert service_state.end_round(round, outcome).decision_id is None
     assert service_state.state()["decisions"] == [] and service_state.memory == {}

@@ -261,7 +261,7 @@ def test_a_wait_that_is_no_whole_number_in_its_range_is_the_policys_failure(
     service_state: ServiceState, wait_s: Any
 ) -> None:
     service_state.policy = lambda _observation, _memory: Decision(wait_s=wait_s)
-    assert "wait_s" not in service_state.schedule(request(1000.0))
+    assert not service_state.schedule(request(1000.0))["wait_s"]
     said = f"its decision is refused: wait_s is {wait_s!r}; allowed are whole numbers from 0 to 600"
     assert service_state.state()["policy_error"] == said
 
@@ -320,7 +320,7 @@ def test_a_foreign_scheduler_that_failed_ends_the_run_and_is_not_asked_again(tmp
         {"run_id": "theirs-r1", "policy": "foreign", "parameters": {"scheduler": "org.example.Theirs"}}
     )
     asked = service_state.schedule(request(1000.0))
-    assert asked["scheduler"] == {"name": "foreign", "class": "org.example.Theirs", "conf": {}}
+    assert asked["scheduler"] == {"name": "foreign", "class_name": "org.example.Theirs", "conf": {}}
     said = "org.example.Theirs threw java.lang.IllegalStateException: boom"
     after = service_state.schedule(request(1002.0, scheduler_error=said))
     assert "scheduler" not in after and after["topologies"] == {}
