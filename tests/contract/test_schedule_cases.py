@@ -28,12 +28,9 @@ def case_of(path: Path) -> dict[str, Any]:
 
 
 EVEN = {path.stem: case_of(path) for path in sorted(FOLDER.glob("even_*.json"))}
-ANSWERS = {path.stem: case_of(path) for path in sorted(FOLDER.glob("answers_*.json"))}
-# A decision is typed: what is malformed on the wire cannot be a Decision.
-DECISIONS = {name: case for name, case in ANSWERS.items() if case["why"] != "malformed"}
 # Each once: most answers are to one of a few.
 REQUESTS = {path.stem: json.loads(path.read_text()) for path in sorted((FOLDER / "requests").glob("*.json"))}
-DECISIONS |= {
+DECISIONS = {
     name: case | {"request": REQUESTS[case["request"]]}
     for name, case in json.loads((FOLDER / "refusals.json").read_text()).items()
 }

@@ -47,9 +47,13 @@ final class Cases {
         JsonNode whole = parse(file);
         JsonNode request = whole.path("request");
         if (request.isTextual()) {
-            ((ObjectNode) whole).set("request", parse(FOLDER.resolve("requests").resolve(request.asText() + ".json")));
+            ((ObjectNode) whole).set("request", request(request.asText()));
         }
         return whole;
+    }
+
+    static JsonNode request(String name) {
+        return parse(FOLDER.resolve("requests").resolve(name + ".json"));
     }
 
     private static JsonNode parse(Path file) {

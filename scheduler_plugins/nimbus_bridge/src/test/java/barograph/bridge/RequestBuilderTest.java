@@ -29,7 +29,7 @@ class RequestBuilderTest {
 
     @Test
     void aMachineThatTheClusterLostKeepsItsNameInTheRequest() throws Exception {
-        JsonNode request = Cases.read(Cases.FOLDER.resolve("answers_a_move_is_a_rebalance.json")).get("request");
+        JsonNode request = Cases.request("star_runs");
         built(RequestCluster.of(request));
         RequestCluster storm = RequestCluster.of(request);
         ((ArrayNode) request.get("machines")).remove(3);

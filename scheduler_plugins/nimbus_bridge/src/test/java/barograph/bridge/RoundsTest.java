@@ -40,19 +40,19 @@ class RoundsTest {
 
     @Test
     void plansThatCannotBeReadAreNone() throws Exception {
-        JsonNode whole = Cases.read(Cases.FOLDER.resolve("answers_more_executors_of_one_component.json"));
-        world.answer = whole.get("answer");
-        world.round(RequestCluster.of(whole.get("request")));
+        JsonNode request = Cases.request("star_runs");
+        world.answer = World.json("{\"v\": 1, \"decision_id\": \"d17\", \"topologies\": {\"" + STAR + "\": {\"executors\": {\"centre\": 4}}}}");
+        world.round(RequestCluster.of(request));
         Files.writeString(folder.resolve("plans.json"), "[{\"decisionId\": \"d1");
         world.restart();
         world.answer = World.json(World.NOTHING);
-        world.round(RequestCluster.of(whole.get("request")));
+        world.round(RequestCluster.of(request));
         assertFalse(world.requests.get(1).topology(STAR).orElseThrow().rebalancing());
     }
 
     @Test
     void onePlanThatFailsDoesNotKeepTheOthers() throws Exception {
-        JsonNode request = Cases.read(Cases.FOLDER.resolve("answers_two_topologies_one_changes.json")).get("request");
+        JsonNode request = Cases.request("star_and_other");
         world.answer = World.json("{\"v\": 1, \"decision_id\": \"d17\", \"topologies\": {\"" + LINEAR + "\": {\"executors\": {\"bolt_1\": 5},"
             + "\"placement\": {\"1\": \"m5:6700\"}}, \"" + STAR + "\": {\"placement\": {\"9\": \"m5:6701\"}}}}");
         world.round(RequestCluster.of(request));

@@ -38,7 +38,7 @@ class StormSchedulersTest {
     void read() {
         events = folder.resolve("bridge.jsonl");
         world = new World(events);
-        placed = Cases.read(Cases.FOLDER.resolve("answers_a_move_is_a_rebalance.json")).get("request");
+        placed = Cases.request("star_runs");
         fresh = placed.deepCopy();
         ((ObjectNode) fresh.get("topologies").get(0)).putObject("placement");
     }

@@ -1,4 +1,4 @@
-"""The cases of answers (AnswerCasesTest.java) and of placement (EvenCasesTest.java), read by the driver in Python."""
+"""The cases of placement (EvenCasesTest.java), read by the driver in Python, and its requests."""
 
 from __future__ import annotations
 
@@ -8,35 +8,8 @@ import pytest
 
 from scheduler_plugins.driver.cluster import OnlyInNimbus, place_by, request_of
 from scheduler_plugins.service.messages import PlacingScheduler, request_json
-from tests.contract.test_round_cases import START_S, World, moves, placements, world_of
-from tests.contract.test_schedule_cases import ANSWERS, EVEN, REQUESTS
-
-VALID = {name: case for name, case in ANSWERS.items() if case["valid"]}
-
-
-@pytest.mark.parametrize("case", VALID.values(), ids=VALID)
-def test_an_answer_is_applied_as_by_the_bridge(case: dict[str, Any]) -> None:
-    world = world_of(case["request"])
-    for topology in case["request"]["topologies"]:
-        if topology["rebalancing"]:
-            put_under_way(world, case["request"], topology)
-    before = placements(world.nimbus.cluster())
-    taken = world.take({"do": "round", "answer": case["answer"]})
-    assert taken is not None
-    asked = {call["topology"]: call["executors"] for call in taken.get("rebalances", [])}
-    at_once = placements(world.nimbus.cluster())
-    for name in asked:
-        world.take({"do": "rebalance", "topology": name})
-    after = placements(world.nimbus.cluster())
-    assert {"at_once": moves(before, at_once), "rebalance": asked, "after": moves(at_once, after)} == case["applied"]
-
-
-def put_under_way(world: World, request: dict[str, Any], topology: dict[str, Any]) -> None:
-    """Begin a plan in a round before, as the request says."""
-    first = topology["components"][0]["executors"][0][0]
-    placement = {str(first): f"{request['machines'][4]['name']}:6703"}
-    answer = {"v": 1, "decision_id": "d0", "topologies": {topology["id"]: {"placement": placement}}}
-    assert world.take({"do": "round", "answer": answer})["rebalances"]  # type: ignore[index]
+from tests.contract.test_round_cases import START_S, placements, world_of
+from tests.contract.test_schedule_cases import EVEN, REQUESTS
 
 
 @pytest.mark.parametrize("scheduler", ["even", "default"])
