@@ -101,7 +101,7 @@ class Trees:
 
     @cached_property
     def comes_by(self) -> Flags:
-        """Whether trees of a kind come to an executor."""
+        """Return whether trees of a kind come to an executor."""
         layout = self.layout
         found = np.asarray(np.arange(self.kinds)[:, None] == self.number)
         for groups in layout.groups:
@@ -113,8 +113,8 @@ class Trees:
 
     @cached_property
     def others(self) -> Floats:
-        """Of each executor, the share of the trees that come by which are not the one in question: what a tuple can
-        meet is what else may be in flight (Schweitzer's approximation for closed networks, 1979)."""
+        """Return, of each executor, the share of the trees that come by which are not the one in question: what a tuple
+        can meet is what else may be in flight (Schweitzer's approximation for closed networks, 1979)."""
         mine, cell = self._cells()
         limits = sums(cell, self.limit[mine], self.cells).reshape(self.kinds, -1)
         most = np.where(self.comes_by, limits[:, self.layout.topology], 0.0).sum(axis=0)
@@ -122,14 +122,14 @@ class Trees:
 
     @property
     def pending(self) -> Floats:
-        """Of each executor of a spout: trees that it has not heard of."""
+        """Return, of each executor of a spout: trees that it has not heard of."""
         return np.asarray(self.live + self.lost.sum(axis=0))
 
     def begin_step(self) -> TreeStep:
         return TreeStep(self)
 
     def bounded(self, capacity: Floats, through: Floats, up: Floats, reaches: Flags | None, step_s: float) -> Floats:
-        """What executors can do in a step, of which spouts emit only what they may.
+        """Return what executors can do in a step, of which spouts emit only what they may.
 
         Trees on their way are rate x time (Little), and the time is `quick_s` and a wait that grows with the rate as
         load / (1 - load) does. Where that would take more load than there ever is, trees wait in queues of the fluid:
@@ -152,7 +152,7 @@ class Trees:
         return np.asarray(np.minimum(capacity, self.allowed_per_s * step_s))
 
     def _back(self, up: Floats, reaches: Flags | None) -> Floats:
-        """Of each executor, the share of the trees that come to it which a spout will hear of: on their way are
+        """Return, of each executor, the share of the trees that come to it which a spout will hear of: on their way are
         machines and workers that are there, for all or a part of the step, and reach each other."""
         layout = self.layout
         up = (up > 0.0).astype(np.float64)
@@ -205,7 +205,8 @@ class Trees:
         return Returned(acked, *of_machines)
 
     def _share_at(self, theirs: Floats, machines: Flags) -> Floats:
-        """Of each executor: the share of its topology's `theirs` at `machines` (a row for each that it may be on)."""
+        """Return, of each executor: the share of its topology's `theirs` at `machines` (a row for each that it may be
+        on)."""
         layout, number = self.layout, len(self.layout.topologies)
         placed = layout.machine >= 0
         cell = layout.topology[placed] * layout.machines + layout.machine[placed]
@@ -214,7 +215,8 @@ class Trees:
         return np.where(placed, share[layout.topology, layout.machine], 0.0)
 
     def _away(self, mine: Floats, theirs: Floats) -> Floats:
-        """Of each executor with any of `mine`: the share of its topology's `theirs` that are in another worker."""
+        """Return, of each executor with any of `mine`: the share of its topology's `theirs` that are in another
+        worker."""
         topology, place = self.layout.topology, self.layout.worker
         cell = topology * (int(place.max(initial=0)) + 2) + place + 1
         there = sums(cell, theirs, int(cell.max(initial=0)) + 1)[cell]
@@ -222,8 +224,8 @@ class Trees:
         return np.asarray(np.where(mine > 0, 1.0 - there / np.maximum(total, TINY), 0.0))
 
     def _take(self, of_trees: Floats, where: Ints | None = None) -> Floats:
-        """Of spouts' live trees, so many (by kind, and by executor or by `where`), shared among the executors that have
-        trees of the kind by what each has in flight. Returns what each has given."""
+        """Take so many (by kind, and by executor or by `where`) of spouts' live trees, shared among the executors that
+        have trees of the kind by what each has in flight. Returns what each has given."""
         layout, topologies = self.layout, len(self.layout.topologies)
         topology = layout.topology if where is None else layout.topology[where]
         wanted = sums_of_each(topology, of_trees, topologies).ravel()
@@ -293,8 +295,8 @@ class Trees:
     # The way of a tree
 
     def split(self, groups: Groups) -> Floats:
-        """Of each source row, the share of its executor's trees that go with what it sends: with what it sends on
-        (`selectivity`) to the edge below which most time is left; the rest ends, and goes to the acker."""
+        """Return, of each source row, the share of its executor's trees that go with what it sends: with what it sends
+        on (`selectivity`) to the edge below which most time is left; the rest ends, and goes to the acker."""
         is_own = groups.group_is_own[groups.source_group]
         executor, number = np.searchsorted(groups.source_executors, groups.source), len(groups.source_executors)
         left = np.where(is_own, _below(groups, self.remaining_s) + self.layout.hop_s(groups), -1.0)
@@ -394,8 +396,8 @@ class TreeStep:
     def finish(
         self, executed: Floats, fluid_s: Floats, reaches: Flags | None, begin_s: float, step_s: float
     ) -> Returned:
-        """What ackers send back; then spouts give up, and look how long trees will take. `fluid_s`: of a tuple at each
-        executor, in the queue of the fluid."""
+        """Return what ackers send back; then spouts give up, and look how long trees will take. `fluid_s`: of a tuple
+        at each executor, in the queue of the fluid."""
         trees = self._trees
         back = trees.returned(executed, np.where(trees.layout.is_system, self._executed, 0.0), reaches, step_s)
         trees.give_up(begin_s, begin_s + step_s)
@@ -404,7 +406,8 @@ class TreeStep:
 
 
 def _kinds(layout: Layout, spout: slice) -> Ints:
-    """Of each executor of a spout, the number of the groups that it sends to: executors that send alike have one."""
+    """Return, of each executor of a spout, the number of the groups that it sends to: executors that send alike have
+    one."""
     groups = layout.groups[0]
     mine = (groups.source >= spout.start) & (groups.source < spout.stop)
     sends_to = groups.source_group[mine].reshape(spout.stop - spout.start, -1)  # rows are by executor
@@ -412,7 +415,7 @@ def _kinds(layout: Layout, spout: slice) -> Ints:
 
 
 def _below(groups: Groups, times_s: Floats) -> Floats:
-    """Of each source row, the mean over its group's targets."""
+    """Return, of each source row, the mean over its group's targets."""
     weight = sums(groups.target_group, groups.target_weight, groups.number)
     total = sums(groups.target_group, groups.target_weight * times_s[groups.target], groups.number)
     return np.asarray((total / np.maximum(weight, TINY))[groups.source_group])

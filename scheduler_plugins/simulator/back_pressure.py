@@ -46,15 +46,15 @@ def foreseen(layout: Layout, waiting: Floats, due: Floats, capacity: Floats, mos
 
 
 def _sent(groups: Groups, executed: Floats) -> Floats:
-    """What comes to the executors from the first target to the last; `executed` of all executors."""
+    """Return what comes to the executors from the first target to the last; `executed` of all executors."""
     emitted = groups.total(groups.of_sources(executed, 0) * groups.source_selectivity)
     return groups.at_targets(groups.of_target_groups(emitted) * groups.target_weight)
 
 
 def _tightest(groups: Groups, free: Floats, done: Floats, arriving: Floats, executed: Floats) -> Floats:
-    """Of each executor that is a source, the share of what it has `executed` that the queues after it take: of a group
-    what they have `free`, and what is `done` there, beside what is `arriving` (from the first target to the last). Who
-    waits for room gets as much of it as any other; who sends less than that is not held back."""
+    """Return, of each executor that is a source, the share of what it has `executed` that the queues after it take: of
+    a group what they have `free`, and what is `done` there, beside what is `arriving` (from the first target to the
+    last). Who waits for room gets as much of it as any other; who sends less than that is not held back."""
     room = np.maximum(free[groups.span] + done[groups.span], 0.0)
     share = np.minimum(1.0, room / np.maximum(arriving, TINY))
     of_targets = np.where(groups.target_weight > 0, groups.of_targets(share), 1.0)

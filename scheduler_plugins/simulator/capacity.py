@@ -155,7 +155,7 @@ class Capacity:
         return np.asarray(capacity)
 
     def _is_sudden(self, now: Conditions, due: Floats) -> bool:
-        """Whether what falls due, who works or what machines can do is not what it was in the step before."""
+        """Return whether what falls due, who works or what machines can do is not what it was in the step before."""
         total = float(due.sum()) / now.step_s
         before, self._before = self._before, (total, now.up, now.cores)
         if before is None or abs(total - before[0]) > SUDDEN * before[0]:

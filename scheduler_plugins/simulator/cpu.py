@@ -10,7 +10,7 @@ MOST_ROUNDS = 50
 
 
 def fair_level(demand: Floats, machine: Ints, cores: Floats) -> Floats:
-    """Of each machine: how many cores its greediest threads get; infinity where there is enough for all.
+    """Return, of each machine: how many cores its greediest threads get; infinity where there is enough for all.
 
     Max-min fairness: who wants less than the level gets what it wants, the others share the rest evenly, so that all
     cores are used. `demand` (cores) and `machine` are of threads, `cores` of machines; a thread on no machine has -1.

@@ -189,8 +189,8 @@ class _Step:
         return np.asarray((now.cores - sums(now.others_machine, others, flow.layout.machines)) * now.step_s)
 
     def _within_cores(self, part: slice, executed: Floats) -> Floats:
-        """Of what executors would do, what their machines have CPU for: others may have sent more than was expected.
-        First what each is sure of; beyond it what those that come later are not sure of."""
+        """Return, of what executors would do, what their machines have CPU for: others may have sent more than was
+        expected. First what each is sure of; beyond it what those that come later are not sure of."""
         if self._left_s is None:
             return executed
         machine = self._flow.layout.machine[part]
@@ -351,7 +351,7 @@ class _Step:
         return np.asarray(arriving)
 
     def _that_reaches(self, groups: Groups, arriving: Floats, sent: Floats, reaches: Flags) -> Floats:
-        """What is sent between machines that do not reach each other is lost, and crosses no network."""
+        """Take out what is sent between machines that do not reach each other: it is lost, and crosses no network."""
         layout = self._flow.layout
         machines = layout.machines
         source, target = layout.machine[groups.source], layout.machine[groups.target]

@@ -25,7 +25,7 @@ TINY = 1e-9  # tuples or seconds that are none; keeps a quotient finite
 
 
 def sums(rows: Ints, values: Floats, size: int) -> Floats:
-    """Of `size` rows, the sum of the values whose row it is."""
+    """Return, of `size` rows, the sum of the values whose row it is."""
     return np.asarray(np.bincount(rows, values, minlength=size), dtype=np.float64)
 
 
@@ -97,22 +97,22 @@ class Groups:
 
     @cached_property
     def _is_plain(self) -> bool:
-        """Whether each source has one row, and they are one after the other."""
+        """Return whether each source has one row, and they are one after the other."""
         return len(self.source) == len(self.source_executors) and bool((np.diff(self.source) == 1).all())
 
     def of_sources(self, values: Floats, begin: int) -> Floats:
-        """Of each source row, its executor's value; `begin`: the executor of the first value."""
+        """Return, of each source row, its executor's value; `begin`: the executor of the first value."""
         if self._is_plain:
             first = int(self.source[0]) - begin
             return values[first : first + len(self.source)]
         return np.asarray(values[self.source - begin])
 
     def total(self, of_rows: Floats) -> Floats:
-        """Of each group, the sum over its source rows."""
+        """Return, of each group, the sum over its source rows."""
         return np.array([of_rows.sum()]) if self.number == 1 else sums(self.source_group, of_rows, self.number)
 
     def of_source_groups(self, values: Floats) -> Floats:
-        """Of each source row, its group's value; one value for all where there is one group."""
+        """Return, of each source row, its group's value; one value for all where there is one group."""
         return values if self.number == 1 else np.asarray(values[self.source_group])
 
     def of_target_groups(self, values: Floats) -> Floats:
@@ -120,11 +120,11 @@ class Groups:
         return values if self.number == 1 else np.asarray(values[self.target_group])
 
     def of_targets(self, values: Floats) -> Floats:
-        """Of each target row, its executor's value of those in `span`."""
+        """Return, of each target row, its executor's value of those in `span`."""
         return values if self._place is None else np.asarray(values[self._place])
 
     def at_targets(self, values: Floats) -> Floats:
-        """Of the executors in `span`, the sum of the values of their target rows."""
+        """Return, of the executors in `span`, the sum of the values of their target rows."""
         return values if self._place is None else sums(self._place, values, self.span.stop - self.span.start)
 
 
@@ -178,7 +178,7 @@ class Layout:
         return len(self.component)
 
     def hop_s(self, groups: Groups) -> Floats:
-        """Of each source row of these groups, how long a tuple is under way on average."""
+        """Return, of each source row of these groups, how long a tuple is under way on average."""
         near, far = self.costs.hop_ms / 1000.0, self.costs.remote_hop_ms / 1000.0
         return np.asarray(near + (far - near) * groups.source_remote)
 
@@ -189,12 +189,12 @@ class Layout:
 
     @cached_property
     def tasks(self) -> Ints:
-        """Of each executor, how many it has."""
+        """Return, of each executor, how many it has."""
         return self.last - self.first + 1
 
     @cached_property
     def is_uneven(self) -> bool:
-        """Whether tuples of a component cost differently."""
+        """Return whether tuples of a component cost differently."""
         return bool(self.cv2.any())
 
     @cached_property
@@ -204,7 +204,7 @@ class Layout:
 
     @cached_property
     def has_waits(self) -> bool:
-        """Whether an executor sleeps while there is nothing to do."""
+        """Return whether an executor sleeps while there is nothing to do."""
         return bool(self.idle_sleep_s.any())
 
     @cached_property
@@ -217,7 +217,7 @@ class Layout:
 
     @cached_property
     def keys(self) -> Ints:
-        """What tells an executor from all others that ever were: its topology and its tasks."""
+        """Return what tells an executor from all others that ever were: its topology and its tasks."""
         return (self.topology << 44) + (self.first << 22) + self.last
 
 
@@ -296,13 +296,13 @@ def _edges(rows: ComponentRows, topologies: Sequence[PlacedTopology]) -> tuple[E
 
 
 def _waits(rows: ComponentRows, topologies: Sequence[PlacedTopology]) -> list[Waits]:
-    """How the executors of each component look for tuples."""
+    """Return how the executors of each component look for tuples."""
     of = [(topologies[number].work, component.work.kind) for _, number, component in rows]
     return [whole.spout_waits if kind == "spout" else whole.bolt_waits for whole, kind in of]
 
 
 def _longer(sleep_s: float, slack_s: float) -> float:
-    """What a sleep takes; who does not sleep at all is not late either."""
+    """Return what a sleep takes; who does not sleep at all is not late either."""
     return sleep_s + slack_s if sleep_s else 0.0
 
 
@@ -466,7 +466,8 @@ class _Emissions:
 
 
 def _emissions(size: int, groups: Sequence[Groups], machine: Ints) -> _Emissions:
-    """Of each executor, per tuple that it executes: `transfers` on components' own streams, the others on all."""
+    """Return, of each executor, per tuple that it executes: `transfers` on components' own streams, the others on
+    all."""
     transfers, deliveries, remote, cross, cross_bytes, remote_bytes = (np.zeros(size) for _ in range(6))
     for level in groups:
         if not level.number:

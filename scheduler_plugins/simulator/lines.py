@@ -87,7 +87,7 @@ class WorkerLines:
     _pids: Iterator[int] = field(default_factory=lambda: count(FIRST_PID))
 
     def take(self, sample: Sample) -> list[Line]:
-        """What is written up to the end of this sample that was not written before: a line each worker at full
+        """Return what is written up to the end of this sample that was not written before: a line each worker at full
         multiples of `sample_s`, and the last one of each that ends."""
         lines = self.end(sample)
         if sample.layout is not self._layout:
@@ -386,7 +386,7 @@ class _Groups:
         }  # fmt: skip
 
     def gaps(self, worker: int, until_s: float) -> Line | None:
-        """What fell due while no process counted, of a worker that goes on with its sources."""
+        """Return what fell due while no process counted, of a worker that goes on with its sources."""
         tasks, rows = self._counts.tasks, self._spout_rows.get(worker, [])
         now = np.zeros(self._counts.rows.tasks.size, dtype=bool)
         now[rows] = True
@@ -454,5 +454,5 @@ class MachineLines:
 
 
 def is_full(t: float, sample_s: float) -> bool:
-    """Whether lines are taken at this time."""
+    """Return whether lines are taken at this time."""
     return abs(t - round(t / sample_s) * sample_s) < CLOSE_S

@@ -59,7 +59,7 @@ def streams_of(groups: Groups, machine: Ints) -> Streams:
 
 
 def received_bytes(groups: Groups, sent: Floats, total: Floats, machines: int) -> Floats:
-    """Of each machine, what comes from others: `sent` tuples of each source row, `total` of each group."""
+    """Return, of each machine, what comes from others: `sent` tuples of each source row, `total` of each group."""
     here = groups.source_place >= 0
     own = sums(groups.source_place[here], sent[here], len(groups.place_group))
     far = groups.place_weight * (total[groups.place_group] - own)
@@ -95,8 +95,8 @@ class NetworkStep:
         self._to_send, self._to_receive = to_send, to_receive
 
     def shared(self, capacity: Floats, wanted: Floats) -> Floats:
-        """What executors can execute, if each stream of what they would (`wanted`) has a fair share of both networks:
-        who sends little is not held up by who sends much."""
+        """Return what executors can execute, if each stream of what they would (`wanted`) has a fair share of both
+        networks: who sends little is not held up by who sends much."""
         of_levels = [self._bytes(number, part, wanted[part]) for number, part in enumerate(self._layout.slices())]
         if self._fits(*np.array(of_levels).reshape(-1, 2, self._layout.machines).sum(axis=0)):
             return capacity
@@ -110,7 +110,8 @@ class NetworkStep:
         return np.asarray(capacity)
 
     def carry(self, number: int, part: slice, executed: Floats) -> Floats:
-        """Of what a level's executors would execute, what is left of the networks takes; it is taken from them."""
+        """Return, of what a level's executors would execute, what is left of the networks takes; it is taken from
+        them."""
         sent, received = self._bytes(number, part, executed)
         if self._reaches is None and self._fits(sent, received):
             self._take(sent, received)

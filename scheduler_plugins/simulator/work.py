@@ -59,7 +59,7 @@ class EdgeWork:
 
     @property
     def is_system(self) -> bool:
-        """Whether it is Storm's own: an acker's."""
+        """Return whether it is Storm's own: an acker's."""
         return self.stream.startswith(SYSTEM_PREFIX)
 
 
@@ -217,7 +217,7 @@ class Costs:
 
 
 def young_share(age_s: float, length_s: float, warm_up_s: float) -> float:
-    """Of `warm_up_cores`, what a worker of that age uses over the time that follows, on average."""
+    """Return, of `warm_up_cores`, what a worker of that age uses over the time that follows, on average."""
     if warm_up_s <= 0 or length_s <= 0:
         return 0.0
     spent = math.exp(-max(age_s, 0.0) / warm_up_s) - math.exp(-(max(age_s, 0.0) + length_s) / warm_up_s)

@@ -247,11 +247,11 @@ class World:
         return max(READY, min(self.step_s, SHORT_STEP_S, *(left_s for left_s in ends if left_s > READY)))
 
     def _begins(self, worker: Worker) -> bool:
-        """Whether its start takes CPU now."""
+        """Return whether its start takes CPU now."""
         return worker.begun_s <= self.now + READY and not math.isfinite(worker.ready_s)
 
     def _start_s(self, key: WorkerKey, worker: Worker) -> float:
-        """How long its start takes yet, with the share of a core that the greediest of its machine have had."""
+        """Return how long its start takes yet, with the share of a core that the greediest of its machine have had."""
         assert self._flow is not None
         row = self._row[key[1].machine]
         level = float(self._flow.capacity.level[row]) if row < len(self._flow.capacity.level) else 1.0
@@ -338,7 +338,7 @@ class World:
         return np.repeat(np.array(values, dtype=bool), np.diff(layout.begins))
 
     def _up(self, layout: Layout) -> Floats:
-        """Which executors work: their worker is ready and its machine alive; sources once all is connected."""
+        """Return which executors work: their worker is ready and its machine alive; sources once all is connected."""
         ready = np.array([self._works(key) for key in self._keys] + [False])
         active = np.array([self.workers[key].is_active for key in self._keys] + [False])
         paused = np.array([self.topologies[placed.topology_id].is_paused for placed in layout.topologies] + [False])
