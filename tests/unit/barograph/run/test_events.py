@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
-from barograph.series_steps import attempt_next_run
 
 from barograph.campaign.steps import attempt_next_run
 from barograph.errors import ExperimentError, Interrupted, MachineLost, NoFreshSamples, RunBroken
