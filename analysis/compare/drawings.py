@@ -12,7 +12,8 @@ from analysis.compare.question import Pair
 from analysis.compare.result import Comparison, MetricRow, Verdict
 from analysis.metrics import definitions
 from analysis.report.figures import points, style, throughput_timeline
-from analysis.report.figures.chart import Axis, Bar, Chart, Dot, End, Interval, Line, Mark, Panel, categories
+from analysis.report.figures.chart import Axis, Chart, End, Panel, categories
+from analysis.report.figures.marks import Bar, Dot, Interval, Line, Mark
 from analysis.report.figures.points import Column, Spot
 from analysis.report.figures.series_data import SeriesData
 
@@ -23,11 +24,11 @@ COLUMNS = 4
 LONG_LABEL = 18  # more does not fit beside a line
 
 
-def row_label(found: Comparison, row: MetricRow) -> str:
+def row_label(comparison: Comparison, row: MetricRow) -> str:
     """Of a row: with several pairs also whose it is."""
-    text = sentence.event_text(row, found.kinds)
-    pair = row.pair if len(found.question.pairs) > 1 else ""
-    whose = ", ".join(filter(None, (pair, row.topology if found.several else "")))
+    text = sentence.event_text(row, comparison.kinds)
+    pair = row.pair if len(comparison.question.pairs) > 1 else ""
+    whose = ", ".join(filter(None, (pair, row.topology if comparison.several else "")))
     return f"{whose}: {text}" if whose else text
 
 
@@ -53,9 +54,9 @@ FOREST = (
 OF_TESTS = ("floor_percent", "p_holm", "verdict")  # which runs of a model have none of
 
 
-def forest(found: Comparison) -> Chart | None:
+def forest(comparison: Comparison) -> Chart | None:
     """Primary metrics that have an interval, in percent of A, over the A/A floor in grey."""
-    rows = [row for row in found.primary if row.blocks and row.low is not None and percent_of_a(row)]
+    rows = [row for row in comparison.primary if row.blocks and row.low is not None and percent_of_a(row)]
     if not rows:
         return None
     marks: list[Mark] = []
@@ -73,12 +74,12 @@ def forest(found: Comparison) -> Chart | None:
             Dot([Spot(position, middle, values)], colour, row.words, row.about, size=6.5),
         ]
         ends.append(End(f"{sentence.difference_text(row)} {sentence.interval_text(row)}", colour, position))
-    a, b = found.question.a.label, found.question.b.label
-    names = categories([row_label(found, row) for row in rows])
+    a, b = comparison.question.a.label, comparison.question.b.label
+    names = categories([row_label(comparison, row) for row in rows])
     percent = Axis(f"{b} against {a} (% of {a})", margin=0.12)
     panel = Panel(marks, x=names, y=percent, flipped=True, rules=[0.0], ends=ends)
-    what = "ranges over seeds" if found.simulated else "95 % intervals"
-    columns = [column for column in FOREST if not (found.simulated and column.name in OF_TESTS)]
+    what = "ranges over seeds" if comparison.simulated else "95 % intervals"
+    columns = [column for column in FOREST if not (comparison.simulated and column.name in OF_TESTS)]
     title = f"Differences with their {what}, in percent of A"
     return Chart(title, columns, [panel], 0.42 * len(rows) + 0.9, name_column="metric")
 
@@ -95,22 +96,22 @@ DOTS = (
 )
 
 
-def block_panels(found: Comparison) -> Chart | None:
+def block_panels(comparison: Comparison) -> Chart | None:
     """A panel a primary metric: each block's two runs, joined."""
-    rows = [row for row in found.primary if row.blocks][:MOST_PANELS]
+    rows = [row for row in comparison.primary if row.blocks][:MOST_PANELS]
     if not rows:
         return None
     columns = min(COLUMNS, len(rows))
     return Chart(
-        "Every block: the run of A and the run of B, joined", DOTS, [_pairs(found, row) for row in rows],
+        "Every block: the run of A and the run of B, joined", DOTS, [_pairs(comparison, row) for row in rows],
         2.35 * ceil(len(rows) / columns) + 0.2, columns, name_column="side", tells_panels=True, title_size=8.5,
     )  # fmt: skip
 
 
-def _pairs(found: Comparison, row: MetricRow) -> Panel:
+def _pairs(comparison: Comparison, row: MetricRow) -> Panel:
     unit = definitions.metric(row.metric).unit
-    runs = next(runs for runs in found.runs if runs.pair.name == row.pair)
-    sides = (found.question.a, found.question.b)
+    runs = next(runs for runs in comparison.runs if runs.pair.name == row.pair)
+    sides = (comparison.question.a, comparison.question.b)
     joins: list[Mark] = []
     dots: tuple[list[Spot], list[Spot]] = ([], [])
     for block in row.blocks:
@@ -126,7 +127,7 @@ def _pairs(found: Comparison, row: MetricRow) -> Panel:
             dots[place].append(Spot(place, value.number, values, run_id, is_bound=value.censored))
     numbers = {spot.y for spots in dots for spot in spots}
     names = {float(place): style.multiline_name(side.label) for place, side in enumerate(sides)}
-    title = textwrap.fill(row_label(found, row), 24, break_on_hyphens=False) + (f"\n({unit})" if unit else "")
+    title = textwrap.fill(row_label(comparison, row), 24, break_on_hyphens=False) + (f"\n({unit})" if unit else "")
     marks = [
         Dot(spots, colour, side.label, "run", size=5)
         for spots, colour, side in zip(dots, SIDE_COLOURS, sides, strict=True)
@@ -138,12 +139,14 @@ def _pairs(found: Comparison, row: MetricRow) -> Panel:
 # Throughput over time.
 
 
-def throughput_panels(found: Comparison, data: SeriesData) -> Chart | None:
+def throughput_panels(comparison: Comparison, data: SeriesData) -> Chart | None:
     """A panel a pair: medians and ranges of both sides, events marked."""
-    pairs = [pair for pair in found.question.pairs if any(line.variant in (pair.a, pair.b) for line in data.totals)]
+    pairs = [
+        pair for pair in comparison.question.pairs if any(line.variant in (pair.a, pair.b) for line in data.totals)
+    ]
     if not pairs:
         return None
-    sides = (found.question.a.label, found.question.b.label)
+    sides = (comparison.question.a.label, comparison.question.b.label)
     panels = []
     for pair in pairs:
         panel = throughput_timeline.panel(

@@ -1,85 +1,117 @@
-"""One series over all nights, large: spread, gaps, other machines, changes, axes; and its points, which answer."""
+"""Series of nights as drawings: small on the index, large with axes on the page of an experiment, where points answer.
+
+SVG is written directly: a page has hundreds of series, so each is a path and not an element a point. As a chart of the
+reports (analysis/report/figures) a year took 160 ms and 94 kB of the page; so it takes 3 ms and 12 kB.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from typing import Any
+
+from markupsafe import Markup
 
 from analysis.nights import findings_report
 from analysis.nights.findings import Findings
 from analysis.nights.night_series import Point
-from analysis.nights.timelines import (
-    NightSpot,
-    Scale,
-    Timeline,
-    arrows_path,
-    band_path,
-    css_class,
-    dots_path,
-    lines_path,
-    scale,
-    ticks_path,
-)
+from analysis.nights.regressions import Finding, Kind
+from analysis.nights.timelines import NightSpot, Timeline
 from analysis.numerals import number
 
 WIDTH, HEIGHT = 760, 190
 LEFT, RIGHT, TOP, BOTTOM = 64, 10, 22, 158
+SPARK_HEIGHT, SPARK_STEP = 100, 4  # of a small drawing; a night is SPARK_STEP wide
+SPARK_NIGHTS = 400  # nights that a small line shows; all are on the experiment's page
 COLOUR, GREY = "#0072B2", "#555555"  # Okabe and Ito's blue, as in the figures of the reports
 MOST_LABELS = 9  # labels below an axis at most
-COLUMNS = (("night", ""), ("value", "unit"), ("lowest", "unit"), ("highest", "unit"), ("runs", ""), ("commit", ""),
-           ("", ""))  # fmt: skip
 NIGHT, COMMIT = {"of": "night"}, {"of": "commit"}  # columns of `shared`
 
 
-def draw_chart(line: Timeline) -> str:
-    y = scale([value for spot in line.spots for value in _extent(spot)], TOP, BOTTOM - 12)
-    gaps = [gap.column for gap in line.gaps]
-    reached = [spot for spot in line.spots if spot.reached]
-    unsteady = [spot for spot in reached if spot.point.unsteady]
-    arrows = arrows_path(line.spots, lambda spot: _x(line, spot.column), y)
-    parts = [
-        f'<svg class="nights" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
-        f"<title>{escape(f'{line.name[0]}, {_heading(line)} over {len(line.cells)} nights')}</title>",
-        *_axis(line, y),
-        f'<path class="spread" d="{band_path(line.spots, lambda spot: _x(line, spot.column), y)}"/>',
-        f'<path class="gap" d="{ticks_path(gaps, BOTTOM - 8, 8, lambda c: _x(line, c))}"/>',
-        *_borders(line),
-        *_levels(line, y),
-        *_marks(line),
-        f'<path class="line" d="{lines_path(line.spots, lambda spot: _x(line, spot.column), y)}"/>',
-        f'<path class="dots" d="{_dots(line, reached, y)}"/>',
-        *([f'<path class="unsteady" d="{_dots(line, unsteady, y)}"/>'] if unsteady else []),
-        *([f'<path class="never" d="{arrows}"/>'] if arrows else []),
-        "</svg>",
-    ]
-    return "".join(parts)
+@dataclass(frozen=True)
+class Frame:
+    """From nights and values to places: column 0 is at `zero`, a night is `step` wide, and larger values are higher."""
+
+    zero: float
+    step: float
+    top: float
+    bottom: float
+    low: float
+    high: float
+
+    def x(self, column: int) -> float:
+        return self.zero + self.step * column
+
+    def y(self, value: float) -> float:
+        return self.bottom - (value - self.low) / (self.high - self.low) * (self.bottom - self.top)
+
+    def place(self, spot: NightSpot) -> tuple[float, float]:
+        return self.x(spot.column), self.y(spot.place)
 
 
-def _dots(line: Timeline, spots: Sequence[NightSpot], y: Scale) -> str:
-    return dots_path([(_x(line, spot.column), y(spot.place)) for spot in spots])
+def frame(values: Sequence[float], zero: float, step: float, top: float, bottom: float) -> Frame:
+    """Some air above and below; a series that never moves lies in the middle."""
+    low, high = min(values), max(values)
+    air = (high - low) * 0.08 or abs(high) * 0.05 or 1.0
+    return Frame(zero, step, top, bottom, low - air, high + air)
 
 
-def _note(spot: NightSpot) -> str:
-    point = spot.point
-    steadiness = f"{point.unsteady} of {point.runs} runs not steady" if point.unsteady else ""
-    return "; ".join(text for text in (never_note(point), steadiness) if text)
+# Paths, through whole units and relative: as short as they can be.
 
 
-def never_note(point: Point) -> str:
-    """How many runs never got there, of a night's value or of the share of such runs."""
-    if point.within is not None:
-        return f"not within {number(point.within)} s: {point.never} of {point.runs} runs"
-    if point.value is None or not point.never:
-        return point.why
-    return f"{point.never} of {point.runs} runs never got there"
+def _path(css: str, path: str) -> str:
+    return f'<path class="{css}" d="{path}"/>' if path else ""
 
 
-def _heading(line: Timeline) -> str:
-    return findings_report.series_text(line.segments[-1].key)
+def _moves(places: Sequence[tuple[float, float]]) -> tuple[str, list[str]]:
+    """To the first place, and from each to the next one."""
+    rounded = [(round(x), round(y)) for x, y in places]
+    steps = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(rounded)]
+    return f"M{rounded[0][0]} {rounded[0][1]}", [f"{dx}{dy}" if dy < 0 else f"{dx} {dy}" for dx, dy in steps]
+
+
+def _line_path(places: Sequence[tuple[float, float]]) -> str:
+    """A place alone is a dot."""
+    first, moves = _moves(places)
+    return first + ("".join(f"l{move}" for move in moves) or "h0")
+
+
+def _lines(line: Timeline, frame: Frame, first: int = 0) -> str:
+    parts = [[spot for spot in part if spot.column >= first] for part in line.stretches]
+    return "".join(_line_path([frame.place(spot) for spot in part]) for part in parts if part)
+
+
+def _band(line: Timeline, frame: Frame) -> str:
+    """The spread of the repetitions: up along the highest, back along the lowest."""
+    paths = []
+    for part in line.stretches:
+        high = [(frame.x(spot.column), frame.y(_extent(spot)[1])) for spot in part]
+        low = [(frame.x(spot.column), frame.y(_extent(spot)[0])) for spot in part]
+        paths.append(_line_path([*high, *reversed(low)]) + "z")
+    return "".join(paths)
+
+
+def _dots(spots: Sequence[NightSpot], frame: Frame) -> str:
+    if not spots:
+        return ""
+    first, moves = _moves([frame.place(spot) for spot in spots])
+    return f"{first}h0" + "".join(f"m{move}h0" for move in moves)
+
+
+def _arrows(spots: Sequence[NightSpot], frame: Frame) -> str:
+    """Upwards for each night in which most runs never got there: longer than that."""
+    never = [frame.place(spot) for spot in spots if not spot.reached]
+    return "".join(f"M{round(at)} {round(height)}v-9m-3 4l3 -4l3 4" for at, height in never)
+
+
+def _ticks(columns: Iterable[int], frame: Frame, y: float, length: float) -> str:
+    """A short upright stroke at each column."""
+    return "".join(f"M{round(frame.x(column))} {round(y)}v{round(length)}" for column in columns)
 
 
 def _extent(spot: NightSpot) -> tuple[float, float]:
@@ -87,27 +119,80 @@ def _extent(spot: NightSpot) -> tuple[float, float]:
     return (spot.place if low is None else low, spot.place if high is None else high)
 
 
-def _x(line: Timeline, column: int) -> float:
-    return _column_x(column, len(line.cells))
+def css_class(finding: Finding) -> str:
+    """The class of a mark: what it is and how sure."""
+    kind = {Kind.REGRESSION: "worse", Kind.IMPROVEMENT: "better"}.get(finding.kind, "changed")
+    return f"{kind} {finding.status.split(' ')[0]}"
 
 
-def _column_x(column: int, columns: int) -> float:
-    return LEFT + (WIDTH - LEFT - RIGHT) * (column + 0.5) / columns
+def sparkline(line: Timeline) -> Markup:
+    """The last nights, small: changes as upright strokes, gaps as ticks below, other machines as dashes."""
+    columns = len(line.cells)
+    from_column = max(0, columns - SPARK_NIGHTS)
+    spots = [spot for spot in line.spots if spot.column >= from_column] or list(line.spots[-1:])
+    first = min(from_column, spots[0].column)
+    at = frame([spot.place for spot in spots], -first * SPARK_STEP, SPARK_STEP, 12, SPARK_HEIGHT - 12)
+    strokes = [("border", column) for column in line.borders]
+    changes = [(f"mark {css_class(one)}", column) for column, one in line.marks]
+    gaps = [gap.column for gap in line.gaps if gap.column >= first]
+    title = (
+        f"{findings_report.series_text(line.segments[-1].key)}: {len(line.spots)} nights measured, {len(line.gaps)} not"
+    )
+    return Markup("".join([
+        f'<svg class="spark" viewBox="0 0 {max(1, columns - first - 1) * SPARK_STEP} {SPARK_HEIGHT}"',
+        f' preserveAspectRatio="none" role="img"><title>{escape(title)}</title>',
+        *(_path(css, f"M{at.x(column):.0f} 0v{SPARK_HEIGHT}") for css, column in strokes if column >= first),
+        _path("gap", _ticks(gaps, at, SPARK_HEIGHT - 7, 7)),
+        *(_path(css, f"M{at.x(column):.0f} 0v{SPARK_HEIGHT}") for css, column in changes if column >= first),
+        _path("line", _lines(line, at, spots[0].column)), _path("never", _arrows(spots, at)), "</svg>",
+    ]))  # fmt: skip
 
 
-def _axis(line: Timeline, y: Scale) -> Iterator[str]:
-    for value in round_values(y.low, y.high):
-        at = round(y(value))
-        yield f'<path class="grid" d="M{LEFT} {at}H{WIDTH - RIGHT}"/>'
+def draw_chart(line: Timeline) -> str:
+    at = _chart_frame(line)
+    reached = [spot for spot in line.spots if spot.reached]
+    return "".join([
+        f'<svg class="nights" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
+        f"<title>{escape(f'{line.name[0]}, {_heading(line)} over {len(line.cells)} nights')}</title>",
+        *_axis(line, at),
+        _path("spread", _band(line, at)),
+        _path("gap", _ticks((gap.column for gap in line.gaps), at, BOTTOM - 8, 8)),
+        *_borders(line, at),
+        *_changes(line, at),
+        _path("line", _lines(line, at)),
+        _path("dots", _dots(reached, at)),
+        _path("unsteady", _dots([spot for spot in reached if spot.point.unsteady], at)),
+        _path("never", _arrows(line.spots, at)),
+        "</svg>",
+    ])  # fmt: skip
+
+
+def _chart_frame(line: Timeline) -> Frame:
+    step = (WIDTH - LEFT - RIGHT) / len(line.cells)
+    values = [value for spot in line.spots for value in _extent(spot)]
+    return frame(values, LEFT + step / 2, step, TOP, BOTTOM - 12)
+
+
+def _heading(line: Timeline) -> str:
+    return findings_report.series_text(line.segments[-1].key)
+
+
+def _unit(line: Timeline) -> str:
+    return "%" if line.metric.unit == "points" else line.metric.unit
+
+
+def _axis(line: Timeline, frame: Frame) -> Iterator[str]:
+    for value in round_values(frame.low, frame.high):
+        at = round(frame.y(value))
+        yield _path("grid", f"M{LEFT} {at}H{WIDTH - RIGHT}")
         yield f'<text class="value" x="{LEFT - 6}" y="{at + 3}">{number(value)}</text>'
-    unit = "%" if line.metric.unit == "points" else line.metric.unit
-    yield f'<text class="value" x="{LEFT - 6}" y="{TOP - 10}">{escape(unit)}</text>'
+    yield f'<text class="value" x="{LEFT - 6}" y="{TOP - 10}">{escape(_unit(line))}</text>'
     for column, label in month_labels([cell.day for cell in line.cells]):
-        at = round(_x(line, column))
+        at = round(frame.x(column))
         css, place = ("value", WIDTH - RIGHT) if at > WIDTH - 36 else ("day", at)
-        yield f'<path class="grid" d="M{at} {BOTTOM}v5"/>'
+        yield _path("grid", f"M{at} {BOTTOM}v5")
         yield f'<text class="{css}" x="{place}" y="{BOTTOM + 18}">{label}</text>'
-    yield f'<path class="axis" d="M{LEFT} {BOTTOM}H{WIDTH - RIGHT}"/>'
+    yield _path("axis", f"M{LEFT} {BOTTOM}H{WIDTH - RIGHT}")
 
 
 def round_values(low: float, high: float) -> list[float]:
@@ -129,66 +214,85 @@ def month_labels(days: Sequence[str]) -> list[tuple[int, str]]:
     return [(i, days[i][:7]) for i in firsts[:: -(-len(firsts) // MOST_LABELS)]]
 
 
-def _borders(line: Timeline) -> Iterator[str]:
+def _borders(line: Timeline, frame: Frame) -> Iterator[str]:
     for column in line.borders:
-        at = round(_x(line, column) - (WIDTH - LEFT - RIGHT) / len(line.cells) / 2)
-        yield f'<path class="border" d="M{at} {TOP - 6}V{BOTTOM}"/>'
-        side, anchor = (at - 4, "end") if at > LEFT + 90 else (at + 4, "start")
-        yield f'<text class="border" x="{side}" y="{TOP - 10}" text-anchor="{anchor}">other machines</text>'
+        at = round(frame.x(column) - frame.step / 2)
+        yield _path("border", f"M{at} {TOP - 6}V{BOTTOM}")
+        yield _label("border", at, "other machines", is_left=at > LEFT + 90)
 
 
-def _levels(line: Timeline, y: Scale) -> Iterator[str]:
-    """The levels on both sides of each change, as far as they were measured near it."""
+def _changes(line: Timeline, frame: Frame) -> Iterator[str]:
+    """Each change, and the levels on both sides of it, as far as they were measured near it."""
     for column, one in line.marks:
-        before, after = _x(line, max(0, column - 12)), _x(line, min(len(line.cells) - 1, column + 12))
-        at = _x(line, column)
-        path = f"M{before:.0f} {y(one.before):.0f}H{at:.0f}M{at:.0f} {y(one.after):.0f}H{after:.0f}"
-        yield f'<path class="level" d="{path}"/>'
-
-
-def _marks(line: Timeline) -> Iterator[str]:
+        at, before = frame.x(column), frame.x(max(0, column - 12))
+        after = frame.x(min(len(line.cells) - 1, column + 12))
+        levels = f"M{before:.0f} {frame.y(one.before):.0f}H{at:.0f}M{at:.0f} {frame.y(one.after):.0f}H{after:.0f}"
+        yield _path("level", levels)
     for column, one in line.marks:
-        at = round(_x(line, column))
-        end = at > WIDTH - 90
+        css, place = f"mark {css_class(one)}", round(frame.x(column))
         label = f"{'▼' if one.after < one.before else '▲'} {findings_report.change_text(one)}"
-        yield f'<path class="mark {css_class(one)}" d="M{at} {TOP - 6}V{BOTTOM}"/>'
-        yield (
-            f'<text class="mark {css_class(one)}" x="{at - 4 if end else at + 4}" y="{TOP - 10}"'
-            f' text-anchor="{"end" if end else "start"}">{label}</text>'
-        )
+        yield _path(css, f"M{place} {TOP - 6}V{BOTTOM}")
+        yield _label(css, place, label, is_left=place > WIDTH - 90)
 
 
-def shared_columns(found: Findings) -> str:
+def _label(css: str, at: int, text: str, *, is_left: bool) -> str:
+    anchor = "end" if is_left else "start"
+    return (
+        f'<text class="{css}" x="{at - 4 if is_left else at + 4}" y="{TOP - 10}" text-anchor="{anchor}">{text}</text>'
+    )
+
+
+# Points of the large drawings, for the page's script (points.js.j2).
+
+
+def shared_columns(findings: Findings) -> str:
     """What all drawings of a page say alike, by column: a year of names and commits once, and not once a series."""
-    nights = found.history.nights
+    nights = findings.history.nights
     named = _short_names([night.id for night in nights])
+    step = (WIDTH - LEFT - RIGHT) / len(findings.cells)
     return _json({
-        "x": [round(_column_x(column, len(found.cells))) for column in range(len(found.cells))],
-        "night": [cell.day if cell.night is None else named[cell.night] for cell in found.cells],
-        "commit": ["" if cell.night is None else nights[cell.night].commit[:8] for cell in found.cells],
+        "x": [round(LEFT + step * (column + 0.5)) for column in range(len(findings.cells))],
+        "night": [cell.day if cell.night is None else named[cell.night] for cell in findings.cells],
+        "commit": ["" if cell.night is None else nights[cell.night].commit[:8] for cell in findings.cells],
     })  # fmt: skip
 
 
 def chart_points(line: Timeline) -> str:
-    """Data of every night for the page's script (points.js.j2): the value, or why there is none."""
-    y = scale([value for spot in line.spots for value in _extent(spot)], TOP, BOTTOM - 12)
-    unit = "%" if line.metric.unit == "points" else line.metric.unit
-    spots, gaps = line.spots, line.gaps
-    measured: dict[str, Any] = {
-        "n": _heading(line), "c": COLOUR, "p": "", "m": "", "r": "",
-        "at": _column_stretches([spot.column for spot in spots]), "y": [round(y(spot.place)) for spot in spots],
-        "v": [NIGHT, [_short(spot.point.value) for spot in spots],
-              [_short(spot.point.low) for spot in spots], [_short(spot.point.high) for spot in spots],
-              _compact_column([spot.point.runs for spot in spots]), COMMIT,
-              _compact_column([_note(spot) for spot in spots])],
+    """Data of every night: the value, or why there is none."""
+    frame, points = _chart_frame(line), [spot.point for spot in line.spots]
+    names = ("night", "value", "lowest", "highest", "runs", "commit", "note")
+    with_unit = ("value", "lowest", "highest")
+    measured = {
+        **_trace(line, COLOUR, "", [spot.column for spot in line.spots]),
+        "y": [round(frame.y(spot.place)) for spot in line.spots],
+        "v": [NIGHT, *([_short(getattr(point, name)) for point in points] for name in ("value", "low", "high")),
+              _compact([point.runs for point in points]), COMMIT, _compact([_note(point) for point in points])],
     }  # fmt: skip
-    missing: dict[str, Any] = {
-        "n": _heading(line), "c": GREY, "p": "", "m": "not measured", "r": "",
-        "at": _column_stretches([gap.column for gap in gaps]), "y": [BOTTOM - 4] * len(gaps),
-        "v": [NIGHT, None, None, None, None, None, _compact_column([gap.why for gap in gaps]) if gaps else None],
-    }  # fmt: skip
-    columns = [[name or "note", unit if kind == "unit" else ""] for name, kind in COLUMNS]
+    missing = {
+        **_trace(line, GREY, "not measured", [gap.column for gap in line.gaps]),
+        "y": [BOTTOM - 4] * len(line.gaps),
+        "v": [NIGHT, None, None, None, None, None, _compact([gap.why for gap in line.gaps])],
+    }
+    columns = [[name, _unit(line) if name in with_unit else ""] for name in names]
     return _json({"columns": columns, "traces": [measured, missing]})
+
+
+def _trace(line: Timeline, colour: str, mark: str, columns: Sequence[int]) -> dict[str, Any]:
+    return {"n": _heading(line), "c": colour, "p": "", "m": mark, "r": "", "at": _column_stretches(columns)}
+
+
+def _note(point: Point) -> str:
+    steadiness = f"{point.unsteady} of {point.runs} runs not steady" if point.unsteady else ""
+    return "; ".join(text for text in (never_note(point), steadiness) if text)
+
+
+def never_note(point: Point) -> str:
+    """How many runs never got there, of a night's value or of the share of such runs."""
+    if point.within is not None:
+        return f"not within {number(point.within)} s: {point.never} of {point.runs} runs"
+    if point.value is None or not point.never:
+        return point.why
+    return f"{point.never} of {point.runs} runs never got there"
 
 
 def _json(document: Mapping[str, Any]) -> str:
@@ -198,18 +302,18 @@ def _json(document: Mapping[str, Any]) -> str:
 
 def _column_stretches(columns: Sequence[int]) -> list[list[int]]:
     """The first and the last of columns side by side."""
-    found: list[list[int]] = []
+    stretches: list[list[int]] = []
     for column in columns:
-        if found and column == found[-1][1] + 1:
-            found[-1][1] = column
+        if stretches and column == stretches[-1][1] + 1:
+            stretches[-1][1] = column
         else:
-            found.append([column, column])
-    return found
+            stretches.append([column, column])
+    return stretches
 
 
-def _compact_column(column: list[Any]) -> Any:
+def _compact(column: list[Any]) -> Any:
     """A column whose values are all the same is told as one."""
-    return column[0] if len(set(column)) == 1 else column
+    return column[0] if len(set(column)) == 1 else column or None
 
 
 def _short_names(ids: Sequence[str]) -> list[str]:

@@ -12,21 +12,19 @@ from markupsafe import Markup
 
 from analysis.metrics.definitions import PRIMARY
 from analysis.nights import findings_report
-from analysis.nights.chart import never_note
+from analysis.nights.chart import SPARK_NIGHTS, css_class, never_note, sparkline
 from analysis.nights.claim_history import ClaimHistory, ClaimVerdict, VerdictChange
 from analysis.nights.findings import Findings
 from analysis.nights.night_records import CalendarCell, Night
 from analysis.nights.page_parts import (
-    SPARK_NIGHTS,
     FindingRow,
     experiment_page,
     finding_table,
     interval_text,
-    small_line,
     with_status,
 )
 from analysis.nights.regressions import Kind, Status
-from analysis.nights.timelines import CURRENT_STATUSES, Timeline, css_class, first_page_timelines
+from analysis.nights.timelines import CURRENT_STATUSES, Timeline, first_page_timelines
 from analysis.numerals import MISSING, number
 from analysis.report import words
 from analysis.report.markup import bold, code, element, joined, link, small
@@ -155,7 +153,7 @@ def card(line: Timeline) -> Markup:
     value = findings_report.value_text(last.value, line.metric.unit) + (f" ({note})" if note else "")
     changed = f"{findings_report.change_text(finding)} since {line.nights[finding.since]}" if finding else ""
     parts = (
-        bold(findings_report.series_text(line.segments[-1].key)), small_line(line),
+        bold(findings_report.series_text(line.segments[-1].key)), sparkline(line),
         small(note if last.value is None else value, ""), *([" ", small(changed, "was")] if changed else []),
     )  # fmt: skip
     css = f"card {css_class(finding)}" if finding else "card"

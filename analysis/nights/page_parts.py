@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from analysis.nights import findings_report
+from analysis.nights.chart import css_class, sparkline
 from analysis.nights.findings import Findings
 from analysis.nights.night_series import NEVER_SUFFIX
 from analysis.nights.regressions import Finding, Kind, RangeKind, Status
-from analysis.nights.timelines import Timeline, css_class, sparkline
+from analysis.nights.timelines import Timeline
 from analysis.numerals import number
 from analysis.report.markup import BREAK, bold, joined, link, small
 from analysis.report.table import Across, Heading, ResultTable, columns
-
-SPARK_NIGHTS = 400  # nights that a small line shows; all are on the experiment's page
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ def finding_row(finding: Finding, line: Timeline, found: Findings) -> FindingRow
         commits=finding.commits.words,
         bisect=findings_report.bisect_command(finding) if to_bisect else "",
         css=css_class(finding),
-        spark=small_line(line),
+        spark=sparkline(line),
         href=f"{experiment_page(finding.key.experiment)}#{line.anchor}",
     )
 
@@ -97,25 +96,6 @@ def finding_table(rows: Sequence[FindingRow | Across], up: str = "") -> ResultTa
 
 def with_status(rows: Iterable[FindingRow], *statuses: Status) -> list[FindingRow]:
     return [row for row in rows if row.finding.status in statuses]
-
-
-def small_line(line: Timeline) -> Markup:
-    """The last nights of a series, small."""
-    columns = len(line.cells)
-    from_column = max(0, columns - SPARK_NIGHTS)
-    spots = [spot for spot in line.spots if spot.column >= from_column] or list(line.spots[-1:])
-    first = min(from_column, spots[0].column)
-    moved = [replace(spot, column=spot.column - first) for spot in spots]
-    drawn = sparkline(
-        moved,
-        columns - first,
-        [(column - first, one) for column, one in line.marks if column >= first],
-        [gap.column - first for gap in line.gaps if gap.column >= first],
-        [border - first for border in line.borders if border >= first],
-        f"{findings_report.series_text(line.segments[-1].key)}: {len(line.spots)} nights measured,"
-        f" {len(line.gaps)} not",
-    )
-    return Markup(drawn)
 
 
 def interval_text(low: float | None, high: float | None) -> str:

@@ -1,16 +1,11 @@
-"""A series of nights as a page shows it, whatever machines measured it: values, gaps, borders and changes, and its
-sparkline.
-
-SVG is written directly: a page has hundreds of series, so each is a path and not an element a point.
-"""
+"""A series of nights as a page shows it, whatever machines measured it: values, gaps, borders and changes."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from itertools import pairwise
 
 from analysis.metrics.definitions import METRICS, PRIMARY, Better, Metric
@@ -18,10 +13,6 @@ from analysis.nights.findings import Findings, SeriesFindings
 from analysis.nights.night_records import CalendarCell
 from analysis.nights.night_series import NEVER_SUFFIX, Point, SeriesName, metric_of
 from analysis.nights.regressions import Finding, Kind, Status
-
-SPARK_HEIGHT = 100  # of a spark's view box; a night is STEP wide
-SPARK_STEP = 4
-Place = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -46,121 +37,6 @@ class NightSpot:
         place = self.point.horizon if self.point.value is None else self.point.value
         assert place is not None
         return place
-
-
-@dataclass(frozen=True)
-class Scale:
-    """From values to heights, the larger the higher."""
-
-    low: float
-    high: float
-    top: float
-    bottom: float
-
-    def __call__(self, value: float) -> float:
-        return self.bottom - (value - self.low) / (self.high - self.low) * (self.bottom - self.top)
-
-
-def scale(values: Sequence[float], top: float, bottom: float) -> Scale:
-    """Some air above and below; a series that never moves lies in the middle."""
-    low, high = min(values), max(values)
-    air = (high - low) * 0.08 or abs(high) * 0.05 or 1.0
-    return Scale(low - air, high + air, top, bottom)
-
-
-def spot_stretches(spots: Iterable[NightSpot]) -> list[list[NightSpot]]:
-    """Runs of nights side by side on the same machines: a line never crosses a gap, nor a night without a value."""
-    found: list[list[NightSpot]] = []
-    for spot in (spot for spot in spots if spot.reached):
-        last = found[-1][-1] if found else None
-        if last is not None and spot.column == last.column + 1 and spot.machine == last.machine:
-            found[-1].append(spot)
-        else:
-            found.append([spot])
-    return found
-
-
-def line_path(places: Sequence[Place]) -> str:
-    """A path through whole units, relative; a place alone is a dot."""
-    first, moves = _moves(places)
-    return first + ("".join(f"l{move}" for move in moves) or "h0")
-
-
-def dots_path(places: Sequence[Place]) -> str:
-    """A dot at each place, as one path."""
-    if not places:
-        return ""
-    first, moves = _moves(places)
-    return f"{first}h0" + "".join(f"m{move}h0" for move in moves)
-
-
-def _moves(places: Sequence[Place]) -> tuple[str, list[str]]:
-    """To the first place, and from each to the next one, as short as a path can say it."""
-    rounded = [(round(x), round(y)) for x, y in places]
-    steps = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(rounded)]
-    return f"M{rounded[0][0]} {rounded[0][1]}", [f"{dx}{dy}" if dy < 0 else f"{dx} {dy}" for dx, dy in steps]
-
-
-def lines_path(spots: Sequence[NightSpot], x: Callable[[NightSpot], float], y: Callable[[float], float]) -> str:
-    return "".join(line_path([(x(spot), y(spot.place)) for spot in part]) for part in spot_stretches(spots))
-
-
-def band_path(spots: Sequence[NightSpot], x: Callable[[NightSpot], float], y: Callable[[float], float]) -> str:
-    """The spread of the repetitions: up along the highest, back along the lowest."""
-    paths = []
-    for part in spot_stretches(spots):
-        high = [(x(spot), y(_value_or_median(spot.point.high, spot))) for spot in part]
-        low = [(x(spot), y(_value_or_median(spot.point.low, spot))) for spot in part]
-        paths.append(line_path([*high, *reversed(low)]) + "z")
-    return "".join(paths)
-
-
-def _value_or_median(value: float | None, spot: NightSpot) -> float:
-    return spot.place if value is None else value
-
-
-def arrows_path(spots: Sequence[NightSpot], x: Callable[[NightSpot], float], y: Callable[[float], float]) -> str:
-    """An arrow upwards for each night in which most runs never got there: longer than that."""
-    never = [(x(spot), y(spot.place)) for spot in spots if not spot.reached]
-    return "".join(f"M{round(at)} {round(height)}v-9m-3 4l3 -4l3 4" for at, height in never)
-
-
-def ticks_path(columns: Iterable[int], y: float, length: float, x: Callable[[int], float]) -> str:
-    """A short upright stroke at each column, as one path."""
-    return "".join(f"M{round(x(column))} {round(y)}v{round(length)}" for column in columns)
-
-
-def css_class(finding: Finding) -> str:
-    """The class of a mark: what it is and how sure."""
-    kind = {Kind.REGRESSION: "worse", Kind.IMPROVEMENT: "better"}.get(finding.kind, "changed")
-    return f"{kind} {finding.status.split(' ')[0]}"
-
-
-def sparkline(
-    spots: Sequence[NightSpot],
-    columns: int,
-    marks: Sequence[tuple[int, Finding]],
-    gaps: Sequence[int],
-    borders: Sequence[int],
-    title: str,
-) -> str:
-    """A small line over all nights: changes as upright strokes, gaps as ticks below, other machines as dashes."""
-    y = scale([spot.place for spot in spots], 12, SPARK_HEIGHT - 12)
-    strokes = "".join(
-        f'<path class="mark {css_class(one)}" d="M{at * SPARK_STEP} 0v{SPARK_HEIGHT}"/>' for at, one in marks
-    )
-    dashes = "".join(f'<path class="border" d="M{column * SPARK_STEP} 0v{SPARK_HEIGHT}"/>' for column in borders)
-    missing = (
-        f'<path class="gap" d="{ticks_path(gaps, SPARK_HEIGHT - 7, 7, lambda c: c * SPARK_STEP)}"/>' if gaps else ""
-    )
-    path = lines_path(spots, lambda spot: spot.column * SPARK_STEP, y)
-    arrows = arrows_path(spots, lambda spot: spot.column * SPARK_STEP, y)
-    never = f'<path class="never" d="{arrows}"/>' if arrows else ""
-    return (
-        f'<svg class="spark" viewBox="0 0 {max(1, columns - 1) * SPARK_STEP} {SPARK_HEIGHT}"'
-        f' preserveAspectRatio="none" role="img">'
-        f'<title>{escape(title)}</title>{dashes}{missing}{strokes}<path class="line" d="{path}"/>{never}</svg>'
-    )
 
 
 CURRENT_STATUSES = (Status.CONFIRMED, Status.SUSPECTED)
@@ -226,6 +102,18 @@ class Timeline:
     def borders(self) -> tuple[int, ...]:
         """Columns at which other machines begin."""
         return tuple(after.column for before, after in pairwise(self.spots) if before.machine != after.machine)
+
+    @property
+    def stretches(self) -> list[list[NightSpot]]:
+        """Runs of nights side by side on the same machines: a line never crosses a gap, nor a night without a value."""
+        stretches: list[list[NightSpot]] = []
+        for spot in (spot for spot in self.spots if spot.reached):
+            last = stretches[-1][-1] if stretches else None
+            if last is not None and spot.column == last.column + 1 and spot.machine == last.machine:
+                stretches[-1].append(spot)
+            else:
+                stretches.append([spot])
+        return stretches
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:

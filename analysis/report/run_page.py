@@ -121,9 +121,9 @@ def _measured(
     """Return what was measured over time and at each event, of all topologies and of each."""
     datas = {name: run_data(where, _of_topology(tables, name)) for name in measurements}
     if "" in datas:
-        drawing = run_timeline.draw(datas[""])
+        drawing = run_timeline.chart(datas[""])
     else:
-        drawing = run_timeline.draw_topologies([(topology_words(name), data) for name, data in datas.items()])
+        drawing = run_timeline.topologies_chart([(topology_words(name), data) for name, data in datas.items()])
     over_time: Block = Sentence("There is no whole window with a measurement at the sinks, so there is no figure.")
     if drawing:
         over_time = page_figure("timeline", f"{run_id} over time", CAPTIONS["" in datas], drawing)
@@ -131,7 +131,7 @@ def _measured(
     span, blocks, shown = run_timeline.span_of([*datas.values()]), list[Block](), list[ResultTable]()
     for name, data in datas.items():
         of_topology: list[Block] = []
-        if name not in ("", WHOLE_CLUSTER) and (drawing := run_timeline.draw(data, span)):
+        if name not in ("", WHOLE_CLUSTER) and (drawing := run_timeline.chart(data, span)):
             title = f"{run_id} over time: {topology_words(name)}"
             of_topology.append(page_figure(f"timeline{topology_suffix(name)}", title, CAPTION, drawing))
         if table := measurement_table(run_id, measurements[name], labels):

@@ -180,7 +180,7 @@ def logical_graph(
     drawing = topology_graph.graph_drawing(decisions.graph, title, decision_graph.notes(decisions))
     figure = page_figure(f"topology{suffix}", title, words.GRAPH_CAPTION, drawing)
     return LogicalGraph(
-        figure, tuple(node.name for node in decisions.graph.nodes), decision_graph.decision_table(decisions)
+        figure, tuple(node.name for node in decisions.graph.components), decision_graph.decision_table(decisions)
     )
 
 

@@ -67,7 +67,9 @@ def write_series(
          "live_steady": None, "live_reason": None}
         for run_id, v, n in names for phase in ("before", "after")
     ])  # fmt: skip
-    write_table(root, "downtime", [{"run_id": r, "event_id": "e1", "downtime_s": float(n)} for r, _, n in names])
+    write_table(root, "downtime", [
+        {"run_id": run_id, "event_id": "e1", "downtime_s": float(n), "lasts": False} for run_id, _, n in names
+    ])  # fmt: skip
     return root
 
 

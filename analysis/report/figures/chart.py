@@ -1,122 +1,17 @@
-"""A chart as data: panels of marks on two axes. `renderer.draw` makes the drawing.
-
-A mark that has a word for its points (median, run, event …) is also a trace of the page and rows of the files, so that
-tooltips, files and drawing agree. Places are (x, y): where along the panel, and how much. A `flipped` panel has x down
-its left side and y to the right.
-"""
+"""A chart as data: panels of marks (marks.py) on two axes. `renderer.draw` makes the drawing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from statistics import median
 from typing import Any
 
-from analysis.record.event_timeline import EventMark
-from analysis.report.figures.points import Column, Row, Spot, Trace, Value, rows
-from analysis.report.figures.style import INK, WIDTH_IN
+from analysis.report.figures.marks import Mark
+from analysis.report.figures.points import Column, Row, Trace, rows
+from analysis.report.figures.style import INK, WIDTH_IN, display_name
 
 HOURS_FROM, MOST_TICKS = 3.0, 10  # of a time axis: from how many hours on it is in hours, and of them its ticks
-ARROW_LEFT, ARROW_RIGHT, ARROW_UP, ARROW_DOWN = 8, 9, 10, 11  # matplotlib's CARETLEFTBASE and so on
-
-
-@dataclass(frozen=True)
-class Mark:
-    """Spots in one colour. Without a word (`mark`) for its points it is only drawn; of this class itself the points are
-    only told, for other marks draw them. `label`: in the legend."""
-
-    spots: Sequence[Spot]
-    colour: str
-    name: str = ""  # whose it is, in a reader's words
-    mark: str = ""
-    label: str = ""
-    of_height: bool = False  # y is a part of the panel's height
-
-
-@dataclass(frozen=True)
-class Line(Mark):
-    width: float = 2.0
-    dashes: Any = "-"
-    marker: Any = None
-
-
-@dataclass(frozen=True)
-class Band(Mark):
-    """From each spot's y to its end."""
-
-    alpha: float = 0.18
-
-
-@dataclass(frozen=True)
-class Dot(Mark):
-    """Hollow: all of them, or those spots that are bounds, which are triangles towards where the value lies."""
-
-    marker: Any = "o"
-    size: float = 4.5
-    alpha: float = 1.0
-    is_hollow: bool = False
-
-
-@dataclass(frozen=True)
-class Interval(Mark):
-    """A straight bar along y, from each spot's y to its end."""
-
-    width: float = 5.0
-    alpha: float = 0.25
-
-
-@dataclass(frozen=True)
-class Stroke(Mark):
-    """A short line across y, at each spot."""
-
-    half: float = 0.28
-    width: float = 2.0
-
-
-@dataclass(frozen=True)
-class Bar(Mark):
-    """From zero, or from each spot's end, to its y. That of a bound is open."""
-
-    thickness: float = 0.6
-    alpha: float = 0.3
-
-
-@dataclass(frozen=True)
-class Text(Mark):
-    """The `texts` of the spots, beyond them."""
-
-    texts: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class Cells(Mark):
-    """A map: `values[row][column]`, NaN where there is none, over `extent` (left, right, bottom, top)."""
-
-    values: Any = None
-    extent: tuple[float, float, float, float] | None = None
-    palette: str = "cividis"
-    highest: float = 1.0
-    words: str = ""  # of its scale
-    gid: str = ""  # two maps may look alike, and an id is one's alone
-
-
-@dataclass(frozen=True)
-class Moment:
-    """One event over all runs."""
-
-    label: str
-    low_s: float
-    middle_s: float
-    high_s: float
-
-
-@dataclass(frozen=True)
-class Events(Mark):
-    """Upright lines, with the range over runs; `is_labelled`: their labels have room above all else."""
-
-    moments: Sequence[Moment] = ()
-    is_labelled: bool = True
 
 
 @dataclass(frozen=True)
@@ -205,6 +100,11 @@ def categories(names: Sequence[str], label: str = "", **settings: Any) -> Axis:
     return Axis(label, -0.6, len(names) - 0.4, dict(enumerate(names)), has_grid=False, **settings)
 
 
+def row_panel(variants: Iterable[str], marks: Sequence[Mark], y: Axis, rules: Sequence[float] = ()) -> Panel:
+    """A row a variant, the first one on top; names at the left."""
+    return Panel(marks, x=categories([display_name(name) for name in variants]), y=y, flipped=True, rules=rules)
+
+
 def time_axis(first_s: float, last_s: float, since: str, label: str = "time since {} ({})") -> Axis:
     """A long axis gets its ticks at whole hours, and says hours; what is drawn stays in seconds."""
     hours = (last_s - first_s) / 3600.0
@@ -216,34 +116,3 @@ def time_axis(first_s: float, last_s: float, since: str, label: str = "time sinc
     return Axis(
         label.format(since, "h"), first_s, last_s, {3600.0 * tick: f"{tick:g}" for tick in ticks}, has_grid=False
     )
-
-
-def moments(marks: Sequence[EventMark]) -> list[Moment]:
-    """Runs' marks of one event as one: the median time, and its range over runs."""
-    times: dict[tuple[str, str, str], list[float]] = {}
-    for mark in marks:
-        times.setdefault((mark.event_id, mark.kind, mark.label), []).append(mark.t_s)
-    every = [Moment(label, min(t), median(t), max(t)) for (_, _, label), t in times.items()]
-    return sorted(every, key=lambda moment: moment.middle_s)
-
-
-def events(marks: Sequence[EventMark], *, is_labelled: bool = True, is_told: bool = True, colour: str = INK) -> Events:
-    every = moments(marks)
-    spots = [Spot(each.middle_s, 0.85, {"time_s": each.middle_s, "event": each.label}) for each in every]
-    word = "event" if is_told else ""
-    return Events(spots, colour, mark=word, of_height=True, moments=every, is_labelled=is_labelled)
-
-
-def spread(
-    position: float, name: str, colour: str, runs: Sequence[tuple[float, str]], column: str, middle: float,
-    ends: tuple[float, float] | None = None, end_columns: Sequence[str] = ("low", "high"),
-) -> list[Mark]:  # fmt: skip
-    """A row of runs (value, run id) as dots, their mean as a stroke, and its interval."""
-    values: dict[str, Value] = {column: middle}
-    marks: list[Mark] = [
-        Dot([Spot(position, value, {column: value}, run_id) for value, run_id in runs], colour, name, "run", alpha=0.7)
-    ]
-    if ends is not None:
-        marks.append(Interval([Spot(position, ends[0], end=ends[1])], colour))
-        values |= dict(zip(end_columns, ends, strict=True))
-    return [*marks, Stroke([Spot(position, middle, values)], colour, name, "mean")]

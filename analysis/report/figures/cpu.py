@@ -4,7 +4,8 @@ import re
 from statistics import median
 
 from analysis.report.figures import style
-from analysis.report.figures.chart import Axis, Chart, Dot, Interval, Mark, Panel, Stroke, categories
+from analysis.report.figures.chart import Axis, Chart, Panel, categories
+from analysis.report.figures.marks import Dot, Interval, Mark, Stroke
 from analysis.report.figures.points import Column, Row, Spot
 from analysis.report.figures.series_data import Load, SeriesData
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -16,8 +16,9 @@ from analysis.record.files import SeriesPaths
 from analysis.record.small_tables import Row, rows
 from analysis.report.figures import style
 from analysis.report.figures.series_data import order_variants
-from analysis.report.figures.topology_graph import Graph, Link, Node, Note, Notes, layout
+from analysis.report.figures.topology_graph import Graph, Note, Notes, layout
 from topologies import catalogue
+from topologies.catalogue import Component, Edge
 
 VARIANTS_WITH_NOTES = 3  # more than this under a box is a table's job
 
@@ -58,63 +59,53 @@ def collect(paths: SeriesPaths, topology: str | None = None) -> DecisionGraph | 
     return DecisionGraph(graph_of(shape), order_variants({row["variant"] for row in complete}), tuple(decisions))
 
 
-def graph_of(shape: Mapping[str, Any]) -> Graph:
+def graph_of(record: Mapping[str, Any]) -> Graph:
     """The graph of run.json's `topology`."""
-    nodes = tuple(
-        Node(c["name"], c["kind"], bool(c.get("sink", False)), len(c["tasks"]), c["executors"])
-        for c in shape["components"]
-    )
-    return in_reading_order(Graph(nodes, tuple(Link(e["source"], e["target"], e["grouping"]) for e in shape["edges"])))
+    components = (Component(c["name"], c["kind"], len(c["tasks"]), c["executors"], "") for c in record["components"])
+    edges = (Edge(e["source"], e["stream"], e["target"], e["grouping"]) for e in record["edges"])
+    sinks = (c["name"] for c in record["components"] if c.get("sink"))
+    return in_reading_order(Graph(tuple(components), tuple(edges), tuple(sinks)))
 
 
 def graph_from_catalogue(name: str) -> Graph:
     """The graph of a topology that ships, at the sizes of its file; for what was not run."""
     shape = catalogue.read(name)
-    nodes = tuple(Node(c.name, c.kind, c.name in shape.sinks, c.tasks, c.executors) for c in shape.components)
-    return in_reading_order(Graph(nodes, tuple(Link(e.source, e.target, e.grouping) for e in shape.edges)))
+    return in_reading_order(Graph(shape.components, shape.edges, shape.sinks))
 
 
 def in_reading_order(graph: Graph) -> Graph:
-    """Nodes from left to right and top to bottom, so that tables name them as the drawing does."""
+    """Components from left to right and top to bottom, so that tables name them as the drawing does."""
     cells = layout(graph).cells
-    return Graph(tuple(sorted(graph.nodes, key=lambda n: (cells[n.name].column, cells[n.name].row))), graph.links)
+    order = sorted(graph.components, key=lambda each: (cells[each.name].column, cells[each.name].row))
+    return replace(graph, components=tuple(order))
 
 
 def notes(decision_graph: DecisionGraph) -> Notes:
     """Changes of parallelism at the first event, and the components most runs saw congested then."""
     first = [answer for answer in decision_graph.decisions if answer.event_id == FIRST_EVENT]
     colours = style.colours(decision_graph.variants)
+    by_variant = {name: [answer for answer in first if answer.variant == name] for name in decision_graph.variants}
     changing = [
-        v for v in decision_graph.variants if any(a.variant == v and dict(a.before) != dict(a.after) for a in first)
+        name for name, mine in by_variant.items() if any(dict(each.before) != dict(each.after) for each in mine)
     ]
-    lines: dict[str, list[Note]] = {}
+    changes: dict[str, list[Note]] = {}
     for variant in changing[:VARIANTS_WITH_NOTES]:
-        for component, text in _changes([answer for answer in first if answer.variant == variant]):
-            lines.setdefault(component, []).append(Note(f"{style.display_name(variant)} {text}", colours[variant]))
-    return Notes(lines, _pressure(first))
-
-
-def _changes(decisions: Sequence[ScaleDecision]) -> list[tuple[str, str]]:
-    """Component and `2 → 3`, with the share of runs where they differ."""
-    counts = Counter(
-        (name, answer.cell(name)) for answer in decisions for name in answer.after if _changes_size(answer, name)
-    )
-    return [
-        (name, cell if times == len(decisions) else f"{cell} ({times} of {len(decisions)})")
-        for (name, cell), times in sorted(counts.items())
-    ]
-
-
-def _changes_size(answer: ScaleDecision, name: str) -> bool:
-    return answer.after[name] != answer.before.get(name)
-
-
-def _pressure(first: Sequence[ScaleDecision]) -> dict[str, float]:
+        decisions = by_variant[variant]
+        counts = Counter(
+            (name, answer.cell(name))
+            for answer in decisions
+            for name, size in answer.after.items()
+            if size != answer.before.get(name)
+        )
+        for (component, cell), times in sorted(counts.items()):
+            share = "" if times == len(decisions) else f" ({times} of {len(decisions)})"
+            note = Note(f"{style.display_name(variant)} {cell}{share}", colours[variant])
+            changes.setdefault(component, []).append(note)
     ratios: dict[str, list[float]] = {}
     for answer in first:
         for name, value in answer.pressure.items():
             ratios.setdefault(name, []).append(value)
-    return {name: median(values) for name, values in ratios.items() if 2 * len(values) > len(first)}
+    return Notes(changes, {name: median(values) for name, values in ratios.items() if 2 * len(values) > len(first)})
 
 
 def decision_table(decision_graph: DecisionGraph) -> list[DecisionRow]:
@@ -123,19 +114,12 @@ def decision_table(decision_graph: DecisionGraph) -> list[DecisionRow]:
     for event in sorted({answer.event_id for answer in decision_graph.decisions}, key=event_order):
         for variant in decision_graph.variants:
             decisions = [a for a in decision_graph.decisions if (a.event_id, a.variant) == (event, variant)]
-            table += [_row(decision_graph.graph, alike) for alike in _groups_by_outcome(decisions)]
+            groups: dict[tuple[Any, ...], list[ScaleDecision]] = {}
+            for answer in sorted(decisions, key=lambda answer: answer.run_id):
+                groups.setdefault(answer.outcome(), []).append(answer)
+            for alike in groups.values():
+                runs = ", ".join(answer.run_id.removeprefix(f"{variant}-") for answer in alike)
+                cells = tuple(alike[0].cell(component.name) for component in decision_graph.graph.components)
+                released = ", ".join(alike[0].released)
+                table.append(DecisionRow(event, style.display_name(variant), runs, cells, released))
     return table
-
-
-def _groups_by_outcome(decisions: Sequence[ScaleDecision]) -> list[list[ScaleDecision]]:
-    groups: dict[tuple[Any, ...], list[ScaleDecision]] = {}
-    for answer in sorted(decisions, key=lambda answer: answer.run_id):
-        groups.setdefault(answer.outcome(), []).append(answer)
-    return list(groups.values())
-
-
-def _row(graph: Graph, alike: Sequence[ScaleDecision]) -> DecisionRow:
-    one = alike[0]
-    names = ", ".join(answer.run_id.removeprefix(f"{one.variant}-") for answer in alike)
-    cells = tuple(one.cell(node.name) for node in graph.nodes)
-    return DecisionRow(one.event_id, style.display_name(one.variant), names, cells, ", ".join(one.released))

@@ -14,9 +14,10 @@ from itertools import product
 
 from analysis.record.event_timeline import event_order
 from analysis.report.figures import style
-from analysis.report.figures.chart import Axis, Bar, Chart, Dot, Mark, Panel, Text, categories
+from analysis.report.figures.chart import Axis, Chart, Panel, categories, row_panel
+from analysis.report.figures.marks import Bar, Dot, Mark, Text
 from analysis.report.figures.points import Column, Row, Spot
-from analysis.report.figures.series_data import Downtime, SeriesData, Time
+from analysis.report.figures.series_data import EventTime, SeriesData
 from analysis.stats import survival
 
 MEDIAN = "median (Kaplan-Meier)"
@@ -56,13 +57,11 @@ def convergence_chart(data: SeriesData) -> Chart | None:
 
 
 def convergence_panel(data: SeriesData, event: str, definition: str) -> Panel:
-    """The first variant on top; names at the left."""
     times = [time for time in data.times if (time.definition, time.event_id) == (definition, event)]
     values: Row = {"event": data.label(event), "definition": DEFINITION_TITLES[definition]}
     marks = _bars(data, times, "convergence_s", values, thickness=0.6, room=0.44)
     high = 1.25 * max((time.seconds for time in data.times if time.definition == definition), default=0.0)
-    y = Axis("convergence time (s)", 0.0, high or None)
-    return Panel(marks, x=categories([style.display_name(name) for name in data.variants]), y=y, flipped=True)
+    return row_panel(data.variants, marks, Axis("convergence time (s)", 0.0, high or None))
 
 
 def downtime_chart(data: SeriesData) -> Chart | None:
@@ -89,21 +88,20 @@ def downtime_panel(data: SeriesData, event_id: str) -> Panel:
     return Panel(marks, x=x, y=Axis("downtime (s)", 0.0, _top(downs)))
 
 
-def _top(downs: Sequence[Downtime]) -> float:
+def _top(downs: Sequence[EventTime]) -> float:
     """Room for the labels; one second where no run had a downtime."""
     return max(1.0, 1.2 * max((down.seconds for down in downs), default=0.0))
 
 
 def _bars(
-    data: SeriesData, runs: Sequence[Time | Downtime], column: str, values: Row, *, thickness: float, room: float
+    data: SeriesData, runs: Sequence[EventTime], column: str, values: Row, *, thickness: float, room: float
 ) -> list[Mark]:
     """`room`: for the dots of a bar, beside each other."""
     marks: list[Mark] = []
-    for position, variant in enumerate(data.variants):
+    for position, variant, name, colour in style.numbered(data.variants, data.variants):
         mine = [run for run in runs if run.variant == variant]
         if not mine:
             continue
-        name, colour = style.display_name(variant), style.colours(data.variants)[variant]
         dots = [
             Spot(position + (i - (len(mine) - 1) / 2) * room / len(mine), run.seconds,
                  values | {column: run.seconds, "censored": run.censored}, run.run_id, is_bound=run.censored)

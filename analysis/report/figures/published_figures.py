@@ -22,26 +22,22 @@ from analysis.claims.statements import RATIOS, Claim, load_claims
 from analysis.metrics.definitions import metric
 from analysis.record.event_timeline import FIRST_EVENT
 from analysis.report.figures import event_times, style, sweep_curves, throughput_timeline
-from analysis.report.figures.chart import (
+from analysis.report.figures.chart import Axis, Chart, Panel, row_panel
+from analysis.report.figures.marks import (
     ARROW_DOWN,
     ARROW_LEFT,
     ARROW_RIGHT,
     ARROW_UP,
-    Axis,
-    Chart,
     Dot,
     Interval,
     Line,
     Mark,
-    Panel,
     Stroke,
-    categories,
-    spread,
 )
 from analysis.report.figures.points import Column, Spot
 from analysis.report.figures.series_data import Level, RunNumber, SeriesData
 from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun, short_name
-from analysis.stats.effect import geometric_ratio, own_number, paired_ratio
+from analysis.stats.effect import Effect, geometric_ratio, own_number, paired_ratio
 
 ABREAST, WIDTH_IN = 3, 10.8
 HEIGHTS_IN = {"throughput": 2.7, "downtime": 2.7}
@@ -56,6 +52,8 @@ LEVEL = Column("throughput_after_per_s", "throughput after", "tuples/s")
 CHANGE = Column("change_percent", "over the default", "%")
 CPU = Column("cpu_p50_percent", "CPU, median over seconds", "% of its share")
 MACHINE = Column("machine", "machine", kind="word")
+INTERVAL = (Column("low", "95 % interval from"), Column("high", "to"))
+Measured = tuple[float, str]  # and the run that it was measured in
 EDGES = 4  # quartiles are of so many machines at least
 ALONG_X = {ARROW_UP: ARROW_RIGHT, ARROW_DOWN: ARROW_LEFT}
 
@@ -98,41 +96,63 @@ def chart(figure: PublishedFigure, data_by_experiment: Mapping[str, SeriesData])
     )  # fmt: skip
 
 
-def _ranked(data: SeriesData, column: Column, measured: Callable[[Level], float | None]) -> Panel:
-    """By gain over the own level before, best on top, with the mean's interval, if the runs were measured."""
-    colours = style.colours(data.variants)
+def _spread(
+    position: int, name: str, colour: str, runs: Sequence[Measured], columns: Sequence[Column], middle: float,
+    estimate: Effect | None,
+) -> list[Mark]:  # fmt: skip
+    """Runs as dots, the middle as a stroke, and its interval. `columns`: of the value and of the interval's ends."""
+    column, *end_columns = (each.name for each in columns)
+    marks: list[Mark] = [
+        Dot([Spot(position, value, {column: value}, run_id) for value, run_id in runs], colour, name, "run", alpha=0.7)
+    ]
+    values = {column: middle}
+    if estimate is not None:
+        ends = estimate.interval()
+        marks.append(Interval([Spot(position, ends[0], end=ends[1])], colour))
+        values |= dict(zip(end_columns, ends, strict=True))
+    return [*marks, Stroke([Spot(position, middle, values)], colour, name, "mean")]
 
-    def runs(variant: str, value: Callable[[Level], float | None]) -> list[tuple[float, str]]:
-        mine = [(value(level), level.run_id) for level in data.levels if level.variant == variant]
-        return [(number, run_id) for number, run_id in mine if number is not None]
 
-    def mean_gain(variant: str) -> float:
-        return fmean([gain for gain, _ in runs(variant, _gain)] or [-inf])
-
-    order = sorted(data.variants, key=mean_gain, reverse=True)
+def _measured(
+    data: SeriesData, runs: Mapping[str, Sequence[Measured]], columns: Sequence[Column], y: Axis,
+    rules: Sequence[float] = (),
+) -> Panel:  # fmt: skip
+    """The runs of each variant with their mean and, if they were measured, its interval."""
     marks: list[Mark] = []
-    for position, variant in enumerate(order):
-        if mine := runs(variant, measured):
-            ends = None if data.of_model else _interval([value for value, _ in mine])
-            names = [each.name for each in _interval_columns(column)]
-            marks += spread(position, style.display_name(variant), colours[variant], mine, column.name,
-                            fmean(value for value, _ in mine), ends, names)  # fmt: skip
-    x = categories([style.display_name(variant) for variant in order])
-    y = Axis(f"{column.label} ({column.unit})", has_zero=column is LEVEL, margin=0.12)
-    return Panel(marks, x=x, y=y, flipped=True, rules=() if column is LEVEL else [0.0])
+    for position, variant, name, colour in style.numbered(runs, data.variants):
+        if values := [value for value, _ in runs[variant]]:
+            estimate = None if data.of_model else own_number(values)
+            marks += _spread(position, name, colour, runs[variant], columns, fmean(values), estimate)
+    return row_panel(runs, marks, y, rules)
+
+
+def _numbers(data: SeriesData, column: Column) -> Panel:
+    """A measurement as it is."""
+    every = data.numbers.get(column.name, ())
+    runs = {name: [(each.value, each.run_id) for each in every if each.variant == name] for name in data.variants}
+    return _measured(data, runs, (column, *INTERVAL), Axis(f"{column.label} ({column.unit})", low=0.0))
 
 
 def _gain(level: Level) -> float | None:
     return 100 * (level.after / level.before - 1) if level.before and level.after is not None else None
 
 
-def _interval(values: Sequence[float]) -> tuple[float, float] | None:
-    estimate = own_number(values)
-    return None if estimate is None else estimate.interval()
+def _ranked(data: SeriesData, column: Column, measured: Callable[[Level], float | None]) -> Panel:
+    """By gain over the own level before, best on top."""
+
+    def runs(variant: str, value: Callable[[Level], float | None]) -> list[Measured]:
+        mine = [(value(level), level.run_id) for level in data.levels if level.variant == variant]
+        return [(number, run_id) for number, run_id in mine if number is not None]
+
+    gains = {name: fmean([gain for gain, _ in runs(name, _gain)] or [-inf]) for name in data.variants}
+    order = sorted(data.variants, key=lambda name: gains[name], reverse=True)
+    y = Axis(f"{column.label} ({column.unit})", has_zero=column is LEVEL, margin=0.12)
+    columns = (column, *_interval_columns(column))
+    return _measured(data, {name: runs(name, measured) for name in order}, columns, y, () if column is LEVEL else [0.0])
 
 
 def _interval_columns(of: Column) -> tuple[Column, Column]:
-    """Of the mean's 95 % interval."""
+    """The ends of the mean's 95 % interval."""
     return Column(f"low_{of.name}", "95 % interval from", of.unit), Column(f"high_{of.name}", "to", of.unit)
 
 
@@ -141,15 +161,14 @@ def _changes(data: SeriesData, name: str) -> Panel:
     the best of three runs."""
     variants = [variant for variant in data.variants if variant != BASELINE]
     marks: list[Mark] = []
-    for position, variant in enumerate(variants):
-        words, colour = style.display_name(variant), style.colours(data.variants)[variant]
+    for position, variant, words, colour in style.numbered(variants, data.variants):
         mine, other = _sides(data, name, variant)
         if mine:
             top, bottom = [each.value for each in mine], [each.value for each in other]
             runs = [(percent_over(a.value, b.value), a.run_id) for a, b in zip(mine, other, strict=True)]
-            ratio = None if data.of_model else paired_ratio(top, bottom)
-            ends = None if ratio is None else ratio.interval()
-            marks += spread(position, words, colour, runs, CHANGE.name, geometric_ratio(top, bottom), ends)
+            estimate = None if data.of_model else paired_ratio(top, bottom)
+            middle = geometric_ratio(top, bottom)
+            marks += _spread(position, words, colour, runs, (CHANGE, *INTERVAL), middle, estimate)
             best, default = (
                 best_of_three(*(_values(data, each, side) for each in (name, BEST_BY))) for side in (variant, BASELINE)
             )
@@ -158,8 +177,7 @@ def _changes(data: SeriesData, name: str) -> Panel:
         if claim := _stated(data.experiment, name, variant):
             mark, arrow = stated_mark(claim)
             marks.append(_mark(position, claim.stated, style.INK, words, mark, ALONG_X[arrow] if arrow else "D"))
-    x = categories([style.display_name(variant) for variant in variants])
-    return Panel(marks, x=x, y=Axis(f"{metric(name).words} ({CHANGE.label}, %)"), flipped=True, rules=[0.0])
+    return row_panel(variants, marks, Axis(f"{metric(name).words} ({CHANGE.label}, %)"), [0.0])
 
 
 def _mark(position: int, value: float, colour: str, name: str, mark: str, marker: str | int) -> Mark:
@@ -192,25 +210,10 @@ def stated_mark(claim: Claim) -> tuple[str, int | None]:
     return ("stated to be less than", ARROW_DOWN) if claim.region.low == -inf else ("stated", None)
 
 
-def _numbers(data: SeriesData, column: Column) -> Panel:
-    """A measurement as it is, run by run, with the mean's interval, if the runs were measured."""
-    marks: list[Mark] = []
-    for position, variant in enumerate(data.variants):
-        mine = [(each.value, each.run_id) for each in data.numbers.get(column.name, ()) if each.variant == variant]
-        if mine:
-            values = [value for value, _ in mine]
-            ends = None if data.of_model else _interval(values)
-            marks += spread(position, style.display_name(variant), style.colours(data.variants)[variant], mine,
-                            column.name, fmean(values), ends)  # fmt: skip
-    x = categories([style.display_name(variant) for variant in data.variants])
-    return Panel(marks, x=x, y=Axis(f"{column.label} ({column.unit})", low=0.0), flipped=True)
-
-
 def _cpu_machines(data: SeriesData) -> Panel:
     """A dot a machine and run after the event, and a box from the first to the third quartile."""
     marks: list[Mark] = []
-    for position, variant in enumerate(data.variants):
-        colour = style.colours(data.variants)[variant]
+    for position, variant, name, colour in style.numbered(data.variants, data.variants):
         spots = [
             Spot(position, 100.0 * load.p50, {MACHINE.name: load.machine, CPU.name: 100.0 * load.p50}, load.run_id)
             for load in data.loads
@@ -219,14 +222,11 @@ def _cpu_machines(data: SeriesData) -> Panel:
         ]
         if len(spots) >= EDGES:
             low, middle, high = quantiles([spot.y for spot in spots], n=4)
-            marks += [
-                Interval([Spot(position, low, end=high)], colour, width=7),
-                Stroke([Spot(position, middle)], colour),
-            ]
+            marks.append(Interval([Spot(position, low, end=high)], colour, width=7))
+            marks.append(Stroke([Spot(position, middle)], colour))
         if spots:
-            marks.append(Dot(spots, colour, style.display_name(variant), "machine", size=3.5, alpha=0.5))
-    x = categories([style.display_name(variant) for variant in data.variants])
-    return Panel(marks, x=x, y=Axis(f"{CPU.label} ({CPU.unit})", 0.0, 105.0), flipped=True)
+            marks.append(Dot(spots, colour, name, "machine", size=3.5, alpha=0.5))
+    return row_panel(data.variants, marks, Axis(f"{CPU.label} ({CPU.unit})", 0.0, 105.0))
 
 
 def _throughput(data: SeriesData) -> Panel:
@@ -248,7 +248,6 @@ def _number_kind(name: str) -> PanelKind:
     return PanelKind(partial(_numbers, column=column), (column,), INTERVAL)
 
 
-INTERVAL = (Column("low", "95 % interval from"), Column("high", "to"))
 PANELS = {
     "throughput": PanelKind(_throughput, throughput_timeline.COLUMNS),
     "downtime": PanelKind(partial(event_times.downtime_panel, event_id=FIRST_EVENT), event_times.DOWNTIME_COLUMNS),

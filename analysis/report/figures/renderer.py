@@ -12,23 +12,8 @@ from itertools import pairwise
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from analysis.report.figures.chart import (
-    Axis,
-    Band,
-    Bar,
-    Cells,
-    Chart,
-    Dot,
-    End,
-    Events,
-    Interval,
-    Line,
-    Mark,
-    Moment,
-    Panel,
-    Stroke,
-    Text,
-)
+from analysis.report.figures.chart import Axis, Chart, End, Panel
+from analysis.report.figures.marks import Cells, Events, Moment
 from analysis.report.figures.points import Column, Drawing, Spot, Trace
 from analysis.report.figures.style import FAINT, GREY, INK, PALETTE
 
@@ -41,7 +26,6 @@ MARGINS_IN = (0.8, 1.45, 0.5, 0.12)  # of panels with heights: left, right, bott
 GAP_IN, TITLE_IN = 0.14, 0.12  # between them, and for a title
 LABEL_IN = 0.145  # a row of events' labels
 CHARACTERS_PER_IN = 15.0  # of such a label
-WIDE_S = 5.0  # an event whose time differs by more between runs is shown as a span
 POINTS_PER_INCH = 72.0  # the unit of matplotlib's SVG
 STYLE: Any = {
     "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": GREY, "axes.labelcolor": INK,
@@ -61,7 +45,7 @@ def draw(chart: Chart) -> Drawing:
         drawn = list(zip(axes_of, chart.panels, strict=False))
         for axes, panel in drawn:
             for mark in panel.marks:
-                DRAW.get(type(mark), _nothing)(axes, mark, panel.flipped)
+                mark.draw(axes, panel.flipped)
         for axes, panel in drawn:
             _finish(axes, panel, chart)
         for number, axes in enumerate(axes_of):
@@ -127,15 +111,18 @@ def canvas(
 
 
 def forms(
-    figure: Canvas, title: str, columns: Sequence[Column], traces: Callable[[], Iterable[Trace]], name_column: str
-) -> Drawing:
-    """As SVG, inline and with an accessible title, and as PDF. `traces`: in units of the SVG, once it is laid out."""
+    figure: Canvas, title: str, columns: Sequence[Column], traces: Callable[[], Iterable[Trace]], name_column: str, *,
+    width_px: float = 0.0,
+) -> Drawing:  # fmt: skip
+    """As SVG, inline and with an accessible title, and as PDF. `traces`: in units of the SVG, once it is laid out.
+    `width_px`: on the page; 0: as wide as there is room."""
     text, pdf = io.StringIO(), io.BytesIO()
     figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     svg = text.getvalue()
     head, tail = svg[svg.index("<svg") :].split(">", 1)
     head = re.sub(r' (width|height)="[\d.]+pt"', "", head)
-    svg = f'{head} role="img"><title>{escape(title, quote=False)}</title>{tail}'
+    width = f' style="width:{width_px:.0f}px;max-width:100%"' if width_px else ""
+    svg = f'{head}{width} role="img"><title>{escape(title, quote=False)}</title>{tail}'
     laid_out = tuple(traces())
     figure.savefig(pdf, format="pdf", metadata={"Title": title, "CreationDate": None})
     return Drawing(svg, pdf.getvalue(), tuple(columns), laid_out, name_column)
@@ -143,15 +130,11 @@ def forms(
 
 def _traces(chart: Chart, axes_of: Sequence[Axes]) -> Iterator[Trace]:
     for number, mark, trace in chart.traces():
-        spots = [_told(mark, spot, chart.panels[number].flipped) for spot in trace.spots]
+        places = [(spot.x - mark.shift, spot.y) for spot in trace.spots]
+        if chart.panels[number].flipped:
+            places = [(y, x) for x, y in places]
+        spots = [replace(spot, x=x, y=y) for spot, (x, y) in zip(trace.spots, places, strict=True)]
         yield replace(trace, spots=on_svg(axes_of[number], spots, mark.of_height))
-
-
-def _told(mark: Mark, spot: Spot, flipped: bool) -> Spot:
-    """Where the point of a spot is: of strokes and bars at their edge, where no dot hides it."""
-    shift = mark.half if isinstance(mark, Stroke) else mark.thickness / 2 if isinstance(mark, Bar) else 0.0
-    x, y = spot.x - shift, spot.y
-    return replace(spot, x=y if flipped else x, y=x if flipped else y)
 
 
 def on_svg(axes: Axes, spots: Sequence[Spot], of_height: bool = False) -> tuple[Spot, ...]:
@@ -169,79 +152,6 @@ def on_svg(axes: Axes, spots: Sequence[Spot], of_height: bool = False) -> tuple[
     )
 
 
-# Marks. Places are swapped where the panel is flipped.
-
-
-def _places(spots: Sequence[Spot], flipped: bool) -> tuple[list[float], list[float]]:
-    x, y = [spot.x for spot in spots], [spot.y for spot in spots]
-    return (y, x) if flipped else (x, y)
-
-
-def _nothing(axes: Axes, mark: Mark, flipped: bool) -> None:
-    """Points that other marks draw."""
-
-
-def _line(axes: Axes, mark: Line, flipped: bool) -> None:
-    axes.plot(*_places(mark.spots, flipped), color=mark.colour, lw=mark.width, ls=mark.dashes, marker=mark.marker, ms=4,
-              label=mark.label or None)  # fmt: skip
-
-
-def _band(axes: Axes, mark: Band, flipped: bool) -> None:  # noqa: ARG001 # none is flipped
-    spots = [spot for spot in mark.spots if spot.end is not None]
-    axes.fill_between([spot.x for spot in spots], [spot.y for spot in spots], [spot.end or 0.0 for spot in spots],
-                      color=mark.colour, alpha=mark.alpha, lw=0)  # fmt: skip
-
-
-def _dot(axes: Axes, mark: Dot, flipped: bool) -> None:
-    for is_bound in (False, True):
-        spots = [spot for spot in mark.spots if spot.is_bound is is_bound]
-        if spots:
-            hollow = is_bound or mark.is_hollow
-            marker = (">" if flipped else "^") if is_bound else mark.marker
-            size = max(3.0, mark.size) if is_bound else mark.size
-            axes.plot(*_places(spots, flipped), ls="", marker=marker, ms=size, color=mark.colour, clip_on=False,
-                      alpha=None if is_bound else mark.alpha, mfc="white" if hollow else mark.colour, zorder=3,
-                      transform=axes.get_xaxis_transform() if mark.of_height else axes.transData,
-                      label=mark.label or None)  # fmt: skip
-
-
-def _interval(axes: Axes, mark: Interval, flipped: bool) -> None:
-    lines = axes.hlines if flipped else axes.vlines
-    lines([spot.x for spot in mark.spots], [spot.y for spot in mark.spots], [spot.end or 0.0 for spot in mark.spots],
-          colors=mark.colour, lw=mark.width, alpha=mark.alpha)  # fmt: skip
-
-
-def _stroke(axes: Axes, mark: Stroke, flipped: bool) -> None:
-    lines = axes.vlines if flipped else axes.hlines
-    lines([spot.y for spot in mark.spots], [spot.x - mark.half for spot in mark.spots],
-          [spot.x + mark.half for spot in mark.spots], colors=mark.colour, lw=mark.width)  # fmt: skip
-
-
-def _bar(axes: Axes, mark: Bar, flipped: bool) -> None:
-    for spot in mark.spots:
-        open_bar = {"color": "none", "edgecolor": mark.colour, "ls": "--", "lw": 1.2}
-        look: dict[str, Any] = open_bar if spot.is_bound else {"color": mark.colour, "alpha": mark.alpha, "lw": 0}
-        start = spot.end or 0.0
-        if flipped:
-            axes.barh(spot.x, spot.y - start, mark.thickness, start, **look)
-        else:
-            axes.bar(spot.x, spot.y - start, mark.thickness, start, **look)
-
-
-def _text(axes: Axes, mark: Text, flipped: bool) -> None:
-    for spot, text in zip(mark.spots, mark.texts, strict=True):
-        place, shift = ((spot.y, spot.x), (7, 0)) if flipped else ((spot.x, spot.y), (0, 6))
-        axes.annotate(text, place, xytext=shift, textcoords="offset points", color=mark.colour, fontsize=8.5,
-                      ha="left" if flipped else "center", va="center" if flipped else "baseline")  # fmt: skip
-
-
-def _cells(axes: Axes, mark: Cells, flipped: bool) -> None:  # noqa: ARG001 # none is flipped
-    image = axes.imshow(mark.values, aspect="auto" if mark.extent else "equal", interpolation="nearest",
-                        cmap=mark.palette, vmin=0.0, vmax=mark.highest, extent=mark.extent)  # fmt: skip
-    image.set_gid(mark.gid or None)
-    axes.grid(visible=False)
-
-
 def _scale_of_cells(figure: Canvas, drawn: Sequence[tuple[Axes, Panel]]) -> None:
     """Beside a panel with a height of its own, or for all panels above them."""
     maps = [(axes, panel, mark) for axes, panel in drawn for mark in panel.marks if isinstance(mark, Cells)]
@@ -256,11 +166,6 @@ def _scale_of_cells(figure: Canvas, drawn: Sequence[tuple[Axes, Panel]]) -> None
         scale = figure.colorbar(axes.images[0], ax=figure.axes, location="top", shrink=0.5, aspect=50)
     scale.set_label(mark.words, fontsize=8)
     scale.ax.tick_params(labelsize=7.5)
-
-
-DRAW: dict[type[Mark], Callable[[Axes, Any, bool], None]] = {
-    Line: _line, Band: _band, Dot: _dot, Interval: _interval, Stroke: _stroke, Bar: _bar, Text: _text, Cells: _cells,
-}  # fmt: skip
 
 
 # Axes, events and labels.
@@ -289,10 +194,10 @@ def _finish(axes: Axes, panel: Panel, chart: Chart) -> None:
     _scale(axes, "x" if panel.flipped else "y", panel.y, False, values)
     size_in = _size_in(panel, chart)
     for mark in panel.marks:
-        if isinstance(mark, Events):
-            _events(axes, mark, size_in)
+        if isinstance(mark, Events) and mark.is_labelled:
+            _label_events(axes, mark, size_in)
     _ends(axes, panel.ends, size_in[1])
-    if chart.legend == "panel":
+    if chart.legend == "panel" and axes.get_legend_handles_labels()[0]:
         axes.legend(loc="upper left", frameon=False, ncols=2, handletextpad=0.2, fontsize=8.5)
 
 
@@ -326,13 +231,7 @@ def _size_in(panel: Panel, chart: Chart) -> tuple[float, float]:
     return 0.6 * chart.width_in / chart.abreast, 0.8 * chart.height_in / chart.high
 
 
-def _events(axes: Axes, mark: Events, size_in: tuple[float, float]) -> None:
-    for moment in mark.moments:
-        if moment.high_s - moment.low_s > WIDE_S:
-            axes.axvspan(moment.low_s, moment.high_s, color=INK, alpha=0.07, lw=0)
-        axes.axvline(moment.middle_s, color=mark.colour, lw=0.9)
-    if not mark.is_labelled:
-        return
+def _label_events(axes: Axes, mark: Events, size_in: tuple[float, float]) -> None:
     labels = event_labels(mark.moments, *axes.get_xlim(), size_in[0])
     axes.set_ylim(0, axes.get_ylim()[1] / (1 - min(0.6, (0.06 + LABEL_IN * label_rows(labels)) / size_in[1])))
     for (is_left, tier), moment in zip(labels, mark.moments, strict=True):

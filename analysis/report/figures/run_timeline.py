@@ -7,9 +7,10 @@ from statistics import fmean
 
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record.event_timeline import EventMark
-from analysis.report.figures import renderer, style
-from analysis.report.figures.chart import Axis, Cells, Chart, Dot, End, Line, Mark, Panel, events, time_axis
-from analysis.report.figures.points import Column, Drawing, Spot
+from analysis.report.figures import style
+from analysis.report.figures.chart import Axis, Chart, End, Panel, time_axis
+from analysis.report.figures.marks import Cells, Dot, Line, Mark, events
+from analysis.report.figures.points import Column, Spot
 
 Windows = Sequence[tuple[float, float]]  # start relative to the first event, value; oldest first
 MOST_WINDOWS = 400  # more than a line can show: longer runs are drawn in wider windows
@@ -46,7 +47,7 @@ class RunData:
     decisions: tuple[tuple[float, str], ...] = ()  # of a policy that acts by itself: when, and its reason
 
 
-def draw(data: RunData, span: tuple[float, float] | None = None) -> Drawing | None:
+def chart(data: RunData, span: tuple[float, float] | None = None) -> Chart | None:
     """`span`: of the time axis; None: as far as the rates reach."""
     if not data.rates.get("total"):
         return None
@@ -62,7 +63,7 @@ def span_of(datas: Sequence[RunData]) -> tuple[float, float]:
     ) + WINDOW_S
 
 
-def draw_topologies(named: Sequence[tuple[str, RunData]]) -> Drawing | None:
+def topologies_chart(named: Sequence[tuple[str, RunData]]) -> Chart | None:
     """The rates of a run's topologies one below the other on one time axis, and below them CPU of the machines, which
     the first one has. Those without a whole window are left out."""
     drawn = [(name, data) for name, data in named if data.rates.get("total")]
@@ -81,12 +82,12 @@ def draw_topologies(named: Sequence[tuple[str, RunData]]) -> Drawing | None:
 
 def _chart(
     title: str, panels: Sequence[Panel], data: RunData, span: tuple[float, float], *, tells_panels: bool = False
-) -> Drawing:
+) -> Chart:
     axis = time_axis(*span, "the first event" if data.marks else "the first sample")
     panels = [
         *(replace(panel, x=replace(axis, label="")) for panel in panels[:-1]), replace(panels[-1], x=axis)
     ]  # fmt: skip
-    return renderer.draw(Chart(title, COLUMNS, panels, shares="x", tells_panels=tells_panels, title_size=9))
+    return Chart(title, COLUMNS, panels, shares="x", tells_panels=tells_panels, title_size=9)
 
 
 def _rates(data: RunData, height_in: float, *, is_labelled: bool = True) -> Panel:

@@ -8,7 +8,7 @@ from statistics import median
 from analysis.metrics.definitions import DRAWN
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.record import event_timeline
-from analysis.record.event_timeline import FIRST_EVENT, EventMark, event_id_of, event_order
+from analysis.record.event_timeline import FIRST_EVENT, EventMark, event_order
 from analysis.record.files import SeriesPaths
 from analysis.record.simulated import is_simulated
 from analysis.record.small_tables import Row, by_run, cluster, rows
@@ -26,26 +26,16 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Time:
-    """One run's convergence time after an event by one definition, or its horizon where censored."""
-
-    run_id: str
-    variant: str
-    definition: str
-    seconds: float
-    censored: bool
-    event_id: str = FIRST_EVENT
-
-
-@dataclass(frozen=True)
-class Downtime:
-    """Seconds at zero throughput after an event of one run; censored where it was still at zero as the watch ended."""
+class EventTime:
+    """Seconds after an event of one run until it had converged by a definition, or at zero throughput. Censored: it had
+    not yet, or still was, as the watch ended, and `seconds` are how long it was watched."""
 
     run_id: str
     variant: str
     seconds: float
-    event_id: str = FIRST_EVENT
     censored: bool = False
+    event_id: str = FIRST_EVENT
+    definition: str = ""
 
 
 @dataclass(frozen=True)
@@ -117,10 +107,10 @@ class SeriesData:
     variants: tuple[str, ...]
     totals: tuple[Line, ...]
     due: tuple[Line, ...]  # of runs whose spouts are throttled by their rate
-    times: tuple[Time, ...]
+    times: tuple[EventTime, ...]
     loads: tuple[Load, ...]
     levels: tuple[Level, ...]
-    downtimes: tuple[Downtime, ...] = ()
+    downtimes: tuple[EventTime, ...] = ()
     marks: tuple[EventMark, ...] = ()  # of all runs
     axis_s: tuple[float, float] | None = None  # of the runs, where a topology was not there all the time
     experiment: str = ""
@@ -197,18 +187,18 @@ def _lines(windows: list[Row], scope: str, variants: dict[str, str]) -> tuple[Li
     )
 
 
-def _times(table: list[Row], variants: dict[str, str]) -> tuple[Time, ...]:
+def _times(table: list[Row], variants: dict[str, str]) -> tuple[EventTime, ...]:
     times = [
-        Time(row["run_id"], variants[row["run_id"]], row["definition"],
-             row["horizon_s"] if row["time_s"] is None else row["time_s"], row["censored"], event_id_of(row))
+        EventTime(row["run_id"], variants[row["run_id"]], row["horizon_s"] if row["time_s"] is None else row["time_s"],
+                  row["censored"], row["event_id"], row["definition"])
         for row in table if row["run_id"] in variants
     ]  # fmt: skip
     return tuple(sorted(times, key=lambda time: (time.run_id, time.event_id, time.definition)))
 
 
-def _downtimes(table: list[Row], variants: dict[str, str]) -> tuple[Downtime, ...]:
+def _downtimes(table: list[Row], variants: dict[str, str]) -> tuple[EventTime, ...]:
     return tuple(
-        Downtime(row["run_id"], variants[row["run_id"]], row["downtime_s"], event_id_of(row), bool(row.get("lasts")))
+        EventTime(row["run_id"], variants[row["run_id"]], row["downtime_s"], row["lasts"], row["event_id"])
         for row in sorted(table, key=lambda row: row["run_id"])
         if row["run_id"] in variants and row["downtime_s"] is not None
     )
@@ -218,9 +208,9 @@ def _outer_phases(table: list[Row], variants: dict[str, str]) -> list[Row]:
     """Of each run: the rows before its first event and after its last one."""
     outer = []
     for run_id, rows_of_run in by_run(table).items():
-        ids = sorted({event_id_of(row) for row in rows_of_run}, key=event_order)
+        ids = sorted({row["event_id"] for row in rows_of_run}, key=event_order)
         edge = {"before": ids[0], "after": ids[-1]}
-        outer += [row for row in rows_of_run if run_id in variants and event_id_of(row) == edge.get(row["phase"])]
+        outer += [row for row in rows_of_run if run_id in variants and row["event_id"] == edge.get(row["phase"])]
     return outer
 
 
@@ -254,14 +244,14 @@ def _levels(table: list[Row], variants: dict[str, str]) -> tuple[Level, ...]:
 
 def _numbers(table: list[Row], runs: list[Row]) -> dict[str, tuple[RunNumber, ...]]:
     complete = {row["run_id"]: row for row in runs if row["status"] == "complete"}
-    found: dict[str, list[RunNumber]] = {}
+    numbers: dict[str, list[RunNumber]] = {}
     for row in sorted(table, key=lambda row: str(row["run_id"])):
         run = complete.get(row["run_id"])
-        if run and row["metric"] in DRAWN and event_id_of(row) == FIRST_EVENT and not row["censored"]:
+        if run and row["metric"] in DRAWN and row["event_id"] == FIRST_EVENT and not row["censored"]:
             block = run.get("block") or run.get("repetition") or 0
             number = RunNumber(run["run_id"], run["variant"], int(block), row["value"])
-            found.setdefault(row["metric"], []).append(number)
-    return {metric: tuple(numbers) for metric, numbers in found.items()}
+            numbers.setdefault(row["metric"], []).append(number)
+    return {metric: tuple(mine) for metric, mine in numbers.items()}
 
 
 def _traffic(paths: SeriesPaths, variants: Mapping[str, str], topology: str | None) -> tuple[Traffic, ...]:
@@ -270,19 +260,19 @@ def _traffic(paths: SeriesPaths, variants: Mapping[str, str], topology: str | No
     table = rows(paths, "task_traffic", runs=list(first.values()), topology=topology) if first else []
     by_side: dict[tuple[str, str], list[Row]] = {}
     for row in sorted(table, key=lambda row: float(row["tuples_per_s"])):
-        if event_id_of(row) == FIRST_EVENT:
+        if row["event_id"] == FIRST_EVENT:
             by_side.setdefault((row["run_id"], row["phase"]), []).append(row)
     return tuple(
-        Traffic(run_id, variants[run_id], phase, *_pairs(found), _machine_pairs(found))
-        for (run_id, phase), found in sorted(by_side.items())
+        Traffic(run_id, variants[run_id], phase, *_pairs(pairs), _machine_pairs(pairs))
+        for (run_id, phase), pairs in sorted(by_side.items())
     )
 
 
-def _pairs(found: list[Row]) -> tuple[dict[tuple[int, int], float], dict[int, str]]:
+def _pairs(table: list[Row]) -> tuple[dict[tuple[int, int], float], dict[int, str]]:
     """Ascending by rate, so that of several slots the last one is the busiest."""
     rates: dict[tuple[int, int], float] = {}
     slots: dict[int, str] = {}
-    for row in found:
+    for row in table:
         pair = (row["from"], row["to"])
         rates[pair] = rates.get(pair, 0.0) + row["tuples_per_s"]
         ends = ((row["from"], row["from_slot"]), (row["to"], row["to_slot"]))
@@ -290,9 +280,9 @@ def _pairs(found: list[Row]) -> tuple[dict[tuple[int, int], float], dict[int, st
     return rates, slots
 
 
-def _machine_pairs(found: list[Row]) -> dict[tuple[str, str], float]:
+def _machine_pairs(table: list[Row]) -> dict[tuple[str, str], float]:
     machines: dict[tuple[str, str], float] = {}
-    for row in found:
+    for row in table:
         if row["to_machine"] is not None:
             pair = (row["from_machine"], row["to_machine"])
             machines[pair] = machines.get(pair, 0.0) + row["tuples_per_s"]

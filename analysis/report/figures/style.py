@@ -1,7 +1,7 @@
 """Colours that colour-blind readers can tell apart, and names of variants, the same in every figure."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 # Okabe and Ito's palette (2008), the strongest contrasts first; the last two are Tol's, for the eighth variant.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#332288")
@@ -37,3 +37,9 @@ def display_name(variant: str) -> str:
 def multiline_name(variant: str, width: int = 12) -> str:
     """A name on as many lines as it needs, for ticks and narrow margins."""
     return "\n".join(textwrap.wrap(display_name(variant), width, break_long_words=False))
+
+
+def numbered(variants: Iterable[str], among: Sequence[str]) -> list[tuple[int, str, str, str]]:
+    """Position, variant, its name and its colour, which it has `among` those of its series."""
+    of = colours(among)
+    return [(number, variant, display_name(variant), of[variant]) for number, variant in enumerate(variants)]

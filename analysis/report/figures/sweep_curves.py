@@ -16,7 +16,8 @@ from math import ceil, nan
 
 from analysis.metrics.definitions import metric
 from analysis.report.figures import style
-from analysis.report.figures.chart import ARROW_UP, Axis, Chart, Dot, Interval, Line, Mark, Panel
+from analysis.report.figures.chart import Axis, Chart, Panel
+from analysis.report.figures.marks import ARROW_UP, Dot, Interval, Line, Mark
 from analysis.report.figures.points import Column, Spot, Value
 from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun, summary_of
 from analysis.stats.effect import Summary

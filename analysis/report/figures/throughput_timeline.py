@@ -12,7 +12,8 @@ from statistics import median
 
 from analysis.metrics.steadiness import WINDOW_S
 from analysis.report.figures import style
-from analysis.report.figures.chart import Axis, Band, Chart, End, Line, Mark, Panel, events, moments, time_axis
+from analysis.report.figures.chart import Axis, Chart, End, Panel, time_axis
+from analysis.report.figures.marks import Band, Line, Mark, events, moments
 from analysis.report.figures.points import Column, Spot, Value
 from analysis.report.figures.series_data import Line as RunLine
 from analysis.report.figures.series_data import SeriesData

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from analysis.numerals import number
 from analysis.report.figures import points, style
-from analysis.report.figures.chart import Axis, Cells, Chart, Mark, Panel
+from analysis.report.figures.chart import Axis, Chart, Panel
+from analysis.report.figures.marks import Cells, Mark
 from analysis.report.figures.points import Column, Spot
 from analysis.report.figures.series_data import SeriesData, Traffic
 
@@ -43,7 +44,7 @@ def chart(data: SeriesData) -> Chart | None:
     if not variants:
         return None
     sides = {(traffic.variant, traffic.phase): (traffic, traffic_map(traffic)) for traffic in data.traffic}
-    most = max(float(np.nan_to_num(found.cells).max(initial=0.0)) for _, found in sides.values()) or 1.0
+    most = max(float(np.nan_to_num(matrix.cells).max(initial=0.0)) for _, matrix in sides.values()) or 1.0
     colours = style.colours(data.variants)
     return Chart(
         "Tuples from task to task, by machine", COLUMNS,
@@ -79,27 +80,27 @@ def _slot_order(slot: str) -> tuple[str, int, int]:
     return machine.rstrip("0123456789"), int(digits.group()) if digits else 0, int(port or 0)
 
 
-def _panel(traffic: Traffic, found: TrafficMap, most: float, colour: str) -> Panel:
+def _panel(traffic: Traffic, matrix: TrafficMap, most: float, colour: str) -> Panel:
     name, share = style.display_name(traffic.variant), traffic.between_percent
-    cells = Cells((), colour, name, values=found.cells, palette="viridis_r", highest=most,
+    cells = Cells((), colour, name, values=matrix.cells, palette="viridis_r", highest=most,
                   words="tuples/s, in all panels alike", gid=f"map_{traffic.variant}_{traffic.phase}")  # fmt: skip
-    is_marked = len(found.machines) <= MOST_MARKED
-    ticks = {(first + last) / 2: machine if is_marked else "" for machine, first, last in found.machines}
+    is_marked = len(matrix.machines) <= MOST_MARKED
+    ticks = {(first + last) / 2: machine if is_marked else "" for machine, first, last in matrix.machines}
     axis = Axis(ticks=ticks, tick_size=7.5, has_grid=False)
     between = "" if share is None else f": {number(share, 1)} % between machines"
     return Panel(
-        [cells, Mark(_spots(found, traffic), colour, name, traffic.phase)] if is_marked else [cells],
+        [cells, Mark(_spots(matrix, traffic), colour, name, traffic.phase)] if is_marked else [cells],
         f"{name}, {traffic.phase}{between}", axis, axis, title_colour=colour,
-        borders=[first - 0.5 for _, first, _ in found.machines[1:]],
+        borders=[first - 0.5 for _, first, _ in matrix.machines[1:]],
     )  # fmt: skip
 
 
-def _spots(found: TrafficMap, traffic: Traffic) -> Sequence[Spot]:
+def _spots(matrix: TrafficMap, traffic: Traffic) -> Sequence[Spot]:
     """One for each pair of machines between which anything passed, as tuples went; a machine that all its tasks left in
     the meantime has no place."""
     spots = []
-    for source, top, bottom in found.machines:
-        for target, left, right in found.machines:
+    for source, top, bottom in matrix.machines:
+        for target, left, right in matrix.machines:
             rate = traffic.machines.get((source, target), 0.0)
             if rate > 0.0:
                 values: dict[str, points.Value] = {

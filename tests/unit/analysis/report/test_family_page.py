@@ -17,7 +17,7 @@ from analysis.report.family_page import DRAWS
 from analysis.report.figures import published_figures, series_data
 from analysis.report.figures.series_data import Line, SeriesData
 from barograph.errors import ConfigurationError
-from tests.support.series_by_hand import cut_short, drop_column, write_series, write_table
+from tests.support.series_by_hand import cut_short, drop_column, write_series
 from tests.unit.analysis.calibration.test_validation import COSTS, FOUND
 from topologies import catalogue
 
@@ -201,12 +201,7 @@ def test_a_figures_file_that_is_wrong_says_where_and_what_is_allowed(tmp_path: P
     assert words in str(raised.value) and str(path) in str(raised.value)
 
 
-def test_tables_of_one_event_that_an_older_version_wrote_are_read(tmp_path: Path) -> None:
-    root = write_series(tmp_path / "s", "stela/star", {"stela": 150.0})
-    (root / "tables" / "downtime.parquet" / "part-0.parquet").unlink()
-    (root / "tables" / "downtime.parquet").rmdir()
-    write_table(root, "downtime", [{"run_id": "stela-r1", "downtime_s": 3.0}])
-    data = series_data.collect(SeriesPaths(root))
-    assert [(down.event_id, down.seconds) for down in data.downtimes] == [("e1", 3.0)]
+def test_a_level_is_the_median_over_runs_and_a_window_that_was_not_measured_has_no_rate(tmp_path: Path) -> None:
+    data = series_data.collect(SeriesPaths(write_series(tmp_path / "s", "stela/star", {"stela": 150.0})))
     assert data.level_after("stela") == 152.0 and data.level_after("even") is None
     assert data.totals[0].rates[4] is None

@@ -17,7 +17,7 @@ import pytest
 from analysis.record.files import SeriesPaths
 from analysis.report import sweep_data, sweep_page
 from analysis.report.figures import sweep_curves
-from analysis.report.figures.chart import Dot, Interval, Line, Mark
+from analysis.report.figures.marks import Dot, Interval, Line, Mark
 from analysis.report.sweep_data import SweepAxis, SweepData, SweepRun, summary_of
 from barograph.cli import main
 from barograph.settings import results_root

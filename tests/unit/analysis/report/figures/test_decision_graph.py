@@ -1,4 +1,5 @@
 import re
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -7,12 +8,11 @@ from analysis.metrics.scale_decisions import ScaleDecision
 from analysis.report.figures import decision_graph, topology_graph
 from analysis.report.figures.decision_graph import DecisionGraph
 from topologies import catalogue
+from topologies.catalogue import Component, Edge
 
 BEFORE = {"spout": 2, "centre": 2, "sink": 2}
-LINKS = (topology_graph.Link("spout", "centre", "shuffle"), topology_graph.Link("centre", "sink", "fields"))
-NODES = tuple(
-    topology_graph.Node(name, "spout" if name == "spout" else "bolt", name == "sink", 4, 2) for name in BEFORE
-)
+LINKS = (Edge("spout", "default", "centre", "shuffle"), Edge("centre", "default", "sink", "fields"))
+NODES = tuple(Component(name, "spout" if name == "spout" else "bolt", 4, 2, "") for name in BEFORE)
 
 
 def answer(run: int, variant: str = "stela", moved: dict[str, int] | None = None, **after: int) -> ScaleDecision:
@@ -20,42 +20,40 @@ def answer(run: int, variant: str = "stela", moved: dict[str, int] | None = None
 
 
 def made(*answers: ScaleDecision) -> DecisionGraph:
-    return DecisionGraph(topology_graph.Graph(NODES, LINKS), tuple(dict.fromkeys(a.variant for a in answers)), answers)
+    return DecisionGraph(
+        topology_graph.Graph(NODES, LINKS, ("sink",)), tuple(dict.fromkeys(a.variant for a in answers)), answers
+    )
 
 
 @pytest.mark.parametrize("name", catalogue.names())
-def test_shipped_topologies_are_drawn_whole(name: str) -> None:
-    shape = catalogue.read(name)
-    drawn = topology_graph.draw_svg(decision_graph.graph_from_catalogue(name), name)
-    said = "".join(re.findall(r">([^<>]+)</text>", drawn))
-    assert drawn.count("marker-end") == len({(e.source, e.target) for e in shape.edges})
-    for component in shape.components:
-        assert component.name in said
-    assert drawn.count('rx="1.0"') == len(shape.sinks) + 1, "a double border for each sink, and one in the key"
+def test_a_shipped_topology_is_drawn_whole_and_every_part_answers_within_the_drawing(name: str) -> None:
+    graph = decision_graph.graph_from_catalogue(name)
+    drawing = topology_graph.graph_drawing(graph, name)
+    text = "".join(re.findall(r">([^<>]+)</text>", drawing.svg))
+    assert all(node.name in text for node in graph.components)
+    size = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawing.svg)
+    assert size is not None
+    spots = [spot for trace in drawing.traces for spot in trace.spots]
+    assert len(spots) == len(graph.components) + len(graph.edges)
+    assert all(0 < spot.x < float(size[1]) and 0 < spot.y < float(size[2]) for spot in spots)
+    assert [trace.mark for trace in drawing.traces].count("sink") == len(catalogue.read(name).sinks)
+    assert drawing.pdf.startswith(b"%PDF-") and len(re.findall(rb"/Type /Page\b", drawing.pdf)) == 1
 
 
 @pytest.mark.parametrize("name", catalogue.names())
 def test_boxes_do_not_overlap_and_stay_on_the_page(name: str) -> None:
-    drawn = topology_graph.draw_svg(decision_graph.graph_from_catalogue(name), name)
-    found = re.search(r'viewBox="0 0 (\d+) (\d+)"', drawn)
-    assert found is not None
-    numbers = re.findall(
-        r'<rect x="([\d.-]+)" y="([\d.-]+)" width="([\d.]+)" height="([\d.]+)" rx="(?:3\.0|\d\d\.)', drawn
-    )
-    boxes = [tuple(map(float, box)) for box in numbers]
-    assert len(boxes) >= len(catalogue.read(name).components)
-    for x, y, width, height in boxes:
-        assert x >= 0 and y >= 0 and x + width <= float(found[1]) and y + height <= float(found[2])
-    for i, (x, y, width, height) in enumerate(boxes):
-        for a, b, _, _ in boxes[i + 1 :]:
-            assert abs(a - x) >= width or abs(b - y) >= height
+    graph = decision_graph.graph_from_catalogue(name)
+    grid = topology_graph.grid_of(graph, topology_graph.layout(graph), topology_graph.NO_NOTES)
+    corners = [grid.corner(cell) for cell in grid.layers.cells.values()]
+    assert all(x >= 0 and y >= 0 and x + grid.box <= grid.width for x, y in corners)
+    assert all(abs(a - x) >= grid.box or abs(b - y) >= grid.height for (x, y), (a, b) in combinations(corners, 2))
 
 
 def test_changes_stand_in_the_variants_colour_with_their_share_of_runs() -> None:
     notes = decision_graph.notes(made(answer(1, centre=3), answer(2, centre=3), answer(3, centre=4)))
     assert [note.text for note in notes.changes["centre"]] == ["Stela 2 → 3 (2 of 3)", "Stela 2 → 4 (1 of 3)"]
     assert notes.pressure == {"centre": 4.0}
-    assert "input 4.0 × processed" in topology_graph.draw_svg(made().graph, "g", notes)
+    assert "input 4.0 × processed" in topology_graph.graph_drawing(made().graph, "g", notes).svg
 
 
 def test_what_few_runs_saw_congested_is_not_marked() -> None:

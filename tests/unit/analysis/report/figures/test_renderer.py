@@ -10,24 +10,8 @@ import pytest
 from analysis.record.event_timeline import EventMark
 from analysis.report.figures import renderer
 from analysis.report.figures.catalogue import page_figure
-from analysis.report.figures.chart import (
-    Axis,
-    Band,
-    Bar,
-    Chart,
-    Dot,
-    End,
-    Interval,
-    Line,
-    Mark,
-    Moment,
-    Panel,
-    Stroke,
-    Text,
-    categories,
-    events,
-    moments,
-)
+from analysis.report.figures.chart import Axis, Chart, End, Panel, categories
+from analysis.report.figures.marks import Band, Bar, Dot, Interval, Line, Mark, Moment, Stroke, Text, events, moments
 from analysis.report.figures.points import Column, Spot
 
 COLUMNS = (Column("time_s", "time", "s"), Column("word", "word", kind="word"))

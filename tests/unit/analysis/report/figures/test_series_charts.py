@@ -8,8 +8,8 @@ from analysis.record.event_timeline import EventMark
 from analysis.record.files import SeriesPaths
 from analysis.report.figures import style, throughput_timeline
 from analysis.report.figures.catalogue import FIGURES
-from analysis.report.figures.chart import Text
-from analysis.report.figures.series_data import Downtime, Level, Line, SeriesData, Time, collect, order_variants
+from analysis.report.figures.marks import Text
+from analysis.report.figures.series_data import EventTime, Level, Line, SeriesData, collect, order_variants
 from tests.support.series_by_hand import write_series
 from topologies import catalogue
 
@@ -20,11 +20,13 @@ def line(run_id: str, *rates: float | None) -> Line:
 
 def data(variants: list[str], marks: tuple[EventMark, ...]) -> SeriesData:
     lines = tuple(line(f"{variant}-r{n}", 100.0, 0.0, 150.0 + n) for variant in variants for n in (1, 2))
+    definitions = ("sp", "st", "script")
+    times = tuple(EventTime(one.run_id, one.variant, 40.0, d == "st", "e1", d) for one in lines for d in definitions)
     return SeriesData(
         order_variants(set(variants)), lines, lines[:1],
-        tuple(Time(one.run_id, one.variant, d, 40.0, d == "st") for one in lines for d in ("sp", "st", "script")), (),
+        times, (),
         tuple(Level(one.run_id, one.variant, 100.0, 150.0) for one in lines),
-        tuple(Downtime(one.run_id, one.variant, 4.0) for one in lines), marks,
+        tuple(EventTime(one.run_id, one.variant, 4.0) for one in lines), marks,
     )  # fmt: skip
 
 
@@ -75,7 +77,7 @@ def test_downtime_is_drawn_where_machines_leave_or_die_only() -> None:
 def test_a_downtime_that_the_watch_ended_is_no_value(
     downs: tuple[tuple[float, bool], ...], middle: tuple[float, bool], label: str
 ) -> None:
-    runs = tuple(Downtime(f"stela-r{n}", "stela", each, censored=lasts) for n, (each, lasts) in enumerate(downs))
+    runs = tuple(EventTime(f"stela-r{n}", "stela", each, lasts) for n, (each, lasts) in enumerate(downs))
     chart = FIGURES["downtime"].chart(replace(data(["stela"], SCALE_IN), downtimes=runs))
     assert chart is not None
     spots = {trace.mark: [(spot.values["downtime_s"], spot.values["censored"], spot.is_bound) for spot in trace.spots]
@@ -98,7 +100,7 @@ def test_what_lasts_to_the_end_of_the_watch_is_censored(tmp_path: Path) -> None:
 
 def test_each_event_has_its_own_convergence_panels() -> None:
     base = data(["stela"], (*SCALE_IN, EventMark(90.0, "e2", "crash", "m3 crashes")))
-    times = (*base.times, Time("stela-r1", "stela", "sp", 20.0, False, "e2"))
+    times = (*base.times, EventTime("stela-r1", "stela", 20.0, False, "e2", "sp"))
     chart = FIGURES["convergence"].chart(replace(base, times=times))
     assert chart is not None and len(chart.panels) == 6
     assert {row["event"] for row in chart.rows()} == {"scale in, −4 machines", "m3 crashes"}
@@ -113,7 +115,7 @@ def test_the_bar_of_convergence_times_is_no_median_of_horizons(
     times: tuple[tuple[float, bool], ...], middle: tuple[float, bool]
 ) -> None:
     base = data(["stela"], SCALE_IN)
-    runs = tuple(Time(f"stela-r{n}", "stela", "sp", *each) for n, each in enumerate(times))
+    runs = tuple(EventTime(f"stela-r{n}", "stela", *each, "e1", "sp") for n, each in enumerate(times))
     chart = FIGURES["convergence"].chart(replace(base, times=runs))
     assert chart is not None
     (bar,) = [row for row in chart.rows() if str(row["mark"]).startswith("median")]

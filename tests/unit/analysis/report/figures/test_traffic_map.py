@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from analysis.report.figures import renderer, series_data, traffic_map
-from analysis.report.figures.chart import Cells
+from analysis.report.figures.marks import Cells
 from analysis.report.figures.series_data import SeriesData, Traffic
 from analysis.report.figures.traffic_map import MOST_TASKS
 

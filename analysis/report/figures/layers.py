@@ -46,12 +46,26 @@ def layer_graph(components: Sequence[str], edges: Iterable[Edge]) -> Layers:
     """A cell for every component. An edge that closes a cycle leads back and has no bends."""
     wanted = list(dict.fromkeys(edges))
     column_of = _longest_paths(components, _without_cycles(components, wanted))
-    threads = {edge: _thread(edge, column_of) for edge in wanted}
-    columns = _columns(components, column_of, threads.values())
-    links = [link for edge, thread in threads.items() if _leads_forward(edge, column_of) for link in pairwise(thread)]
+    threads: dict[Edge, tuple[_Vertex, ...]] = {}
+    columns: _Columns = [[] for _ in range(1 + max(column_of.values(), default=-1))]
+    for name in components:
+        columns[column_of[name]].append(name)
+    for source, target in wanted:
+        bends = [(source, target, column) for column in range(column_of[source] + 1, column_of[target])]
+        threads[source, target] = (source, *bends, target)
+        for bend in bends:
+            columns[bend[2]].append(bend)
+    links = [
+        link
+        for (source, target), thread in threads.items()
+        if column_of[source] < column_of[target]
+        for link in pairwise(thread)
+    ]
     cells = _cells(_with_few_crossings(columns, links))
-    stands = {name: cells[name] for name in components}
-    return Layers(stands, {edge: tuple(cells[v] for v in t[1:-1]) for edge, t in threads.items() if len(t) > 2})
+    bent = {
+        edge: tuple(cells[vertex] for vertex in thread[1:-1]) for edge, thread in threads.items() if len(thread) > 2
+    }
+    return Layers({name: cells[name] for name in components}, bent)
 
 
 def _without_cycles(components: Sequence[str], edges: Sequence[Edge]) -> list[Edge]:
@@ -83,51 +97,30 @@ def _longest_paths(components: Sequence[str], acyclic: Sequence[Edge]) -> dict[s
     return column_of
 
 
-def _leads_forward(edge: Edge, column_of: Mapping[str, int]) -> bool:
-    return column_of[edge[0]] < column_of[edge[1]]
-
-
-def _thread(edge: Edge, column_of: Mapping[str, int]) -> tuple[_Vertex, ...]:
-    """The edge's ends and, between them, a vertex of its own in every column that it passes."""
-    source, target = edge
-    between = range(column_of[source] + 1, column_of[target])
-    return (source, *((source, target, column) for column in between), target)
-
-
-def _columns(
-    components: Sequence[str], column_of: Mapping[str, int], threads: Iterable[tuple[_Vertex, ...]]
-) -> _Columns:
-    columns: _Columns = [[] for _ in range(1 + max(column_of.values(), default=-1))]
-    for name in components:
-        columns[column_of[name]].append(name)
-    for thread in threads:
-        for vertex in thread[1:-1]:
-            columns[int(vertex[2])].append(vertex)
-    return columns
-
-
 def _with_few_crossings(columns: _Columns, links: Sequence[_Link]) -> _Columns:
     """The best of the orders that sweeps to and fro come by; the first of equals."""
+
+    def crossings(order: _Columns) -> int:
+        cells = _cells(order)
+        return _count_crossings([(cells[a].column, cells[a].row, cells[b].row) for a, b in links])
+
     tried = [columns]
     for sweep in range(_SWEEPS):
         tried.append(_sweep(tried[-1], links, backwards=sweep % 2 == 1))
-    return min(tried, key=lambda order: _link_crossings(order, links))
+    return min(tried, key=crossings)
 
 
 def _sweep(columns: _Columns, links: Sequence[_Link], backwards: bool) -> _Columns:
     """Each column sorted by the mean row of its neighbours in the column before it (after it, if backwards)."""
+    near: dict[_Vertex, list[_Vertex]] = {}
+    for a, b in links:
+        near.setdefault(a if backwards else b, []).append(b if backwards else a)
     swept = list(columns)
     for column in reversed(range(len(columns) - 1)) if backwards else range(1, len(columns)):
         cells = _cells(swept)
-        swept[column] = sorted(swept[column], key=lambda vertex: _mean_neighbour_row(vertex, cells, links, backwards))
+        means = {vertex: fmean(cells[each].row for each in near.get(vertex, [vertex])) for vertex in swept[column]}
+        swept[column] = sorted(swept[column], key=means.__getitem__)
     return swept
-
-
-def _mean_neighbour_row(
-    vertex: _Vertex, cells: Mapping[_Vertex, Cell], links: Sequence[_Link], backwards: bool
-) -> float:
-    near = [b for a, b in links if a == vertex] if backwards else [a for a, b in links if b == vertex]
-    return fmean([cells[neighbour].row for neighbour in near] or [cells[vertex].row])
 
 
 def _cells(columns: _Columns) -> dict[_Vertex, Cell]:
@@ -136,11 +129,6 @@ def _cells(columns: _Columns) -> dict[_Vertex, Cell]:
         for number, column in enumerate(columns)
         for row, vertex in enumerate(column)
     }
-
-
-def _link_crossings(columns: _Columns, links: Sequence[_Link]) -> int:
-    cells = _cells(columns)
-    return _count_crossings([(cells[a].column, cells[a].row, cells[b].row) for a, b in links])
 
 
 def _count_crossings(pieces: Sequence[tuple[int, float, float]]) -> int:

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from analysis.report.figures.layers import Cell, Edge, Layers, layer_graph
 from topologies import catalogue
-from topologies.layers import Cell, Edge, Layers, layer_graph
 
 
 def shipped(name: str) -> tuple[list[str], list[Edge]]:
