@@ -10,13 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from analysis.record.event_timeline import FIRST_EVENT
+from analysis.record.event_timeline import FIRST_EVENT, event_times, read_timeline
 from analysis.record.files import RunPaths, SeriesPaths, json_lines
 from barograph.campaign.cells import open_cell
 from barograph.campaign.simulation import Failure, SimulatedRun, disks_of, simulate_cells, simulation_pool
-from barograph.counterfactual.recording import event_times
 from barograph.errors import Say
 from barograph.plan.blocks import PlannedRun
 from barograph.plan.durations import step_limit
@@ -126,10 +124,8 @@ def _watched_as(simulated: Series, real: RunPaths) -> Series:
     experiment = simulated.experiment
     if len(experiment.events) != 1 or len(experiment.every_topology()) != 1:
         return simulated
-    zeros = event_times(real.root)
-    ends: dict[Any, Any] = {
-        line.get("phase"): line.get("t") for line in json_lines(real.events) if line.get("kind") == "steady"
-    }
+    zeros = event_times(real)
+    ends = {line.get("phase"): line["t"] for line in read_timeline(real).events if line["kind"] == "steady"}
     try:
         before_s = ends["before"] - zeros["first_tuple"]
         after_s = ends["after"] - zeros[FIRST_EVENT]

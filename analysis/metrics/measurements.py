@@ -110,7 +110,7 @@ def convergence_times(read: Reader) -> Iterator[Row]:
 def downtimes(read: Reader) -> Iterator[Row]:
     for row in read("downtime"):
         names = ("downtime_s", "longest_s", "windows_at_zero_s")
-        yield from _metric_rows(row, {name: row[name] for name in names}, names if row.get("lasts") else ())
+        yield from _metric_rows(row, {name: row[name] for name in names}, names if row["lasts"] else ())
 
 
 def tuple_losses(read: Reader) -> Iterator[Row]:

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from analysis.record.event_timeline import ENDS, REST, WHOLE_RUN, ZEROS, lines_of_event, operation_id
+from analysis.record.event_timeline import ENDS, REST, WHOLE_RUN, ZEROS, EventLines, events_of_plan, operation_id
 
 Row = Mapping[str, Any]
 
@@ -51,29 +51,23 @@ def _while_there(rows: list[dict[str, Any]], axis: Row, span_s: tuple[float, flo
 def events_of_run(events: Sequence[Row], axis: Row, machines: Collection[str] | None) -> list[dict[str, Any]]:
     """The events of one run in the order in which they happened; `machines` at its start, None where nothing says."""
     living = None if machines is None else set(machines)
-    firsts: dict[str, Row] = {}
-    for event in events:
-        if event["kind"] in ZEROS and event["event_id"]:
-            firsts.setdefault(operation_id(event), event)
-    zeros_s = [float(event["t_s"]) for event in firsts.values()]
-    if not zeros_s:
+    planned = events_of_plan(events, "t_s")
+    if not planned:
         whole = _span(axis, WHOLE_RUN, "none", float(axis["zero_s"]), None, None)
         return [whole | {"machines_before": None if living is None else len(living)}]
-    found = []
-    for (event_id, first), from_s, zero_s, until_s in zip(
-        firsts.items(), [None, *zeros_s], zeros_s, [*zeros_s[1:], None], strict=False
-    ):
-        kind = first["event"] or ZEROS[first["kind"]]
-        span = [event for event in events if event["t_s"] >= zero_s and (until_s is None or event["t_s"] < until_s)]
-        result = _event_result(span, lines_of_event(events, event_id, span), event_id)
-        died = _names([event for event in span if event["kind"] == "scale_aborted"], "machines")
+    rows: list[dict[str, Any]] = []
+    for event, from_s in zip(planned, [None, *(each.zero_s for each in planned)], strict=False):
+        kind = event.request["event"] or ZEROS[event.request["kind"]]
+        result = _event_result(event)
+        died = _names([line for line in event.span if line["kind"] == "scale_aborted"], "machines")
         before = None if living is None else len(living.difference(died))
-        found.append(_span(axis, event_id, kind, zero_s, from_s, until_s) | result | {"machines_before": before})
+        span = _span(axis, event.event_id, kind, event.zero_s, from_s, event.until_s)
+        rows.append(span | result | {"machines_before": before})
         if living is not None:
-            down, back = ([e["machine"] for e in span if e["kind"] == line] for line in ("crashed", "restarted"))
+            down, back = ([e["machine"] for e in event.span if e["kind"] == k] for k in ("crashed", "restarted"))
             joined, released = result["joined"], result["released"]
             living = None if joined is None else living.difference(died, down, released).union(joined, back)
-    return found
+    return rows
 
 
 def _span(
@@ -87,29 +81,30 @@ def _span(
     }  # fmt: skip
 
 
-def _event_result(span: Sequence[Row], answers: Sequence[Row], event_id: str) -> dict[str, Any]:
-    """What became of an event: machines, attempts, and when the decision was taken that Storm then carried out.
+def _event_result(event: EventLines) -> dict[str, Any]:
+    """Return what became of an event: machines, attempts, and when the decision was taken that Storm then carried out.
 
     Machines and attempts are null in a log of others that has no more than the time of a scale event.
     """
-    requests = [e for e in span if e["kind"] in ZEROS and operation_id(e) == event_id]
-    departures = [event for event in span if event["kind"] == "machines_left"]
-    joined, released = _changes(span, set(_names(requests, "joined")))
-    applied = [event for event in answers if event["kind"] == "applied" and event["ok"]]
-    carried_out = {event["decision_id"] for event in applied}
-    decided = [event for event in answers if event["kind"] == "decision" and event["decision_id"] in carried_out]
+    of_event = [line for line in event.span if operation_id(line) == event.event_id]
+    requests = [line for line in of_event if line["kind"] in ZEROS]
+    departures = [line for line in event.span if line["kind"] == "machines_left"]
+    joined, released = _changes(event.span, set(_names(requests, "joined")))
+    applied = [line for line in event.answers if line["kind"] == "applied" and line["ok"]]
+    carried_out = {line["decision_id"] for line in applied}
+    decided = [line for line in event.answers if line["kind"] == "decision" and line["decision_id"] in carried_out]
     result = {
         "joined": sorted(joined),
         "released": sorted(released),
-        "given_back": len(_names([event for event in departures if event["given_back"]], "machines")),
+        "given_back": len(_names([line for line in departures if line["given_back"]], "machines")),
         "attempts": len(requests),
     }
-    untold = any(event["kind"] == "scale_requested" and event["joined"] is None for event in requests)
-    return (dict.fromkeys(result) if untold else result) | {
+    is_silent = any(line["kind"] == "scale_requested" and line["joined"] is None for line in requests)
+    return (dict.fromkeys(result) if is_silent else result) | {
         # When what it had begun was over. What lasts until the run ends is not: it was watched in it.
-        "ended_s": max((e["t_s"] for e in span if e["kind"] in ENDS and operation_id(e) == event_id), default=None),
-        "decided_s": min((event["t_s"] for event in decided), default=None),
-        "applied_s": max((event["t_s"] for event in applied), default=None),
+        "ended_s": max((line["t_s"] for line in of_event if line["kind"] in ENDS), default=None),
+        "decided_s": min((line["t_s"] for line in decided), default=None),
+        "applied_s": max((line["t_s"] for line in applied), default=None),
     }
 
 

@@ -51,14 +51,9 @@ def _changes_s(events: Iterable[Row]) -> tuple[dict[tuple[str, str], float], dic
 
 
 def measured_error_ms(document: Json) -> float | None:
-    """The most by which a latency may be wrong as the workers wrote it; None where fewer than two clocks were compared.
-
-    Records from before the error was measured have offsets only.
-    """
-    if document.get("clock_error_ms") is not None:
-        return float(document["clock_error_ms"])
-    offsets = [float(offset) for offset in (document.get("clock_offset_ms") or {}).values() if offset is not None]
-    return max(offsets) - min(offsets) if len(offsets) > 1 else None
+    """Return the most by which a latency may be wrong as the workers wrote it; None where fewer than two clocks were
+    compared."""
+    return None if document.get("clock_error_ms") is None else float(document["clock_error_ms"])
 
 
 def corrected_error_ms(document: Json) -> float | None:

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +33,41 @@ def operation_id(row: Mapping[str, Any]) -> str:
 def lines_of_event(
     lines: Sequence[Mapping[str, Any]], event_id: str, span: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
-    """What a decision's lines say of an event: those that name it, whatever their time, which is of another machine's
-    clock; where none does (older records, events that ask no policy) those of its span that name no event.
+    """Return what a decision's lines say of an event: those that name it, whatever their time, which is of another
+    machine's clock; where none does (of an event that asks no policy) those of its span that name no event.
     """
     answers = ("decision", "applied")
     named = [line for line in lines if line["kind"] in answers and operation_id(line) == event_id]
     return named or [
         line for line in span if line["kind"] in answers and not line.get("event_id") and not line.get("own")
     ]
+
+
+@dataclass(frozen=True)
+class EventLines:
+    """The lines of one event of the plan. `request`: the first that asked for it, whose time is its zero. `span`: from
+    there to the next event's zero, `until_s`, which is None of the last one. `answers`: see `lines_of_event`."""
+
+    event_id: str
+    request: Mapping[str, Any]
+    zero_s: float
+    until_s: float | None
+    span: Sequence[Mapping[str, Any]]
+    answers: Sequence[Mapping[str, Any]]
+
+
+def events_of_plan(lines: Sequence[Mapping[str, Any]], time: str) -> list[EventLines]:
+    """Return the events of lines that are ordered by `time`, a column of theirs."""
+    requests: dict[str, Mapping[str, Any]] = {}
+    for line in lines:
+        if line["kind"] in ZEROS and line.get("event_id"):
+            requests.setdefault(operation_id(line), line)
+    zeros = [float(line[time]) for line in requests.values()]
+    events = []
+    for (event_id, request), zero_s, until_s in zip(requests.items(), zeros, [*zeros[1:], None], strict=False):
+        span = [line for line in lines if line[time] >= zero_s and (until_s is None or line[time] < until_s)]
+        events.append(EventLines(event_id, request, zero_s, until_s, span, lines_of_event(lines, event_id, span)))
+    return events
 
 
 def absent_machines(
@@ -189,6 +215,18 @@ def _timed_lines(path: Path, counts: Callable[[Json], bool] = lambda _: True) ->
     return found, damaged
 
 
+def event_times(run: RunPaths) -> dict[str, float]:
+    """Return epoch seconds of `first_tuple` (of the last topology that was there at the start) and of each event's
+    zero."""
+    times: dict[str, float] = {}
+    for line in read_timeline(run).events:
+        if line["kind"] == "first_tuple" and not times.keys() - {"first_tuple"}:
+            times["first_tuple"] = float(line["t"])
+        elif line["kind"] in ZEROS:
+            times.setdefault(operation_id(line), float(line["t"]))
+    return times
+
+
 def first_zero(events: Sequence[Json]) -> float | None:
     """When the first event of the run happened."""
     return next((float(event["t"]) for event in events if event["kind"] in ZEROS), None)
@@ -277,36 +315,24 @@ def _machine_count(number: int | None, sign: str) -> str:
 
 
 def event_outcomes(run: RunPaths) -> list[EventOutcome]:
-    """Each event of the plan in its order."""
+    """Return what became of each event of the plan, in its order."""
     timeline = read_timeline(run)
     hold_reasons = _hold_reasons(timeline.rounds)
-    zeros = {operation_id(event): event for event in reversed(timeline.events) if event["kind"] in ZEROS}
-    ordered = sorted(zeros.items(), key=lambda pair: float(pair[1]["t"]))
-    bounds = [*(float(event["t"]) for _, event in ordered), float("inf")]
-    spans = [
-        [event for event in timeline.events if start <= float(event["t"]) < end] for start, end in pairwise(bounds)
-    ]
-    return [
-        _event_outcome(name, event, span, lines_of_event(timeline.events, name, span), hold_reasons.get(name, []))
-        for (name, event), span in zip(ordered, spans, strict=True)
-    ]
+    return [_outcome(event, hold_reasons.get(event.event_id, [])) for event in events_of_plan(timeline.events, "t")]
 
 
-def _event_outcome(
-    name: str, event: Json, span: Sequence[Json], answers: Sequence[Json], hold_reasons: Sequence[str]
-) -> EventOutcome:
-    start = float(event["t"])
-    decision = next((e for e in answers if e["kind"] == "decision"), None)
-    applied = next((e for e in answers if e["kind"] == "applied" and e.get("ok")), None)
+def _outcome(event: EventLines, hold_reasons: Sequence[str]) -> EventOutcome:
+    decision = next((e for e in event.answers if e["kind"] == "decision"), None)
+    applied = next((e for e in event.answers if e["kind"] == "applied" and e.get("ok")), None)
     if applied is not None and applied.get("decision_id"):  # not the reason of one, and the time of another
-        decision = next((e for e in answers if _is_decision(e, applied["decision_id"])), decision)
-    departures = [e for e in span if e["kind"] == "machines_left"]
+        decision = next((e for e in event.answers if _is_decision(e, applied["decision_id"])), decision)
+    departures = [e for e in event.span if e["kind"] == "machines_left"]
     return EventOutcome(
-        name, str(event.get("event") or ZEROS[event["kind"]]), event_label(event),
+        event.event_id, str(event.request.get("event") or ZEROS[event.request["kind"]]), event_label(event.request),
         str(decision.get("reason") or "") if decision else None,
-        _seconds_after(decision, start), _seconds_after(applied, start),
+        _seconds_after(decision, event.zero_s), _seconds_after(applied, event.zero_s),
         hold_reasons[-1] if hold_reasons else None, len(hold_reasons),
-        tuple(str(e.get("reason") or "no reason recorded") for e in span if e["kind"] == "scale_aborted"),
+        tuple(str(e.get("reason") or "no reason recorded") for e in event.span if e["kind"] == "scale_aborted"),
         tuple(machine for e in departures for machine in e.get("machines") or ()),
         all(bool(e.get("given_back")) for e in departures) if departures else None,
     )  # fmt: skip

@@ -11,10 +11,10 @@ from typing import Any
 from analysis.metrics.definitions import METRICS, OUTCOMES, DifferenceKind
 from analysis.numerals import MISSING, change
 from analysis.record import small_tables
-from analysis.record.event_timeline import operation_id, read_timeline
+from analysis.record.event_timeline import event_times, operation_id, read_timeline
 from analysis.record.files import RunPaths, SeriesPaths
 from analysis.record.small_tables import Row
-from barograph.counterfactual.recording import Recording, event_times
+from barograph.counterfactual.recording import Recording
 from barograph.counterfactual.simulation import RECORDED, Simulated
 from barograph.errors import ExperimentError
 from barograph.plan.experiment import WHOLE_CLUSTER, Variant
@@ -160,7 +160,7 @@ def _of_whole_run(rows: Sequence[Row]) -> list[Row]:
 
 def decisions_of(run: RunPaths, event_id: str) -> tuple[DecisionTaken, ...]:
     """That arrived, on this event or by the policy itself until the next one."""
-    zeros = event_times(run.root)
+    zeros = event_times(run)
     zero_s = zeros[event_id]
     next_s = min((t for name, t in zeros.items() if name != "first_tuple" and t > zero_s), default=inf)
     rounds = {line["decision_id"]: line for line in read_rounds(run.decisions) if line.get("decision_id")}

@@ -12,8 +12,8 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from analysis.record.event_timeline import ZEROS, operation_id
-from analysis.record.files import RunPaths, parsed_lines, read_json
+from analysis.record.event_timeline import event_times
+from analysis.record.files import RunPaths, read_json
 from barograph.errors import ExperimentError
 from barograph.plan.experiment import Experiment, Variant, from_data, with_changes
 from barograph.run.recorded_start import RecordedStart, start_of
@@ -97,7 +97,7 @@ def read_recording(run: Path, series: Path) -> Recording:
 
 def _gaps(run: Path, document: Mapping[str, Any], experiment: Experiment) -> tuple[float, ...]:
     """See `Recording.gaps_s`."""
-    times = event_times(run)
+    times = event_times(RunPaths(run))
     events = [f"e{place}" for place in range(1, len(experiment.events) + 1)]
     if missing := [name for name in ("first_tuple", *events) if name not in times]:
         raise ExperimentError(f"{run}/events.jsonl does not say when {', '.join(missing)} was; give another run")
@@ -105,20 +105,6 @@ def _gaps(run: Path, document: Mapping[str, Any], experiment: Experiment) -> tup
     moments = [times["first_tuple"], *(times[name] for name in events)]
     moments.append(max(ends[-1] if ends else 0.0, moments[-1] + 1.0))
     return tuple(later - earlier for earlier, later in pairwise(moments))
-
-
-def event_times(run: Path) -> dict[str, float]:
-    """Epoch seconds of `first_tuple` (of the last topology that was there at the start) and of each event's zero."""
-    times: dict[str, float] = {}
-    for line in parsed_lines(RunPaths(run).events):
-        if not isinstance(line, dict) or not isinstance(line.get("t"), int | float):
-            continue
-        kind, t = line.get("kind"), float(line["t"])
-        if kind == "first_tuple" and not any(name != "first_tuple" for name in times):
-            times["first_tuple"] = max(t, times.get("first_tuple", t))
-        elif kind in ZEROS:
-            times.setdefault(operation_id(line), t)
-    return times
 
 
 def as_simulated(recording: Recording, options: Mapping[str, Any] | None, at_s: Sequence[float]) -> Experiment:

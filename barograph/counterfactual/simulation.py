@@ -17,10 +17,11 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from analysis.record.event_timeline import event_times
 from analysis.record.files import RunPaths, SeriesPaths, read_json
 from barograph.campaign.cells import link_runs, open_cell
 from barograph.campaign.simulation import Failure, SimulationPool, missing_runs, simulate_cells, simulation_pool
-from barograph.counterfactual.recording import Recording, as_simulated, event_times
+from barograph.counterfactual.recording import Recording, as_simulated
 from barograph.errors import BarographError, ExperimentError, Say
 from barograph.plan.experiment import FOREIGN, Variant, from_data
 from barograph.run.recorded_start import StartedCluster
@@ -200,7 +201,7 @@ def _simulate(pool: SimulationPool, recording: Recording, cells: Mapping[int, Se
 
 def _lateness(recording: Recording, run: RunPaths) -> list[float]:
     """Return how many seconds later than recorded each event came, after what it counts from."""
-    times = event_times(run.root)
+    times = event_times(run)
     moments = [times["first_tuple"], *(times[f"e{place}"] for place in range(1, len(recording.gaps_s)))]
     gaps = [later - earlier for earlier, later in pairwise(moments)]
     return [gap - recorded for gap, recorded in zip(gaps, recording.gaps_s, strict=False)]

@@ -18,10 +18,9 @@ from analysis.calibration.validation import COSTS_FILE, ERRORS_FILE, Validation
 from analysis.ingest import tables
 from analysis.metrics import build
 from analysis.record import small_tables
-from analysis.record.event_timeline import FIRST_EVENT
+from analysis.record.event_timeline import FIRST_EVENT, event_times
 from analysis.record.files import SeriesPaths, json_lines, read_json, write_json_atomic
 from barograph import calibration
-from barograph.counterfactual.recording import event_times
 from barograph.plan.experiment import Durations, Experiment, TopologyChoice, load
 from barograph.series.series import read_series
 from barograph.simulated_series import as_simulated, simulate
@@ -145,7 +144,7 @@ def test_a_series_simulated_with_its_own_costs_is_the_same(world: World) -> None
     (end_s,) = (
         line["t"] for line in json_lines(real.events) if (line["kind"], line.get("phase")) == ("steady", "after")
     )
-    watched_s = end_s - event_times(real.root)[FIRST_EVENT]
+    watched_s = end_s - event_times(real)[FIRST_EVENT]
     assert validity.watches_s is not None and validity.watches_s[0] <= watched_s <= validity.watches_s[1]
 
 

@@ -84,7 +84,7 @@ def test_a_value_is_steady_where_every_side_that_it_rests_on_was(before: bool, a
         "interval_latency": [{**KEY, "phase": phase, "n": 5.0, "p50_ms": 1.0, "p95_ms": 3.0}
                              for phase in ("before", "after")],
         "convergence": [{**KEY, "definition": "sp", "time_s": 40.0, "censored": False, "horizon_s": 170.0}],
-        "downtime": [{**KEY, "downtime_s": 1.0, "longest_s": 1.0, "windows_at_zero_s": 0.0}],
+        "downtime": [{**KEY, "downtime_s": 1.0, "longest_s": 1.0, "windows_at_zero_s": 0.0, "lasts": False}],
         "cpu": [{**KEY, "phase": phase, "machine": "m1", "joins_at_scale": False, "utilisation_mean": 0.5,
                  "cores_mean": 1.0, "steal_percent_mean": 1.0, "memory_bytes_mean": 1.0}
                 for phase in ("before", "after")],

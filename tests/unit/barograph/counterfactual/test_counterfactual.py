@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from analysis.errors import StorageError
-from analysis.record.files import read_json, write_json_atomic
+from analysis.record.event_timeline import event_times
+from analysis.record.files import RunPaths, read_json, write_json_atomic
 from barograph.cli import main
 from barograph.cli.replay import _keep, _write_page, show
 from barograph.cli.terminal import stdout_console
 from barograph.counterfactual import page as pages
 from barograph.counterfactual.outcomes import OUTCOMES, Comparison, EventOutcome, RunOutcome, compare
 from barograph.counterfactual.page import SIMULATED_ITSELF
-from barograph.counterfactual.recording import Recording, as_simulated, event_times, recording_of
+from barograph.counterfactual.recording import Recording, as_simulated, recording_of
 from barograph.counterfactual.simulation import Simulated, simulated, variants_for
 from barograph.errors import ExperimentError
 from barograph.plan.events.hold import Hold
@@ -217,7 +218,7 @@ def test_runs_begin_as_the_recorded_one_did_and_its_events_come_when_they_did(tm
         assert recording.start.placement == placed and recording.seed == 7
         machines = [each for line in lines for each in line["request"]["machines"]]
         assert recording.start.supervisor_ids == {each["name"]: each["supervisor_id"] for each in machines} != {}
-        times = event_times(run)
+        times = event_times(RunPaths(run))
         assert recording.gaps_s[0] == times["e1"] - times["first_tuple"]
         simulated = as_simulated(recording, {"seed": 9}, [31.5])
     assert (simulated.events[0].at, simulated.testbed.name, simulated.repetitions) == (31.5, "simulated", 1)
