@@ -1,6 +1,6 @@
-"""Carry out series, and cells of campaigns, each an experiment with its labels in a series' folder.
+"""Carry out series, and cells of campaigns: a cell is an experiment with its labels in the folder of a series.
 
-`steps` has every step of a series. `execution` does them one after the other in a process of its own; Airflow's DAGs
-map the same steps to tasks. `simulation` does runs side by side in a pool of processes, of a series or of many `cells`.
-`sweep` is the campaign of one file at many values.
+`steps` has every step of a series. `execution` does them one after the other in a separate process; Airflow's DAGs map
+the same steps to tasks. `simulation` simulates runs side by side in a pool of processes, for one series or many
+`cells`. `sweep` is the campaign of one file at many values.
 """

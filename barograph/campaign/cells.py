@@ -1,7 +1,8 @@
-"""A cell of a campaign in memory: one experiment with the labels that tell it from the others, in a series' folder.
+"""A cell of a campaign in memory: one experiment with the labels that tell it from the others, in the folder of a
+series.
 
-`barograph report`, `sql`, `replay` and `bundle` take it. It needs no lease, for machines in memory are nobody's. A file
-at its end says that it is over; where it failed, or has no such file, its complete runs stay and the others are made.
+`barograph report`, `sql`, `replay` and `bundle` accept it. It needs no lease, since machines in memory have no owner. A
+file marks it as over; if it failed, or has no such file, its complete runs stay and the others are repeated.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ OUTCOME_FILE = "point.json"
 
 
 def open_cell(folder: Path, experiment: Experiment, facts: Mapping[str, Any], kept_in: Path | None = None) -> Series:
-    """Complete runs that an earlier execution has left stay; what is of another experiment goes.
+    """Open a cell: keep the complete runs of an earlier execution, and remove the folder of another experiment.
 
-    `facts`: of the campaign, and the cell's labels, for its document. `kept_in`: the series that has the traces which
-    its events follow.
+    `facts`: those of the campaign and the cell's labels, for its document. `kept_in`: the series that has the traces
+    which its events follow.
     """
     if _is_of_other_experiment(folder, experiment):
         shutil.rmtree(folder, ignore_errors=True)
@@ -49,16 +50,16 @@ def open_cell(folder: Path, experiment: Experiment, facts: Mapping[str, Any], ke
 
 
 def _is_of_other_experiment(folder: Path, experiment: Experiment) -> bool:
-    """Return False where nothing says of which it is: the folder's name has the digest of the experiment."""
+    """Return False where no document names the experiment: the folder's name has the experiment's digest."""
     try:
-        before = read_json(SeriesPaths(folder).series_json)["spec"]
+        document = read_json(SeriesPaths(folder).series_json)["spec"]
     except (RecordError, KeyError):
         return False
-    return bool(before != json.loads(json.dumps(experiment.as_data())))
+    return bool(document != json.loads(json.dumps(experiment.as_data())))
 
 
 def end_cell(folder: Path, failures: Sequence[Failure]) -> None:
-    """Mark the cell as over. Raises OSError where it can have no folder."""
+    """Mark the cell as over. Raises OSError where its folder cannot be written."""
     folder.mkdir(parents=True, exist_ok=True)
     write_json_atomic(folder / OUTCOME_FILE, {"v": 1, "failures": [each.as_data() for each in failures]})
     for each in failures:
@@ -67,7 +68,7 @@ def end_cell(folder: Path, failures: Sequence[Failure]) -> None:
 
 
 def failures_of(folder: Path) -> list[dict[str, Any]]:
-    """Return what failed in a cell that is over."""
+    """Return the failures of a cell that is over."""
     try:
         return list(read_json(folder / OUTCOME_FILE)["failures"])
     except RecordError:
@@ -75,7 +76,7 @@ def failures_of(folder: Path) -> list[dict[str, Any]]:
 
 
 def state_of(folder: Path) -> str:
-    """`complete`, `failed` (a run of it), or `missing`, also where it was cut short."""
+    """Return `complete`, `failed` (one of its runs failed), or `missing`, also where it was cut short."""
     if not (folder / OUTCOME_FILE).is_file():
         return "missing"
     return "failed" if failures_of(folder) else "complete"

@@ -1,8 +1,8 @@
-"""The process that carries a series out for a command: the steps that a DAG has as tasks, one after the other.
+"""The process that carries out a series for a command: the steps that a DAG has as tasks, one after the other.
 
 `python -m barograph.campaign.execution SERIES_DIR PARENT_PID`. Its output belongs in the series' log; its exit codes
 are those of the command line. However the runs end, machines are released before anything is analysed. The parent does
-the same for a process that was killed.
+the same if this process was killed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LOGGED = ("barograph", "inventory", "playbooks", "analysis", "scheduler_plugins"
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code; a log on a full disk does not change it."""
+    """Return the exit code; a log on a full disk does not change it."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     for package in LOGGED:
         logging.getLogger(package).setLevel(logging.INFO)
@@ -61,46 +61,46 @@ def _execute(series_dir: Path, parent_pid: int) -> int:
     progress, begun_s = ProgressFile(series_dir), time.time()
     try:
         hold.take(series_dir, parent_pid=parent_pid)
-    except SeriesInUse as error:  # its progress is another's
+    except SeriesInUse as error:  # the progress file belongs to another execution
         return _refuse(error)
-    except Exception as error:  # noqa: BLE001 - the parent ends what it has prepared
+    except Exception as error:  # noqa: BLE001 - the parent releases what it has prepared
         return _tell_failure(progress, error)
-    code, left, failure = EXIT_CODES["harness"], None, None
+    code, release_failure, failure = EXIT_CODES["harness"], None, None
     try:
-        with interruptible(one_request_s=0.0):  # only the parent signals this process: twice is in a hurry
+        with interruptible(one_request_s=0.0):  # only the parent signals this process: a second signal means now
             die_with_parent(parent_pid, signal.SIGINT)
             try:
                 is_whole = measure(series_dir)
             finally:
-                left = _release(series_dir)
+                release_failure = _release(series_dir)
             report(series_dir, is_whole=is_whole)
         code = 0
     except KeyboardInterrupt:
         code = INTERRUPTED_EXIT
     except Exception as error:  # noqa: BLE001 - the top of a process
         failure = error
-    if (lost := _loss(series_dir)) is not None:  # the parent gives back what is left
-        # A report may take a series that is done, whose hold has ended.
-        return code if code == 0 else _refuse(lost)
+    if (loss := _loss(series_dir)) is not None:  # the parent releases the rest
+        # A report may follow a finished series whose hold has ended.
+        return code if code == 0 else _refuse(loss)
     if failure is not None:
         code = _tell_failure(progress, failure)
     elif code == INTERRUPTED_EXIT:
         progress.tell("interrupted")
     _store(series_dir, begun_s)
-    if left is not None and code == 0:
-        progress.tell("failed", blame=left.blame, message=message_of(left))
-        return EXIT_CODES[left.blame]
-    if left is not None:
-        progress.tell("message", text=message_of(left))
+    if release_failure is not None and code == 0:
+        progress.tell("failed", blame=release_failure.blame, message=message_of(release_failure))
+        return EXIT_CODES[release_failure.blame]
+    if release_failure is not None:
+        progress.tell("message", text=message_of(release_failure))
     elif code == 0:
         progress.tell("finished")
     return code
 
 
 def measure(series_dir: Path) -> bool:
-    """Do every run that is left, from taking machines on; a run that fails does not keep the others from their turn.
+    """Do every run that is left, beginning with taking machines; a run that fails does not stop the others.
 
-    Returns whether each is complete; the series' progress says why one is not.
+    Returns whether every run is complete; the series' progress says why one is not.
     """
     series = read_series(series_dir)
     if series.lacks_report_alone():
@@ -115,7 +115,7 @@ def measure(series_dir: Path) -> bool:
 
 
 def _do_runs(series: Series) -> bool:
-    """Do the runs on machines one after the other: a run has the whole cluster."""
+    """Do the runs on machines one after the other, since each run needs the whole cluster."""
     with limited("deploy"):
         deploy(series.folder)
     is_whole = True
@@ -134,7 +134,7 @@ def _do_runs(series: Series) -> bool:
 
 
 def report(series_dir: Path, *, is_whole: bool) -> None:
-    """Analyse what was measured. Raises RunsFailed where a run failed (`is_whole` is false)."""
+    """Analyse the measurements. Raises RunsFailed where a run failed (`is_whole` is false)."""
     series = read_series(series_dir)
     if is_stopped(series):
         raise Interrupted
@@ -155,14 +155,14 @@ def report(series_dir: Path, *, is_whole: bool) -> None:
 
 def _worst_failure(series: Series) -> RunsFailed:
     failures = failures_since(series.folder, series.opened_s)
-    if not failures:  # a full disk keeps no progress
+    if not failures:  # a full disk stores no progress
         return RunsFailed(f"a run failed; see {series.folder / 'harness.log'}", "harness")
     blame, message = worst_of(failures)
     return RunsFailed(message, blame)
 
 
 def _loss(series_dir: Path) -> SeriesInUse | None:
-    """Return an error where another execution has taken the series meanwhile: its progress is that one's then."""
+    """Return an error where another execution has taken the series meanwhile and so writes its progress."""
     try:
         hold.refuse_others(series_dir)
     except SeriesInUse as error:
@@ -177,7 +177,7 @@ def _refuse(error: SeriesInUse) -> int:
 
 
 def _tell_failure(progress: ProgressFile, error: Exception) -> int:
-    """The exit code of an error, which is in the log and in the progress file then, if they have room for it."""
+    """Write the error to the log and the progress file, if there is room, and return its exit code."""
     _log(error)
     progress.tell("failed", blame=blame_of(error), message=message_of(error))
     return EXIT_CODES[blame_of(error)]
@@ -189,7 +189,7 @@ def _log(error: Exception) -> None:
 
 
 def _end_log() -> None:
-    """Give up what could not be written: Python would try again as it ends, and fail with a code of its own."""
+    """Discard output that could not be written: Python would retry at exit and fail with another exit code."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -199,8 +199,9 @@ def _end_log() -> None:
 
 
 def _release(series_dir: Path) -> NotReleased | None:
-    """Give the machines back, not to be cut short; what is left. Nothing happens where another has the series."""
-    before = [signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)]
+    """Release the machines, uninterruptibly, and return what could not be released. Do nothing where another execution
+    has the series."""
+    hold_before = [signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)]
     try:
         if _loss(series_dir) is None:
             with limited("release"):
@@ -212,17 +213,18 @@ def _release(series_dir: Path) -> NotReleased | None:
         _log(error)
         return NotReleased(f"machines may still be up: {message_of(error)}; `barograph reap` ends them")
     finally:
-        for number, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
+        for number, handler in zip((signal.SIGINT, signal.SIGTERM), hold_before, strict=True):
             signal.signal(number, handler)
     return None
 
 
 def _store(series_dir: Path, begun_s: float) -> None:
-    """Send everything and list the series; once its report is announced only the last lines of the logs are left."""
+    """Send everything and list the series in the index; after the report's announcement only the last log lines are
+    missing."""
     is_announced = any(line.get("sent", True) for line in lines_since(series_dir, "report", begun_s))
     try:
         (store if is_announced else finish)(series_dir, message_writer(series_dir))
-    except Exception as error:  # noqa: BLE001 - it waits in the spool
+    except Exception as error:  # noqa: BLE001 - the files stay in the spool
         _log(error)
 
 

@@ -1,8 +1,8 @@
-"""Simulated runs side by side in processes, of one series or of many.
+"""Simulated runs side by side in processes, for one series or many.
 
-Simulated machines belong to nobody and each run has its own clock, so runs do not disturb one another and need no
-cleaning between them. Each run has its own process, which ends with it: a policy that hangs does not slow later runs.
-Whatever becomes of a run, nothing of its machines' disks is left.
+Simulated machines belong to nobody and each run has a separate clock, so runs do not disturb one another and need no
+cleaning between them. Each run has a process that ends with it: a policy that hangs does not slow later runs. The disks
+of a run's machines are always removed.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ LOOK_S = 0.5
 
 @dataclass(frozen=True)
 class Failure:
-    """A failure: `run_id` is empty where it was no run's. `trace`: of a bug of ours. `is_death`: the process
-    ended by itself."""
+    """A failure. `run_id` is empty where it belongs to no run. `trace`: the traceback of a bug in Barograph.
+    `is_death`: the process ended by itself."""
 
     blame: str
     message: str
@@ -55,15 +55,15 @@ class Failure:
 
 
 def failure_of(error: Exception, run_id: str = "") -> Failure:
-    """Return the failure of an error, within the block that handles it."""
+    """Return the failure for an error, within the block that handles it."""
     blame = blame_of(error)
     return Failure(blame, message_of(error), run_id, traceback.format_exc() if blame == "harness" else "")
 
 
 @dataclass(frozen=True)
 class SimulatedRun:
-    """A run to simulate. `folder`: of its machines' disks. `new_cluster`: see `simulated_context`. All of it
-    is pickled."""
+    """A run to simulate, pickled as a whole. `folder`: the disks of its machines. `new_cluster`: see
+    `simulated_context`."""
 
     series: Series
     run: PlannedRun
@@ -80,7 +80,7 @@ class SimulatedRun:
 
 
 class Job(Protocol):
-    """Work for a process of the pool: a run, or something before it. It is pickled."""
+    """Work for a process of the pool: a run, or a step before it. It is pickled."""
 
     def do(self) -> Failure | None: ...
 
@@ -91,7 +91,7 @@ CellName = TypeVar("CellName")
 
 
 def simulation_pool(number: int) -> SimulationPool:
-    """At the most `number` of processes."""
+    """Return a pool of at most `number` processes."""
     return Pool(_do, number)
 
 
@@ -100,12 +100,12 @@ def _do(job: Job) -> Failure | None:
 
 
 def disks_of(series: Series, run_id: str) -> Path:
-    """Return where the machines of a cell's run have their disks."""
+    """Return the folder for the machines' disks of a cell's run."""
     return series.folder / f"{CLUSTER}-{run_id}"
 
 
 def missing_runs(series: Series, new_cluster: Callable[..., SimulatedCluster] = SimulatedCluster) -> list[SimulatedRun]:
-    """The runs of a series in memory, such as a point's of a sweep, that have no complete record."""
+    """Return the runs without a complete record of a series in memory, such as a point of a sweep."""
     complete, limit_s = series.complete(), step_limit("run", series.experiment).seconds
     return [
         SimulatedRun(series, run, disks_of(series, run.run_id), limit_s, new_cluster)
@@ -120,23 +120,23 @@ def simulate(
     note: Callable[[J, Failure | None], None],
     look: Callable[[], None] = lambda: None,
 ) -> None:
-    """Do all of these and pass each with its failure to `note`. `look` is called all the time, and may raise."""
-    left = {id(job): job for job in jobs}
+    """Do all jobs and pass each with its failure to `note`. `look` is called repeatedly, and may raise."""
+    remainder = {id(job): job for job in jobs}
     try:
         for answer in pool.answers(jobs, LOOK_S):
             look()
             if answer is None:
                 continue
             job, outcome = answer
-            del left[id(job)]
+            del remainder[id(job)]
             if isinstance(outcome, Death):
                 _remove_disks(job)
                 outcome = _failed(job, _death(outcome, job.run.run_id if isinstance(job, SimulatedRun) else ""))
             note(job, outcome)  # type: ignore[arg-type] # the pool returns the jobs that it was given
     finally:
-        if left:
+        if remainder:
             pool.end()
-        for each in left.values():
+        for each in remainder.values():
             _remove_disks(each)
 
 
@@ -146,7 +146,7 @@ def simulate_cells(
     end: Callable[[CellName, Sequence[Failure]], None],
     look: Callable[[], None] = lambda: None,
 ) -> None:
-    """Do the runs of several cells, cell by cell; `end` is called with what failed in a cell once its runs are over."""
+    """Do the runs of several cells, cell by cell; call `end` with the failures of a cell once its runs are over."""
     failures = {cell: dict[str, Failure | None]() for cell in cells}
     cell_of = {id(run): cell for cell, runs in cells.items() for run in runs}
 
@@ -164,12 +164,12 @@ def simulate_cells(
 
 
 def _attempt(job: SimulatedRun) -> Failure | None:
-    """Attempt the run, in a process of its own."""
+    """Attempt the run, in a separate process."""
     if is_too_late(job.series):
         return None
     try:
         context = simulated_context(job.series, job.folder, job.listener, job.new_cluster)
-    except Exception as error:  # as of a disk that is full; no other run is kept from beginning
+    except Exception as error:  # such as that of a full disk; the other runs still begin
         log.warning("%s did not begin", job.run.run_id, exc_info=True)
         return _failed(job, failure_of(error, job.run.run_id))
     try:
@@ -185,7 +185,7 @@ def _death(death: Death, run_id: str) -> Failure:
 
 
 def _failed(job: Job, failure: Failure) -> Failure:
-    """Tell of a run that could not say itself why it failed."""
+    """Log the failure of a run that could not report it itself."""
     if isinstance(job, SimulatedRun):
         job.listener.tell("run_failed", **failure.as_data(), again=False)
     return failure
@@ -200,7 +200,7 @@ FOLLOWED = ("run_started", "run_ended", "run_failed", "message")
 
 
 class Milestones:
-    """A listener of several runs at once: a terminal can follow when they begin and end, and no more."""
+    """A listener for several runs at once: a terminal follows when they begin and end, nothing more."""
 
     def __init__(self, series_dir: Path) -> None:
         self._file = ProgressFile(series_dir)
@@ -211,18 +211,18 @@ class Milestones:
 
 
 def simulate_series(series_dir: Path) -> bool:
-    """Do every run that this execution of the series has to do, but for those that a deadline leaves no time for.
+    """Do every run that this execution of the series has to do, except those for which the deadline leaves no time.
 
-    Returns whether each is complete; the series' progress says why one is not. Raises Interrupted.
+    Returns whether every run is complete; the series' progress says why one is not. Raises Interrupted.
     """
     runs = runs_of_execution(series_dir)
     under_way, failures = set(runs), list[Failure]()
     with step(series_dir) as series, _kept_lease(series, len(runs)), simulation_pool(min(cores(), len(runs))) as pool:
         lease = saved_lease(series_dir)
         disks, listener = cluster_dir(lease.lease_id if lease else series.series_id), Milestones(series_dir)
-        planned = {run.run_id: run for run in series.plan()}
+        plan = {run.run_id: run for run in series.plan()}
         limit_s = step_limit("run", series.experiment).seconds
-        jobs = [SimulatedRun(series, planned[name], disks / name, limit_s, listener=listener) for name in runs]
+        jobs = [SimulatedRun(series, plan[name], disks / name, limit_s, listener=listener) for name in runs]
 
         def note(job: SimulatedRun, failure: Failure | None) -> None:
             failures.extend([failure] if failure else [])

@@ -1,4 +1,4 @@
-"""The steps of a series between provisioning and release, each found again from the series' folder alone: deploy, the
+"""The steps of a series between provisioning and release, each reconstructed from the series' folder alone: deploy, the
 next run that has no complete record (repeated once if the infrastructure failed), analyse, announce.
 """
 
@@ -41,9 +41,9 @@ log = logging.getLogger(__name__)
 
 
 def attempt_next_run(series: Series, context: SeriesContext, run: PlannedRun | None = None) -> str | None:
-    """The id of the run that was done, None if there was none left. Raises what made the run fail.
+    """Attempt a run and return its id, None if none was left. Raises what made the run fail.
 
-    `run`: which one; None: the next of the plan.
+    `run`: the run to attempt; None: the next of the plan.
     """
     run = run or series.next_run()
     if run is None:
@@ -58,9 +58,9 @@ def attempt_next_run(series: Series, context: SeriesContext, run: PlannedRun | N
             raise
         except Exception as error:
             log.warning("run %s: %s: %s", run.run_id, blame_of(error), message_of(error))
-            again = _is_temporary(error) and attempt < durations.RUN_ATTEMPTS and context.cluster.make_whole()
-            _tell_failure(context, run, error, again)
-            if not again:
+            is_repeated = _is_temporary(error) and attempt < durations.RUN_ATTEMPTS and context.cluster.make_whole()
+            _tell_failure(context, run, error, is_repeated)
+            if not is_repeated:
                 raise
         else:
             log.info("run %s: complete", run.run_id)
@@ -70,7 +70,8 @@ def attempt_next_run(series: Series, context: SeriesContext, run: PlannedRun | N
 
 
 def _is_temporary(error: Exception) -> bool:
-    """Machines or a network failed, the run is invalid, or there were no machines for those that boot at an event."""
+    """Return whether machines or a network failed, the run is invalid, or machines that boot at an event were
+    unavailable."""
     return blame_of(error) == "infrastructure" or isinstance(error, CapacityError)
 
 
@@ -117,15 +118,15 @@ def _tell_failure(context: SeriesContext, run: PlannedRun, error: Exception, aga
 
 
 class NothingMeasured(BarographError):
-    """There is no record to analyse; another task has said why."""
+    """There is no record to analyse; another task has given the reason."""
 
 
 class NothingBeforeDeadline(NothingMeasured):
-    """The deadline came before the first run: no failure."""
+    """The deadline came before the first run, which is no failure."""
 
 
 def deploy(series_dir: Path) -> None:
-    """Storm on the machines, ready for the first run."""
+    """Install Storm on the machines, ready for the first run."""
     with step(series_dir) as series:
         ProgressFile(series_dir).tell("phase", phase="deploy", expected_s=45)
         with keep_alive(series, durations.LONGEST_OPENING_S):
@@ -134,19 +135,19 @@ def deploy(series_dir: Path) -> None:
 
 
 def runs_of_execution(series_dir: Path) -> list[str]:
-    """The runs that this execution of the series has to do, in their order, also those that it has done by now."""
+    """Return the runs of this execution of the series in their order, also those already done."""
     series = read_series(series_dir)
     return [run.run_id for run in series.plan() if not series.was_complete(run)]
 
 
 class NoRunDue(BarographError):
-    """A run is not begun, and that is not a failure."""
+    """A run was not begun, and that is no failure."""
 
 
 def require_runs(series_dir: Path) -> None:
     """Raise NoRunDue where no machines are needed: no run is left, or none would end before the deadline.
 
-    Where this execution has begun runs, somebody may have cleared one of them: it is repeated.
+    A run that this execution has begun may have been cleared since: it is repeated.
     """
     series = read_series(series_dir)
     if not series.missing_runs() and not series.current_attempts():
@@ -156,14 +157,14 @@ def require_runs(series_dir: Path) -> None:
 
 
 def do_run(series_dir: Path, run_id: str | None = None, *, again: bool = False) -> str | None:
-    """The id of the run that was done, None where there is none left. Raises NoRunDue where one is left and not begun.
+    """Do a run and return its id, None where none is left. Raises NoRunDue where one is left and not begun.
 
     It is the next run of the plan, whatever `run_id`: tasks of runs may come in any order, runs may not (blocks are
-    compared). `again`: the run of that id where it had its record before its machines were taken; that record is kept
-    among the attempts.
+    compared). `again`: repeat the run of that id if it had its record before its machines were taken; the old record is
+    stored among the attempts.
     """
     with step(series_dir) as series, _kept_machines(series), send_afterwards(series_dir, message_writer(series_dir)):
-        _check_stopping(series)  # an analysis that was cut short is made up for before the next block
+        _check_stopping(series)  # complete an analysis that was cut short before the next block
         run = (_repeated_run(series, run_id) if again else None) or _next_run(series, run_id)
         if run is None:
             return None
@@ -175,18 +176,18 @@ def do_run(series_dir: Path, run_id: str | None = None, *, again: bool = False) 
             with _stopping_check(series):
                 return attempt_next_run(series, context, run)
         finally:
-            if not hold.is_lost(series.folder):  # else its progress is another's
+            if not hold.is_lost(series.folder):  # else the progress file belongs to another execution
                 context.listener.tell("money", **holdings.usage_so_far(series))
 
 
 def _kept_machines(series: Series) -> AbstractContextManager[None]:
-    """Keep the lease alive also while what a run has left is analysed or sent, which may take longer."""
+    """Keep the lease alive also while a run's records are analysed or sent, which may take longer."""
     return keep_alive(series, durations.step_limit("run", series.experiment).seconds)
 
 
 def _repeated_run(series: Series, run_id: str | None) -> PlannedRun | None:
-    """None where the run has no record, or one that this tenure of machines has made: where many are cleared at once,
-    the task of another run may have done this one.
+    """Return the run to repeat; None where it has no record, or one made on these machines: where many are cleared at
+    once, the task of another run may have done this one.
     """
     lease = saved_lease(series.folder)
     run = next((run for run in series.plan() if run.run_id == run_id), None)
@@ -198,17 +199,17 @@ def _repeated_run(series: Series, run_id: str | None) -> PlannedRun | None:
 
 
 def _next_run(series: Series, run_id: str | None) -> PlannedRun | None:
-    """None where there is nothing to do for a task of `run_id` (None: for any)."""
-    late = is_too_late(series)
-    run = None if late else series.next_run()
+    """Return the next run to do, None where a task of `run_id` (None: any task) has nothing to do."""
+    is_late = is_too_late(series)
+    run = None if is_late else series.next_run()
     if run is None and run_id is not None and run_id not in series.complete():
-        raise NoRunDue("the deadline comes before its end" if late else "what is measured answers the question")
+        raise NoRunDue("the deadline comes before its end" if is_late else "what is measured answers the question")
     return run
 
 
 @contextmanager
 def _stopping_check(series: Series) -> Iterator[None]:
-    """Whatever becomes of the run, if it is not interrupted: it may have ended a block."""
+    """Check after the block, unless it is interrupted, whether to stop the series: the run may have ended a block."""
     try:
         yield
     except Exception:
@@ -218,34 +219,35 @@ def _stopping_check(series: Series) -> Iterator[None]:
 
 
 def _check_stopping(series: Series) -> None:
-    """A comparison may be certain by now."""
+    """Stop the series where its comparison is already certain."""
     from barograph.compare.stopping import check_after_run
 
     check_after_run(series)
 
 
 def is_too_late(series: Series) -> bool:
-    """A night's deadline: what is not begun then is no failure, and is told once."""
-    late, progress = too_late(series, time.time()), ProgressFile(series.folder)
-    if late and not lines_since(series.folder, "deadline", series.opened_s):
-        progress.tell("deadline", reason=late)
-        progress.tell("message", text=late)
-    return bool(late)
+    """Return whether a night's deadline has passed: a run not begun then is no failure, and is reported once."""
+    reason, progress = too_late(series, time.time()), ProgressFile(series.folder)
+    if reason and not lines_since(series.folder, "deadline", series.opened_s):
+        progress.tell("deadline", reason=reason)
+        progress.tell("message", text=reason)
+    return bool(reason)
 
 
 def _require_whole(context: SeriesContext) -> None:
-    """Raise MachineLost where every run that is left would fail, one after the other, on machines that cost money."""
+    """Raise MachineLost where every remaining run would fail, one after the other, on machines that cost money."""
     if not context.cluster.make_whole():
         raise MachineLost("a machine is lost and this testbed cannot replace it; run it again to resume on others")
 
 
 def message_writer(series_dir: Path) -> Say:
-    """Notes on the terminal that follows."""
+    """Return a function that shows notes on the terminal that follows."""
     return lambda text: ProgressFile(series_dir).tell("message", text=text)
 
 
 def analyse(series_dir: Path) -> Path:
-    """The report's path. Raises NothingMeasured where no run left a record; then the execution is over."""
+    """Analyse the series and return the report's path. Raises NothingMeasured where no run has a record; the execution
+    then ends."""
     try:
         return _analyse(series_dir)
     except SeriesInUse:
@@ -258,8 +260,10 @@ def analyse(series_dir: Path) -> Path:
 def _analyse(series_dir: Path) -> Path:
     with step(series_dir) as series:
         if not any((series.folder / "runs").glob("*/run.json")):
-            late = lines_since(series.folder, "deadline", series.opened_s)
-            raise (NothingBeforeDeadline if late else NothingMeasured)(f"series {series.series_id} has no record yet")
+            notices = lines_since(series.folder, "deadline", series.opened_s)
+            raise (NothingBeforeDeadline if notices else NothingMeasured)(
+                f"series {series.series_id} has no record yet"
+            )
         holdings.write_money(series)
         ProgressFile(series_dir).tell("phase", phase="analyse", expected_s=40)
         begin_s = time.time()
@@ -269,19 +273,19 @@ def _analyse(series_dir: Path) -> Path:
 
 
 def _note_time(series: Series, begin_s: float, end_s: float) -> None:
-    """Write a comparison's page once more with the time that it took over its runs, which is a part of it."""
+    """Write a comparison's page once more, now with its wall time, which includes this analysis."""
     from analysis import compare
     from analysis.record import wall_time
     from barograph.compare import record, stopping
 
-    if record.is_comparison(series.folder) and not is_simulated(series.experiment):  # whose time is no wall time
+    if record.is_comparison(series.folder) and not is_simulated(series.experiment):  # simulated time is no wall time
         wall_time.write_wall_time(series.folder, stopping.wall_time(series, end_s, end_s - begin_s))
         if compare.is_written(series.folder):
             compare.write(series.folder)
 
 
 def announce(series_dir: Path, report: Path) -> None:
-    """Say where the report is, and let it be read elsewhere."""
-    sent = finish(series_dir, message_writer(series_dir))
-    ProgressFile(series_dir).tell("report", path=str(report), sent=sent)
+    """Announce where the report is, and publish it for readers elsewhere."""
+    is_sent = finish(series_dir, message_writer(series_dir))
+    ProgressFile(series_dir).tell("report", path=str(report), sent=is_sent)
     log.info("report: %s", report)

@@ -1,6 +1,6 @@
 """A sweep on disk, `results/<family>/<name>/sweep-<date>-<time>-<digest>/`: `sweep.json`, and a series' folder for each
-point in `points/`. `runs/` has a link to every run of a complete point, and with `tables/` the sweep's folder is to the
-analysis what a series' folder is.
+point in `points/`. `runs/` has a link to every run of a complete point, so that with `tables/` the analysis reads the
+sweep's folder like a series' folder.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SweepFolder:
         return self.root / "points" / point.point_id
 
     def missing(self) -> tuple[Point, ...]:
-        """Points that are not complete: they were not begun, cut short, or a run of them failed."""
+        """Return the points that are not complete: they were not begun, cut short, or a run of them failed."""
         return tuple(point for point in self.points if cells.state_of(self.of(point)) != "complete")
 
     @property
@@ -47,20 +47,20 @@ class SweepFolder:
         return {"sweep": self.root.name, **code_of_today()}
 
     def runs_of_other_code(self, today: Mapping[str, Any]) -> dict[str, int]:
-        """Count complete runs that are not known to be of the code of `code_of_today`, by the words for theirs."""
+        """Count complete runs not known to have the code of `code_of_today`, by the description of theirs."""
         runs = (read_run(run) or {} for point in self.points for run in SeriesPaths(self.of(point)).runs.glob("*"))
         complete = (run for run in runs if run.get("status") == "complete")
         return dict(sorted(Counter(code_words(run) for run in complete if not is_of_code(run, today)).items()))
 
 
 def open_sweep(sweep: Sweep, points: Sequence[Point], *, new: bool) -> SweepFolder:
-    """The newest sweep of exactly this request, complete or not, or (or if `new`) a fresh one."""
+    """Return the newest sweep of exactly this request, complete or not, or (or if `new`) a fresh one."""
     digest = sweep_digest(points)
-    above = results_root() / sweep.name
-    earlier = sorted(above.glob(f"{PREFIX}*-{digest}/{SWEEP_FILE}"))
-    if earlier and not new:
-        return SweepFolder(earlier[-1].parent, tuple(points))
-    folder = SweepFolder(_new_folder(above, digest, time.time()), tuple(points))
+    parent = results_root() / sweep.name
+    candidates = sorted(parent.glob(f"{PREFIX}*-{digest}/{SWEEP_FILE}"))
+    if candidates and not new:
+        return SweepFolder(candidates[-1].parent, tuple(points))
+    folder = SweepFolder(_new_folder(parent, digest, time.time()), tuple(points))
     write_json_atomic(folder.root / SWEEP_FILE, _document(sweep, points))
     return folder
 
@@ -89,19 +89,19 @@ def _document(sweep: Sweep, points: Sequence[Point]) -> dict[str, Any]:
 
 
 def _events(points: Sequence[Point]) -> dict[str, str]:
-    """Return the events in words, by id; where they differ among points by their kind alone."""
-    found: dict[str, dict[str, str]] = {}
+    """Return the events in words, by id; events that differ among points are named by their kind."""
+    kinds_of_events: dict[str, dict[str, str]] = {}
     for point in points:
         for place, event in enumerate(point.experiment.events, start=1):
-            found.setdefault(f"e{place}", {})[event.words()] = event.kind.replace("_", " ")
+            kinds_of_events.setdefault(f"e{place}", {})[event.words()] = event.kind.replace("_", " ")
     return {
         event_id: next(iter(kinds)) if len(kinds) == 1 else f"{' or '.join(dict.fromkeys(kinds.values()))}, as swept"
-        for event_id, kinds in found.items()
+        for event_id, kinds in kinds_of_events.items()
     }
 
 
 def link_runs(folder: SweepFolder) -> int:
-    """Return how many complete runs the sweep has; each gets its link, `<number of the point>.<run>`."""
+    """Link each complete run of the sweep as `<number of the point>.<run>`, and return their number."""
     runs = SeriesPaths(folder.root).runs
     shutil.rmtree(runs, ignore_errors=True)
     runs.mkdir()
@@ -111,10 +111,10 @@ def link_runs(folder: SweepFolder) -> int:
 def update_document(
     folder: SweepFolder, latest: Mapping[str, Sequence[Failure]], others: Mapping[str, int], today: Mapping[str, Any]
 ) -> None:
-    """Write into `sweep.json` what failed in which point, and the code, for the report and the ledger.
+    """Write the failures of each point and the code into `sweep.json`, for the report and the ledger.
 
-    `latest`: by the point's id, failures of this execution. It has tried every point that was not complete, and a
-    point's folder may not have them, as where the disk is full. `others`: see `runs_of_other_code`.
+    `latest`: by the point's id, failures of this execution. It has attempted every point that was not complete; a
+    point's folder may lack its failures, as on a full disk. `others`: see `runs_of_other_code`.
     """
     rows = [
         {"point": point.number, "values": dict(point.values), **failure.as_data()}
@@ -127,8 +127,8 @@ def update_document(
 
 
 def write_report(folder: SweepFolder, say: Say) -> Path | None:
-    """The report's path; None where no run is complete. Where results go to a bucket, the page and its files do too;
-    the points' records stay here, where they can be made again."""
+    """Write the report and return its path; None where no run is complete. If results go to a bucket, so do the page
+    and its files; the points' records stay here, where they can be simulated again."""
     from analysis.pipeline import analyse_sweep
 
     if not (number := link_runs(folder)):
