@@ -1,4 +1,4 @@
-"""The page of a search for the first bad commit: every commit, what was measured of it, and what that says."""
+"""The page of a search for the first bad commit: each commit, its measured difference, and the verdict."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def content(search: Mapping[str, Any], trust: str) -> PageContent:
 
 
 def explanation(search: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what the drawings show, and how the search decides."""
+    """Return what the drawings show and how the search decides."""
     dot = "measured difference from GOOD with its 95 % interval"
     blocks = f"At most {search['blocks']} blocks a comparison."
     if search["simulated"]:
@@ -94,7 +94,7 @@ def _words(difference: Difference) -> Markup:
 
 
 def scale(search: Mapping[str, Any]) -> Callable[[float], float] | None:
-    """Return the way from differences to places in the drawing, over all intervals, 0 and the reference; None where
+    """Return a function from differences to places in the drawing, over all intervals, 0 and the reference; None if
     there is nothing to draw."""
     measured = [search["reference"], *(probe for commit in search["commits"] for probe in commit["probes"])]
     ends = [0.0, *(each[key] for each in measured for key in ("value", "low", "high") if each[key] is not None)]

@@ -1,4 +1,4 @@
-"""The page of a calibration: costs and what they rest on, then simulated runs beside the real ones.
+"""The page of a calibration: costs and their sources, then simulated runs beside the real ones.
 
 The command line prints the same tables.
 """
@@ -67,7 +67,7 @@ def _names(series: Sequence[object]) -> str:
 
 
 def costs_table(validation: Validation) -> ResultTable:
-    """Return what was fitted, its interval, and why not."""
+    """Return each fitted cost with its interval, or the reason why there is none."""
 
     def row(each: Mapping[str, Any]) -> Mapping[str, Any]:
         is_default = each["value"] is None
@@ -91,8 +91,8 @@ def digits(value: float) -> str:
 
 
 def errors_table(validation: Validation) -> ResultTable:
-    """Return how far simulated values are from the real ones, a metric a row. `bounds` are times that were not reached;
-    `expected`: how many real values at least would lie among the simulated ones if they were of the model too."""
+    """Return a row a metric: how far simulated values are from the real ones. `bounds` counts times that were not
+    reached; `expected` how many real values at least would lie among the simulated ones if the model were right."""
 
     def size(value: float | None, each: ErrorSummary) -> str | None:
         return None if value is None else f"{number(value, 1)} {each.unit}"
@@ -113,7 +113,7 @@ def errors_table(validation: Validation) -> ResultTable:
 
 
 def range_text(value: SideNumber) -> str:
-    """From the least to the most of several runs; one that never got there is ∞."""
+    """Return the range of several runs, "low to high"; a run that never reached it gives ∞."""
     if value.low is None and value.high is None:
         return ""
     if value.runs < 2:
@@ -134,8 +134,8 @@ def error_text(cell: Cell) -> str:
 
 
 def cells_table(cells: Sequence[Cell], *, topology: bool = False) -> ResultTable:
-    """Return real and simulated values side by side; what one side lacks is shown as missing, and a time that was never
-    reached as a bound. `*`: the real value lies outside of the range of the simulated runs."""
+    """Return real and simulated values side by side; a value that one side lacks is shown as missing, a time that was
+    never reached as a bound. `*`: the real value lies outside of the range of the simulated runs."""
 
     def with_range(cell: Cell) -> str:
         return range_text(cell.simulated) + (" *" if cell.is_inside is False else "")
@@ -186,12 +186,12 @@ def ranking_sentence(ranking: Ranking) -> str:
 
 def losses(judgement: SeriesErrors) -> list[str]:
     """Return which runs and seeds could not be simulated, and why."""
-    missing = [f"{run} was not simulated: {why}" for run, why in sorted(judgement.missing.items())]
-    return [*missing, *(f"{run}: {why}" for run, why in sorted(judgement.failed_seeds.items()))]
+    messages = [f"{run} was not simulated: {reason}" for run, reason in sorted(judgement.missing.items())]
+    return [*messages, *(f"{run}: {reason}" for run, reason in sorted(judgement.failed_seeds.items()))]
 
 
 def _sections(each: SeriesErrors) -> Iterator[Section]:
-    """Yield a section for each topology; what is of machines and whole runs stands in the first one."""
+    """Yield a section for each topology; the first one has the values of machines and whole runs."""
     names = list(dict.fromkeys(cell.topology for cell in each.cells))
     for name in names:
         of_series: list[Block] = []

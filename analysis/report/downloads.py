@@ -1,7 +1,7 @@
 """Files that a page offers: rows as CSV and Parquet, figures as they are.
 
-They stand beside the page, and in the page itself for as long as that keeps its size sane, so that a page which was
-moved alone has them too (docs/decisions/pages.md).
+They stand beside the page, and in the page itself while that keeps it small, so that a page moved alone has them too
+(docs/decisions/pages.md).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 ARROW_TYPES = {"number": "float64", "word": "string", "yes_no": "bool_"}
-# Of all files of a page together, as they are written in it. The most wanted go first.
+# Limit for all embedded files of a page together. The first kinds are embedded first.
 EMBEDDED_BYTES = 2_000_000
 EMBEDDING_ORDER = ("csv", "svg", "parquet", "pdf")
 MEDIA = {
@@ -50,7 +50,7 @@ class Download:
 
 @dataclass(frozen=True)
 class DownloadLink:
-    """One file as the page offers it; `beside`: it is not in the page but next to it."""
+    """One file as the page offers it; `beside`: it is next to the page, not embedded in it."""
 
     name: str
     kind: str
@@ -60,7 +60,7 @@ class DownloadLink:
 
 
 def drawing_downloads(name: str, drawing: Drawing, svg: str) -> tuple[Download, ...]:
-    """Data and forms of one figure; `svg` with the ids that it has on the page."""
+    """Return the data and formats of one figure; `svg` has the ids that the page uses."""
     kinds = {column.name: column.kind for column in drawing.data_columns()}
     return (
         *row_downloads(name, drawing.rows(), kinds),
@@ -70,7 +70,8 @@ def drawing_downloads(name: str, drawing: Drawing, svg: str) -> tuple[Download, 
 
 
 def row_downloads(name: str, rows: Sequence[Row], kinds: Mapping[str, str] | None = None) -> tuple[Download, ...]:
-    """The rows as CSV and Parquet; none of no rows. `kinds`: of columns whose type is declared (points.Column.kind)."""
+    """Return the rows as CSV and Parquet, nothing without rows. `kinds`: declared types of columns
+    (points.Column.kind)."""
     if not rows:
         return ()
     return Download(f"{name}.csv", csv_of(rows)), Download(f"{name}.parquet", parquet_of(rows, kinds or {}))
@@ -85,16 +86,16 @@ def write_downloads(folder: Path, files: Iterable[Download]) -> None:
 def download_links(
     groups: Mapping[str, Sequence[Download]], folder: str, budget: int = EMBEDDED_BYTES
 ) -> dict[str, tuple[DownloadLink, ...]]:
-    """Return links to the files of each figure or table, in `folder` or in the page: all of a kind, or none."""
-    inside = embedded_kinds([file for files in groups.values() for file in files], budget)
+    """Return links to the files of each figure or table; a kind is embedded for all of them or for none."""
+    kinds = embedded_kinds([file for files in groups.values() for file in files], budget)
     return {
-        name: tuple(_download_link(file, folder, file.kind in inside) for file in files)
+        name: tuple(_download_link(file, folder, file.kind in kinds) for file in files)
         for name, files in groups.items()
     }
 
 
 def embedded_kinds(files: Sequence[Download], budget: int) -> frozenset[str]:
-    """The kinds that all fit, the most wanted first."""
+    """Return the kinds of which all files fit into the budget, the most useful kind first."""
     kinds: set[str] = set()
     for kind in EMBEDDING_ORDER:
         size = sum(file.embedded_bytes for file in files if file.kind == kind)
@@ -118,7 +119,7 @@ def column_names(rows: Sequence[Row]) -> list[str]:
 
 
 def csv_of(rows: Sequence[Row]) -> bytes:
-    """Return the rows as CSV: a missing value is empty, and spaces part a list's values."""
+    """Return the rows as CSV: a missing value is empty, items of a list are separated by spaces."""
     columns = column_names(rows)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -134,16 +135,16 @@ def _csv_cell(value: Any) -> Any:
 
 
 def parquet_of(rows: Sequence[Row], kinds: Mapping[str, str]) -> bytes:
-    """Return the rows as Parquet. `kinds`: of columns whose type is declared (points.Column.kind)."""
+    """Return the rows as Parquet. `kinds`: declared types of columns (points.Column.kind)."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     def column(name: str) -> pa.Array:
         values = [list(v) if isinstance(v := row.get(name), tuple) else v for row in rows]
-        declared = getattr(pa, ARROW_TYPES[kinds[name]])() if name in kinds else None
+        arrow_type = getattr(pa, ARROW_TYPES[kinds[name]])() if name in kinds else None
         # A column of nulls has no type of its own; it is written as text.
-        return pa.array(values, declared or (pa.string() if all(v is None for v in values) else None))
+        return pa.array(values, arrow_type or (pa.string() if all(v is None for v in values) else None))
 
-    into = io.BytesIO()
-    pq.write_table(pa.table({name: column(name) for name in column_names(rows)}), into)
-    return into.getvalue()
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({name: column(name) for name in column_names(rows)}), buffer)
+    return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""One page a family of experiments: the papers' figures side by side, the ledger, ablation, and where to read on."""
+"""The page of a family of experiments: published figures beside ours, the ledger, ablation, and links to reports."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from barograph.errors import ConfigurationError
 from barograph.plan.experiment import SIMULATED
 
 DRAWS = frozenset(published_figures.PANELS) | frozenset(published_figures.SWEEP_PANELS)
-# Small tables, and columns that are needed of them.
+# Small tables, and the columns of them that the page needs.
 NEEDED: Mapping[str, Collection[str]] = {
     **dict.fromkeys((name for name in STORED if name not in LARGE_TABLES), ()),
     **pools.NEEDED,
@@ -71,44 +71,45 @@ ABLATION_NOTE = (
 
 
 def chosen_series(series_dirs: Sequence[Path], *, simulated_only: bool) -> tuple[list[Path], int]:
-    """Return the page's series, and how many simulated ones are left out: a model's answers never stand beside
-    measurements. Raises ConfigurationError where none is left."""
-    chosen = [
+    """Return the page's series and the number of simulated ones left out: simulated results never stand beside
+    measurements. Raises ConfigurationError if none is left."""
+    folders = [
         folder for folder in series_dirs
         if (is_sweep(folder) or is_simulated_series(folder)) == simulated_only
     ]  # fmt: skip
-    if not chosen:
-        given, other = ("simulated", "measured") if simulated_only else ("on machines", "simulated")
-        what = f"the {len(series_dirs)} that are given are {other}" if series_dirs else "none was given"
-        raise ConfigurationError(f"a family report needs one series or more {given}; {what}")
-    return chosen, 0 if simulated_only else len(series_dirs) - len(chosen)
+    if not folders:
+        requirement, other = ("simulated", "measured") if simulated_only else ("on machines", "simulated")
+        explanation = f"the {len(series_dirs)} that are given are {other}" if series_dirs else "none was given"
+        raise ConfigurationError(f"a family report needs one series or more {requirement}; {explanation}")
+    return folders, 0 if simulated_only else len(series_dirs) - len(folders)
 
 
 def readable_series(series_dirs: Sequence[Path]) -> tuple[list[Path], list[str]]:
-    """Return series whose tables can be read, and what is wrong with others. Raises ConfigurationError without any."""
-    readable, damages = [], []
+    """Return the series whose tables can be read, and the errors of the others. Raises ConfigurationError without
+    any."""
+    folders, damages = [], []
     for folder in series_dirs:
         try:
             small_tables.check(SeriesPaths(folder), NEEDED)
-            readable.append(folder)
+            folders.append(folder)
         except RecordError as error:
             damages.append(str(error))
-    if not readable:
+    if not folders:
         raise ConfigurationError(f"no series for the family report can be read: {'; '.join(damages)}")
-    return readable, damages
+    return folders, damages
 
 
 def newest_series(series_dirs: Sequence[Path]) -> tuple[dict[str, SeriesPaths], list[str]]:
-    """The newest series of each experiment, and the ids of those that it supersedes here."""
+    """Return the newest series of each experiment, and the ids of the older ones."""
     series: dict[str, SeriesPaths] = {}
-    older = []
+    older_ids = []
     for folder in sorted(series_dirs, key=lambda path: path.name):
         paths = SeriesPaths(folder)
         experiment = _experiment_of(paths)
         if experiment in series:
-            older.append(f"{experiment} {series[experiment].root.name}")
+            older_ids.append(f"{experiment} {series[experiment].root.name}")
         series[experiment] = paths
-    return series, older
+    return series, older_ids
 
 
 def _experiment_of(paths: SeriesPaths) -> str:
@@ -124,9 +125,10 @@ def content(
     series: dict[str, SeriesPaths], older: list[str], damages: list[str], ledger: Sequence[LedgerRow], target: Path, *,
     simulated_only: bool, left_out: int,
 ) -> PageContent:  # fmt: skip
-    """`damages`: of series that cannot be read; `left_out`: simulated series that are not on the page."""
-    swept = {name: sweep_data.collect(paths) for name, paths in series.items() if is_sweep(paths.root)}
-    run = {name: paths for name, paths in series.items() if name not in swept}
+    """Return the page. `damages`: errors of unreadable series; `left_out`: number of simulated series not on the
+    page."""
+    sweeps = {name: sweep_data.collect(paths) for name, paths in series.items() if is_sweep(paths.root)}
+    run = {name: paths for name, paths in series.items() if name not in sweeps}
     data = {experiment: series_data.collect(paths) for experiment, paths in run.items()}
     families = publications.families_of(series)
     figures = [
@@ -136,8 +138,8 @@ def content(
     runs = [run for paths in series.values() for run in rows(paths, "runs")]
     trust = words.model_sentence(runs, *(paths.root for paths in series.values()))
     claims = [ledger_row(row, simulated=simulated_only) for row in ledger]
-    absent = "not simulated" if simulated_only else "not run"
-    panels = [_panels(number, figure, run, data, swept, absent) for number, figure in enumerate(figures, start=1)]
+    absence = "not simulated" if simulated_only else "not run"
+    panels = [_panels(number, figure, run, data, sweeps, absence) for number, figure in enumerate(figures, start=1)]
     legend = (TIMELINES_NOTE if "stela" in families else "") + GRAPHS_NOTE
     headlines = [(name, headline) for name in sorted(series) if (headline := index_page.headline_of(series[name]))]
     family = " and ".join(sorted({experiment.partition("/")[0] for experiment in series}))
@@ -192,15 +194,15 @@ def _ablation(series: Mapping[str, SeriesPaths]) -> list[Section]:
 
 
 def ablation_table(lines: Mapping[str, Sequence[AblationRow]]) -> ResultTable:
-    """Return what each variant of the rule changes, and per experiment whether that mattered at any event."""
+    """Return each variant of the rule and, per experiment, whether it changed a decision at any event."""
 
     def difference(experiment: str) -> Callable[[tuple[str, str]], str]:
         def text(row: tuple[str, str]) -> str:
-            own = [line for line in lines[experiment] if line.variant == row[0]]
-            if row[0] == scale_decisions.PAPER and own:
-                return "; ".join(line.answers[0] for line in own)
-            differing, runs = sum(line.differing for line in own), sum(line.runs for line in own)
-            return bold(f"differs in {differing} of {runs}") if differing else "no difference"
+            variant_lines = [line for line in lines[experiment] if line.variant == row[0]]
+            if row[0] == scale_decisions.PAPER and variant_lines:
+                return "; ".join(line.answers[0] for line in variant_lines)
+            differences, runs = sum(line.differing for line in variant_lines), sum(line.runs for line in variant_lines)
+            return bold(f"differs in {differences} of {runs}") if differences else "no difference"
 
         return text
 
@@ -213,25 +215,25 @@ def _panels(
     number: int, figure: publications.PublishedFigure, series: dict[str, SeriesPaths], data: dict[str, SeriesData],
     swept: dict[str, SweepData], absent: str,
 ) -> Panels:  # fmt: skip
-    """Return a published figure: one drawing, one a graph, or none where nothing of it was run (or simulated)."""
-    there = swept.keys() if figure.is_simulated else data.keys()
-    missing = [] if figure.is_graphs else [p.experiment for p in figure.panels if p.experiment not in there]
+    """Return a published figure: one drawing, one for each graph, or none if nothing of it was run (or simulated)."""
+    experiments = swept.keys() if figure.is_simulated else data.keys()
+    gaps = [] if figure.is_graphs else [p.experiment for p in figure.panels if p.experiment not in experiments]
     drawings = []
     if figure.is_graphs:
         drawings = [page_figure(f"figure_{number}_{p.topology}", p.title, "", _graph(p, series)) for p in figure.panels]
-    elif any(panel.experiment in there for panel in figure.panels):
+    elif any(panel.experiment in experiments for panel in figure.panels):
         of_sweeps = figure.is_simulated
         chart = published_figures.sweep_chart(figure, swept) if of_sweeps else published_figures.chart(figure, data)
         drawings = [page_figure(f"figure_{number}", figure.title, "", chart)]
-    names = ", ".join(dict.fromkeys(missing))
-    caption = f" ({figure.source}). {figure.caption}" + (f" {absent.capitalize()}: {names}." if missing else "")
+    names = ", ".join(dict.fromkeys(gaps))
+    caption = f" ({figure.source}). {figure.caption}" + (f" {absent.capitalize()}: {names}." if gaps else "")
     return Panels(
         f"figure-{number}", joined([bold(f"Figure {number}. {figure.title}"), caption]), tuple(drawings), absent
     )
 
 
 def _published_tables(families: Sequence[str], ledger: Sequence[Row], *, simulated: bool) -> list[Section]:
-    """Return those whose claims the page has: about runs on machines, or about sweeps."""
+    """Return the published tables whose claims the page has: about runs on machines, or about sweeps."""
     by_name = {row["id"]: row for row in ledger}
 
     def cell(name: str | None) -> str | None:
@@ -239,26 +241,26 @@ def _published_tables(families: Sequence[str], ledger: Sequence[Row], *, simulat
         if row is None:
             return None
         best = row.get("best_of_three")
-        more = [f"stated {row['stated_text']}"]
-        more += [f"best of three {number(best, 1, signed=True)}"] if "best_of_three" in row else []
-        more += [row["interval_text"]] if row["interval_text"] != MISSING else []
-        return joined([bold(row["measured_text"]), BREAK, small("; ".join(more))])
+        details = [f"stated {row['stated_text']}"]
+        details += [f"best of three {number(best, 1, signed=True)}"] if "best_of_three" in row else []
+        details += [row["interval_text"]] if row["interval_text"] != MISSING else []
+        return joined([bold(row["measured_text"]), BREAK, small("; ".join(details))])
 
     sections = []
-    for published in publications.load_tables(families):
-        if published.simulated == simulated:
+    for paper_table in publications.load_tables(families):
+        if paper_table.simulated == simulated:
             headings = [
                 Heading("", itemgetter(0), css="k"),
-                *(Heading(name, itemgetter(place), css="n") for place, name in enumerate(published.columns, start=1)),
+                *(Heading(name, itemgetter(place), css="n") for place, name in enumerate(paper_table.columns, start=1)),
             ]
-            table = ResultTable(headings, [(name, *map(cell, cells)) for name, cells in published.rows])
-            caption = Sentence(f"{published.title} ({published.source}). {published.caption}", "small")
-            sections.append(Section(published.title, [table, caption]))
+            table = ResultTable(headings, [(name, *map(cell, cells)) for name, cells in paper_table.rows])
+            caption = Sentence(f"{paper_table.title} ({paper_table.source}). {paper_table.caption}", "small")
+            sections.append(Section(paper_table.title, [table, caption]))
     return sections
 
 
 def _graph(panel: publications.Panel, series: dict[str, SeriesPaths]) -> Drawing:
-    """The graph that was run, with the decisions; without a run the graph of the topology's file."""
+    """Return the graph that was run, with the decisions; without a run the graph of the topology's file."""
     title = f"Logical graph of {panel.topology}"
     run = decision_graph.collect(series[panel.experiment]) if panel.experiment in series else None
     if run is None:
@@ -269,7 +271,7 @@ def _graph(panel: publications.Panel, series: dict[str, SeriesPaths]) -> Drawing
 def _sources(
     series: Mapping[str, SeriesPaths], older: list[str], damages: list[str], left_out: str, target: Path
 ) -> list[Block]:
-    """Return the table of series that the page is about, and which others it leaves out."""
+    """Return the table of the page's series, and notes on the series left out."""
 
     def source(item: tuple[str, SeriesPaths]) -> Row:
         experiment, paths = item
@@ -286,12 +288,12 @@ def _sources(
         }
 
     headings = columns("experiment; series; runs /n; complete /n; begun /k; report")
-    be = "is" if len(damages) == 1 else "are"
-    superseded = "Left out, because there is a newer series of the same experiment"
+    verb = "is" if len(damages) == 1 else "are"
+    reason = "Left out, because there is a newer series of the same experiment"
     notes = (
-        (damages, f"{len(damages)} series could not be read and {be} not on this page: {'. '.join(damages)}.", ""),
+        (damages, f"{len(damages)} series could not be read and {verb} not on this page: {'. '.join(damages)}.", ""),
         (left_out, f"This page is about series on machines: {left_out}.", "small"),
-        (older, f"{superseded}: {', '.join(older)}.", "small"),
+        (older, f"{reason}: {', '.join(older)}.", "small"),
     )
     return [
         ResultTable(headings, list(map(source, sorted(series.items())))),
@@ -302,25 +304,26 @@ def _sources(
 def write(
     series_dirs: Sequence[Path], target: Path, evaluate: Any, *, simulated_only: bool = False, left_out: int = 0
 ) -> Path:
-    """The page at `target`; `evaluate` gives the ledger of series folders, `simulated` or not.
+    """Write the page to `target` and return its path; `evaluate` gives the ledger of series folders, `simulated` or
+    not.
 
-    It is about series on machines, or with `simulated_only` about simulated ones. `left_out`: how many more simulated
-    ones there are. Series that cannot be read are named on it.
+    It shows series on machines, or with `simulated_only` simulated ones. `left_out`: number of simulated series that
+    the caller left out. Unreadable series are named on the page.
     """
-    chosen, others = chosen_series(series_dirs, simulated_only=simulated_only)
-    readable, damages = readable_series(chosen)
-    series, older = newest_series(readable)
+    folders, simulated_count = chosen_series(series_dirs, simulated_only=simulated_only)
+    readable_folders, damages = readable_series(folders)
+    series, older_ids = newest_series(readable_folders)
     families = publications.families_of(series)
     ledger = [
         row for row in evaluate([paths.root for paths in series.values()], simulated=simulated_only)
         if row.claim.family in families and (simulated_only or not row.claim.simulated)
     ]  # fmt: skip
     page_content = content(
-        series, older, damages, ledger, target, simulated_only=simulated_only, left_out=left_out + others
+        series, older_ids, damages, ledger, target, simulated_only=simulated_only, left_out=left_out + simulated_count
     )
     return page.save(target, page_content, figures_of(simulated_only))
 
 
 def figures_of(simulated_only: bool) -> str:
-    """The folder beside the page with the files of its figures."""
+    """Return the name of the folder beside the page with the files of its figures."""
     return f"figures_{SIMULATED}" if simulated_only else "figures"

@@ -1,5 +1,5 @@
-"""The answer of a series in a sentence that a reader can quote: whose throughput was how much higher, and how sure that
-is; of experiments whose claims are about other rates, these. Pure; the numbers are the ledger's (interval, A/A floor).
+"""The result of a series in one sentence to quote: which throughput was higher, by how much, and how certain that is;
+for experiments whose claims compare other rates, those. Pure; numbers are the ledger's (interval, A/A floor).
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from analysis.report.figures import style
 
 THROUGHPUT, OWN_CHANGE = "throughput_after", "gain_percent"
 PUBLISHED = f"in the {with_unit(f'{PUBLISHED_S:g}', 's')}"
-NOUNS = {  # of what it can be about; `after the reschedule` comes behind it
+NOUNS = {  # what a headline can compare; "after the reschedule" follows it
     THROUGHPUT: "throughput",
     "spouts_after": "throughput at the spouts",
     "published_emitted_per_s": f"throughput at the spouts {PUBLISHED}",
@@ -25,7 +25,7 @@ NOUNS = {  # of what it can be about; `after the reschedule` comes behind it
 }
 _name = style.display_name
 Pair = tuple[str, str, str]  # metric, variant, baseline
-MOST_PAIRS = 3  # sentences; of more pairs only the variant with the highest throughput is named
+MOST_PAIRS = 3  # sentences; if there are more pairs only the variant with the highest throughput is named
 PACED = (
     "The offered rate is fixed: what is emitted differs only where a variant is saturated, or has not made up for its"
     " restarts."
@@ -37,7 +37,7 @@ EVENT_NAMES = {
     "rate": "rate change",
     "reschedule": "reschedule",
     **sentence.OTHER_EVENTS,
-}  # of others their kind
+}  # other events by their kind
 BASELINE_NAMES = {"even_rebalance": "Storm's default (even + rebalance)"}
 
 
@@ -53,12 +53,11 @@ def headline(
 ) -> str:
     """Compare the throughput after the event, variant by variant.
 
-    `variants`: in the order of the experiment. `events`: id -> kind, in their order. What is compared (NOUNS), and with
-    which baseline, is what the claims about this experiment compare, else the throughput; of other variants than theirs
-    with the first one. The event is that of the claims, else the last one. Without a pair to compare, each variant is
-    compared with itself before the event.
-    `topology`: which one, where runs have several. `of_model`: the runs were simulated, and their range over seeds
-    stands in the place of an interval.
+    `variants`: in the order of the experiment. `events`: id -> kind, in their order. The rate (NOUNS) and the baseline
+    are those of the claims about this experiment, else the throughput and the first variant. The event is that of the
+    claims, else the last one. Without a pair to compare, each variant is compared with itself before the event.
+    `topology`: which one, if runs have several. `of_model`: the runs were simulated; their range over seeds
+    takes the place of an interval.
     """
     judge = simulated_row if of_model else rules.judge
     if not events:
@@ -66,43 +65,43 @@ def headline(
     pairs, event = _pairs(experiment, variants, events, claims, topology)
     metric = pairs[0][0] if pairs else THROUGHPUT
     if topology is not None and not _present(experiment, event, metric, variants, measured, topology):
-        # One that had departed by then is compared after the last event that it was there to see.
-        there = [each for each in events if _present(experiment, each, metric, variants, measured, topology)]
-        event = there[-1] if there else event
+        # If a variant had departed by then, compare after the last event at which it was measured.
+        measured_events = [each for each in events if _present(experiment, each, metric, variants, measured, topology)]
+        event = measured_events[-1] if measured_events else event
     after = _after(event, events)
-    present = {each: _present(experiment, event, each, variants, measured, topology) for each in NOUNS}
-    if not present[metric]:
+    names_of = {each: _present(experiment, event, each, variants, measured, topology) for each in NOUNS}
+    if not names_of[metric]:
         failed = _failures([_claim(experiment, event, metric, name, topology) for name in variants], measured)
         return f"No complete run measured a {NOUNS[metric]} {after}{failed}."
     rows = [
         judge(_claim(experiment, event, each, variant, topology, baseline), measured)
         for each, variant, baseline in pairs
-        if {variant, baseline} <= set(present[each])
+        if {variant, baseline} <= set(names_of[each])
     ]
     if not rows and metric != THROUGHPUT:
         sentences = [f"There are no two variants to compare the {NOUNS[metric]} {after} of."]
     elif not rows:
-        own = [judge(_claim(experiment, event, OWN_CHANGE, name, topology), measured) for name in present[metric]]
-        sentences = [_sentence(row, after, measured) for row in own]
+        changes = [judge(_claim(experiment, event, OWN_CHANGE, name, topology), measured) for name in names_of[metric]]
+        sentences = [_sentence(row, after, measured) for row in changes]
     elif len(rows) > MOST_PAIRS:
         sentences = [_highest_sentence(rows, after, measured)]
     else:
         sentences = [_sentence(row, after, measured) for row in rows]
-    compared = {name for _, *names in pairs for name in names}
-    absent = [name for name in variants if name in compared and name not in present[metric]]
-    left = len(sentences) - MOST_PAIRS
-    verb = " is" if left == 1 else "s are"
-    more = [f"{left} more variant{verb} compared with themselves in the report."] if left > 0 else []
+    compared_names = {name for _, *names in pairs for name in names}
+    unmeasured = [name for name in variants if name in compared_names and name not in names_of[metric]]
+    omitted = len(sentences) - MOST_PAIRS
+    verb = " is" if omitted == 1 else "s are"
+    omission = [f"{omitted} more variant{verb} compared with themselves in the report."] if omitted > 0 else []
     is_paced = any(
         limitations.paced_percent(row.claim, run) is not None
         for row in rows
         for run in measured.experiments.get(row.claim.experiment, ())
     )
-    left_out = []
-    for name in absent:
+    failure_notes = []
+    for name in unmeasured:
         failed = failed_note(_claim(experiment, event, metric, name, topology), measured, _name)
-        left_out.append(f"{_capital(_name(name))} has no complete run{failed and f': {failed}'}.")
-    return " ".join([*sentences[:MOST_PAIRS], *more, *([PACED] if is_paced else []), *left_out])
+        failure_notes.append(f"{_capital(_name(name))} has no complete run{failed and f': {failed}'}.")
+    return " ".join([*sentences[:MOST_PAIRS], *omission, *([PACED] if is_paced else []), *failure_notes])
 
 
 def _present(
@@ -118,19 +117,19 @@ def _pairs(
     claims: Sequence[Claim],
     topology: str | None,
 ) -> tuple[list[Pair], str]:
-    """Return what is compared, and the event that it is of; the first few pairs of several metrics."""
-    own = [
+    """Return the pairs to compare and their event; if claims use several metrics, of the first few only."""
+    event_claims = [
         claim
         for claim in claims
         if claim.experiment == experiment and claim.metric in NOUNS and claim.kind in RATIOS and claim.event in events
         and topology in (None, claim.topology)
     ]  # fmt: skip
-    about = [claim for claim in own if {claim.variant, claim.baseline} <= set(variants)]
-    if not about:
-        metric = own[0].metric if own else THROUGHPUT
+    pair_claims = [claim for claim in event_claims if {claim.variant, claim.baseline} <= set(variants)]
+    if not pair_claims:
+        metric = event_claims[0].metric if event_claims else THROUGHPUT
         return [(metric, name, variants[0]) for name in variants[1:]], list(events)[-1]
-    event = about[0].event
-    pairs = [(claim.metric, claim.variant, str(claim.baseline)) for claim in about if claim.event == event]
+    event = pair_claims[0].event
+    pairs = [(claim.metric, claim.variant, str(claim.baseline)) for claim in pair_claims if claim.event == event]
     is_mixed = len({metric for metric, *_ in pairs}) > 1
     return list(dict.fromkeys(pairs))[: MOST_PAIRS if is_mixed else None], event
 
@@ -153,7 +152,7 @@ def _claim(
 
 
 def _failures(claims: Sequence[Claim], measured: Conditions) -> str:
-    """`; 3 of 6 runs of Stela failed: …` where the system under test failed any, in the ledger's words."""
+    """Return `; 3 of 6 runs of Stela failed: …`, in the ledger's words, or "" if the system under test never failed."""
     of_variants = {name: replace(claim, variant=name, baseline=None) for claim in claims for name in claim.variants}
     if not any(failed_share(claim, measured, name) for name, claim in of_variants.items()):
         return ""
@@ -162,20 +161,20 @@ def _failures(claims: Sequence[Claim], measured: Conditions) -> str:
 
 
 def _sentence(row: LedgerRow, after: str, measured: Conditions) -> str:
-    """Return the sentence of a variant and its baseline; without one, of its throughput and its own before."""
-    own, name, failed = row.claim.baseline is None, _name(row.claim.variant), _failures([row.claim], measured)
-    noun = f"{NOUNS[THROUGHPUT if own else row.claim.metric]} {after}"
-    whose = f"{'in complete runs ' if failed else ''}{_possessive(name)} {noun}"
-    baseline = "its own before" if own else _baseline_name(row)
-    if row.measured is None and own:
+    """Return the sentence that compares a variant with its baseline, or without one with itself before."""
+    is_own_change, name, failed = row.claim.baseline is None, _name(row.claim.variant), _failures([row.claim], measured)
+    noun = f"{NOUNS[THROUGHPUT if is_own_change else row.claim.metric]} {after}"
+    subject = f"{'in complete runs ' if failed else ''}{_possessive(name)} {noun}"
+    baseline = "its own before" if is_own_change else _baseline_name(row)
+    if row.measured is None and is_own_change:
         return _capital(f"{name} has a {noun}, but none before to compare it with{failed}.")
     if row.measured is None:
-        return _capital(f"{whose} cannot be compared with {baseline}: {row.reason}.")
+        return _capital(f"{subject} cannot be compared with {baseline}: {row.reason}.")
     if _is_unsure(row):
-        from_what = baseline if own else f"that of {baseline}"
-        return _capital(_not_shown(row, measured, f"whether {whose} differs from {from_what}", failed))
+        reference = baseline if is_own_change else f"that of {baseline}"
+        return _capital(_not_shown(row, measured, f"whether {subject} differs from {reference}", failed))
     verb, basis = "is" if row.is_models else "was", ", ".join(_basis_parts(row, measured))
-    return _capital(f"{whose} {verb} {_distance(row)} {baseline}: {basis}{failed}.")
+    return _capital(f"{subject} {verb} {_distance(row)} {baseline}: {basis}{failed}.")
 
 
 def _highest_sentence(rows: Sequence[LedgerRow], after: str, measured: Conditions) -> str:
@@ -192,11 +191,11 @@ def _highest_sentence(rows: Sequence[LedgerRow], after: str, measured: Condition
 
 
 def _is_unsure(row: LedgerRow) -> bool:
-    """Return whether the interval holds no change, which shows no equality either. A model's number is what it is."""
+    """Return whether the interval contains 0 (which shows no equality either); a model's number only if it is 0."""
     if row.is_models:
         return False
-    unsure = row.low is not None and row.high is not None and row.low <= 0.0 <= row.high
-    return unsure or row.measured == 0.0
+    contains_zero = row.low is not None and row.high is not None and row.low <= 0.0 <= row.high
+    return contains_zero or row.measured == 0.0
 
 
 def _not_shown(row: LedgerRow, measured: Conditions, whether: str, failed: str) -> str:
@@ -207,27 +206,29 @@ def _not_shown(row: LedgerRow, measured: Conditions, whether: str, failed: str) 
 
 
 def _basis_parts(row: LedgerRow, measured: Conditions) -> list[str]:
-    """How many runs, and of them not steady; the interval or why there is none. Of a model the range over seeds."""
-    unsteady = f"{row.unsteady} of {len(row.run_ids)} not steady" if row.unsteady else ""
+    """Return the number of runs with the unsteady ones, and the interval or that there is none; for a model the range
+    over seeds."""
+    unsteady_note = f"{row.unsteady} of {len(row.run_ids)} not steady" if row.unsteady else ""
     ends = f"{_percent(row.low, signed=True)} to {_percent(row.high, signed=True)}"
-    bounded = row.low is not None and row.high is not None
+    has_interval = row.low is not None and row.high is not None
     if row.is_models:
         seeds = f"{row.runs} seed{'' if row.runs == 1 else 's'}"
-        seeds = f"{with_unit(ends, '%')} over {seeds}" if bounded and row.runs != 1 else seeds
-        return [seeds + (f" ({unsteady})" if unsteady else "")]
-    interval = f"95{FIXED}% interval {with_unit(ends, '%')}" if bounded else "no interval yet"
-    return [_run_counts(row, measured, unsteady), interval]
+        seeds = f"{with_unit(ends, '%')} over {seeds}" if has_interval and row.runs != 1 else seeds
+        return [seeds + (f" ({unsteady_note})" if unsteady_note else "")]
+    interval = f"95{FIXED}% interval {with_unit(ends, '%')}" if has_interval else "no interval yet"
+    return [_run_counts(row, measured, unsteady_note), interval]
 
 
 def _run_counts(row: LedgerRow, measured: Conditions, unsteady: str) -> str:
-    """`5 runs of each`, where all of them are compared; else first how many blocks are: `4 blocks with both (…)`."""
-    own = others = len(measured.of(row.claim, row.claim.variant))
-    counts = _runs(own)
+    """Return `5 runs of each` if all of them are compared, else the number of blocks first: `4 blocks with both
+    (…)`."""
+    variant_runs = baseline_runs = len(measured.of(row.claim, row.claim.variant))
+    counts = _runs(variant_runs)
     if row.claim.baseline is not None:
-        others = len(measured.of(row.claim, row.claim.baseline))
-        each = f"{_runs(own)} of {_name(row.claim.variant)} and {others} of {_name(row.claim.baseline)}"
-        counts = f"{_runs(own)} of each" if own == others else each
-    if row.runs == own == others:
+        baseline_runs = len(measured.of(row.claim, row.claim.baseline))
+        each = f"{_runs(variant_runs)} of {_name(row.claim.variant)} and {baseline_runs} of {_name(row.claim.baseline)}"
+        counts = f"{_runs(variant_runs)} of each" if variant_runs == baseline_runs else each
+    if row.runs == variant_runs == baseline_runs:
         return f"{counts} ({unsteady})" if unsteady else counts
     blocks = "one block" if row.runs == 1 else f"{row.runs} blocks"
     return f"{blocks} with both ({', '.join(filter(None, (counts, unsteady)))})"
@@ -261,5 +262,5 @@ def _distance(row: LedgerRow) -> str:
 
 
 def _percent(value: float | None, signed: bool = False) -> str:
-    """Whole numbers from 10 on: a reader quotes no tenths of 43 %."""
+    """Format a percentage; whole numbers from 10 on, because nobody quotes tenths of 43 %."""
     return MISSING if value is None else number(value, 0 if round(abs(value), 1) >= 10.0 else 1, signed=signed)

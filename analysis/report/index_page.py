@@ -1,4 +1,4 @@
-"""`index.html` of a folder of results: every experiment with its series, comparisons, nights, reports of families.
+"""`index.html` of a folder of results: every experiment with its series, comparisons, nights and family reports.
 
 It reads one small summary a series (report.json, written with the report) and no table or record, and only those of
 the newest series, so that it stays cheap when there are thousands. Links are relative: the folder can be moved, or
@@ -38,9 +38,9 @@ SUMMARY_FILE = "report.json"
 
 
 def summary_of(paths: SeriesPaths, ledger: Sequence[Row], headline: str) -> dict[str, Any]:
-    """Return a report in short; `ledger` has the claims about its experiment, `headline` is its first sentence."""
+    """Return a report in short. `ledger` has the claims about its experiment; `headline` is its first sentence."""
     runs = rows(paths, "runs")
-    # Whose failure it was, else only what became of the run.
+    # The blamed side if there is one, else the status of the run.
     failures = Counter(
         str(run["failure_blame"] or run["status"]).replace("_", " ") for run in runs if run["status"] != "complete"
     )
@@ -66,12 +66,12 @@ def write_summary(paths: SeriesPaths, document: Mapping[str, Any]) -> None:
 
 
 def headline_of(paths: SeriesPaths) -> str:
-    """The first sentence of the series' report; empty where there is none."""
+    """Return the first sentence of the series' report; empty without a report."""
     return str((read_json_or_none(paths.root / SUMMARY_FILE) or {}).get("headline") or "")
 
 
 def sentence_of(paths: SeriesPaths) -> str:
-    """The sentence of a comparison, else the headline of the report."""
+    """Return the sentence of a comparison, else the headline of the report."""
     comparison = read_json_or_none(paths.root / "comparison_result.json") or {}
     return str(comparison.get("sentence") or headline_of(paths))
 
@@ -82,13 +82,13 @@ def spec_title(paths: SeriesPaths) -> str | None:
 
 
 FILE = "index.html"
-MOST_SUMMARIES = 20  # series of an experiment of which the summary is read; of older ones the name says when they were
+MOST_SUMMARIES = 20  # series of an experiment whose summary is read; for older ones the name gives the date
 MOST_LINKS = 200  # older ones that are listed at all
-MOST_COUNTERFACTUALS = 5  # of a series, the newest
+MOST_COUNTERFACTUALS = 5  # newest counterfactuals of a series that are listed
 
 
 def family_report(root: Path, family: str, *, simulated: bool = False) -> Path:
-    """Return the place of a family's page, or of that of its simulated series."""
+    """Return the path of a family's page, or of its page of simulated series."""
     return root / family / (f"report_{SIMULATED}.html" if simulated else "report.html")
 
 
@@ -128,7 +128,7 @@ def _family_section(root: Path, family: str, folders: Sequence[Path]) -> Section
 
 
 def _experiments(root: Path) -> Iterator[tuple[str, Path]]:
-    """(family, folder) of everything that has a series."""
+    """Yield (family, folder) of every experiment that has a series."""
     for family in _folders(root):
         for folder in _folders(family):
             if any(_has_series(series) for series in folder.iterdir()):
@@ -136,7 +136,7 @@ def _experiments(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _folders(folder: Path) -> list[Path]:
-    """Return folders by name, without hidden ones."""
+    """Return the folders sorted by name, without hidden ones."""
     if not folder.is_dir():
         return []
     return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
@@ -147,20 +147,20 @@ def _has_series(folder: Path) -> bool:
 
 
 def experiment_section(root: Path, folder: Path) -> Section:
-    """Return the newest series first, as their ids begin with their time; of older ones links alone."""
+    """Return a section with the newest series first (their ids begin with their time); older ones are links only."""
     every = sorted((path for path in folder.iterdir() if _has_series(path)), key=lambda path: path.name, reverse=True)
     summaries = [read_json_or_none(path / SUMMARY_FILE) for path in every[:MOST_SUMMARIES]]
     title = next((document["title"] for document in summaries if document and document.get("title")), None)
     name = f"{folder.parent.name}/{folder.name}"
     entries = [series_row(root, path, document) for path, document in zip(every, summaries, strict=False)]
     blocks: list[page.Block] = [ResultTable(SERIES_COLUMNS, entries, css="blocks")]
-    if older := every[MOST_SUMMARIES:]:
+    if rest := every[MOST_SUMMARIES:]:
         links = joined(
-            (link(path.name, _link(root, path / "report.html")) for path in older[:MOST_LINKS]), separator=", "
+            (link(path.name, _link(root, path / "report.html")) for path in rest[:MOST_LINKS]), separator=", "
         )
-        unlisted = len(older) - MOST_LINKS
-        more = joined([f", and {unlisted} more in ", code(f"{name}/")]) if unlisted > 0 else ""
-        blocks.append(Folded(f"{len(older)} older series", [Sentence(joined([links, more]), "small")], long=True))
+        hidden = len(rest) - MOST_LINKS
+        remark = joined([f", and {hidden} more in ", code(f"{name}/")]) if hidden > 0 else ""
+        blocks.append(Folded(f"{len(rest)} older series", [Sentence(joined([links, remark]), "small")], long=True))
     return Section(name, blocks, name.replace("/", "-"), str(title or spec_title(SeriesPaths(every[0])) or ""))
 
 
@@ -170,21 +170,21 @@ SERIES_COLUMNS = columns(
 
 
 def series_row(root: Path, folder: Path, document: Mapping[str, Any] | None) -> Row:
-    """Return what the index says of a series; `document` is its summary, None where it was never analysed."""
-    compared, summary = read_json_or_none(folder / "comparison_result.json"), document or {}
+    """Return the row of a series in the index; `document` is its summary, None if it was never analysed."""
+    comparison_result, summary = read_json_or_none(folder / "comparison_result.json"), document or {}
     is_of_model = bool(summary.get("simulated")) or is_simulated_series(folder)
     runs = [f"{summary['complete']} of {summary['runs']}"] if "runs" in summary else []
-    if incomplete := ", ".join(f"{number} {why}" for why, number in (summary.get("not_complete") or {}).items()):
+    if incomplete := ", ".join(f"{number} {status}" for status, number in (summary.get("not_complete") or {}).items()):
         runs += [small(incomplete, "reason")]
     comparison, report = (
-        _link(root, folder / "comparison.html", compared),
+        _link(root, folder / "comparison.html", comparison_result),
         _link(root, folder / "report.html", document),
     )
     counts = summary.get("verdicts") or {}
     badges = [] if comparison else [
         badge(f"{counts[verdict]} {verdict}", verdict.replace(" ", "-")) for verdict in VERDICTS if counts.get(verdict)
     ]  # fmt: skip
-    sentence = str((compared or {}).get("sentence") or summary.get("headline") or "")
+    sentence = str((comparison_result or {}).get("sentence") or summary.get("headline") or "")
     pages = (("comparison", comparison), ("report", report))
     links = joined((link(text, target) for text, target in pages if target), ", ")
     return {
@@ -197,27 +197,28 @@ def series_row(root: Path, folder: Path, document: Mapping[str, Any] | None) -> 
 
 
 def counterfactual_links(root: Path, folder: Path) -> list[Markup]:
-    """Return links to the newest pages of runs that were simulated with other policies, and how many more there are."""
+    """Return links to the newest pages of runs that were simulated with other policies, and the number of older
+    ones."""
     pages = sorted(folder.glob(f"{COUNTERFACTUALS}/*/report.html"), key=lambda path: path.parent.name, reverse=True)
     links = []
     for path in pages[:MOST_COUNTERFACTUALS]:
         name, target = path.parent.name, quote(path.relative_to(root).as_posix())
         run = f"{name[STAMP_CHARACTERS + 1 :]} with other policies"
         links.append(small(joined([link(run, target), f" ({start_text(None, name)})"])))
-    older = len(pages) - MOST_COUNTERFACTUALS
-    return [*links, *([small(f"and {older} older")] if older > 0 else [])]
+    older_count = len(pages) - MOST_COUNTERFACTUALS
+    return [*links, *([small(f"and {older_count} older")] if older_count > 0 else [])]
 
 
 def start_text(begun_s: float | None, series_id: str) -> str:
-    """When the first run began; a series of which that is not known says when it was opened, in its id."""
+    """Return when the first run began, or if that is unknown the time in the series' id."""
     if begun_s is not None:
         return f"{datetime.fromtimestamp(begun_s, UTC):%Y-%m-%d %H:%M}"
-    opened = stamp_time(series_id)
-    return f"{opened:%Y-%m-%d %H:%M}" if opened else "–"
+    opening = stamp_time(series_id)
+    return f"{opening:%Y-%m-%d %H:%M}" if opening else "–"
 
 
 def suite_table(root: Path, folders: Sequence[Path]) -> ResultTable:
-    """Return how many nights each suite has, and what became of the newest."""
+    """Return the number of nights of each suite and the result of the newest."""
 
     def row(folder: Path) -> dict[str, Any]:
         nights = sorted(folder.glob("nights/*.json"), key=lambda path: path.name)
@@ -235,5 +236,5 @@ def suite_table(root: Path, folders: Sequence[Path]) -> ResultTable:
 
 
 def _link(root: Path, target: Path, document: Mapping[str, Any] | None = None) -> str | None:
-    """None where there is no such page. With a `document` beside it the page exists, though it may lie in a bucket."""
+    """Return None if there is no such page. A `document` shows that the page exists, though it may lie in a bucket."""
     return quote(target.relative_to(root).as_posix()) if document is not None or target.is_file() else None

@@ -15,10 +15,10 @@ from analysis.report.page import Block, Sentence
 from analysis.report.table import Heading, ResultTable, columns
 from barograph.plan.experiment import SIMULATED
 
-# 1: an interval that met the stated number reproduced it. 2: a verdict had to be sure among all
+# 1: an interval that touched the stated number counted as reproduced. 2: a verdict had to be certain among all
 # claims of the file, not only of its experiment.
 LEDGER_VERSION = 4
-SIMULATED_VERSION = 3  # of a simulated series; before, its claims had verdicts
+SIMULATED_VERSION = 3  # of a simulated series; in earlier versions its claims had verdicts
 COUNTED_THINGS = ("workers", "tasks", "instances")
 KINDS_WITHOUT_INTERVAL = (Kind.EVERY_RUN, Kind.EXACT, Kind.SPAN, Kind.LOWEST)
 
@@ -29,17 +29,17 @@ def ledger_version(*, simulated: bool) -> int:
 
 
 def measured_text(row: LedgerRow) -> str:
-    """A dash where nothing was measured: the reason says why."""
+    """Return the measured value; a dash if nothing was measured (the reason is given elsewhere)."""
     if row.measured is None:
         return MISSING
     return quantity_text(row.measured, row.claim.unit, row.claim.is_signed)
 
 
 def quantity_text(value: float | None, unit: str, signed: bool = False) -> str:
-    """A number of a ledger with its unit; an open end of an interval is an infinity sign."""
-    whole = value is not None and isfinite(value) and value == int(value)
+    """Format a number of a ledger with its unit; an open end of an interval is an infinity sign."""
+    is_whole = value is not None and isfinite(value) and value == int(value)
     of_one = unit.removesuffix("s") if value == 1.0 and unit in COUNTED_THINGS else unit
-    return with_unit(number(value, 0 if whole else 1, signed=signed), of_one)
+    return with_unit(number(value, 0 if is_whole else 1, signed=signed), of_one)
 
 
 def interval_text(row: LedgerRow) -> str:
@@ -50,7 +50,7 @@ def interval_text(row: LedgerRow) -> str:
 
 
 def range_text(row: LedgerRow) -> str:
-    """From the low end to the high one: of an interval, or of what the model gives."""
+    """Return the low and the high end of an interval, or of the model's range."""
     if row.low is None or row.high is None:
         return MISSING
     low, high = (quantity_text(end, "", row.claim.is_signed) for end in (row.low, row.high))
@@ -58,16 +58,16 @@ def range_text(row: LedgerRow) -> str:
 
 
 def model_text(row: LedgerRow) -> str:
-    """`the model gives +50 % (+49.1 to +50.8 over 6 seeds); stated about +65 %`; of a computation its own words. How
-    far seeds lie apart has a range over the points of its sweep."""
-    stated = f"; stated {statement_text(row)}"
+    """Return `the model gives +50 % (+49.1 to +50.8 over 6 seeds); stated about +65 %`; for a computation its own
+    words. For a claim about how far seeds lie apart the range is over the points of its sweep."""
+    statement = f"; stated {statement_text(row)}"
     if row.claim.kind is Kind.EXACT and row.measured is not None:
-        return f"computed: {measured_text(row)}{stated}: {row.verdict}"
+        return f"computed: {measured_text(row)}{statement}: {row.verdict}"
     if not row.is_models:
-        return f"{row.verdict}{stated}"
+        return f"{row.verdict}{statement}"
     if row.measured is None:
-        return f"the model gives no number{stated}"
-    return f"the model gives {measured_text(row)} ({_range_words(row)}){stated}"
+        return f"the model gives no number{statement}"
+    return f"the model gives {measured_text(row)} ({_range_words(row)}){statement}"
 
 
 def _range_words(row: LedgerRow) -> str:
@@ -82,10 +82,10 @@ def _range_words(row: LedgerRow) -> str:
 
 
 def statement_text(row: LedgerRow) -> str:
-    """Return what the source states, in the form in which the claim is compared."""
+    """Return the source's statement, in the form in which the claim is compared."""
     claim = row.claim
-    about = "about " if claim.about else ""
-    number_text = about + quantity_text(claim.stated, claim.unit, claim.is_signed and claim.stated != 0)
+    prefix = "about " if claim.about else ""
+    number_text = prefix + quantity_text(claim.stated, claim.unit, claim.is_signed and claim.stated != 0)
     ends = f"{quantity_text(claim.stated, '', True)} to {quantity_text(claim.stated_high, claim.unit, True)}"
     return {
         Kind.RATIO_ABOVE: f"more than {number_text}",
@@ -95,7 +95,7 @@ def statement_text(row: LedgerRow) -> str:
         Kind.OWN_AT_LEAST: f"at least {number_text}",
         Kind.OWN_BELOW: f"below {number_text}",
         Kind.ONLY: f"alone above {number_text}",
-        Kind.SPAN: about + ends,
+        Kind.SPAN: prefix + ends,
     }.get(claim.kind, number_text)
 
 
@@ -105,12 +105,12 @@ def _needs_no_region(row: LedgerRow) -> bool:
 
 
 def region_text(row: LedgerRow) -> str:
-    """Where the whole interval has to lie; a check and a computation have to be equal, and a model's number need not be
-    anywhere."""
+    """Return where the whole interval has to lie; MISSING for a check, a computation and a model's number, which have
+    no region."""
     if row.claim.within is None or _needs_no_region(row):
         return MISSING
-    signed = row.claim.kind not in SPREADS
-    low, high = (quantity_text(end, "", signed) for end in (row.claim.region.low, row.claim.region.high))
+    is_signed = row.claim.kind not in SPREADS
+    low, high = (quantity_text(end, "", is_signed) for end in (row.claim.region.low, row.claim.region.high))
     if not isfinite(row.claim.region.low):
         return f"below {high}"
     return f"above {low}" if not isfinite(row.claim.region.high) else f"{low} to {high}"
@@ -121,8 +121,8 @@ def _finite(end: float | None) -> float | None:
 
 
 def ledger_row(row: LedgerRow, *, simulated: bool = False) -> Row:
-    """A row for the table and for claims.json. `simulated`: the runs were, which an exact claim does not depend on. Its
-    `low` and `high` are an interval's; what the model gives has `lowest` and `highest` in their place."""
+    """Return a row for the table and for claims.json. `simulated`: the runs were, which does not matter to an exact
+    claim; the model's range has the keys `lowest` and `highest` instead of an interval's `low` and `high`."""
     ends = [_finite(end) for end in (row.low, row.high)]
     finite = [None, None] if row.is_models else ends
     return {
@@ -162,11 +162,11 @@ def ledger_row(row: LedgerRow, *, simulated: bool = False) -> Row:
 
 
 def _model_columns(row: LedgerRow, ends: list[float | None], *, simulated: bool) -> Row:
-    """Beside the others, of the ledger of simulated runs, or of a sweep's row in another ledger."""
-    said: Row = {"model_text": model_text(row), "range_text": range_text(row)} if simulated else {}
+    """Return further columns for the ledger of simulated runs, or for a sweep's row in another ledger."""
+    text_columns: Row = {"model_text": model_text(row), "range_text": range_text(row)} if simulated else {}
     if row.claim.kind is Kind.EXACT:
-        return {**said, "range_text": MISSING}
-    return {**said, "lowest": ends[0], "highest": ends[1], SIMULATED: True}
+        return {**text_columns, "range_text": MISSING}
+    return {**text_columns, "lowest": ends[0], "highest": ends[1], SIMULATED: True}
 
 
 MODEL_NOTE = (
@@ -219,7 +219,7 @@ MODEL_COLUMNS = (  # of simulated runs: no verdict, no interval, no p
 
 
 def ledger_blocks(ledger: Sequence[Row], *, simulated: bool) -> list[Block]:
-    """Return the table of claims; on a narrow screen each row is a block."""
+    """Return the table of claims; on a narrow screen each row becomes a block."""
     if simulated:
         return [ResultTable(MODEL_COLUMNS, ledger, css="blocks", name="claims"), Sentence(MODEL_NOTE, "small")]
     return [ResultTable(MEASURED_COLUMNS, ledger, css="blocks", name="claims")]

@@ -1,4 +1,4 @@
-"""Pieces of a sentence or a cell that are more than text. What comes from a record is escaped."""
+"""Parts of a sentence or a cell that are more than text. Text from a record is escaped."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ BREAK = Markup("<br>")
 
 def element(tag: str, content: str, **attributes: str | None) -> Markup:
     """Return `<tag …>content</tag>` without empty attributes; `css` stands for `class`."""
-    given = Markup("").join(
+    attribute_text = Markup("").join(
         Markup(' {}="{}"').format({"css": "class"}.get(name, name.replace("_", "-")), value)
         for name, value in attributes.items() if value
     )  # fmt: skip
-    return Markup("<{}{}>{}</{}>").format(Markup(tag), given, content, Markup(tag))
+    return Markup("<{}{}>{}</{}>").format(Markup(tag), attribute_text, content, Markup(tag))
 
 
 def link(text: str, target: str | None, css: str = "") -> Markup:
-    """Return the text as a link, or as it is where there is no target."""
+    """Return the text as a link, or as plain text if there is no target."""
     return element("a", text, css=css, href=target) if target else escape(text)
 
 

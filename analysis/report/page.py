@@ -1,4 +1,4 @@
-"""A page is a list of blocks; one template shows them, with what they offer for download.
+"""A page is a list of blocks; one template renders them with their downloads.
 
 Everything that is shown is escaped, but for markup (markup.py). A page offers the data of each figure and table, and
 each figure for a paper (downloads.py). The same series gives the same bytes.
@@ -31,21 +31,22 @@ FOLDED_SUMMARY = "What Storm is taken to cost, and settings"
 
 @dataclass(frozen=True)
 class Sentence:
-    """A paragraph. `css`: answer for what the page is about, small for notes, meta for facts about the page."""
+    """A paragraph. `css`: answer for the page's main result, small for notes, meta for facts about the page."""
 
     text: str
     css: str = ""
 
 
 def variant_legend(colours: Sequence[tuple[str, str]]) -> Sentence:
-    """Return variants in their colours, for a narrow screen: there the labels at a figure's lines are out of sight."""
+    """Return the variants in their colours for narrow screens, where the labels at a figure's lines are out of
+    sight."""
     names = (joined([element("span", f"■ {name}", style=f"color: {colour}"), " "]) for name, colour in colours)
     return Sentence(joined(names), "variants")
 
 
 @dataclass(frozen=True)
 class Warnings:
-    """Lines that a reader must not overlook; without lines nothing is shown."""
+    """Lines that a reader must not overlook; nothing is shown without lines."""
 
     lines: Sequence[str]
 
@@ -58,14 +59,14 @@ class Items:
 
 @dataclass(frozen=True)
 class Definitions:
-    """Terms or facts with what they mean or are."""
+    """Terms or facts with their meaning or value."""
 
     pairs: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class Downloads:
-    """Rows to download as CSV and Parquet; none of no rows. `kinds`: of columns whose type is declared."""
+    """Rows to download as CSV and Parquet; no files without rows. `kinds`: declared types of columns."""
 
     name: str
     rows: Sequence[Row]
@@ -79,7 +80,7 @@ class Downloads:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing. `points`: what its marks say; `anchor`: its place on the page, where that is not its name."""
+    """A drawing. `points`: the texts of its marks; `anchor`: its place on the page if that is not its name."""
 
     name: str
     title: str
@@ -92,7 +93,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Panels:
-    """A published figure of one drawing or several with a heading each; `absent` stands where there is none."""
+    """A published figure of one or more drawings with a heading each; `absent` is shown if there is none."""
 
     anchor: str
     caption: str
@@ -102,7 +103,7 @@ class Panels:
 
 @dataclass(frozen=True)
 class Folded:
-    """Blocks behind a summary. `long`: they stay behind it on paper."""
+    """Blocks behind a summary. `long`: they stay folded in print."""
 
     summary: str
     blocks: Sequence[Block]
@@ -111,7 +112,7 @@ class Folded:
 
 @dataclass(frozen=True)
 class Section:
-    """Blocks under a heading. `aside`: small beside the title."""
+    """Blocks under a heading. `aside`: small text beside the title."""
 
     title: str
     blocks: Sequence[Block]
@@ -126,7 +127,7 @@ Block: TypeAlias = (
 
 @dataclass(frozen=True)
 class PageContent:
-    """A page. `title`: of the window; `css`: of the whole page; `reload_s`: after which a browser asks for it again."""
+    """A page. `title`: of the window; `css`: of the whole page; `reload_s`: seconds until a browser reloads it."""
 
     title: str
     heading: str
@@ -137,20 +138,20 @@ class PageContent:
 
     @property
     def has_points(self) -> bool:
-        """Return whether a figure answers to the mouse."""
+        """Return whether a figure reacts to the mouse."""
         return any(hasattr(block, "points") for block in _with_files(self.blocks))
 
 
 def save(path: Path, content: PageContent, folder: str = FOLDER, *, only_large: bool = False) -> Path:
-    """Write the page and, in `folder` beside it, the files that it offers; `only_large`: those that are not in it."""
+    """Write the page and, in `folder` beside it, the files that it offers; `only_large`: only those not embedded."""
     groups = {block.name: block.files for block in _with_files(content.blocks)}
     links = download_links(groups, folder)
-    beside = {link.name for of_block in links.values() for link in of_block if link.beside}
+    file_names = {link.name for of_block in links.values() for link in of_block if link.beside}
     write_downloads(
         path.parent / folder,
-        (file for files in groups.values() for file in files if not only_large or file.name in beside),
+        (file for files in groups.values() for file in files if not only_large or file.name in file_names),
     )
-    write_text_atomic(path, html(content, links))  # a reader sees the old page or the whole new one
+    write_text_atomic(path, html(content, links))  # a reader sees either the old page or the whole new one
     return path
 
 
@@ -159,7 +160,7 @@ def html(content: PageContent, links: Mapping[str, Sequence[DownloadLink]] = Map
 
 
 def _with_files(blocks: Iterable[Any]) -> Iterator[Any]:
-    """Yield figures and downloads, also of sections and folded parts."""
+    """Yield figures and downloads, including those in sections and folded parts."""
     for block in blocks:
         if getattr(block, "name", "") and hasattr(block, "files"):
             yield block
@@ -168,7 +169,7 @@ def _with_files(blocks: Iterable[Any]) -> Iterator[Any]:
 
 
 def folded(text: str) -> Markup:
-    """Return the first line as it is, and the others behind a summary."""
+    """Return the first line, and the others behind a summary."""
     first, _, rest = text.partition("\n")
     if not rest:
         return escape(text)

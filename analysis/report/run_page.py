@@ -1,4 +1,5 @@
-"""A page a run: timeline, events, decisions, placement, failures and first errors, from the series' small tables."""
+"""The page of a run: timeline, events, decisions, placement, failures and first errors, from the series' small
+tables."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ TABLES = (
     "throughput", "activity", "cpu_windows", "settled", "intervals", "damaged", "zeros", "scale_events", "latency",
     "topologies",
 )  # fmt: skip
-MOST_ROWS = 200  # rows of a table that can grow with the run; the files have all
+MOST_ROWS = 200  # rows of a table that can grow with the run; the files have all of them
 TIME_AND_KIND = frozenset({"t", "kind"})
 CAPTION = (
     "Upright lines are events, green bands the steady parts that count, triangles decisions that no event asked for. "
@@ -51,20 +52,21 @@ CAPTIONS = {True: CAPTION, False: OF_TOPOLOGIES}  # of the only topology, of sev
 
 
 def write_all(paths: SeriesPaths, outcomes: Sequence[tuple[str, EventOutcome]]) -> None:
-    """`runs/<run>/report.html` of every run. `outcomes`: of the events of each run, whose decision log is read once."""
+    """Write `runs/<run>/report.html` of every run. `outcomes`: of each run's events, so that decision logs are read
+    once."""
     runs = sorted(rows(paths, "runs"), key=lambda run: (run["order"] is None, run["order"], run["run_id"]))
-    split = {name: by_run(rows(paths, name, without=HISTOGRAM)) for name in TABLES}
-    several = topologies(paths)
+    tables_by_run = {name: by_run(rows(paths, name, without=HISTOGRAM)) for name in TABLES}
+    topology_names = topologies(paths)
     measurements = {
         name: series_tables.measurements_by_event(rows(paths, "measurements", topology=name or None))
-        for name in ((several[-1], *several[:-1]) if several else ("",))
+        for name in ((topology_names[-1], *topology_names[:-1]) if topology_names else ("",))
     }
     names = [run["run_id"] for run in runs]
     outcomes_of: dict[str, list[EventOutcome]] = defaultdict(list)
     for run_id, outcome in outcomes:
         outcomes_of[run_id].append(outcome)
     for run in runs:
-        tables = {name: split[name].get(run["run_id"], []) for name in TABLES}
+        tables = {name: tables_by_run[name].get(run["run_id"], []) for name in TABLES}
         of_run = content(paths, run, tables, outcomes_of[run["run_id"]], measurements, names)
         page.save(paths.run(run["run_id"]).root / "report.html", of_run, only_large=True)
 
@@ -73,9 +75,9 @@ def content(
     paths: SeriesPaths, run: Row, tables: Mapping[str, list[Row]], outcomes: Sequence[EventOutcome],
     measurements: Mapping[str, Measurements], all_runs: Sequence[str],
 ) -> PageContent:  # fmt: skip
-    """`measurements`: of the only topology (named ""), or of the cluster and of each of several."""
-    run_id, where = run["run_id"], paths.run(run["run_id"])
-    lines = event_timeline.read_timeline(where).events
+    """Return the page. `measurements`: of the only topology (named ""), or of the cluster and of each of several."""
+    run_id, run_paths = run["run_id"], paths.run(run["run_id"])
+    lines = event_timeline.read_timeline(run_paths).events
     zero_s = (
         next((row["zero_s"] for row in tables["zeros"]), None)
         or event_timeline.first_zero(lines)
@@ -84,13 +86,13 @@ def content(
     )
     is_complete = run["status"] == "complete"
     series = f"{run['experiment'] or 'an unknown experiment'}, series {run['series_id'] or 'unknown'}"
-    wrong = failures(run, lines, tables["damaged"])
-    more = [Sentence(f"and {len(wrong) - MOST_ROWS} more", "small")] if len(wrong) > MOST_ROWS else []
-    others = joined(
+    errors = failures(run, lines, tables["damaged"])
+    remark = [Sentence(f"and {len(errors) - MOST_ROWS} more", "small")] if len(errors) > MOST_ROWS else []
+    other_runs = joined(
         (link(other, f"../{quote(other)}/report.html", "run") for other in all_runs if other != run_id), ", "
     )
-    record = event_timeline.readable_document(where)
-    known = facts(run, record, tables["latency"], tables["topologies"], paths.root)
+    record = event_timeline.readable_document(run_paths)
+    run_facts = facts(run, record, tables["latency"], tables["topologies"], paths.root)
     return PageContent(
         title=f"{run_id}, {run['experiment'] or ''} {run['series_id'] or ''}",
         heading=run_id,
@@ -102,14 +104,14 @@ def content(
             ]
         ),
         blocks=[
-            Definitions([(name, page.folded(value)) for name, value in known]),
-            *([Section("What went wrong", [Warnings(wrong[:MOST_ROWS]), *more])] if wrong else []),
-            *_measured(run_id, where, tables, measurements, outcomes),
+            Definitions([(name, page.folded(value)) for name, value in run_facts]),
+            *([Section("What went wrong", [Warnings(errors[:MOST_ROWS]), *remark])] if errors else []),
+            *_measured(run_id, run_paths, tables, measurements, outcomes),
             Section("Decisions", _decisions(run_id, outcomes)),
             *_placed(tables, list(measurements), outcomes),
             Section("Events", _events([event_row(event, zero_s) for event in lines])),
-            Section("Errors in logs", _errors(where, lines, zero_s)),
-            Section("Other runs of this series", [Sentence(others or "None.")]),
+            Section("Errors in logs", _errors(run_paths, lines, zero_s)),
+            Section("Other runs of this series", [Sentence(other_runs or "None.")]),
         ],
     )  # fmt: skip
 
@@ -118,7 +120,7 @@ def _measured(
     run_id: str, where: RunPaths, tables: Mapping[str, list[Row]], measurements: Mapping[str, Measurements],
     outcomes: Sequence[EventOutcome],
 ) -> list[Section]:  # fmt: skip
-    """Return what was measured over time and at each event, of all topologies and of each."""
+    """Return the measurements over time and at each event, of all topologies and of each."""
     datas = {name: run_data(where, _of_topology(tables, name)) for name in measurements}
     if "" in datas:
         drawing = run_timeline.chart(datas[""])
@@ -128,20 +130,20 @@ def _measured(
     if drawing:
         over_time = page_figure("timeline", f"{run_id} over time", CAPTIONS["" in datas], drawing)
     labels = {outcome.event_id: f"{outcome.event_id}: {outcome.label}" for outcome in outcomes}
-    span, blocks, shown = run_timeline.span_of([*datas.values()]), list[Block](), list[ResultTable]()
+    span, blocks, value_tables = run_timeline.span_of([*datas.values()]), list[Block](), list[ResultTable]()
     for name, data in datas.items():
         of_topology: list[Block] = []
         if name not in ("", WHOLE_CLUSTER) and (drawing := run_timeline.chart(data, span)):
             title = f"{run_id} over time: {topology_words(name)}"
             of_topology.append(page_figure(f"timeline{topology_suffix(name)}", title, CAPTION, drawing))
         if table := measurement_table(run_id, measurements[name], labels):
-            shown.append(table)
+            value_tables.append(table)
             of_topology.append(table)
         else:
-            who = "it" if name else "the run"
-            of_topology.append(Sentence(f"None: {who} left no samples, or it was not analysed."))
+            subject = "it" if name else "the run"
+            of_topology.append(Sentence(f"None: {subject} left no samples, or it was not analysed."))
         blocks += [Section(topology_words(name), of_topology, anchor=f"of-{name}")] if name else of_topology
-    if series_tables.is_marked(shown):
+    if series_tables.is_marked(value_tables):
         blocks.append(Sentence(words.NOT_STEADY_HERE, "small"))
     data_rows = [_named(name, row) for name, values in measurements.items() for row in measurement_rows(run_id, values)]
     return [
@@ -151,7 +153,7 @@ def _measured(
 
 
 def measurement_table(run_id: str, measurements: Measurements, labels: Mapping[str, str]) -> ResultTable | None:
-    """Return the values of the report's tables, a row a metric and a column an event; None where there are none."""
+    """Return the values of the report's tables, a row a metric and a column an event; None if there are none."""
     by_event = {
         event: measurements[run_id, event]
         for event in sorted((event for run, event in measurements if run == run_id), key=event_order)
@@ -182,19 +184,19 @@ def _decisions(run_id: str, outcomes: Sequence[EventOutcome]) -> list[Block]:
 
 
 def _placed(tables: Mapping[str, list[Row]], names: Sequence[str], outcomes: Sequence[EventOutcome]) -> list[Section]:
-    """Return where executors were; nothing where no round placed all tasks."""
+    """Return where executors were placed; nothing if no round placed all tasks."""
     labels = {outcome.event_id: outcome.label for outcome in outcomes}
     after = Heading("executors after", lambda row: bold(row["after"] or MISSING) if row["changed"] else row["after"])
     headings = (*columns("machine /k; executors before = before"), after)
     blocks, data = list[Block](), list[Row]()
     for name in names:
-        placed = placement_rows(_of_topology(tables, name)["settled"])
+        executor_rows = placement_rows(_of_topology(tables, name)["settled"])
         of_topology: list[Block] = [
             Section(labels.get(event, event), [ResultTable(headings, list(of_event))])
-            for event, of_event in groupby(placed, itemgetter("event_id"))
+            for event, of_event in groupby(executor_rows, itemgetter("event_id"))
         ]
-        data += [_named(name, row) for row in placed]
-        blocks += [Section(topology_words(name), of_topology)] if name and placed else of_topology
+        data += [_named(name, row) for row in executor_rows]
+        blocks += [Section(topology_words(name), of_topology)] if name and executor_rows else of_topology
     if not data:
         return []
     return [Section("Placement", [*blocks, Sentence(words.PLACEMENT_NOTE, "small"), Downloads("placements", data)])]
@@ -217,16 +219,16 @@ def _events(events: Sequence[Row]) -> list[Block]:
 
 
 def _errors(where: RunPaths, lines: Sequence[Mapping[str, Any]], zero_s: float) -> list[Block]:
-    """Return the errors while the topology ran, and how many there were of daemons that were being stopped."""
+    """Return the errors while the topology ran, and the number of kinds from daemons that were being stopped."""
     errors = run_errors.errors_of_run(where)
-    during, afterwards = split_errors(errors.groups, lines, zero_s)
+    error_rows, afterwards = split_errors(errors.groups, lines, zero_s)
     blocks: list[Block] = [Sentence("None while the topology ran.")]
     if not errors.has_logs:
         folder = code(f"runs/{where.run_id}/logs/")
-        kept = ["There are no raw logs of this run here. Logs that were kept are in ", folder,
+        hint = ["There are no raw logs of this run here. Logs that were kept are in ", folder,
                 " of the series, with the run's raw lines."]  # fmt: skip
-        blocks = [Sentence(joined(kept))]
-    elif during:
+        blocks = [Sentence(joined(hint))]
+    elif error_rows:
         headings = (
             Heading("first at (s)", "time_s", digits=1, css="n"),
             Heading("line", lambda row: code(row["text"], "small"), css="wide v"),
@@ -234,21 +236,21 @@ def _errors(where: RunPaths, lines: Sequence[Mapping[str, Any]], zero_s: float) 
             Heading("times", "times", css="n"),
             Heading("files", "files", css="n"),
         )
-        table = ResultTable(headings, during[:MOST_ROWS])
-        blocks = [Sentence(words.ERRORS_NOTE), table, Downloads("errors", during)]
+        table = ResultTable(headings, error_rows[:MOST_ROWS])
+        blocks = [Sentence(words.ERRORS_NOTE), table, Downloads("errors", error_rows)]
     if afterwards:
-        late = "more kinds of errors came after the topology was killed, from workers that were stopping."
-        blocks.append(Sentence(f"{afterwards} {late}", "small"))
+        late_errors = "more kinds of errors came after the topology was killed, from workers that were stopping."
+        blocks.append(Sentence(f"{afterwards} {late_errors}", "small"))
     if errors.cut:
         blocks.append(Sentence(f"Only the beginning of {errors.cut} large files was read.", "small"))
     return blocks
 
 
 def _of_topology(tables: Mapping[str, list[Row]], name: str) -> dict[str, list[Row]]:
-    """Rows of one of several topologies; all, where there is only one."""
+    """Return the rows of one of several topologies; all rows if there is only one."""
     return {
-        table: [row for row in found if not name or "topology" not in row or row["topology"] == name]
-        for table, found in tables.items()
+        table: [row for row in table_rows if not name or "topology" not in row or row["topology"] == name]
+        for table, table_rows in tables.items()
     }
 
 
@@ -257,17 +259,17 @@ def _named(topology: str, row: Row) -> Row:
 
 
 def run_data(run: RunPaths, tables: Mapping[str, list[Row]]) -> RunData:
-    """On the run's own axis: that of its only event, or of the run as a whole where it has several."""
+    """Return a run's data on the run's own axis: that of its only event, or of the whole run if it has several."""
     axis = WHOLE_RUN if any(event_id_of(row) == WHOLE_RUN for row in tables["activity"]) else None
-    whole = [row for row in tables["throughput"] if row["complete"] and row["rate"] is not None]
-    complete = {row["window_s"] for row in whole}
-    left_out = {"sink", "due"} if is_unthrottled(run) else {"sink"}
+    full_rows = [row for row in tables["throughput"] if row["complete"] and row["rate"] is not None]
+    complete = {row["window_s"] for row in full_rows}
+    hidden = {"sink", "due"} if is_unthrottled(run) else {"sink"}
     activity = [
         row for row in tables["activity"] if (axis is None or event_id_of(row) == axis) and row["window_s"] in complete
     ]
     return RunData(
         run.run_id,
-        _windows((row["scope"], row["window_s"], row["rate"]) for row in whole if row["scope"] not in left_out),
+        _windows((row["scope"], row["window_s"], row["rate"]) for row in full_rows if row["scope"] not in hidden),
         _windows((row["component"], row["window_s"], row["queue"]) for row in activity if row["component"]),
         _windows((row["machine"], row["window_s"], row["utilisation_mean"]) for row in tables["cpu_windows"]),
         tuple(event_timeline.event_marks(run)),
@@ -285,7 +287,7 @@ def _windows(values: Iterable[tuple[str, float, float | None]]) -> dict[str, Win
 
 
 def _steady_parts(tables: Mapping[str, list[Row]]) -> tuple[tuple[float, float], ...]:
-    """The steady parts, from each event's zero to the run's."""
+    """Return the steady parts, shifted from each event's zero to the run's."""
     zero_s = next((row["zero_s"] for row in tables["zeros"]), 0.0)
     zeros = {row["event_id"]: row["zero_s"] - zero_s for row in tables["scale_events"]}
     steady = [(zeros.get(event_id_of(row), 0.0), row) for row in tables["intervals"] if row["steady"]]
@@ -295,7 +297,7 @@ def _steady_parts(tables: Mapping[str, list[Row]]) -> tuple[tuple[float, float],
 def facts(
     run: Row, record: Mapping[str, Any], latency: Sequence[Row], topologies: Sequence[Row], series_dir: Path
 ) -> list[tuple[str, str]]:
-    """Return what the run was, in the order in which a reader asks."""
+    """Return the facts of the run in reading order."""
     start_s, end_s, begun_s = run["started_s"], run["ended_s"], date_s(run)
     values = {
         "simulated": words.model_sentence([run], series_dir),
@@ -328,7 +330,7 @@ def _workers(run: Row, topologies: Sequence[Row]) -> str | int | None:
 
 
 def _topology_changes(record: Mapping[str, Any]) -> str:
-    """`parameters: ms_per_character = 0.22`: in what the variant's topology differs from the experiment's."""
+    """Return `parameters: ms_per_character = 0.22`: how the variant's topology differs from the experiment's."""
     changes = (record.get("variant") or {}).get("topology") or {}
     parts = [f"{key}: {_parameters(json.dumps(values))}" for key, values in changes.items() if values]
     return "; ".join(parts)
@@ -339,19 +341,19 @@ def _parameters(text: str | None) -> str:
 
 
 def measurement_rows(run_id: str, measurements: Measurements) -> list[Row]:
-    """All that was measured, also what no table of the report shows."""
+    """Return all measurements of the run, including those that no table of the report shows."""
     return [
-        {"event_id": event, "metric": name, **found._asdict()}
+        {"event_id": event, "metric": name, **measurement._asdict()}
         for (run, event), values in sorted(measurements.items())
         if run == run_id
-        for name, found in sorted(values.items())
+        for name, measurement in sorted(values.items())
     ]
 
 
 def event_row(event: Mapping[str, Any], zero_s: float) -> Row:
-    """When, what, and everything else that the line says."""
-    more = {key: value for key, value in event.items() if key not in TIME_AND_KIND and value not in (None, "", [])}
-    details = "; ".join(f"{key.replace('_', ' ')} {_value_text(value)}" for key, value in more.items())
+    """Return the time, the kind and all other fields of the event's line."""
+    fields = {key: value for key, value in event.items() if key not in TIME_AND_KIND and value not in (None, "", [])}
+    details = "; ".join(f"{key.replace('_', ' ')} {_value_text(value)}" for key, value in fields.items())
     return {"time_s": round(float(event["t"]) - zero_s, 3), "kind": event["kind"], "details": details}
 
 
@@ -364,7 +366,7 @@ def _value_text(value: Any) -> str:
 
 
 def placement_rows(settled: Sequence[Row]) -> list[Row]:
-    """Return the executors of each machine before and after each event, in the order of both."""
+    """Return the executors of each machine before and after each event, in the order of events and machines."""
     executors: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
     for row in settled:
         if row["task"] == row["first_task"] and row["machine"]:
@@ -384,17 +386,17 @@ def placement_rows(settled: Sequence[Row]) -> list[Row]:
 
 
 def _executor_text(on_machine: Counter[str]) -> str:
-    """`centre × 2, sink_1`."""
+    """Return text such as `centre × 2, sink_1`."""
     return ", ".join(name if number == 1 else f"{name} × {number}" for name, number in sorted(on_machine.items()))
 
 
 def failures(run: Row, events: Sequence[Mapping[str, Any]], damaged: Sequence[Row]) -> list[str]:
-    """Everything that went wrong, whatever it led to."""
+    """Return everything that went wrong, whether or not it had an effect."""
     lines = []
     if run["failure_message"]:
         blame = (run["failure_blame"] or "nobody").replace("_", " ")
-        where = f", in {run['failure_where']}" if run["failure_where"] else ""
-        lines.append(f"{run['status']}, blamed on {blame}{where}: {run['failure_message']}")
+        place = f", in {run['failure_where']}" if run["failure_where"] else ""
+        lines.append(f"{run['status']}, blamed on {blame}{place}: {run['failure_message']}")
     elif run["status"] != "complete":
         lines.append(f"The run is {run['status']}; its record gives no reason.")
     for event in events:
@@ -411,8 +413,9 @@ def failures(run: Row, events: Sequence[Mapping[str, Any]], damaged: Sequence[Ro
 def split_errors(
     groups: Sequence[ErrorGroup], events: Sequence[Mapping[str, Any]], zero_s: float
 ) -> tuple[list[Row], int]:
-    """Errors while the topology ran, as rows; and how many kinds there were only while it was being stopped."""
+    """Return the errors while the topology ran, as rows, and the number of kinds seen only while it was being
+    stopped."""
     killed_s = next((float(event["t"]) for event in events if event["kind"] == "topology_killed"), None)
-    during = [group for group in groups if killed_s is None or group.t_s is None or group.t_s < killed_s]
-    shifted = [replace(group, t_s=None if group.t_s is None else round(group.t_s - zero_s, 3)) for group in during]
-    return [{"time_s": row.pop("t_s"), **row} for row in map(asdict, shifted)], len(groups) - len(during)
+    live = [group for group in groups if killed_s is None or group.t_s is None or group.t_s < killed_s]
+    timed = [replace(group, t_s=None if group.t_s is None else round(group.t_s - zero_s, 3)) for group in live]
+    return [{"time_s": row.pop("t_s"), **row} for row in map(asdict, timed)], len(groups) - len(live)

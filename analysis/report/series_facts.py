@@ -1,5 +1,5 @@
-"""Facts of a series that its pages state: runs that do not count, machines, environment, whether the machines were the
-bottleneck (most of them had used up their CPU quota), how long each rented machine booted, and what a series cost
+"""Facts of a series on its pages: runs that do not count, machines, environment, whether machines were the
+bottleneck (most had used up their CPU quota), how long each rented machine booted, and the series' cost
 beside its estimate."""
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from analysis.record.small_tables import Row, cluster, rows
 
 
 def exclusions(runs: Sequence[Row]) -> list[str]:
-    """A sentence for each run that is not counted."""
+    """Return a sentence for each run that is not counted."""
     return [
-        f"{run['run_id']} ({run['status']}) is not counted{f': {why}' if (why := failure_text(run)) else ''}."
+        f"{run['run_id']} ({run['status']}) is not counted{f': {failure}' if (failure := failure_text(run)) else ''}."
         for run in runs
         if run["status"] != "complete"
     ]
@@ -33,8 +33,8 @@ def failure_text(run: Row) -> str:
 
 
 def edge_losses(losses: Sequence[Row]) -> list[Row]:
-    """One row a run, event, side and edge, in reading order; an older analysis has no uncertainty. What is of a part of
-    a side is of the side."""
+    """Return one row a run, event, side and edge, in reading order; older analyses have no uncertainty. Rows of a part
+    of a side are left out."""
 
     def order(row: Row) -> tuple[Any, ...]:
         edge = (row["source"], row["stream"], row["target"])
@@ -44,21 +44,21 @@ def edge_losses(losses: Sequence[Row]) -> list[Row]:
 
 
 def machine_facts(machines: Sequence[Row]) -> list[Row]:
-    """Machines as they were described by the runs: one row a machine and description."""
+    """Return the machines as the runs described them: one row a machine and description."""
     columns = ("machine", "type", "cores", "memory_mb", "bandwidth_mbit", "slots", "joins_at_scale")
     offsets: dict[tuple[Any, ...], list[float]] = {}
     for row in machines:
         values = offsets.setdefault(tuple(row[column] for column in columns), [])
         values += [] if row["clock_offset_ms"] is None else [abs(row["clock_offset_ms"])]
-    described = [
+    descriptions = [
         dict(zip(columns, key, strict=True)) | {"clock_offset_ms": max(values, default=None)}
         for key, values in offsets.items()
     ]
-    return sorted(described, key=lambda row: (len(row["machine"]), row["machine"]))
+    return sorted(descriptions, key=lambda row: (len(row["machine"]), row["machine"]))
 
 
 def environment_facts(runs: Sequence[Row]) -> list[tuple[str, str]]:
-    """Versions, commit, seeds and facts of the box; more than one value means that the runs differ in it."""
+    """Return versions, commit, seeds and facts of the hosts; several values mean that the runs differ."""
     facts: list[tuple[str, str]] = [
         ("git commit", _distinct_values(runs, commit_text)),
         ("seeds", _distinct_values(runs, lambda run: run["seed"])),
@@ -72,7 +72,7 @@ def environment_facts(runs: Sequence[Row]) -> list[tuple[str, str]]:
 
 
 def specification_facts(runs: Sequence[Row]) -> list[tuple[str, str]]:
-    """The resolved specification of the runs (cost models, rates, buffers, durations), flattened."""
+    """Return the resolved specification of the runs (cost models, rates, buffers, durations), flattened."""
     specs = [flatten(json.loads(run["spec"] or "{}")) for run in runs]
     keys = sorted({key for spec in specs for key in spec})
     return [(key, " | ".join(sorted({spec[key] for spec in specs if key in spec}))) for key in keys]
@@ -88,7 +88,7 @@ def _distinct_values(runs: Sequence[Row], of: Callable[[Row], Any]) -> str:
 
 
 def flatten(value: Any, prefix: str = "") -> dict[str, str]:
-    """Nested JSON as dotted keys; lists of plain values stay together."""
+    """Flatten nested JSON to dotted keys; lists of plain values stay together."""
     if isinstance(value, dict):
         pairs = [(f"{prefix}.{key}" if prefix else str(key), inner) for key, inner in value.items()]
     elif isinstance(value, list) and any(isinstance(inner, dict | list) for inner in value):
@@ -110,14 +110,14 @@ STEAL_PERCENT = 2.0
 
 
 def machine_warnings(paths: SeriesPaths) -> list[str]:
-    """For the top of a page; nothing where no run had most of its machines at their limit, or much taken from one."""
+    """Return warnings for the top of a page: runs with most machines at their CPU limit, or with much steal time."""
     spans, cpu = (rows(paths, name, topology=cluster(paths)) for name in ("scale_events", "cpu"))
-    absent = absent_machines(spans, rows(paths, "machines"))
-    return [*_limit_warnings(cpu, absent), *_steal_warnings(cpu)]
+    absences = absent_machines(spans, rows(paths, "machines"))
+    return [*_limit_warnings(cpu, absences), *_steal_warnings(cpu)]
 
 
 def _steal_warnings(cpu: Sequence[Row]) -> list[str]:
-    """Return a sentence about the run with most time taken from a machine, where that is much; some do not say it."""
+    """Return a sentence about the run with the most steal time, if that is much; some machines do not report it."""
     highest: dict[str, float] = {}
     for row in cpu:
         if row["steal_percent_mean"] is not None:
@@ -136,29 +136,29 @@ def _steal_warnings(cpu: Sequence[Row]) -> list[str]:
 def _limit_warnings(cpu: Sequence[Row], absent: Mapping[Any, set[str]]) -> list[str]:
     before, after = (_machines_at_limit(cpu, absent, phase) for phase in ("before", "after"))
     runs = len({row["run_id"] for row in cpu})
-    where = [
+    parts = [
         f"{phase} the first event in {len(groups)} of {runs} runs"
         for phase, groups in (("before", before), ("after", after))
         if groups
     ]
-    if not where:
+    if not parts:
         return []
-    used = number(100 * median(row["utilisation_mean"] for groups in (*before, *after) for row in groups), 0)
+    load = number(100 * median(row["utilisation_mean"] for groups in (*before, *after) for row in groups), 0)
     return [
-        f"Most machines were at their CPU limit {' and '.join(where)} ({used} % of their quota): what is measured there"
+        f"Most machines were at their CPU limit {' and '.join(parts)} ({load} % of their quota): what is measured there"
         " is also what the machines can do, not only what the components' cost and the policy allow."
     ]
 
 
 def _machines_at_limit(cpu: Sequence[Row], absent: Mapping[Any, set[str]], phase: str) -> list[list[Row]]:
-    """The machines of each run whose middle one has used up its quota in that phase of the first event.
+    """Return the machines of each run whose median machine used up its quota in that phase of the first event.
 
-    Left out: the master, which is in no run's machines, and those that have not joined by then, or have left.
+    Left out: the master, which is in no run's machines, and machines that have not joined yet or have left.
     """
     by_run: dict[str, list[Row]] = defaultdict(list)
     for row in cpu:
-        there = row["machine"] not in absent.get((row["run_id"], row["event_id"], phase), ())
-        counts = there and row["joins_at_scale"] is not None and row["utilisation_mean"] is not None
+        is_present = row["machine"] not in absent.get((row["run_id"], row["event_id"], phase), ())
+        counts = is_present and row["joins_at_scale"] is not None and row["utilisation_mean"] is not None
         if counts and row["phase"] == phase and event_id_of(row) == FIRST_EVENT:
             by_run[row["run_id"]].append(row)
     return [rows for rows in by_run.values() if median(row["utilisation_mean"] for row in rows) >= LIMIT_SHARE]
@@ -166,17 +166,17 @@ def _machines_at_limit(cpu: Sequence[Row], absent: Mapping[Any, set[str]], phase
 
 @dataclass(frozen=True)
 class Boot:
-    """One machine that a run has started; seconds. `ssh_s` is the testbed's own measure. None: not measured."""
+    """One machine that a run started; seconds. `ssh_s` is the testbed's own measure. None: not measured."""
 
     run_id: str
     machine: str
-    ssh_s: float | None  # from asking for it to its first answer over ssh
-    joined_s: float | None  # from asking for it until it was deployed and registered with Nimbus
+    ssh_s: float | None  # from the request to its first answer over ssh
+    joined_s: float | None  # from the request until it was deployed and registered with Nimbus
 
 
 @dataclass(frozen=True)
 class ExecutionCost:
-    """One execution of a series: what was estimated when it began, and what its machines cost. US dollars, hours."""
+    """One execution of a series: its estimate at the beginning and the cost of its machines. US dollars, hours."""
 
     begun: str
     runs: int
@@ -199,7 +199,7 @@ class SeriesCost:
 
 
 def machine_boots(runs: Sequence[RunPaths]) -> list[Boot]:
-    """Every machine that was started during a run, in the order of the runs."""
+    """Return every machine that was started during a run, in the order of the runs."""
     return [boot for run in runs for boot in _boots_of_run(run)]
 
 
@@ -207,17 +207,17 @@ def _boots_of_run(run: RunPaths) -> list[Boot]:
     events = read_timeline(run).events
     requests = {name: float(event["t"]) for event in events if event["kind"] == "machines_requested"
              for name in event.get("machines") or ()}  # fmt: skip
-    joined = {name: float(event["t"]) for event in events if event["kind"] == "machines_joined"
+    join_times = {name: float(event["t"]) for event in events if event["kind"] == "machines_joined"
               for name in event.get("machines") or ()}  # fmt: skip
     boot_times = {event.get("machine"): event.get("boot_s") for event in events if event["kind"] == "machine_booted"}
     return [
-        Boot(run.run_id, name, boot_times.get(name), joined[name] - request_s if name in joined else None)
+        Boot(run.run_id, name, boot_times.get(name), join_times[name] - request_s if name in join_times else None)
         for name, request_s in requests.items()
     ]
 
 
 def series_cost(paths: SeriesPaths) -> SeriesCost | None:
-    """None where machines cost nothing, or their use was not recorded."""
+    """Return the cost of the series; None if machines cost nothing or their use was not recorded."""
     file = paths.root / "money.json"
     if not file.is_file():
         return None

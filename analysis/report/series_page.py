@@ -59,7 +59,7 @@ RUN = Heading("run", "run_id", css="k")
 
 @dataclass(frozen=True)
 class LogicalGraph:
-    """The graph of a topology, and what was decided at its components."""
+    """The graph of a topology, and the decisions at its components."""
 
     figure: Figure
     components: tuple[str, ...]
@@ -68,7 +68,7 @@ class LogicalGraph:
 
 @dataclass(frozen=True)
 class TopologyReport:
-    """Results of one topology: of the only one (`name` is empty), of one of several, or of the cluster (`all`)."""
+    """Results of one topology: the only one (`name` is empty), one of several, or the cluster (`all`)."""
 
     name: str
     title: str
@@ -83,7 +83,7 @@ class TopologyReport:
 
     @property
     def suffix(self) -> str:
-        """Return the ending of the names of its figures and tables."""
+        """Return the suffix of the names of its figures and tables."""
         return small_tables.topology_suffix(self.name)
 
     @property
@@ -92,7 +92,7 @@ class TopologyReport:
 
 
 def build_report(series_dir: Path | str) -> Path:
-    """Write figures, claims.json, report.html and a page a run; returns the report's path."""
+    """Write figures, claims.json, report.html and the page of each run; return the report's path."""
     paths = SeriesPaths(Path(series_dir))
     runs = sorted(rows(paths, "runs"), key=lambda run: (run["order"] is None, run["order"], run["run_id"]))
     of_model = any(map(is_simulated, runs))
@@ -131,7 +131,7 @@ def topology_reports(
     paths: SeriesPaths, runs: Sequence[Row], ledger: Sequence[LedgerRow], conditions: Conditions,
     outcomes: series_tables.Outcomes,
 ) -> list[TopologyReport]:  # fmt: skip
-    """Return what is of the only topology, or of the cluster and of each of several."""
+    """Return the results of the only topology, or of the cluster and of each of several."""
     experiment = experiment_of(paths, runs)
     claims = [row.claim for row in ledger if row.claim.experiment == experiment]
     events = event_kinds([outcome for _, outcome in outcomes])
@@ -146,7 +146,7 @@ def _topology_report(
     paths: SeriesPaths, name: str, runs: Sequence[Row], experiment: str, events: Mapping[str, str],
     conditions: Conditions, claims: Sequence[Claim],
 ) -> TopologyReport:  # fmt: skip
-    """`name`: empty of the only topology. What is of machines is the cluster's."""
+    """Return the results of one topology; `name` is empty for the only one. Machines belong to the cluster."""
     read = partial(rows, paths, topology=name or None)
     measurements = series_tables.measurements_by_event(read("measurements"))
     title = small_tables.topology_words(name)
@@ -171,7 +171,7 @@ def _topology_report(
 def logical_graph(
     paths: SeriesPaths, runs: Sequence[Row], topology: str | None = None, suffix: str = ""
 ) -> LogicalGraph | None:
-    """Return the graph of the runs, with the decisions at its components."""
+    """Return the graph of the runs with the decisions at its components."""
     decisions = decision_graph.collect(paths, topology)
     if decisions is None:
         return None
@@ -209,24 +209,24 @@ def _blocks(
 ) -> Iterator[Block]:  # fmt: skip
     of_model = any(map(is_simulated, runs))
     trust = words.model_sentence(runs, paths.root)
-    first, several = reports[0], len(reports) > 1
+    first, has_several = reports[0], len(reports) > 1
     variants = series_data.order_variants({run["variant"] for run in runs if run["status"] == "complete"})
     legend = [(style.display_name(name), colour) for name, colour in style.colours(variants).items()]
     yield Warnings([trust] if trust else [])
     yield Sentence(first_sentence(reports, of_model=of_model), "answer")
-    yield from _timeline(first, legend, "" if several else "Figure 1. ")
-    if several:
+    yield from _timeline(first, legend, "" if has_several else "Figure 1. ")
+    if has_several:
         yield Sentence(_topology_links(reports))
     yield Warnings([*series_facts.exclusions(runs), *series_facts.machine_warnings(paths)])
     yield Section("Claims", list(_claims(ledger, experiment_of(paths, runs), of_model=of_model)))
     latencies = [Sentence(sentence, "small") for sentence in words.latency_sentences(paths)]
-    if several:
+    if has_several:
         for report in reports:
             parts: list[Block] = [Sentence(report.level)] if report.level else []
             if report is not first:
                 parts += [Sentence(report.headline), *_timeline(report, legend)]
-            lost = [_lost(report, event)] if report.losses else []
-            parts += [*_graph_and_figures(report, event), _runs(report, event), _steady(report, event), *lost]
+            loss_blocks = [_lost(report, event)] if report.losses else []
+            parts += [*_graph_and_figures(report, event), _runs(report, event), _steady(report, event), *loss_blocks]
             yield Section(report.title, parts, anchor=f"of{report.suffix}")
         yield from latencies
     else:
@@ -235,20 +235,20 @@ def _blocks(
     if (cost := series_facts.series_cost(paths)) is not None:
         yield Section("Cost", list(_cost(cost)))
     yield from _ablation(paths, event)
-    if not several:
+    if not has_several:
         yield _runs(first, event)
         yield from latencies
     for run in series_tables.run_rows(runs, first.measurements):
         if not run["counts"] and run["event_id"] == FIRST_EVENT:
-            why = f", {run['why']}" if run["why"] else ""
-            yield Sentence(f"* {run['run_id']} is not counted in any claim or figure: {run['status']}{why}.", "small")
-    damaged = list(_damaged(rows(paths, "damaged")))
-    if several:
-        yield Section("Lines that were read", damaged)
+            cause = f", {run['why']}" if run["why"] else ""
+            yield Sentence(f"* {run['run_id']} is not counted in any claim or figure: {run['status']}{cause}.", "small")
+    damage_blocks = list(_damaged(rows(paths, "damaged")))
+    if has_several:
+        yield Section("Lines that were read", damage_blocks)
     else:
         yield _steady(first, event)
         yield _lost(first, event)
-        yield from damaged
+        yield from damage_blocks
     yield from _environment(paths, runs, first.measurements)
     yield Section("Terms", [Definitions(words.glossary("report", of_model=of_model))])
 
@@ -275,8 +275,8 @@ def _claims(ledger: Sequence[LedgerRow], experiment: str, *, of_model: bool) -> 
         yield from ledger_blocks(claims, simulated=of_model)
     else:
         yield Sentence("No claim of the ledger is about this experiment.")
-    if elsewhere := _elsewhere(ledger, experiment):
-        yield Sentence(f"The other claims of the ledger belong to {', '.join(elsewhere)}.", "small")
+    if experiments := _elsewhere(ledger, experiment):
+        yield Sentence(f"The other claims of the ledger belong to {', '.join(experiments)}.", "small")
 
 
 def _graph_and_figures(report: TopologyReport, event: Heading | None) -> Iterator[Section]:
@@ -287,13 +287,13 @@ def _graph_and_figures(report: TopologyReport, event: Heading | None) -> Iterato
             table = series_tables.decision_table(components, decisions, [event], f"decisions{report.suffix}")
             blocks += [table, Sentence(words.DECISIONS_NOTE, "small")]
         yield Section("Topology and decisions", blocks)
-    others = [figure for figure in report.figures if figure not in report.timelines]
+    figures = [figure for figure in report.figures if figure not in report.timelines]
     numbered: list[Block] = [
         figure if report.name else replace(figure, title=f"Figure {number}. {figure.title}")
-        for number, figure in enumerate(others, start=1 + len(report.timelines))
+        for number, figure in enumerate(figures, start=1 + len(report.timelines))
     ]
-    nothing = "No other figure has anything to show." if report.figures else words.NOTHING_TO_DRAW
-    yield Section("Figures", numbered or [Sentence(nothing)])
+    message = "No other figure has anything to show." if report.figures else words.NOTHING_TO_DRAW
+    yield Section("Figures", numbered or [Sentence(message)])
 
 
 def _runs(report: TopologyReport, event: Heading | None) -> Section:
@@ -319,8 +319,8 @@ def _steady(report: TopologyReport, event: Heading | None) -> Section:
 
 def _lost(report: TopologyReport, event: Heading | None) -> Section:
     table = series_tables.loss_table(report.losses, (RUN, event), f"losses{report.suffix}")
-    folded = Folded(f"{len(report.losses)} rows, by run and edge", [table], long=True)
-    return Section("Lost tuples", [Sentence(words.LOSSES_NOTE), folded])
+    table_block = Folded(f"{len(report.losses)} rows, by run and edge", [table], long=True)
+    return Section("Lost tuples", [Sentence(words.LOSSES_NOTE), table_block])
 
 
 def _events(
@@ -341,12 +341,12 @@ def _events(
 
 
 def _cost(cost: SeriesCost) -> Iterator[Block]:
-    damaged = f" {cost.damaged_lines} lines of holdings.jsonl could not be read: what they say is in no number here."
+    note = f" {cost.damaged_lines} lines of holdings.jsonl could not be read: what they say is in no number here."
     yield Sentence(
         f"${cost.used_usd:.2f} for {cost.machine_hours:.2f} machine-hours on {cost.testbed}, of a budget of"
         f" ${cost.budget_usd:.2f}. The cost of a machine is the time from its request to its return, times its price in"
         f" the list of {cost.prices_of}. A machine that a killed harness left behind counts to the end of its lease."
-        f"{damaged if cost.damaged_lines else ''}"
+        f"{note if cost.damaged_lines else ''}"
     )
     yield from series_tables.cost_tables(cost)
 
@@ -355,19 +355,19 @@ def _ablation(paths: SeriesPaths, event: Heading | None) -> Iterator[Block]:
     if lines := scale_decisions.ablation_rows(paths):
         title = "Ablation: the paper's rule and the authors' code"
         yield Section(title, [Sentence(words.ABLATION_NOTE), series_tables.ablation_table(lines, [event])])
-    if unread := scale_decisions.unread_sentence(scale_decisions.unread_rounds(paths)):
-        yield Sentence(unread)
+    if unread_note := scale_decisions.unread_sentence(scale_decisions.unread_rounds(paths)):
+        yield Sentence(unread_note)
 
 
 def _damaged(files: Sequence[Row]) -> Iterator[Block]:
-    """Yield what could not be read, or that all could."""
-    damaged = sorted(
+    """Yield a table of what could not be read, or a sentence that everything could."""
+    damaged_files = sorted(
         (row for row in files if row["damaged"] or row.get("missing")), key=lambda row: (row["run_id"], row["file"])
     )
     lines, numbered = sum(row["lines"] for row in files), sum(row.get("missing") is not None for row in files)
-    if damaged:
+    if damaged_files:
         yield Sentence(f"{lines} lines in {len(files)} files were read. {words.DAMAGED_LINES_NOTE}")
-        yield series_tables.damage_table(damaged)
+        yield series_tables.damage_table(damaged_files)
     else:
         none_missing = f", and in the {numbered} files whose lines are numbered none is missing before the last"
         yield Sentence(f"All {lines} lines in {len(files)} files could be read{none_missing if numbered else ''}.")
@@ -378,16 +378,16 @@ def _environment(paths: SeriesPaths, runs: Sequence[Row], measurements: Measurem
     first = min((row["run_id"] for row in machines), default=None)
     of_one_run = [row for row in machines if row["run_id"] == first]
     load = words.workload_sentences(paths, runs, measurements, of_one_run)
-    facts, described = series_facts.environment_facts(runs), series_facts.machine_facts(machines)
-    folded: list[Block] = [
-        series_tables.machine_table(described),
+    facts, descriptions = series_facts.environment_facts(runs), series_facts.machine_facts(machines)
+    fact_blocks: list[Block] = [
+        series_tables.machine_table(descriptions),
         Definitions(facts), Downloads("environment", series_tables.pair_data(facts)),
     ]  # fmt: skip
     yield Section(
         "Load, buffers and machines",
         [
             *map(Sentence, load or ["The record does not say which load the runs had."]),
-            Folded("Machines and software", folded),
+            Folded("Machines and software", fact_blocks),
         ],
     )
     assumptions = series_facts.specification_facts(runs)
@@ -401,32 +401,32 @@ def _environment(paths: SeriesPaths, runs: Sequence[Row], measurements: Measurem
 
 
 def _elsewhere(ledger: Sequence[LedgerRow], experiment: str) -> list[str]:
-    """Return other experiments that claims of the same family are about."""
+    """Return other experiments with claims of the same family."""
     families = families_of([experiment])
-    mine = {row.claim.experiment for row in ledger if row.claim.family in families and not row.claim.simulated}
-    return sorted(name for name in mine - {experiment} if "/" in name)
+    experiments = {row.claim.experiment for row in ledger if row.claim.family in families and not row.claim.simulated}
+    return sorted(name for name in experiments - {experiment} if "/" in name)
 
 
 def _service_level(topologies: Sequence[Row]) -> str:
-    """Return what its runs were asked to keep to; empty where nothing was."""
+    """Return the service level that its runs requested; empty if there was none."""
     row = next((row for row in topologies if row["max_utility"] is not None), None)
     if row is None:
         return ""
     latency = "" if row["latency_ms"] is None else f"a mean latency of {row['latency_ms']:g} ms"
     juice = "" if row["juice"] is None else f"a juice of {row['juice']:g}"
-    asked = " and ".join(filter(None, (latency, juice)))
-    return f"Service level: {asked}, utility {row['max_utility']:g} where it is met."
+    targets = " and ".join(filter(None, (latency, juice)))
+    return f"Service level: {targets}, utility {row['max_utility']:g} where it is met."
 
 
 def planned_variants(paths: SeriesPaths, runs: Sequence[Row]) -> list[str]:
-    """In the order of the experiment; of a series without a specification in the order of the figures."""
-    measured = {run["variant"] for run in runs if run["variant"]}
+    """Return the variants in the order of the experiment; without a specification in the order of the figures."""
+    measured_names = {run["variant"] for run in runs if run["variant"]}
     spec = read_json(paths.series_json).get("spec") if paths.series_json.is_file() else None
-    planned = [variant["name"] for variant in (spec or {}).get("variants") or ()]
-    return [*planned, *series_data.order_variants(measured - set(planned))]
+    names = [variant["name"] for variant in (spec or {}).get("variants") or ()]
+    return [*names, *series_data.order_variants(measured_names - set(names))]
 
 
 def event_kinds(outcomes: Sequence[EventOutcome]) -> dict[str, str]:
-    """The kind of each event that a run reached, in the order of the events."""
+    """Return the kind of each event that a run reached, in the order of the events."""
     kinds = {outcome.event_id: outcome.kind for outcome in outcomes}
     return {event: kinds[event] for event in sorted(kinds, key=event_timeline.event_order)}

@@ -17,24 +17,24 @@ from analysis.report.markup import bold, code
 from analysis.report.series_facts import Boot, SeriesCost, failure_text
 from analysis.report.table import Heading, ResultTable, columns
 
-UNSTEADY = "†"  # after a value of which a side that it rests on was not steady
+UNSTEADY = "†"  # after a value that rests on a side that was not steady
 Leading = Sequence[Heading | None]  # the first columns of a table
-Outcomes = Sequence[tuple[str, EventOutcome]]  # with the run
+Outcomes = Sequence[tuple[str, EventOutcome]]  # each with its run
 
 
 class Measured(NamedTuple):
     value: float
     censored: bool = False
-    steady: bool | None = None  # None: it rests on no steady part, or nobody tested it
+    steady: bool | None = None  # None: it rests on no steady part, or was not tested
 
 
 Measurements = Mapping[tuple[str, str], Mapping[str, Measured]]
 
 
 def measurements_by_event(measurements: Sequence[Row]) -> dict[tuple[str, str], dict[str, Measured]]:
-    """(run, event) -> metric -> what was measured; what concerns the whole run stands with its first event."""
+    """Return (run, event) -> metric -> measurement; values of the whole run stand with its first event."""
     values: dict[tuple[str, str], dict[str, Measured]] = {}
-    first: dict[str, str] = {}  # not e1 of a topology that arrives later
+    first: dict[str, str] = {}  # not e1 for a topology that arrives later
     for row in measurements:
         if (event := event_id_of(row)) != WHOLE_RUN:
             first[row["run_id"]] = min(event, first.get(row["run_id"], event), key=event_order)
@@ -46,7 +46,7 @@ def measurements_by_event(measurements: Sequence[Row]) -> dict[tuple[str, str], 
 
 
 def run_rows(runs: Sequence[Row], measurements: Measurements) -> list[Row]:
-    """A row a run and event: its name, status and, where it does not count, why."""
+    """Return a row a run and event: its name, status and, if it does not count, why."""
     entries = []
     for run in runs:
         events = [event for run_id, event in measurements if run_id == run["run_id"]]
@@ -59,8 +59,8 @@ def run_rows(runs: Sequence[Row], measurements: Measurements) -> list[Row]:
 
 
 def run_tables(entries: Sequence[Row], measurements: Measurements, leading: Leading) -> list[tuple[str, ResultTable]]:
-    """Return the tables of runs with their titles, a row for each of `entries` with `leading` columns first. What
-    nobody measured is no column."""
+    """Return the tables of runs with their titles, a row for each of `entries` with `leading` columns first. Metrics
+    that were never measured get no column."""
     measured = {name for row in entries for name in measurements.get((row["run_id"], row["event_id"]), {})}
 
     def key(each: Metric) -> Callable[[Row], str]:
@@ -68,8 +68,8 @@ def run_tables(entries: Sequence[Row], measurements: Measurements, leading: Lead
 
     tables = []
     for title, names in RUN_TABLES.items():
-        present = [metric(name) for name in names if name in measured]
-        columns = [Heading(each.heading, key(each), css="n k") for each in present]
+        measured_metrics = [metric(name) for name in names if name in measured]
+        columns = [Heading(each.heading, key(each), css="n k") for each in measured_metrics]
         if columns:
             table = ResultTable([*leading, *columns], entries, row_css=lambda row: "" if row["counts"] else "out")
             tables.append((title, table))
@@ -77,12 +77,12 @@ def run_tables(entries: Sequence[Row], measurements: Measurements, leading: Lead
 
 
 def is_marked(tables: Iterable[ResultTable]) -> bool:
-    """Return whether a value has the mark of a side that was not steady."""
+    """Return whether a value is marked because a side was not steady."""
     return any(UNSTEADY in text for table in tables for row in table.cells() for text in row)
 
 
 def cell(found: Measured | None, digits: int) -> str:
-    """A censored time is a lower bound already; of other values a mark says that they are not of a steady part."""
+    """Format a value; a mark says that it rests on an unsteady part (a censored time is a lower bound already)."""
     if found is None:
         return "–"
     mark = f" {UNSTEADY}" if found.steady is False and not found.censored else ""
@@ -90,7 +90,7 @@ def cell(found: Measured | None, digits: int) -> str:
 
 
 def outcome_table(outcomes: Outcomes, leading: Leading, name: str) -> ResultTable:
-    """Return what was asked for and decided at each event of each run; `leading`: columns of (run, outcome)."""
+    """Return requests and decisions at each event of each run; `leading`: columns of (run, outcome)."""
 
     def decision(row: tuple[str, EventOutcome]) -> str | None:
         is_asked_for = row[1].kind.startswith(("scale", "reschedule"))
@@ -122,13 +122,13 @@ def remarks(outcome: EventOutcome) -> list[str]:
         last = attempt == len(outcome.aborted) and outcome.applied_s is None
         lines.append(f"attempt {attempt} was aborted ({reason}) and {'not applied again' if last else 'repeated'}")
     if outcome.released:
-        where = "given back to the testbed" if outcome.given_back else "kept idle, because later runs need them"
-        lines.append(f"{', '.join(outcome.released)} left; {where}")
+        destination = "given back to the testbed" if outcome.given_back else "kept idle, because later runs need them"
+        lines.append(f"{', '.join(outcome.released)} left; {destination}")
     return lines
 
 
 def event_warnings(outcomes: Outcomes) -> list[str]:
-    """Sentences for the top of the report: events that did not simply go well."""
+    """Return sentences for the top of the report about events that had problems."""
     return [
         f"{run_id}, {outcome.label}: {remark}."
         for run_id, outcome in outcomes
@@ -179,7 +179,7 @@ def loss_table(losses: Sequence[Row], leading: Leading, name: str) -> ResultTabl
 
 
 def machine_table(machines: Sequence[Row], *, clocks: bool = True) -> ResultTable:
-    """Return what `machine_facts` found; `clocks`: with their offsets."""
+    """Return the table of `machine_facts`; `clocks`: with clock offsets."""
     headings = (
         *columns("machine; type"),
         Heading("cores", lambda row: row["cores"] if row["cores"] is None else str(row["cores"]), css="n"),
@@ -210,7 +210,7 @@ def boot_table(boots: Sequence[Boot]) -> ResultTable:
 
 
 def cost_tables(cost: SeriesCost) -> list[ResultTable]:
-    """Return executions with what was estimated, and types of machines."""
+    """Return tables of executions with their estimates and of machine types."""
 
     def amount(heading: str, column: str) -> Heading:
         return Heading(heading, column, digits=2, css="n")
@@ -262,23 +262,23 @@ def decision_table(
 
 
 def run_data(entries: Sequence[Row], measurements: Measurements) -> list[Row]:
-    """The tables of runs side by side; a censored time is a lower bound, and `…_censored` says so. `…_steady` says
-    which values are of a steady part, where some are not."""
+    """Return the tables of runs side by side; `…_censored` says that a time is a lower bound. `…_steady` says which
+    values rest on a steady part, if some do not."""
     names = [name for table in RUN_TABLES.values() for name in table]
-    present = [name for name in names if any(name in values for values in measurements.values())]
-    found = [item for values in measurements.values() for item in values.items()]
-    censored = {name for name, each in found if each.censored}
-    unsteady = {name for name, each in found if each.steady is False}
+    columns = [name for name in names if any(name in values for values in measurements.values())]
+    items = [item for values in measurements.values() for item in values.items()]
+    censored = {name for name, each in items if each.censored}
+    unsteady_names = {name for name, each in items if each.steady is False}
     table = []
     for row in entries:
         values = measurements.get((row["run_id"], row["event_id"]), {})
         cells: dict[str, Any] = {name: row[name] for name in ("run_id", "event_id", "variant", "status", "why")}
-        for name in present:
+        for name in columns:
             each = values.get(name)
             cells[name] = None if each is None else each.value
             if name in censored:
                 cells[f"{name}_censored"] = None if each is None else each.censored
-            if name in unsteady:
+            if name in unsteady_names:
                 cells[f"{name}_steady"] = None if each is None else each.steady
         table.append(cells)
     return table

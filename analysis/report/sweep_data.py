@@ -18,7 +18,7 @@ from barograph.errors import ConfigurationError
 
 @dataclass(frozen=True)
 class SweepAxis:
-    """`steps`: of each step the value of every path."""
+    """A swept field; `steps`: for each step the value of every path."""
 
     paths: tuple[str, ...]
     steps: tuple[tuple[Any, ...], ...]
@@ -36,12 +36,12 @@ class SweepAxis:
         return all(isinstance(step[0], int | float) and not isinstance(step[0], bool) for step in self.steps)
 
     def words(self, step: int) -> str:
-        """`machines.before = 10`, by the last two keys of the field."""
+        """Return `machines.before = 10`, by the last two keys of the field."""
         return f"{short_name(self.paths[0])} = {self.steps[step][0]}"
 
 
 def short_name(path: str) -> str:
-    """The end of a path that a figure has room for."""
+    """Return the end of a path, short enough for a figure."""
     return ".".join(path.split(".")[-2:])
 
 
@@ -68,33 +68,33 @@ class SweepData:
     axes: tuple[SweepAxis, ...]
     points: int
     variants: tuple[str, ...]
-    events: Mapping[str, str]  # id → what happens
+    events: Mapping[str, str]  # id → kind of event
     runs: tuple[SweepRun, ...]
     failures: tuple[Row, ...]
-    other_code: str = ""  # that runs are of other code than the rest, in a sentence
+    other_code: str = ""  # a sentence about runs of other code than the rest
 
     def metrics(self, event_id: str) -> tuple[str, ...]:
-        found = {run.metric for run in self.runs if run.event_id == event_id}
-        return tuple(name for name in SWEPT if name in found)
+        names = {run.metric for run in self.runs if run.event_id == event_id}
+        return tuple(name for name in SWEPT if name in names)
 
 
 def summary_of(runs: Sequence[SweepRun]) -> Summary:
-    """Return what runs of one metric come to that differ by seed and repetition alone."""
+    """Return the summary of runs of one metric that differ by seed and repetition alone."""
     of_times = runs[0].metric.startswith(CONVERGENCE)
-    unsteady = sum(run.steady is False for run in runs)
-    return summary([run.value for run in runs], [run.censored for run in runs], mean=not of_times, unsteady=unsteady)
+    count = sum(run.steady is False for run in runs)
+    return summary([run.value for run in runs], [run.censored for run in runs], mean=not of_times, unsteady=count)
 
 
 def collect(paths: SeriesPaths) -> SweepData:
-    """Raises ConfigurationError where nothing was analysed."""
+    """Return the data of a sweep. Raises ConfigurationError if nothing was analysed."""
     document = read_json(paths.root / SWEEP_FILE)
     axes = tuple(SweepAxis(tuple(a["paths"]), tuple(tuple(step) for step in a["steps"])) for a in document["axes"])
     places = list(product(*(range(len(axis.steps)) for axis in axes)))
-    described = {row["run_id"]: row for row in small_tables.rows(paths, "runs")}
-    if not described:
+    descriptions = {row["run_id"]: row for row in small_tables.rows(paths, "runs")}
+    if not descriptions:
         raise ConfigurationError(f"{paths.root} has no tables; give the command of the sweep again")
-    found = (row for row in sweep_record.measurements(paths) if row["metric"] in SWEPT)
-    runs = tuple(_run(row, described[row["run_id"]]["variant"], places) for row in found)
+    measurements = (row for row in sweep_record.measurements(paths) if row["metric"] in SWEPT)
+    runs = tuple(_run(row, descriptions[row["run_id"]]["variant"], places) for row in measurements)
     return SweepData(
         experiment=document["experiment"],
         title=document["title"],
@@ -105,18 +105,18 @@ def collect(paths: SeriesPaths) -> SweepData:
         events=document["events"],
         runs=tuple(sorted(runs, key=lambda run: (run.point, run.variant, run.run_id, run.event_id, run.metric))),
         failures=tuple(document.get("failures", ())),
-        other_code=_other_code(document, len(described)),
+        other_code=_other_code(document, len(descriptions)),
     )
 
 
 def _other_code(document: Row, runs: int) -> str:
-    others = document.get(OTHER_CODE, {})
-    if not others:
+    counts = document.get(OTHER_CODE, {})
+    if not counts:
         return ""
-    other, theirs = sum(others.values()), ", ".join(f"{number} of {words}" for words, number in others.items())
+    other, codes = sum(counts.values()), ", ".join(f"{number} of {words}" for words, number in counts.items())
     return (
-        f"{other} of {runs} runs are of other code ({theirs}) than the latest execution's ({document['code']})"
-        f"{', so a curve may be of both' if is_mixed(others, runs) else ''}; --new begins anew."
+        f"{other} of {runs} runs are of other code ({codes}) than the latest execution's ({document['code']})"
+        f"{', so a curve may be of both' if is_mixed(counts, runs) else ''}; --new begins anew."
     )
 
 

@@ -1,4 +1,4 @@
-"""The page of a sweep: curves of each metric over the swept field, one table, and what failed."""
+"""The page of a sweep: curves of each metric over the swept field, one table, and the failures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from analysis.report.sweep_data import SweepData, SweepRun, summary_of
 from analysis.report.table import Heading, ResultTable, lists
 from analysis.stats.effect import Summary
 
-SHOWN_ROWS = 300  # of the table, and of what failed; the files have all
+SHOWN_ROWS = 300  # of the table, and of the failures; the files have all of them
 ANSWER = "throughput_after"
 Groups = dict[tuple[str, tuple[int, ...]], list[SweepRun]]  # by variant and steps
 TABLE_NOTE = (
@@ -36,7 +36,7 @@ TABLE_NOTE = (
 
 
 def write(paths: SeriesPaths) -> Path:
-    """Return the page's path; figures and tables stand beside it too."""
+    """Write the page with the files of its figures and tables; return its path."""
     data = sweep_data.collect(paths)
     trust = words.model_sentence(small_tables.rows(paths, "runs"), paths.root)
     return page.save(paths.report, content(data, trust))
@@ -44,19 +44,19 @@ def write(paths: SeriesPaths) -> Path:
 
 def content(data: SweepData, trust: str) -> PageContent:
     events = [event for event in data.events if data.metrics(event)]
-    short: list[Block] = [
+    blocks: list[Block] = [
         Sentence(f"After {event}, {answer}" if len(events) > 1 else answer)
         for event in events for answer in answers(data, event)
     ]  # fmt: skip
     if number := len(data.failures):
-        short.append(Sentence(f"{number} failure{'' if number == 1 else 's'}: see below. What failed is in no curve."))
-    short.append(Warnings(list(filter(None, (trust, data.other_code)))))
+        blocks.append(Sentence(f"{number} failure{'' if number == 1 else 's'}: see below. What failed is in no curve."))
+    blocks.append(Warnings(list(filter(None, (trust, data.other_code)))))
     return PageContent(
         title=f"{data.experiment}, sweep",
         heading=data.title,
         meta=f"{data.experiment} · {data.sweep_id} · simulated · {size_words(data)}",
         blocks=[
-            Section("In short", short),
+            Section("In short", blocks),
             *(Section(f"{event}: {data.events[event]}", _event_blocks(data, event)) for event in events),
             Downloads("runs", list(run_rows(data))),
             *([Section("What failed", failure_blocks(data))] if data.failures else []),
@@ -70,11 +70,11 @@ def _event_blocks(data: SweepData, event_id: str) -> list[Block]:
         if chart := sweep_curves.chart(data, event_id, name):
             title = metric(name).words
             figures.append(page_figure(f"{event_id}_{name}", title[0].upper() + title[1:], _caption(data, name), chart))
-    whole = table(data, event_id)
-    more = len(whole.rows) - SHOWN_ROWS
-    left_out = f" {more} more rows are in the files." if more > 0 else ""
-    shown = replace(whole, rows=whole.rows[:SHOWN_ROWS])
-    return [*figures, shown, Sentence(TABLE_NOTE + left_out, "small")]
+    full_table = table(data, event_id)
+    hidden_rows = len(full_table.rows) - SHOWN_ROWS
+    remark = f" {hidden_rows} more rows are in the files." if hidden_rows > 0 else ""
+    shown_table = replace(full_table, rows=full_table.rows[:SHOWN_ROWS])
+    return [*figures, shown_table, Sentence(TABLE_NOTE + remark, "small")]
 
 
 def failure_blocks(data: SweepData) -> list[Block]:
@@ -88,34 +88,34 @@ def failure_blocks(data: SweepData) -> list[Block]:
         Heading("whose failure", lambda row: row["blame"].replace("_", " "), css="k"),
         Heading("message", "message", css="wide"),
     )
-    more = len(data.failures) - SHOWN_ROWS
-    left_out = [Sentence(f"{more} more are in sweep.json.", "small")] if more > 0 else []
-    return [ResultTable(headings, data.failures[:SHOWN_ROWS]), *left_out]
+    hidden_rows = len(data.failures) - SHOWN_ROWS
+    remark = [Sentence(f"{hidden_rows} more are in sweep.json.", "small")] if hidden_rows > 0 else []
+    return [ResultTable(headings, data.failures[:SHOWN_ROWS]), *remark]
 
 
 def size_words(data: SweepData) -> str:
-    """`12 points: 4 of machines.before × 3 of seed`."""
+    """Return text such as `12 points: 4 of machines.before × 3 of seed`."""
     parts = " × ".join(f"{len(axis.steps)} of {axis.name}" for axis in data.axes)
     return f"{data.points} point{'s' if data.points > 1 else ''}: {parts}"
 
 
 def _caption(data: SweepData, name: str) -> str:
-    found = sweep_curves.layout(data)
-    said = "Small dots are runs, strokes go from the smallest to the largest, lines through the "
+    chart_layout = sweep_curves.layout(data)
+    text = "Small dots are runs, strokes go from the smallest to the largest, lines through the "
     if name.startswith(CONVERGENCE):
-        said += (
+        text += (
             "medians (Kaplan and Meier's). A hollow triangle is a time that was not reached by then, a small one"
             " that of a run, a large one the median; an arrow ends a stroke where a run may be longer than that."
         )
     else:
-        said += "means."
-    panels = len(sweep_curves.panels_of(data, found))
-    return said + (f" {MOST_PANELS} of {panels} panels are drawn; the table has all." if panels > MOST_PANELS else "")
+        text += "means."
+    panels = len(sweep_curves.panels_of(data, chart_layout))
+    return text + (f" {MOST_PANELS} of {panels} panels are drawn; the table has all." if panels > MOST_PANELS else "")
 
 
 def answers(data: SweepData, event_id: str) -> list[str]:
-    """Return how far each variant is from the default, where that is least and where it is most; without a default
-    where its throughput after the event is the highest."""
+    """Return for each variant where it differs least and most from the default; without a default where its throughput
+    after the event is the highest."""
     if BASELINE in data.variants and len(data.variants) > 1:
         return _changes(data, event_id)
     words, unit = metric(ANSWER).words, metric(ANSWER).unit
@@ -132,83 +132,82 @@ def answers(data: SweepData, event_id: str) -> list[str]:
 
 
 def _changes(data: SweepData, event_id: str) -> list[str]:
-    """Over the default, in what claims about this sweep compare with it, else in throughput."""
-    about = (
+    """Return changes over the default in the metrics of claims about this sweep, else in throughput."""
+    claim_metrics = (
         claim.metric for claim in load_claims()
         if (claim.simulated, claim.experiment, claim.baseline) == (True, data.experiment, BASELINE)
     )  # fmt: skip
-    metrics = list(dict.fromkeys(name for name in about if name in NOUNS)) or [ANSWER]
+    metrics = list(dict.fromkeys(name for name in claim_metrics if name in NOUNS)) or [ANSWER]
     changed = {name: replace(data, runs=tuple(published_figures.changes(data, event_id, name))) for name in metrics}
     sentences = []
     for variant in data.variants:
-        said = [
+        parts = [
             f"{NOUNS[name]} after the event {words}"
-            for name, of in changed.items()
-            if (words := _extremes(of, groups(of, event_id, name), variant))
+            for name, change_runs in changed.items()
+            if (words := _extremes(change_runs, groups(change_runs, event_id, name), variant))
         ]
-        if said:
-            sentences.append(f"{style.display_name(variant)} over {style.display_name(BASELINE)}: {'; '.join(said)}.")
+        if parts:
+            sentences.append(f"{style.display_name(variant)} over {style.display_name(BASELINE)}: {'; '.join(parts)}.")
     return sentences
 
 
 def _extremes(data: SweepData, found: Groups, variant: str) -> str:
-    """`−86.1 % (machines.before = 10) to −12.0 % (machines.before = 80)`."""
-    means = {steps: fmean(run.value for run in runs) for (of, steps), runs in found.items() if of == variant}
+    """Return text such as `−86.1 % (machines.before = 10) to −12.0 % (machines.before = 80)`."""
+    means = {steps: fmean(run.value for run in runs) for (name, steps), runs in found.items() if name == variant}
     if not means:
         return ""
     low, high = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
-    least, most = (change(means[steps], "%") for steps in (low, high))
-    if least == most:
-        return f"{least} at every point"
-    return f"{least} ({_step_words(data, low)}) to {most} ({_step_words(data, high)})"
+    low_text, high_text = (change(means[steps], "%") for steps in (low, high))
+    if low_text == high_text:
+        return f"{low_text} at every point"
+    return f"{low_text} ({_step_words(data, low)}) to {high_text} ({_step_words(data, high)})"
 
 
 def _step_words(data: SweepData, steps: tuple[int, ...]) -> str:
-    shown = shown_axes(data)
-    return ", ".join(data.axes[place].words(step) for place, step in zip(shown, steps, strict=True))
+    axes = shown_axes(data)
+    return ", ".join(data.axes[place].words(step) for place, step in zip(axes, steps, strict=True))
 
 
 def shown_axes(data: SweepData) -> list[int]:
-    """The places of axes that are no repetitions; all, where there are no others."""
+    """Return the indices of axes that are no repetitions; all of them if there are no others."""
     return [place for place, axis in enumerate(data.axes) if not axis.is_replicate] or list(range(len(data.axes)))
 
 
 def groups(data: SweepData, event_id: str, name: str) -> Groups:
-    """Runs that differ by seed and repetition alone, by variant and steps; variants in the experiment's order."""
-    shown = shown_axes(data)
-    found: Groups = {}
+    """Return runs that differ by seed and repetition alone, by variant and steps; variants in the experiment's
+    order."""
+    axes = shown_axes(data)
+    runs_by_key: Groups = {}
     for variant in data.variants:
         for run in data.runs:
             if (run.variant, run.event_id, run.metric) == (variant, event_id, name):
-                found.setdefault((variant, tuple(run.steps[place] for place in shown)), []).append(run)
-    return found
+                runs_by_key.setdefault((variant, tuple(run.steps[place] for place in axes)), []).append(run)
+    return runs_by_key
 
 
 def table(data: SweepData, event_id: str) -> ResultTable:
     """Return a row for each combination of values and variant; a column for each field and metric."""
-    metrics, shown = data.metrics(event_id), shown_axes(data)
+    metrics, places = data.metrics(event_id), shown_axes(data)
     by_metric = {name: groups(data, event_id, name) for name in metrics}
-    keys = sorted(
-        {key for found in by_metric.values() for key in found}, key=lambda k: (k[1], data.variants.index(k[0]))
-    )
+    keys = sorted({key for runs in by_metric.values() for key in runs}, key=lambda k: (k[1], data.variants.index(k[0])))
     heads = [metric(name).heading for name in metrics]
     rows = [
         [
-            *(str(data.axes[place].steps[step][0]) for place, step in zip(shown, steps, strict=True)),
+            *(str(data.axes[place].steps[step][0]) for place, step in zip(places, steps, strict=True)),
             style.display_name(variant),
             str(max(len(by_metric[name].get((variant, steps), ())) for name in metrics)),
             *(_cell(by_metric[name].get((variant, steps))) for name in metrics),
         ]
         for variant, steps in keys
     ]
-    return lists(rows, [*(data.axes[place].name for place in shown), "variant", "runs", *heads])
+    return lists(rows, [*(data.axes[place].name for place in places), "variant", "runs", *heads])
 
 
 def _cell(runs: list[SweepRun] | None) -> str:
     if not runs:
         return number(None)
-    found = summary_of(runs)
-    return f"{_value_words(found)}{' †' if found.unsteady else ''}"
+    run_summary = summary_of(runs)
+    return f"{_value_words(run_summary)}{' †' if run_summary.unsteady else ''}"
 
 
 def _value_words(found: Summary) -> str:
@@ -216,23 +215,23 @@ def _value_words(found: Summary) -> str:
         return f"> {number(found.largest)}"
     if found.low == found.high is not None:
         return number(found.value)
-    longer = " or longer" if found.unreached else ""
+    suffix = " or longer" if found.unreached else ""
     lowest = "" if found.low is None else f"{number(found.low)} "
-    return f"{number(found.value)} ({lowest}to {number(found.largest)}{longer})"
+    return f"{number(found.value)} ({lowest}to {number(found.largest)}{suffix})"
 
 
 def run_rows(data: SweepData) -> Iterator[Row]:
-    """One row a run and event, with its point's values and every metric, for the files."""
+    """Yield one row a run and event, with its point's values and every metric, for the files."""
     by_run: dict[tuple[int, str, str], list[SweepRun]] = {}
     for run in data.runs:
         by_run.setdefault((run.point, run.run_id, run.event_id), []).append(run)
-    for (point, run_id, event_id), mine in by_run.items():
-        values = {path: value for axis, step in zip(data.axes, mine[0].steps, strict=True)
+    for (point, run_id, event_id), same in by_run.items():
+        values = {path: value for axis, step in zip(data.axes, same[0].steps, strict=True)
                   for path, value in zip(axis.paths, axis.steps[step], strict=True)}  # fmt: skip
-        found: Mapping[str, SweepRun] = {run.metric: run for run in mine}
-        metrics: Row = {name: found[name].value if name in found else None for name in SWEPT}
-        flags = {f"{name}_longer": found[name].censored for name in SWEPT
-                 if name.startswith(CONVERGENCE) and name in found}  # fmt: skip
+        by_metric: Mapping[str, SweepRun] = {run.metric: run for run in same}
+        metrics: Row = {name: by_metric[name].value if name in by_metric else None for name in SWEPT}
+        flags = {f"{name}_longer": by_metric[name].censored for name in SWEPT
+                 if name.startswith(CONVERGENCE) and name in by_metric}  # fmt: skip
         flat = {path: value if isinstance(value, int | float | str) else str(value) for path, value in values.items()}
-        yield {"point": point, **flat, "variant": mine[0].variant, "run_id": run_id, "event_id": event_id, **metrics,
+        yield {"point": point, **flat, "variant": same[0].variant, "run_id": run_id, "event_id": event_id, **metrics,
                **flags}  # fmt: skip

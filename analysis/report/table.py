@@ -14,13 +14,13 @@ from analysis.numerals import MISSING, number
 from analysis.report.downloads import Download, Row, row_downloads
 from analysis.report.markup import element
 
-OF_HEADS = frozenset({"n", "v"})  # styles of a column that its heading has too
+OF_HEADS = frozenset({"n", "v"})  # styles of a column that its heading shares
 
 
 @dataclass(frozen=True)
 class Heading:
-    """One column. `key` names a value of a row, or computes it; `digits` are those of floats; `blank` stands where the
-    value is empty. `css`: n for numbers, k for what is not broken, v for text after numbers, wide for long text."""
+    """A column. `key` names a value of a row, or computes it; `digits`: of floats; `blank`: shown instead of an empty
+    value. `css`: n for numbers, k for text that is not broken, v for text after numbers, wide for long text."""
 
     text: str
     key: str | Callable[[Any], Any]
@@ -38,7 +38,7 @@ class Heading:
         return "n" in self.css.split()
 
     def cell(self, row: Any) -> str:
-        """Return the value as a reader sees it; markup stays markup."""
+        """Return the value as text; markup stays markup."""
         if callable(self.key):
             value = self.key(row)
         else:
@@ -54,8 +54,8 @@ class Heading:
 
 @dataclass(frozen=True)
 class Across:
-    """A row of one cell over all columns. `begins`: a group of rows begins here; without text there is only the line
-    between the groups."""
+    """A row of one cell over all columns. `begins`: a group of rows begins here; without text only a line separates
+    the groups."""
 
     text: str = ""
     css: str = ""
@@ -65,9 +65,9 @@ class Across:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """`headings`: None is left out. `css`: blocks for a table whose rows are blocks on a narrow screen, narrow for one
-    that is not as wide as the page. `row_css`: the style of a row. `name`: of the files with its rows, or with `data`
-    where these are others."""
+    """A table. `headings`: None is left out. `css`: blocks if rows are blocks on a narrow screen, narrow if it is
+    narrower than the page. `row_css`: the style of a row. `name`: of the files with its rows, or with `data` if
+    given."""
 
     headings: Sequence[Heading | None]
     rows: Sequence[Any]
@@ -106,8 +106,8 @@ class ResultTable:
 
     def _row_html(self, row: Any) -> Markup:
         if isinstance(row, Across):
-            over = element("td", row.text, css=row.cell_css, colspan=str(len(self.columns)))
-            return element("tr", over, css=row.css)
+            td = element("td", row.text, css=row.cell_css, colspan=str(len(self.columns)))
+            return element("tr", td, css=row.css)
         cells = []
         for column in self.columns:
             text, css, label = column.cell(row), column.css, None
@@ -136,8 +136,8 @@ class ResultTable:
 
 
 def columns(spec: str) -> list[Heading]:
-    """Return headings that only name a value, `heading = key /css`, parted by semicolons. A key that is its heading is
-    left out."""
+    """Return headings that only name a value, `heading = key /css`, separated by semicolons. A key equal to its heading
+    is left out."""
     headings = []
     for part in spec.split(";"):
         text, _, css = part.partition(" /")
@@ -147,6 +147,6 @@ def columns(spec: str) -> list[Heading]:
 
 
 def lists(rows: Sequence[Sequence[Any]], heads: Sequence[str], css: str = "n") -> ResultTable:
-    """Return a table of rows whose cells are text already."""
+    """Return a table of rows whose cells are already text."""
     headings = [Heading(text, itemgetter(place), css=css) for place, text in enumerate(heads)]
     return ResultTable(headings, rows)

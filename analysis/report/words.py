@@ -1,5 +1,5 @@
-"""Sentences of pages: notes that are the same on each of them, terms, the load of the runs, latencies, and how far
-simulated runs can be trusted. What follows the first line of a sentence is folded on pages."""
+"""Sentences of pages: repeated notes, terms, the load of the runs, latencies, and how far simulated runs can be
+trusted. The lines after the first one of a sentence are folded on pages."""
 
 from __future__ import annotations
 
@@ -132,10 +132,10 @@ NIGHT_TERMS = (
 
 
 def glossary(page: str, *, of_model: bool) -> list[tuple[str, str]]:
-    """Return the terms of a page, `report` or `comparison`. Runs that were simulated have no verdicts to explain."""
+    """Return the terms of a page, `report` or `comparison`. Simulated runs have no verdicts to explain."""
     terms = yaml.safe_load(TERMS.read_text(encoding="utf-8"))
-    more = terms.get(f"{page}_{'simulated' if of_model else 'measured'}", {})
-    return [*terms[page].items(), *more.items()]
+    further_terms = terms.get(f"{page}_{'simulated' if of_model else 'measured'}", {})
+    return [*terms[page].items(), *further_terms.items()]
 
 
 def workload_sentences(
@@ -159,17 +159,17 @@ def _parameter_values(configs: Sequence[Mapping[str, Any]], parameter: str) -> s
 
 
 def _offered_load(configs: Sequence[Mapping[str, Any]], measurements: Measurements) -> str:
-    due = [values["due_before"][0] for (_, event), values in measurements.items()
+    rates = [values["due_before"][0] for (_, event), values in measurements.items()
            if event == FIRST_EVENT and "due_before" in values]  # fmt: skip
-    if not due:
+    if not rates:
         return ""
     if _parameter_values(configs, "unthrottled") == "True":
         return (
             "Offered load: spouts were not throttled. All together they emitted"
-            f" {median(due):.0f} tuples/s before the first event (median over runs)."
+            f" {median(rates):.0f} tuples/s before the first event (median over runs)."
         )
     rate = _parameter_values(configs, "rate_per_s")
-    sentence = f"Offered load: {median(due):.0f} tuples/s over all spouts before the first event (median over runs)"
+    sentence = f"Offered load: {median(rates):.0f} tuples/s over all spouts before the first event (median over runs)"
     sentence += f", {rate} tuples/s of each spout component." if rate else "."
     if not _parameter_values(configs, "cost_model"):
         return sentence
@@ -180,7 +180,7 @@ def _offered_load(configs: Sequence[Mapping[str, Any]], measurements: Measuremen
 
 
 def _capped_sinks(configs: Sequence[Mapping[str, Any]]) -> str:
-    """Return a sentence where it is OpenGov: what leaves its join does not follow what comes in."""
+    """Return a sentence if it is OpenGov, whose output does not follow its input because of its join."""
     if not _parameter_values(configs, "surge_days"):
         return ""
     return (
@@ -236,12 +236,12 @@ def latency_sentences(paths: SeriesPaths) -> list[str]:
 
 
 def untimed_sentences(runs: Collection[str], measurements: Sequence[Row]) -> list[str]:
-    """Which runs' latencies in a steady part are not those of all of its tuples."""
-    several = len({row.get("topology") for row in measurements}) > 1
-    many = {f"{row['run_id']} ({row['topology']})" if several else row["run_id"] for row in measurements
+    """Return a sentence about runs whose latencies in a steady part lack some of its tuples."""
+    shows_topology = len({row.get("topology") for row in measurements}) > 1
+    labels = {f"{row['run_id']} ({row['topology']})" if shows_topology else row["run_id"] for row in measurements
             if row["metric"].startswith("untimed_percent_") and row["value"] > MOST_UNTIMED_PERCENT
             and row["run_id"] in runs}  # fmt: skip
-    names = ", ".join(sorted(many))
+    names = ", ".join(sorted(labels))
     return [] if not names else [
         f"Of {names} more than {MOST_UNTIMED_PERCENT:g} % of the tuples of a part that counts were never emitted, or "
         "waited at its end: its latencies are those of the other tuples only, so they get no verdict."
@@ -249,55 +249,55 @@ def untimed_sentences(runs: Collection[str], measurements: Sequence[Row]) -> lis
 
 
 def clock_sentences(documents: Sequence[Mapping[str, Any]], latency: Sequence[Row]) -> list[str]:
-    """Return by how much clocks may make latencies wrong, which of them nobody knows, and which runs have no
-    percentiles. `documents`: run.json of complete runs.
+    """Return by how much clocks may falsify latencies, which clocks are unknown, and which runs have no percentiles.
+    `documents`: run.json of complete runs.
     """
     runs = {str(document["run_id"]): document for document in documents}
     windows = [row for row in latency if row["run_id"] in runs]
     sentences = []
     for taken_out, errors in _clock_errors(runs, windows).items():
-        beside = "; what their clocks differed by is taken out" if taken_out else ""
-        wrong = f"by their clocks they may be wrong by {number(max(errors), 2)} ms"
-        sentences.append(f"Latencies are from one machine to another{beside}; {wrong}.")
-    unknown = sorted(
+        correction = "; what their clocks differed by is taken out" if taken_out else ""
+        bound = f"by their clocks they may be wrong by {number(max(errors), 2)} ms"
+        sentences.append(f"Latencies are from one machine to another{correction}; {bound}.")
+    names = sorted(
         f"{name} ({run_id})"
         for run_id, document in runs.items()
         for name, offset in (document.get("clock_end_offset_ms") or {}).items()
         if offset is None
     )
-    if unknown:
-        sentences.append(f"Clocks that could not be asked after the run: {', '.join(unknown)}; it may be more there.")
-    if older := sorted({row["run_id"] for row in windows if row.get("corrected") is None or row.get("p95_ms") is None}):
+    if names:
+        sentences.append(f"Clocks that could not be asked after the run: {', '.join(names)}; it may be more there.")
+    if gaps := sorted({row["run_id"] for row in windows if row.get("corrected") is None or row.get("p95_ms") is None}):
         sentences.append(
-            f"No percentile of all tuples can be made of {', '.join(older)}: its lines have those of tasks' seconds."
+            f"No percentile of all tuples can be made of {', '.join(gaps)}: its lines have those of tasks' seconds."
         )
     return sentences
 
 
 def _clock_errors(runs: Mapping[str, Mapping[str, Any]], windows: Sequence[Row]) -> dict[bool, list[float]]:
-    """Return errors of runs in ms, by whether the clocks' differences are taken out of their latencies."""
-    uncorrected = {row["run_id"] for row in windows if row.get("corrected") != row["n"]}
-    corrected = {row["run_id"] for row in windows} - uncorrected
+    """Return errors of runs in ms, by whether the clocks' differences are corrected in their latencies."""
+    uncorrected_runs = {row["run_id"] for row in windows if row.get("corrected") != row["n"]}
+    corrected_runs = {row["run_id"] for row in windows} - uncorrected_runs
     errors: dict[bool, list[float]] = {}
     for run_id, document in runs.items():
-        left = clock_offsets.corrected_error_ms(document) if run_id in corrected else None
-        error = clock_offsets.measured_error_ms(document) if left is None else left
+        remainder_ms = clock_offsets.corrected_error_ms(document) if run_id in corrected_runs else None
+        error = clock_offsets.measured_error_ms(document) if remainder_ms is None else remainder_ms
         if error is not None:
-            errors.setdefault(left is not None, []).append(error)
+            errors.setdefault(remainder_ms is not None, []).append(error)
     return errors
 
 
 def model_sentence(runs: Sequence[Row], *series_dirs: Path) -> str:
-    """Return the sentence of a report; empty where no run was simulated. `series_dirs`: of the runs; calibrations
-    beside them count, and those that ship."""
+    """Return the sentence of a report; empty if no run was simulated. `series_dirs`: of the runs; their calibrations
+    and the shipped ones count."""
     facts = [simulated_facts(run) for run in runs]
-    simulated = [each for each in facts if each is not None]
-    if not simulated:
+    run_facts = [each for each in facts if each is not None]
+    if not run_facts:
         return ""
-    all_or_some = "" if len(simulated) == len(runs) else f" ({len(simulated)} of the {len(runs)} runs)"
-    costs = _settings([each.get("costs", {}) for each in simulated])
+    all_or_some = "" if len(run_facts) == len(runs) else f" ({len(run_facts)} of the {len(runs)} runs)"
+    costs = _settings([each.get("costs", {}) for each in run_facts])
     settings = _settings(
-        [{key: value for key, value in each.items() if key not in ("costs", "model")} for each in simulated]
+        [{key: value for key, value in each.items() if key not in ("costs", "model")} for each in run_facts]
     )
     folders = dict.fromkeys(folder for each in series_dirs for folder in validation.folders_beside(each))
     trust = " ".join(validation.sentences(runs, folders))
@@ -309,8 +309,8 @@ def model_sentence(runs: Sequence[Row], *series_dirs: Path) -> str:
 
 
 def model_sentence_of_series(series_dirs: Iterable[Path]) -> str:
-    """The same of the simulated runs of analysed series, and which of these cannot be read; empty where none of them is
-    here."""
+    """Return `model_sentence` for the simulated runs of analysed series, and which series cannot be read; empty if
+    there are none."""
     folders = list(dict.fromkeys(series_dirs))
     runs: list[Row] = []
     damages = []
@@ -319,13 +319,13 @@ def model_sentence_of_series(series_dirs: Iterable[Path]) -> str:
             runs += rows(SeriesPaths(folder), "runs")
         except RecordError as error:
             damages.append(f"Nothing is said of a series: {error}.")
-    said = model_sentence([run for run in runs if simulated_facts(run) is not None], *folders)
-    first, line_end, second = said.partition("\n")
+    sentence = model_sentence([run for run in runs if simulated_facts(run) is not None], *folders)
+    first, line_end, second = sentence.partition("\n")
     return " ".join(filter(None, (first, *damages))) + line_end + second
 
 
 def _settings(facts: Sequence[object]) -> str:
-    """`receive_ms 0.02, …`; several values where runs differ."""
+    """Return `receive_ms 0.02, …`; several values if runs differ."""
     flat = [flatten(each) for each in facts]
     keys = list(dict.fromkeys(key for each in flat for key in each))
     return ", ".join(f"{key} {' or '.join(sorted({each[key] for each in flat if key in each}))}" for key in keys)

@@ -1,4 +1,4 @@
-"""Every figure of a series, drawn: as a page shows it, with the files that it offers."""
+"""Every figure of a series, drawn for the page, with its files."""
 
 import re
 from collections.abc import Callable
@@ -62,7 +62,8 @@ FIGURES = {
 
 
 def build(data: SeriesData, suffix: str = "", of: str = "") -> list[Figure]:
-    """Figures that have something to show. `suffix` and `of` tell those of one topology from others on their page."""
+    """Return the figures that have data. `suffix` and `of` distinguish those of one topology from others on their
+    page."""
     charts = {name: entry.chart(data) for name, entry in FIGURES.items()}
     return [
         page_figure(f"{name}{suffix}", f"{FIGURES[name].title}{of}", FIGURES[name].caption, chart)
@@ -72,12 +73,12 @@ def build(data: SeriesData, suffix: str = "", of: str = "") -> list[Figure]:
 
 
 def page_figure(name: str, title: str, caption: str, chart: Chart | Drawing) -> Figure:
-    """`name`: of its files, and unique on its page."""
+    """Return a figure of the page; `name` is unique on the page and names its files."""
     drawing = renderer.draw(chart) if isinstance(chart, Chart) else chart
     svg = prefix_ids(drawing.svg, name)
     return Figure(name, title, caption, svg, drawing.points(), drawing_downloads(name, drawing, svg))
 
 
 def prefix_ids(svg: str, name: str) -> str:
-    """Prefix every id, for several figures share one page."""
+    """Prefix every id, because several figures share one page."""
     return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)

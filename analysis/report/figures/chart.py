@@ -11,12 +11,12 @@ from analysis.report.figures.marks import Mark
 from analysis.report.figures.points import Column, Row, Trace, rows
 from analysis.report.figures.style import INK, WIDTH_IN, display_name
 
-HOURS_FROM, MOST_TICKS = 3.0, 10  # of a time axis: from how many hours on it is in hours, and of them its ticks
+HOURS_FROM, MOST_TICKS = 3.0, 10  # of a time axis: from how many hours on it is in hours, and its most ticks then
 
 
 @dataclass(frozen=True)
 class End:
-    """A label at the right of the panel, at the height of what ends there."""
+    """A label at the right of the panel, at the height of the line's end."""
 
     text: str
     colour: str
@@ -25,7 +25,7 @@ class End:
 
 @dataclass(frozen=True)
 class Axis:
-    """None: as the marks need it. `ticks`: of names or hours."""
+    """An axis; a limit of None is set by the marks. `ticks`: for names or hours."""
 
     label: str = ""
     low: float | None = None
@@ -50,15 +50,15 @@ class Panel:
     borders: Sequence[float] = ()  # faint lines across both axes
     spans: Sequence[tuple[float, float]] = ()  # of x, that count
     ends: Sequence[End] = ()
-    message: str = ""  # why it is empty
+    message: str = ""  # reason why it is empty
     is_hidden: bool = False
-    height_in: float = 0.0  # of charts whose panels have heights of their own
+    height_in: float = 0.0  # of charts whose panels have individual heights
 
 
 @dataclass(frozen=True)
 class Chart:
-    """`shares`: the axes that its panels share, x and y as they are drawn; `tells_panels`: the data says by their
-    titles which panel it is of; `legend`: of each panel, or of the whole chart."""
+    """Panels with shared settings. `shares`: the axes that they share, x and y as drawn; `tells_panels`: the data has
+    the panel's title as a column; `legend`: of each panel, or of the whole chart."""
 
     title: str
     columns: Sequence[Column]
@@ -77,11 +77,12 @@ class Chart:
 
     @property
     def high(self) -> int:
-        """How many rows of panels it has."""
+        """Return the number of rows of panels."""
         return ceil(len(self.panels) / self.abreast)
 
     def traces(self) -> list[tuple[int, Mark, Trace]]:
-        """What it tells: the place of the panel, the mark, and its points at their places on the axes."""
+        """Return the index of the panel, the mark, and its points at their places on the axes, for each mark with
+        data."""
         titles = [panel.title.replace("\n", " ") if self.tells_panels else "" for panel in self.panels]
         return [
             (number, mark, Trace(mark.name, mark.mark, mark.colour, tuple(mark.spots), titles[number]))
@@ -91,12 +92,12 @@ class Chart:
         ]
 
     def rows(self) -> list[Row]:
-        """Its data, a row a point, as the files have it."""
+        """Return the data of its files, a row a point."""
         return rows([trace for _, _, trace in self.traces()], self.columns, self.name_column)
 
 
 def categories(names: Sequence[str], label: str = "", **settings: Any) -> Axis:
-    """An axis of names, at 0, 1, 2 …"""
+    """Return an axis of names, at 0, 1, 2 …"""
     return Axis(label, -0.6, len(names) - 0.4, dict(enumerate(names)), has_grid=False, **settings)
 
 
@@ -106,7 +107,7 @@ def row_panel(variants: Iterable[str], marks: Sequence[Mark], y: Axis, rules: Se
 
 
 def time_axis(first_s: float, last_s: float, since: str, label: str = "time since {} ({})") -> Axis:
-    """A long axis gets its ticks at whole hours, and says hours; what is drawn stays in seconds."""
+    """Return a time axis; a long one is labelled in hours with ticks at whole hours, but its values stay in seconds."""
     hours = (last_s - first_s) / 3600.0
     if hours < HOURS_FROM:
         return Axis(label.format(since, "s"), first_s, last_s, has_grid=False)

@@ -10,7 +10,7 @@ from analysis.report.figures.points import Column, Row, Spot
 from analysis.report.figures.series_data import Load, SeriesData
 
 ABREAST = 2  # nine machines and the master have room for their names, …
-MANY_MACHINES = 9  # … though smaller ones
+MANY_MACHINES = 9  # … though in a smaller font
 OFFSETS = {"before": -0.16, "after": 0.16}
 COLUMNS = (
     Column("machine", "machine", kind="word"),
@@ -29,16 +29,16 @@ def chart(data: SeriesData) -> Chart | None:
     if not loads:
         return None
     machines = sorted({load.machine for load in loads}, key=_by_number)
-    joined = {load.machine for load in loads if load.joined}
+    joiners = {load.machine for load in loads if load.joined}
     rows = -(-len(data.variants) // ABREAST)
     top = max(112.0, 117.0 * max(load.p90 or 0.0 for load in loads))  # room for the legend
     panels = []
     for variant in data.variants:
-        mine = [load for load in loads if load.variant == variant]
+        samples = [load for load in loads if load.variant == variant]
         colour = style.colours(data.variants)[variant]
-        names = [_machine_label(machine, machine in joined, mine) for machine in machines]
+        names = [_machine_label(machine, machine in joiners, samples) for machine in machines]
         title = style.display_name(variant)
-        marks = [mark for phase in OFFSETS for mark in _phase(mine, phase, machines, title, colour)]
+        marks = [mark for phase in OFFSETS for mark in _phase(samples, phase, machines, title, colour)]
         x = categories(names, tick_size=8.5 if len(machines) < MANY_MACHINES else 7.5)
         panels.append(Panel(marks, title, x, Axis(low=0.0, high=top), title_colour=colour))
     return Chart(
@@ -49,7 +49,7 @@ def chart(data: SeriesData) -> Chart | None:
 
 
 def _machine_label(machine: str, joined: bool, loads: list[Load]) -> str:
-    """With what happened to it; where it left in a part of the runs only, in how many."""
+    """Return the machine's name and whether it joined or left; if it left only in some runs, in how many."""
     departures = {load.run_id: load.left for load in loads if load.machine == machine}
     times = sum(departures.values())
     if times:
@@ -58,19 +58,19 @@ def _machine_label(machine: str, joined: bool, loads: list[Load]) -> str:
 
 
 def _phase(loads: list[Load], phase: str, machines: list[str], name: str, colour: str) -> list[Mark]:
-    """Every run, machine by machine, and a short stroke at the median over the repetitions."""
+    """Return every run, machine by machine, and a short stroke at the median over the repetitions."""
     spots, intervals, medians = [], [], []
     for position, machine in enumerate(machines):
-        at, values = position + OFFSETS[phase], []
+        offset, values = position + OFFSETS[phase], []
         for load in (load for load in loads if (load.machine, load.phase) == (machine, phase)):
             low, middle, high = (100.0 * (value or 0.0) for value in (load.p10, load.p50, load.p90))
             row: Row = {"machine": machine, "phase": phase, "cpu_p50_percent": middle}
-            spots.append(Spot(at, middle, row | {"cpu_p10_percent": low, "cpu_p90_percent": high}, load.run_id))
-            intervals.append(Spot(at, low, end=high))
+            spots.append(Spot(offset, middle, row | {"cpu_p10_percent": low, "cpu_p90_percent": high}, load.run_id))
+            intervals.append(Spot(offset, low, end=high))
             values.append(middle)
         if values:
             row = {"machine": machine, "phase": phase, "cpu_p50_percent": median(values)}
-            medians.append(Spot(at, median(values), row))
+            medians.append(Spot(offset, median(values), row))
     shade = colour if phase == "after" else style.GREY
     return [
         Interval(intervals, shade, width=4, alpha=0.22),

@@ -1,4 +1,4 @@
-"""A series' logical graph with what its variants decided, and the same as a table."""
+"""A series' logical graph with its variants' decisions, also as a table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from analysis.report.figures.topology_graph import Graph, Note, Notes, layout
 from topologies import catalogue
 from topologies.catalogue import Component, Edge
 
-VARIANTS_WITH_NOTES = 3  # more than this under a box is a table's job
+VARIANTS_WITH_NOTES = 3  # more than this under a box belongs into a table
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class DecisionGraph:
 
 @dataclass(frozen=True)
 class DecisionRow:
-    """Runs of one variant that decided alike at one event."""
+    """Runs of one variant with the same decision at one event."""
 
     event_id: str
     variant: str
@@ -44,23 +44,23 @@ class DecisionRow:
 
 
 def collect(paths: SeriesPaths, topology: str | None = None) -> DecisionGraph | None:
-    """None where no complete run knows its topology. `topology`: which one, where runs have several."""
-    complete: list[Row] = [row for row in rows(paths, "runs") if row["status"] == "complete"]
-    documents = [event_timeline.run_document(paths.run(row["run_id"])) for row in complete]
+    """Return the graph; None if no complete run knows its topology. `topology`: which one, if runs have several."""
+    run_rows: list[Row] = [row for row in rows(paths, "runs") if row["status"] == "complete"]
+    documents = [event_timeline.run_document(paths.run(row["run_id"])) for row in run_rows]
     records = [event_timeline.topology_document(document, topology) for document in documents]
     shape = next((record for record in records if record.get("components")), None)
     if shape is None:
         return None
     decisions = [
         answer
-        for row in complete
+        for row in run_rows
         for answer in scale_decisions.scale_decisions(paths.run(row["run_id"]), row["variant"], topology)
     ]
-    return DecisionGraph(graph_of(shape), order_variants({row["variant"] for row in complete}), tuple(decisions))
+    return DecisionGraph(graph_of(shape), order_variants({row["variant"] for row in run_rows}), tuple(decisions))
 
 
 def graph_of(record: Mapping[str, Any]) -> Graph:
-    """The graph of run.json's `topology`."""
+    """Return the graph of run.json's `topology`."""
     components = (Component(c["name"], c["kind"], len(c["tasks"]), c["executors"], "") for c in record["components"])
     edges = (Edge(e["source"], e["stream"], e["target"], e["grouping"]) for e in record["edges"])
     sinks = (c["name"] for c in record["components"] if c.get("sink"))
@@ -68,7 +68,7 @@ def graph_of(record: Mapping[str, Any]) -> Graph:
 
 
 def graph_from_catalogue(name: str) -> Graph:
-    """The graph of a topology that ships, at the sizes of its file; for what was not run."""
+    """Return the graph of a shipped topology, at the sizes of its file, for experiments without runs."""
     shape = catalogue.read(name)
     return in_reading_order(Graph(shape.components, shape.edges, shape.sinks))
 
@@ -81,7 +81,7 @@ def in_reading_order(graph: Graph) -> Graph:
 
 
 def notes(decision_graph: DecisionGraph) -> Notes:
-    """Changes of parallelism at the first event, and the components most runs saw congested then."""
+    """Return changes of parallelism at the first event, and the components that most runs saw congested then."""
     first = [answer for answer in decision_graph.decisions if answer.event_id == FIRST_EVENT]
     colours = style.colours(decision_graph.variants)
     by_variant = {name: [answer for answer in first if answer.variant == name] for name in decision_graph.variants}
@@ -109,7 +109,7 @@ def notes(decision_graph: DecisionGraph) -> Notes:
 
 
 def decision_table(decision_graph: DecisionGraph) -> list[DecisionRow]:
-    """One row an event, variant and outcome, in that order."""
+    """Return one row an event, variant and outcome, in that order."""
     table = []
     for event in sorted({answer.event_id for answer in decision_graph.decisions}, key=event_order):
         for variant in decision_graph.variants:
@@ -117,9 +117,9 @@ def decision_table(decision_graph: DecisionGraph) -> list[DecisionRow]:
             groups: dict[tuple[Any, ...], list[ScaleDecision]] = {}
             for answer in sorted(decisions, key=lambda answer: answer.run_id):
                 groups.setdefault(answer.outcome(), []).append(answer)
-            for alike in groups.values():
-                runs = ", ".join(answer.run_id.removeprefix(f"{variant}-") for answer in alike)
-                cells = tuple(alike[0].cell(component.name) for component in decision_graph.graph.components)
-                released = ", ".join(alike[0].released)
+            for batch in groups.values():
+                runs = ", ".join(answer.run_id.removeprefix(f"{variant}-") for answer in batch)
+                cells = tuple(batch[0].cell(component.name) for component in decision_graph.graph.components)
+                released = ", ".join(batch[0].released)
                 table.append(DecisionRow(event, style.display_name(variant), runs, cells, released))
     return table

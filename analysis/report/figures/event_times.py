@@ -1,9 +1,9 @@
 """Convergence time and downtime after each event: a bar (median) a variant, every run a dot.
 
 Convergence has a column of panels for each definition. A run that never converged is a hollow triangle at its horizon,
-which is no value: the bar is Kaplan and Meier's median, and where that was not reached an open one to the longest
-horizon. Downtime is seconds at zero throughput (SP figure 8b), drawn alike: a run that was still at zero when its watch
-ended was down for longer than that.
+which is not a value: the bar is the Kaplan–Meier median, and if that was not reached an open bar to the longest
+horizon. Downtime is seconds at zero throughput (SP figure 8b), drawn in the same way: a run still at zero at the end
+of its watch was down for longer than that.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DOWNTIME_COLUMNS = (
 
 
 def convergence_chart(data: SeriesData) -> Chart | None:
-    """A row of panels an event, a column a definition."""
+    """Return a row of panels an event, a column a definition."""
     if not data.times:
         return None
     events = sorted({time.event_id for time in data.times}, key=event_order)
@@ -65,7 +65,7 @@ def convergence_panel(data: SeriesData, event: str, definition: str) -> Panel:
 
 
 def downtime_chart(data: SeriesData) -> Chart | None:
-    """Only where machines left or died: a scale-out's downtime stands in the table of runs."""
+    """Return a chart only if machines left or died: a scale-out's downtime is in the table of runs."""
     kinds = {mark.event_id: mark for mark in data.marks if mark.kind in ("scale_in", "crash")}
     events = [
         event for event in sorted(kinds, key=event_order) if any(down.event_id == event for down in data.downtimes)
@@ -89,31 +89,31 @@ def downtime_panel(data: SeriesData, event_id: str) -> Panel:
 
 
 def _top(downs: Sequence[EventTime]) -> float:
-    """Room for the labels; one second where no run had a downtime."""
+    """Return the upper limit with room for the labels; one second if no run had a downtime."""
     return max(1.0, 1.2 * max((down.seconds for down in downs), default=0.0))
 
 
 def _bars(
     data: SeriesData, runs: Sequence[EventTime], column: str, values: Row, *, thickness: float, room: float
 ) -> list[Mark]:
-    """`room`: for the dots of a bar, beside each other."""
+    """Return bars and dots; `room`: for the dots of a bar, beside each other."""
     marks: list[Mark] = []
     for position, variant, name, colour in style.numbered(data.variants, data.variants):
-        mine = [run for run in runs if run.variant == variant]
-        if not mine:
+        members = [run for run in runs if run.variant == variant]
+        if not members:
             continue
         dots = [
-            Spot(position + (i - (len(mine) - 1) / 2) * room / len(mine), run.seconds,
+            Spot(position + (i - (len(members) - 1) / 2) * room / len(members), run.seconds,
                  values | {column: run.seconds, "censored": run.censored}, run.run_id, is_bound=run.censored)
-            for i, run in enumerate(mine)
+            for i, run in enumerate(members)
         ]  # fmt: skip
-        reached = survival.median([run.seconds for run in mine], [run.censored for run in mine])
-        middle = max(run.seconds for run in mine if run.censored) if reached is None else reached
-        bar = Spot(position, middle, values | {column: middle, "censored": reached is None}, is_bound=reached is None)
-        text = f"> {middle:.0f} s" if reached is None else f"{middle:.0f} s"
+        median_s = survival.median([run.seconds for run in members], [run.censored for run in members])
+        middle = max(run.seconds for run in members if run.censored) if median_s is None else median_s
+        bar = Spot(position, middle, values | {column: middle, "censored": median_s is None}, is_bound=median_s is None)
+        text = f"> {middle:.0f} s" if median_s is None else f"{middle:.0f} s"
         marks += [
             Dot(dots, colour, name, "run"),
             Bar([bar], colour, name, MEDIAN, thickness=thickness),
-            Text([Spot(position, max(run.seconds for run in mine))], colour, texts=[text]),
+            Text([Spot(position, max(run.seconds for run in members))], colour, texts=[text]),
         ]
     return marks

@@ -1,5 +1,5 @@
-"""What a figure shows, as data: every mark with its values and where it lies on the drawing. Tooltip, CSV and Parquet
-are made of this one list, so that they agree.
+"""The data of a figure: every mark with its values and its position on the drawing. Tooltip, CSV and Parquet are made
+from this one list, so that they agree.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ class Column:
 
 @dataclass(frozen=True)
 class Spot:
-    """One mark, at `x`, `y` of its axes (once placed: of the SVG), with its values by column."""
+    """One mark at `x`, `y` of its axes (after drawing: of the SVG), with its values by column."""
 
     x: float
     y: float
     values: Mapping[str, Value] = field(default_factory=dict)
     run_id: str = ""
-    end: float | None = None  # of y, of marks that reach from one value to another
+    end: float | None = None  # of y, for marks that reach from one value to another
     is_bound: bool = False  # the value lies beyond
 
 
 @dataclass(frozen=True)
 class Trace:
-    """Marks that belong together, in the order in which arrow keys pass them: a line, or one variant's dots in a panel.
+    """Marks that belong together, in the order of the arrow keys: a line, or one variant's dots in a panel.
 
-    `mark` is what they are: median, run, smallest run, event …
+    `mark` says what they are: median, run, smallest run, event …
     """
 
     name: str
@@ -52,7 +52,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure in each of its forms. `name_column`: what its traces' names are, as a column of the data."""
+    """A figure in each of its formats. `name_column`: the column of the data for the traces' names."""
 
     svg: str
     pdf: bytes
@@ -61,32 +61,32 @@ class Drawing:
     name_column: str = "variant"
 
     def data_columns(self) -> tuple[Column, ...]:
-        """Those of the data's files, in their order."""
+        """Return the columns of the data's files, in order."""
         return data_columns(self.traces, self.columns, self.name_column)
 
     def rows(self) -> list[Row]:
-        """What is drawn, one row a mark."""
+        """Return the drawn data, one row a mark."""
         return rows(self.traces, self.columns, self.name_column)
 
     def points(self) -> str:
-        """The same with positions, as compact JSON for the page (templates/points.js.j2 reads it)."""
+        """Return the data with positions, as compact JSON for the page (templates/points.js.j2 reads it)."""
         document = {
             "columns": [[column.label, column.unit] for column in self.columns],
             "traces": [_compact(trace, self.columns) for trace in map(_finite_spots, self.traces) if trace.spots],
         }
         text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-        return text.replace("<", "\\u003c")  # nothing in it ends the script element that carries it
+        return text.replace("<", "\\u003c")  # so that no text can end the script element around it
 
 
 def data_columns(traces: Sequence[Trace], columns: Sequence[Column], name_column: str) -> tuple[Column, ...]:
-    """The columns of a figure's data: panels are told where there are several."""
+    """Return the columns of a figure's data; several panels get a column."""
     first = [Column("panel", "panel", kind="word")] if any(trace.panel for trace in traces) else []
     words = [Column(name, name, kind="word") for name in (name_column, "mark", "run_id")]
     return (*first, *words, *columns)
 
 
 def rows(traces: Sequence[Trace], columns: Sequence[Column], name_column: str) -> list[Row]:
-    """One row a mark, in the order of the columns."""
+    """Return one row a mark, in the order of the columns."""
     names = [column.name for column in data_columns(traces, columns, name_column)]
     return [
         {name: row.get(name) for name in names}
@@ -123,7 +123,7 @@ def _column(values: list[Any]) -> Any:
 
 
 def _short(value: Value) -> Value:
-    """Five digits are more than a reader can see on a figure; files have them all."""
+    """Round to five digits, more than a reader can see on a figure; files have all digits."""
     if isinstance(value, bool) or not isinstance(value, float):
         return value
     return float(f"{value:.5g}") if isfinite(value) else None

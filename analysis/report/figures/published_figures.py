@@ -1,7 +1,7 @@
-"""The papers' figures: panels of several experiments, or of sweeps, side by side. What was not run is an empty panel.
+"""The papers' figures: panels of several experiments, or of sweeps, side by side. Without a run the panel is empty.
 
-What the paper states stands beside what was measured, from the claims: a diamond, of a bound an arrow, of a sweep a
-dotted line over the sizes that it is stated of. Runs of a model have no interval.
+The numbers that a paper states are drawn beside the measured ones, from the claims: a diamond, for a bound an arrow,
+for a sweep a dotted line over the sizes that the claim is about. Simulated runs have no interval.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from analysis.stats.effect import Effect, geometric_ratio, own_number, paired_ra
 ABREAST, WIDTH_IN = 3, 10.8
 HEIGHTS_IN = {"throughput": 2.7, "downtime": 2.7}
 SWEEPS_ABREAST, SWEEP_IN = 2, 3.0
-LABEL_CHARACTERS = 32  # a line of a label that is as long as a sweep's axis
+LABEL_CHARACTERS = 32  # a line of a label as long as a sweep's axis
 AXIS_WORDS = {"machines.before": "machines", "topology.parameters.size_bytes": "size of a tuple (bytes)"}
-BASELINE = "even"  # Storm's default of the papers
+BASELINE = "even"  # Storm's default in the papers
 EMITTED, BYTES = "published_emitted_per_s", "published_network_mb_per_s"
 BEST_BY = EMITTED
 GAIN = Column("gain_percent", "gain over its own before", "%")
@@ -54,13 +54,13 @@ CPU = Column("cpu_p50_percent", "CPU, median over seconds", "% of its share")
 MACHINE = Column("machine", "machine", kind="word")
 INTERVAL = (Column("low", "95 % interval from"), Column("high", "to"))
 Measured = tuple[float, str]  # and the run that it was measured in
-EDGES = 4  # quartiles are of so many machines at least
+EDGES = 4  # least number of machines for quartiles
 ALONG_X = {ARROW_UP: ARROW_RIGHT, ARROW_DOWN: ARROW_LEFT}
 
 
 @dataclass(frozen=True)
 class PanelKind:
-    """`intervals`: columns that runs of a model do not have."""
+    """A way to draw a panel; `intervals`: columns that simulated runs do not have."""
 
     panel: Callable[[SeriesData], Panel]
     columns: tuple[Column, ...]
@@ -68,31 +68,31 @@ class PanelKind:
 
 
 def chart(figure: PublishedFigure, data_by_experiment: Mapping[str, SeriesData]) -> Chart:
-    """An experiment without data gives an empty panel."""
+    """Return the figure; an experiment without data gives an empty panel."""
     rows = ceil(len(figure.panels) / ABREAST)
-    abreast = ceil(len(figure.panels) / rows)  # four panels are two by two
+    width = ceil(len(figure.panels) / rows)  # four panels are two by two
     of_model = any(data.of_model for data in data_by_experiment.values())
     panels, heights, columns = [], [], []
-    for published in figure.panels:
-        kind, data = PANELS[published.draw], data_by_experiment.get(published.experiment)
+    for spec in figure.panels:
+        kind, data = PANELS[spec.draw], data_by_experiment.get(spec.experiment)
         is_empty = data is None or not data.totals
-        missing = Panel(message=f"{published.experiment}\nnot {'simulated' if of_model else 'run'}")
-        panels.append(replace(missing if data is None or is_empty else kind.panel(data), title=published.title))
+        placeholder = Panel(message=f"{spec.experiment}\nnot {'simulated' if of_model else 'run'}")
+        panels.append(replace(placeholder if data is None or is_empty else kind.panel(data), title=spec.title))
         variants = 3 if data is None else len(data.variants)
-        heights.append(HEIGHTS_IN.get(published.draw, 0.34 * variants + 0.8))
+        heights.append(HEIGHTS_IN.get(spec.draw, 0.34 * variants + 0.8))
         columns += [*kind.columns, *(() if of_model else kind.intervals)]
-    shared = figure.share_y and all(each.draw.startswith("convergence") for each in figure.panels)
-    if shared:
+    shares = figure.share_y and all(each.draw.startswith("convergence") for each in figure.panels)
+    if shares:
         high = max((panel.y.high or 0.0 for panel in panels), default=0.0) or None
         panels = [replace(panel, y=replace(panel.y, high=high)) for panel in panels]
     for number, panel in enumerate(panels):  # a label that the panel at the left or below repeats is left out
-        left = figure.panels[number - 1].draw if number % abreast else ""
-        repeated = left == figure.panels[number].draw == "throughput" or (shared and number + abreast < len(panels))
-        if repeated:
+        previous = figure.panels[number - 1].draw if number % width else ""
+        repeats = previous == figure.panels[number].draw == "throughput" or (shares and number + width < len(panels))
+        if repeats:
             panels[number] = replace(panel, y=replace(panel.y, label=""))
     return Chart(
-        f"{figure.title} ({figure.source})", tuple(dict.fromkeys(columns)), panels, rows * max(heights), abreast,
-        WIDTH_IN, shares="x" if shared else "", tells_panels=True, has_bold_titles=True,
+        f"{figure.title} ({figure.source})", tuple(dict.fromkeys(columns)), panels, rows * max(heights), width,
+        WIDTH_IN, shares="x" if shares else "", tells_panels=True, has_bold_titles=True,
     )  # fmt: skip
 
 
@@ -141,8 +141,8 @@ def _ranked(data: SeriesData, column: Column, measured: Callable[[Level], float 
     """By gain over the own level before, best on top."""
 
     def runs(variant: str, value: Callable[[Level], float | None]) -> list[Measured]:
-        mine = [(value(level), level.run_id) for level in data.levels if level.variant == variant]
-        return [(number, run_id) for number, run_id in mine if number is not None]
+        numbers = [(value(level), level.run_id) for level in data.levels if level.variant == variant]
+        return [(number, run_id) for number, run_id in numbers if number is not None]
 
     gains = {name: fmean([gain for gain, _ in runs(name, _gain)] or [-inf]) for name in data.variants}
     order = sorted(data.variants, key=lambda name: gains[name], reverse=True)
@@ -157,15 +157,15 @@ def _interval_columns(of: Column) -> tuple[Column, Column]:
 
 
 def _changes(data: SeriesData, name: str) -> Panel:
-    """Over the default, block by block, with the mean of logarithms and, of runs that were measured, its interval, and
-    the best of three runs."""
+    """Return changes over the default, block by block, with the mean of logarithms and, if the runs were measured, its
+    interval, and the best of three runs."""
     variants = [variant for variant in data.variants if variant != BASELINE]
     marks: list[Mark] = []
     for position, variant, words, colour in style.numbered(variants, data.variants):
-        mine, other = _sides(data, name, variant)
-        if mine:
-            top, bottom = [each.value for each in mine], [each.value for each in other]
-            runs = [(percent_over(a.value, b.value), a.run_id) for a, b in zip(mine, other, strict=True)]
+        variant_runs, other = _sides(data, name, variant)
+        if variant_runs:
+            top, bottom = [each.value for each in variant_runs], [each.value for each in other]
+            runs = [(percent_over(a.value, b.value), a.run_id) for a, b in zip(variant_runs, other, strict=True)]
             estimate = None if data.of_model else paired_ratio(top, bottom)
             middle = geometric_ratio(top, bottom)
             marks += _spread(position, words, colour, runs, (CHANGE, *INTERVAL), middle, estimate)
@@ -185,11 +185,13 @@ def _mark(position: int, value: float, colour: str, name: str, mark: str, marker
 
 
 def _sides(data: SeriesData, name: str, variant: str) -> tuple[list[RunNumber], list[RunNumber]]:
-    """Runs of both sides of the same blocks, in their order."""
+    """Return the runs of both sides of the same blocks, in order."""
     numbers = data.numbers.get(name, ())
-    mine, other = ({each.block: each for each in numbers if each.variant == side} for side in (variant, BASELINE))
-    both = [block for block in sorted(mine) if block in other and other[block].value > 0.0 < mine[block].value]
-    return [mine[block] for block in both], [other[block] for block in both]
+    by_block, other = ({each.block: each for each in numbers if each.variant == side} for side in (variant, BASELINE))
+    blocks = [
+        block for block in sorted(by_block) if block in other and other[block].value > 0.0 < by_block[block].value
+    ]
+    return [by_block[block] for block in blocks], [other[block] for block in blocks]
 
 
 def _values(data: SeriesData, name: str, variant: str) -> list[RunValue]:
@@ -199,19 +201,19 @@ def _values(data: SeriesData, name: str, variant: str) -> list[RunValue]:
 
 def _stated(experiment: str, name: str, variant: str) -> Claim | None:
     claims = (c for c in load_claims() if (c.experiment, c.metric, c.variant) == (experiment, name, variant))
-    mine = (claim for claim in claims if claim.kind in RATIOS and claim.baseline == BASELINE and not claim.stated_over)
-    return next(mine, None)
+    rows = (claim for claim in claims if claim.kind in RATIOS and claim.baseline == BASELINE and not claim.stated_over)
+    return next(rows, None)
 
 
 def stated_mark(claim: Claim) -> tuple[str, int | None]:
-    """What a stated number is called, and the arrow of one that is only a bound."""
+    """Return the name of a stated number's mark, and the arrow of a mere bound."""
     if claim.region.high == inf:
         return "stated to be more than", ARROW_UP
     return ("stated to be less than", ARROW_DOWN) if claim.region.low == -inf else ("stated", None)
 
 
 def _cpu_machines(data: SeriesData) -> Panel:
-    """A dot a machine and run after the event, and a box from the first to the third quartile."""
+    """Return a dot a machine and run after the event, and a box from the first to the third quartile."""
     marks: list[Mark] = []
     for position, variant, name, colour in style.numbered(data.variants, data.variants):
         spots = [
@@ -266,12 +268,12 @@ PANELS = {
 }
 
 
-# Of sweeps.
+# Sweeps.
 
 
 @dataclass(frozen=True)
 class SweepKind:
-    """`is_change`: in percent of the default."""
+    """A way to draw a sweep; `is_change`: in percent of the default."""
 
     metric: str
     is_change: bool = False
@@ -287,12 +289,12 @@ SWEEP_PANELS = {
 
 
 def sweep_chart(figure: PublishedFigure, swept: Mapping[str, SweepData]) -> Chart:
-    """A metric over the size of a cluster or of a tuple; a sweep that is not there gives an empty panel."""
-    abreast = min(SWEEPS_ABREAST, len(figure.panels))
-    panels = [_sweep_panel(published, swept.get(published.experiment)) for published in figure.panels]
+    """Return a metric over the size of a cluster or of a tuple; a missing sweep gives an empty panel."""
+    columns = min(SWEEPS_ABREAST, len(figure.panels))
+    panels = [_sweep_panel(spec, swept.get(spec.experiment)) for spec in figure.panels]
     return Chart(
-        f"{figure.title} ({figure.source})", sweep_curves.COLUMNS, panels, SWEEP_IN * ceil(len(panels) / abreast),
-        abreast, WIDTH_IN, shares="y" if figure.share_y else "", legend="chart", tells_panels=True,
+        f"{figure.title} ({figure.source})", sweep_curves.COLUMNS, panels, SWEEP_IN * ceil(len(panels) / columns),
+        columns, WIDTH_IN, shares="y" if figure.share_y else "", legend="chart", tells_panels=True,
         has_bold_titles=True,
     )  # fmt: skip
 
@@ -302,9 +304,9 @@ def _sweep_panel(published: publications.Panel, data: SweepData | None) -> Panel
     runs = [] if data is None else runs_of(data, kind)
     if data is None or not runs:
         return Panel(title=published.title, message=f"{published.experiment}\nnot simulated")
-    axes, shown = sweep_curves.layout(data), metric(kind.metric)
+    axes, info = sweep_curves.layout(data), metric(kind.metric)
     panel, x = sweep_curves.panel(data, axes, runs), data.axes[axes.x]
-    label = fill(f"{shown.words} ({'% over the default' if kind.is_change else shown.value_unit})", LABEL_CHARACTERS)
+    label = fill(f"{info.words} ({'% over the default' if kind.is_change else info.value_unit})", LABEL_CHARACTERS)
     return replace(
         panel, title=published.title, x=replace(panel.x, label=AXIS_WORDS.get(x.paths[0], short_name(x.paths[0]))),
         y=Axis(label) if kind.is_change else Axis(label, 0.0, 1.08 * max(run.value for run in runs) or 1.0),
@@ -314,7 +316,7 @@ def _sweep_panel(published: publications.Panel, data: SweepData | None) -> Panel
 
 
 def runs_of(data: SweepData, kind: SweepKind) -> list[SweepRun]:
-    """Of the first event."""
+    """Return the runs of the first event."""
     return changes(data, FIRST_EVENT, kind.metric) if kind.is_change else _runs(data, FIRST_EVENT, kind.metric)
 
 
@@ -323,7 +325,7 @@ def _runs(data: SweepData, event_id: str, name: str) -> list[SweepRun]:
 
 
 def changes(data: SweepData, event_id: str, name: str) -> list[SweepRun]:
-    """In percent over the default: over its run of the same point and repetition."""
+    """Return changes in percent over the default's run of the same point and repetition."""
     runs = _runs(data, event_id, name)
     default = {(run.point, _repetition(run)): run.value for run in runs if run.variant == BASELINE}
     return [
@@ -334,20 +336,20 @@ def changes(data: SweepData, event_id: str, name: str) -> list[SweepRun]:
 
 
 def _repetition(run: SweepRun) -> str:
-    """Of `<variant>-r<repetition>`."""
+    """Return the repetition in `<variant>-r<repetition>`."""
     return run.run_id.rpartition("-r")[2]
 
 
 def _stated_lines(data: SweepData, kind: SweepKind, x: SweepAxis) -> list[Mark]:
-    """Of each claim, at the steps of the swept field that it is about."""
+    """Return a line for each claim, over the steps of the swept field that it is about."""
     marks: list[Mark] = []
     for claim in load_claims():
-        about = (claim.simulated, claim.experiment, claim.metric, claim.baseline)
-        if about == (True, data.experiment, kind.metric, BASELINE) and claim.kind in RATIOS:
-            chosen = dict(claim.points)
+        subject = (claim.simulated, claim.experiment, claim.metric, claim.baseline)
+        if subject == (True, data.experiment, kind.metric, BASELINE) and claim.kind in RATIOS:
+            choices = dict(claim.points)
             steps = [
                 number for number, step in enumerate(x.steps)
-                if all(json.dumps(value) in chosen.get(path, json.dumps(value))
+                if all(json.dumps(value) in choices.get(path, json.dumps(value))
                        for path, value in zip(x.paths, step, strict=True))
             ]  # fmt: skip
             spots = [

@@ -1,4 +1,4 @@
-"""Draws charts (chart.py) with matplotlib: as SVG for the page, as PDF, and where each of their points lies."""
+"""Draw charts (chart.py) with matplotlib: as SVG for the page, as PDF, and the position of each of their points."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 
-MARGINS_IN = (0.8, 1.45, 0.5, 0.12)  # of panels with heights: left, right, bottom, top; labels stand at the right
+MARGINS_IN = (0.8, 1.45, 0.5, 0.12)  # of panels with heights: left, right, bottom, top; labels are at the right
 GAP_IN, TITLE_IN = 0.14, 0.12  # between them, and for a title
 LABEL_IN = 0.145  # a row of events' labels
 CHARACTERS_PER_IN = 15.0  # of such a label
@@ -39,22 +39,22 @@ STYLE: Any = {
 
 
 def draw(chart: Chart) -> Drawing:
-    """The chart in all its forms."""
+    """Return the chart in all its formats."""
     chart = replace(chart, panels=[_with_label_room(panel, chart) for panel in chart.panels])
     with _canvas(chart) as (figure, axes_of):
-        drawn = list(zip(axes_of, chart.panels, strict=False))
-        for axes, panel in drawn:
+        axes_panels = list(zip(axes_of, chart.panels, strict=False))
+        for axes, panel in axes_panels:
             for mark in panel.marks:
                 mark.draw(axes, panel.flipped)
-        for axes, panel in drawn:
+        for axes, panel in axes_panels:
             _finish(axes, panel, chart)
         for number, axes in enumerate(axes_of):
             axes.set_visible(number < len(chart.panels) and not chart.panels[number].is_hidden)
         figure.supxlabel(chart.x_label, fontsize=9)
         figure.supylabel(chart.y_label, fontsize=9)
-        _scale_of_cells(figure, drawn)
+        _scale_of_cells(figure, axes_panels)
         handles: dict[str, Any] = {}
-        for axes, _ in drawn:
+        for axes, _ in axes_panels:
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
                 handles.setdefault(label, handle)
         if chart.legend == "chart" and handles:
@@ -63,7 +63,7 @@ def draw(chart: Chart) -> Drawing:
 
 
 def _with_label_room(panel: Panel, chart: Chart) -> Panel:
-    """A panel with a height of its own is higher by what the labels of its events need."""
+    """Return the panel; one with an individual height grows by the room for the labels of its events."""
     span = panel.x.low, panel.x.high
     labelled = [mark for mark in panel.marks if isinstance(mark, Events) and mark.is_labelled]
     if not (panel.height_in and labelled) or span[0] is None or span[1] is None:
@@ -74,20 +74,20 @@ def _with_label_room(panel: Panel, chart: Chart) -> Panel:
 
 @contextmanager
 def _canvas(chart: Chart) -> Iterator[tuple[Canvas, Sequence[Axes]]]:
-    """Panels with heights of their own have fixed margins: to find room for every label costs more than drawing."""
+    """Yield a figure; panels with individual heights have fixed margins, because a layout of every label is slow."""
     heights = [panel.height_in for panel in chart.panels if panel.height_in]
     shares = {f"share{side}": side in chart.shares for side in "xy"}
     if not heights:
-        with canvas(chart.height_in, chart.abreast, chart.high, chart.width_in, layout="constrained", **shares) as made:
-            yield made
+        with canvas(chart.height_in, chart.abreast, chart.high, chart.width_in, layout="constrained", **shares) as pair:
+            yield pair
         return
-    left, right, bottom, top = MARGINS_IN
+    left_in, right, bottom, top = MARGINS_IN
     titled = any(panel.title for panel in chart.panels)
     gap, top = GAP_IN + titled * TITLE_IN, top + 2 * titled * TITLE_IN
     height = sum(heights) + gap * (len(heights) - 1) + bottom + top
     shape = {"height_ratios": heights, "hspace": gap * len(heights) / sum(heights)}
     with canvas(height, 1, len(heights), chart.width_in, gridspec_kw=shape, **shares) as (figure, axes_of):
-        figure.subplots_adjust(left / chart.width_in, bottom / height, 1 - right / chart.width_in, 1 - top / height)
+        figure.subplots_adjust(left_in / chart.width_in, bottom / height, 1 - right / chart.width_in, 1 - top / height)
         yield figure, axes_of
 
 
@@ -95,7 +95,7 @@ def _canvas(chart: Chart) -> Iterator[tuple[Canvas, Sequence[Axes]]]:
 def canvas(
     height_in: float, columns: int, rows: int, width_in: float, **settings: Any
 ) -> Iterator[tuple[Canvas, Sequence[Axes]]]:
-    """A figure with `rows` x `columns` axes, in reading order, in our style; closed at the end."""
+    """Yield a figure with `rows` x `columns` axes, in reading order, in our style; it is closed at the end."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -123,9 +123,9 @@ def forms(
     head = re.sub(r' (width|height)="[\d.]+pt"', "", head)
     width = f' style="width:{width_px:.0f}px;max-width:100%"' if width_px else ""
     svg = f'{head}{width} role="img"><title>{escape(title, quote=False)}</title>{tail}'
-    laid_out = tuple(traces())
+    svg_traces = tuple(traces())
     figure.savefig(pdf, format="pdf", metadata={"Title": title, "CreationDate": None})
-    return Drawing(svg, pdf.getvalue(), tuple(columns), laid_out, name_column)
+    return Drawing(svg, pdf.getvalue(), tuple(columns), svg_traces, name_column)
 
 
 def _traces(chart: Chart, axes_of: Sequence[Axes]) -> Iterator[Trace]:
@@ -138,7 +138,8 @@ def _traces(chart: Chart, axes_of: Sequence[Axes]) -> Iterator[Trace]:
 
 
 def on_svg(axes: Axes, spots: Sequence[Spot], of_height: bool = False) -> tuple[Spot, ...]:
-    """matplotlib's SVG has its zero at the top left and 72 units an inch. `of_height`: y is a part of the panel's."""
+    """Convert to matplotlib's SVG, with its zero at the top left and 72 units an inch. `of_height`: y is a fraction of
+    the panel's height."""
     if not spots:
         return ()
     figure: Any = axes.figure
@@ -153,15 +154,15 @@ def on_svg(axes: Axes, spots: Sequence[Spot], of_height: bool = False) -> tuple[
 
 
 def _scale_of_cells(figure: Canvas, drawn: Sequence[tuple[Axes, Panel]]) -> None:
-    """Beside a panel with a height of its own, or for all panels above them."""
+    """Draw the scale beside a panel with an individual height, or above all panels."""
     maps = [(axes, panel, mark) for axes, panel in drawn for mark in panel.marks if isinstance(mark, Cells)]
     if not maps:
         return
     axes, panel, mark = maps[0]
     if panel.height_in:
         box = axes.get_position()
-        beside = figure.add_axes((box.x1 + 0.02, box.y0, 0.016, box.height))
-        scale = figure.colorbar(axes.images[0], cax=beside)
+        scale_axes = figure.add_axes((box.x1 + 0.02, box.y0, 0.016, box.height))
+        scale = figure.colorbar(axes.images[0], cax=scale_axes)
     else:
         scale = figure.colorbar(axes.images[0], ax=figure.axes, location="top", shrink=0.5, aspect=50)
     scale.set_label(mark.words, fontsize=8)
@@ -176,20 +177,20 @@ def _finish(axes: Axes, panel: Panel, chart: Chart) -> None:
                    fontweight="bold" if chart.has_bold_titles else "normal", linespacing=1.2)  # fmt: skip
     if panel.message:
         axes.text(0.5, 0.5, panel.message, ha="center", va="center", transform=axes.transAxes, color=GREY, fontsize=10)
-        # The ticks themselves may be shared with panels that were run.
+        # The ticks themselves may be shared with panels that have data.
         axes.tick_params(labelbottom=False, labelleft=False, bottom=False, left=False)
         axes.grid(visible=False)
         return
-    across, along = (axes.axvline, axes.axhline) if panel.flipped else (axes.axhline, axes.axvline)
-    for at in panel.rules:
-        across(at, color=INK, lw=0.9, zorder=1.5)
-    for at in panel.borders:
-        across(at, color=FAINT, lw=0.6)
-        along(at, color=FAINT, lw=0.6)
+    draw_across, draw_along = (axes.axvline, axes.axhline) if panel.flipped else (axes.axhline, axes.axvline)
+    for value in panel.rules:
+        draw_across(value, color=INK, lw=0.9, zorder=1.5)
+    for value in panel.borders:
+        draw_across(value, color=FAINT, lw=0.6)
+        draw_along(value, color=FAINT, lw=0.6)
     for start, end in panel.spans:
         axes.axvspan(start, end, color=PALETTE[2], alpha=0.08, lw=0)
-    alike = chart.panels if ("x" if panel.flipped else "y") in chart.shares else [panel]
-    values = [spot.y for each in alike for mark in each.marks for spot in mark.spots if not mark.of_height]
+    panels = chart.panels if ("x" if panel.flipped else "y") in chart.shares else [panel]
+    values = [spot.y for each in panels for mark in each.marks for spot in mark.spots if not mark.of_height]
     _scale(axes, "y" if panel.flipped else "x", panel.x, panel.flipped, ())
     _scale(axes, "x" if panel.flipped else "y", panel.y, False, values)
     size_in = _size_in(panel, chart)
@@ -225,7 +226,7 @@ def _scale(axes: Axes, side: str, axis: Axis, is_inverted: bool, values: Sequenc
 
 
 def _size_in(panel: Panel, chart: Chart) -> tuple[float, float]:
-    """Width and height of a panel; about, where its labels have not got their room yet."""
+    """Return width and height of a panel, approximately if its labels have no room yet."""
     if panel.height_in:
         return chart.width_in - MARGINS_IN[0] - MARGINS_IN[1], panel.height_in
     return 0.6 * chart.width_in / chart.abreast, 0.8 * chart.height_in / chart.high
@@ -241,8 +242,8 @@ def _label_events(axes: Axes, mark: Events, size_in: tuple[float, float]) -> Non
 
 
 def event_labels(moments: Sequence[Moment], first_s: float, last_s: float, width_in: float) -> list[tuple[bool, int]]:
-    """Where the label of each event stands in a panel of this width: whether left of its line, as where
-    the panel ends before it does and has more room there, and its row from the top."""
+    """Return for each event whether its label is left of its line (if it does not fit at the right and has more room
+    there), and its row from the top, in a panel of this width."""
     per_character = (last_s - first_s) / (CHARACTERS_PER_IN * width_in)
     sides, spans = [], []
     for moment in moments:
@@ -257,7 +258,7 @@ def label_rows(labels: Sequence[tuple[bool, int]]) -> int:
 
 
 def label_tiers(spans: Sequence[tuple[float, float]]) -> list[int]:
-    """The row of each label, from the top, by where it begins and ends: the highest in which it runs into no other."""
+    """Return each label's row from the top: the highest in which it overlaps no other, by its beginning and end."""
     rows: list[list[tuple[float, float]]] = []
     tiers = []
     for start, end in spans:
@@ -280,7 +281,7 @@ def _ends(axes: Axes, ends: Sequence[End], height_in: float) -> None:
 
 
 def spread_labels(values: Sequence[float], gap: float) -> list[float]:
-    """Heights for labels at `values`, moved apart to at least `gap`, order kept."""
+    """Return heights for labels at `values`, moved apart to at least `gap`, order kept."""
     order = sorted(range(len(values)), key=lambda i: values[i])
     heights: list[float] = list(values)
     for lower, upper in pairwise(order):

@@ -1,4 +1,4 @@
-"""One run over time, on one axis: rates, tuples that wait at each component, and each machine's CPU."""
+"""One run over time on one axis: rates, tuples that wait at each component, and each machine's CPU."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ class RunData:
     cpu: Mapping[str, Windows]
     marks: tuple[EventMark, ...]
     parts: tuple[tuple[float, float], ...] = ()  # the steady parts that count
-    decisions: tuple[tuple[float, str], ...] = ()  # of a policy that acts by itself: when, and its reason
+    decisions: tuple[tuple[float, str], ...] = ()  # of a policy that acts by itself: time and reason
 
 
 def chart(data: RunData, span: tuple[float, float] | None = None) -> Chart | None:
@@ -56,7 +56,7 @@ def chart(data: RunData, span: tuple[float, float] | None = None) -> Chart | Non
 
 
 def span_of(datas: Sequence[RunData]) -> tuple[float, float]:
-    """From the first whole window of any to the end of the last one."""
+    """Return the span from the first whole window of any run to the end of the last one."""
     totals = [data.rates["total"] for data in datas if data.rates.get("total")]
     return min((line[0][0] for line in totals), default=0.0), max(
         (line[-1][0] for line in totals), default=0.0
@@ -91,7 +91,7 @@ def _chart(
 
 
 def _rates(data: RunData, height_in: float, *, is_labelled: bool = True) -> Panel:
-    """`is_labelled`: with the names of lines and events."""
+    """Return the panel of rates; `is_labelled`: with the names of lines and events."""
     marks: list[Mark] = []
     ends: list[End] = []
     window_s = window_width_s([data.rates["total"]])
@@ -105,7 +105,7 @@ def _rates(data: RunData, height_in: float, *, is_labelled: bool = True) -> Pane
     top = None if is_labelled else 1.08 * highest or 1.0
     marks.append(events(data.marks, is_labelled=is_labelled))
     if data.decisions:  # small marks along the bottom; the reason of each is its label in the page
-        spots = [Spot(at, 0.02, {"time_s": at, "event": reason}) for at, reason in data.decisions]
+        spots = [Spot(at_s, 0.02, {"time_s": at_s, "event": reason}) for at_s, reason in data.decisions]
         marks.append(Dot(spots, DECIDES, "", "decision", of_height=True, marker="^"))
         ends.append(End("the policy decides", DECIDES, 0.0))
     label = "rate (tuples/s)" if is_labelled else "tuples/s"
@@ -115,7 +115,7 @@ def _rates(data: RunData, height_in: float, *, is_labelled: bool = True) -> Pane
 
 
 def _queues(data: RunData) -> Panel:
-    longest = sorted(data.queues, key=lambda name: (-max(waiting for _, waiting in data.queues[name]), name))[:LINES]
+    longest = sorted(data.queues, key=lambda name: (-max(queue for _, queue in data.queues[name]), name))[:LINES]
     width = window_width_s(data.queues.values())
     marks: list[Mark] = []
     ends: list[End] = []
@@ -129,44 +129,44 @@ def _queues(data: RunData) -> Panel:
 
 
 def _cpu(data: RunData) -> list[Panel]:
-    """A row a machine: as readable for eighty as for four."""
+    """Return a row a machine, readable for eighty machines as well as for four."""
     if not data.cpu:
         return []
     machines = sorted(data.cpu, key=lambda name: (len(name), name))
     width = window_width_s(data.cpu.values(), max(40, MOST_CELLS // len(machines)))
-    lines = {name: [(at, 100.0 * share) for at, share in mean_by_window(data.cpu[name], width)] for name in machines}
-    starts = [at - width / 2 for line in lines.values() for at, _ in line]
+    lines = {name: [(t_s, 100.0 * share) for t_s, share in mean_by_window(data.cpu[name], width)] for name in machines}
+    starts = [t_s - width / 2 for line in lines.values() for t_s, _ in line]
     first, columns = min(starts), round((max(starts) - min(starts)) / width) + 1
     cells = [[nan] * columns for _ in machines]
     marks: list[Mark] = []
     for row, name in enumerate(machines):
-        for at, percent in lines[name]:
-            cells[row][round((at - width / 2 - first) / width)] = percent
+        for t_s, percent in lines[name]:
+            cells[row][round((t_s - width / 2 - first) / width)] = percent
         spots = [replace(spot, y=row) for spot in _spots(data, lines[name], "cpu_percent")]
         marks.append(Mark(spots, style.GREY, name, "CPU"))
     extent = (first, first + columns * width, len(machines) - 0.5, -0.5)
     map_of = Cells((), style.GREY, values=cells, extent=extent, highest=100.0, words="CPU (% of its share)")
     step = ceil(len(machines) / 20)
     ticks = {float(row): name for row, name in enumerate(machines) if row % step == 0}
-    over = events(data.marks, is_labelled=False, is_told=False, colour="white")
+    event_lines = events(data.marks, is_labelled=False, is_told=False, colour="white")
     height = min(3.6, 0.35 + 0.17 * len(machines))
-    return [Panel([map_of, *marks, over], y=Axis(ticks=ticks, tick_size=7.5, has_grid=False), height_in=height)]
+    return [Panel([map_of, *marks, event_lines], y=Axis(ticks=ticks, tick_size=7.5, has_grid=False), height_in=height)]
 
 
 def _spots(data: RunData, line: Windows, column: str) -> list[Spot]:
-    return [Spot(at, value, {"time_s": at, column: value}, data.run_id) for at, value in line]
+    return [Spot(at_s, value, {"time_s": at_s, column: value}, data.run_id) for at_s, value in line]
 
 
 def window_width_s(lines: Iterable[Windows], most: int = MOST_WINDOWS) -> float:
-    """Of the windows that are drawn: as wide as they were measured, or as many together as leave `most`."""
+    """Return the width of the drawn windows: as they were measured, or combined so that at most `most` remain."""
     starts = [windows[end][0] for windows in lines if windows for end in (0, -1)]
     measured = round((max(starts) - min(starts)) / WINDOW_S) + 1 if starts else 1
     return WINDOW_S * ceil(measured / most)
 
 
 def mean_by_window(windows: Windows, width: float) -> list[tuple[float, float]]:
-    """Middle and mean of each window that is drawn."""
-    wide: dict[float, list[float]] = {}
+    """Return middle and mean of each drawn window."""
+    values_by_start: dict[float, list[float]] = {}
     for start, value in windows:
-        wide.setdefault(width * (start // width), []).append(value)
-    return [(start + width / 2, fmean(values)) for start, values in sorted(wide.items())]
+        values_by_start.setdefault(width * (start // width), []).append(value)
+    return [(start + width / 2, fmean(values)) for start, values in sorted(values_by_start.items())]

@@ -1,4 +1,4 @@
-"""What the figures draw: small series, bounded by windows x runs and machines x runs."""
+"""Data of the figures: small series, bounded by windows x runs and machines x runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -40,9 +40,9 @@ class EventTime:
 
 @dataclass(frozen=True)
 class Load:
-    """One machine's utilisation before the first event or after the last one, fractions of its quota.
+    """One machine's utilisation before the first event or after the last one, as fractions of its quota.
 
-    `left`: it was released in between; what is measured of it afterwards is no part of the cluster.
+    `left`: it was released in between; later measurements of it do not belong to the cluster.
     """
 
     run_id: str
@@ -81,9 +81,9 @@ class RunNumber:
 
 @dataclass(frozen=True)
 class Traffic:
-    """From task to task in one run on one side of the first event, tuples/s, and a slot of each task: of several that
-    it had meanwhile the one with the busiest pair. `machines`: what went from machine to machine, of the tuples of
-    which it is known where they went, each by where its tasks were as it passed."""
+    """Rates from task to task in one run on one side of the first event, tuples/s, and a slot of each task: if it had
+    several, the one with the busiest pair. `machines`: rates from machine to machine, of the tuples whose way is
+    known, each by the places of its tasks at that time."""
 
     run_id: str
     variant: str
@@ -94,15 +94,15 @@ class Traffic:
 
     @property
     def between_percent(self) -> float | None:
-        """As the metric `between_machines_percent` has it."""
-        known = sum(self.machines.values())
+        """Return the metric `between_machines_percent`."""
+        total = sum(self.machines.values())
         between = sum(rate for (one, other), rate in self.machines.items() if one != other)
-        return 100.0 * between / known if known > 0.0 else None
+        return 100.0 * between / total if total > 0.0 else None
 
 
 @dataclass(frozen=True)
 class SeriesData:
-    """Everything drawn, of complete runs with an event only; variants in the order in which the figures name them."""
+    """All data of the figures, from complete runs with an event only; variants in the order of the figures."""
 
     variants: tuple[str, ...]
     totals: tuple[Line, ...]
@@ -112,44 +112,44 @@ class SeriesData:
     levels: tuple[Level, ...]
     downtimes: tuple[EventTime, ...] = ()
     marks: tuple[EventMark, ...] = ()  # of all runs
-    axis_s: tuple[float, float] | None = None  # of the runs, where a topology was not there all the time
+    axis_s: tuple[float, float] | None = None  # of the runs, if a topology was not present all the time
     experiment: str = ""
     numbers: Mapping[str, tuple[RunNumber, ...]] = field(default_factory=dict)  # by metric, of `DRAWN`
     traffic: tuple[Traffic, ...] = ()  # of one run of each variant
-    topology: str | None = None  # of several the one that is drawn; None: the only one, or the cluster
+    topology: str | None = None  # the drawn one of several; None: the only one, or the cluster
     of_model: bool = False  # the runs were simulated: they scatter by the model's noise, which needs no interval
 
     @property
     def own_marks(self) -> list[EventMark]:
-        """Without what changes the input of another topology."""
+        """Return the marks without changes of other topologies' input."""
         return [mark for mark in self.marks if self.topology is None or mark.input_of in ("", self.topology)]
 
     def level_after(self, variant: str) -> float | None:
-        """The median over the variant's runs."""
+        """Return the median over the variant's runs."""
         levels = [level.after for level in self.levels if level.variant == variant and level.after is not None]
         return median(levels) if levels else None
 
     def label(self, event_id: str) -> str:
-        """The event in two or three words; its id where no run's events say more."""
+        """Return the event in two or three words, or its id if no run has more."""
         return next((mark.label for mark in self.marks if mark.event_id == event_id), event_id)
 
 
 def collect(paths: SeriesPaths, topology: str | None = None) -> SeriesData:
-    """Reads tables that metrics.build wrote, and the events of the runs that count. `topology`: of several the one that
-    is drawn; None: the only one, or the cluster."""
+    """Read the tables of metrics.build and the events of the runs that count. `topology`: the drawn one of several;
+    None: the only one, or the cluster."""
     machines = cluster(paths)
     read = partial(rows, paths, topology=topology or machines)
     runs = rows(paths, "runs")
     complete = {row["run_id"]: row["variant"] for row in runs if row["status"] == "complete"}
-    scaled = {row["run_id"] for row in read("zeros") if row["scaled"]}
-    variants = {run_id: variant for run_id, variant in complete.items() if run_id in scaled}
+    scaled_ids = {row["run_id"] for row in read("zeros") if row["scaled"]}
+    variants = {run_id: variant for run_id, variant in complete.items() if run_id in scaled_ids}
     windows = [row for row in read("throughput") if row["complete"] and row["run_id"] in variants]
     paced = {run_id: variant for run_id, variant in variants.items() if not is_unthrottled(paths.run(run_id))}
-    left = _machines_gone(rows(paths, "scale_events", topology=machines))
+    absent_machines = _machines_gone(rows(paths, "scale_events", topology=machines))
     loads = rows(paths, "cpu", topology=machines) if topology in (None, machines) else []
     return SeriesData(
         order_variants(set(complete.values())), _lines(windows, "total", variants), _lines(windows, "due", paced),
-        _times(read("convergence"), variants), _loads(loads, variants, left),
+        _times(read("convergence"), variants), _loads(loads, variants, absent_machines),
         _levels(read("intervals"), variants), _downtimes(read("downtime"), variants),
         tuple(mark for run_id in sorted(variants) for mark in event_timeline.planned_marks(paths.run(run_id))),
         _axis_s(rows(paths, "throughput", topology=machines)) if machines else None,
@@ -167,7 +167,7 @@ def _axis_s(windows: list[Row]) -> tuple[float, float] | None:
 
 
 def order_variants(variants: set[str]) -> tuple[str, ...]:
-    """Baselines first, and last what the papers propose, so that it is drawn over the others; `tasks_4` before
+    """Sort baselines first, and the papers' proposals last, so that they are drawn over the others; `tasks_4` before
     `tasks_12`."""
     return tuple(sorted(variants, key=_order))
 
@@ -179,8 +179,8 @@ def _order(name: str) -> tuple[bool, bool, str, int, str]:
 
 
 def _lines(windows: list[Row], scope: str, variants: dict[str, str]) -> tuple[Line, ...]:
-    own = (row for row in windows if row["scope"] == scope and row["run_id"] in variants)
-    windows_by_run = by_run(sorted(own, key=lambda row: row["window_s"]))
+    scope_rows = (row for row in windows if row["scope"] == scope and row["run_id"] in variants)
+    windows_by_run = by_run(sorted(scope_rows, key=lambda row: row["window_s"]))
     return tuple(
         Line(run_id, variants[run_id], tuple(p["window_s"] for p in points), tuple(p["rate"] for p in points))
         for run_id, points in sorted(windows_by_run.items())
@@ -205,7 +205,7 @@ def _downtimes(table: list[Row], variants: dict[str, str]) -> tuple[EventTime, .
 
 
 def _outer_phases(table: list[Row], variants: dict[str, str]) -> list[Row]:
-    """Of each run: the rows before its first event and after its last one."""
+    """Return for each run the rows before its first event and after its last one."""
     outer = []
     for run_id, rows_of_run in by_run(table).items():
         ids = sorted({row["event_id"] for row in rows_of_run}, key=event_order)
@@ -215,12 +215,12 @@ def _outer_phases(table: list[Row], variants: dict[str, str]) -> list[Row]:
 
 
 def _machines_gone(events: list[Row]) -> set[tuple[str, str]]:
-    """(run, machine) of every machine that was gone when its run ended."""
-    left: set[tuple[str, str]] = set()
+    """Return (run, machine) of every machine that was gone when its run ended."""
+    absentees: set[tuple[str, str]] = set()
     for event in sorted(events, key=lambda event: float(event["zero_s"])):
-        left -= {(event["run_id"], machine) for machine in event["joined"] or ()}
-        left |= {(event["run_id"], machine) for machine in event["released"] or ()}
-    return left
+        absentees -= {(event["run_id"], machine) for machine in event["joined"] or ()}
+        absentees |= {(event["run_id"], machine) for machine in event["released"] or ()}
+    return absentees
 
 
 def _loads(table: list[Row], variants: dict[str, str], left: set[tuple[str, str]]) -> tuple[Load, ...]:
@@ -255,7 +255,7 @@ def _numbers(table: list[Row], runs: list[Row]) -> dict[str, tuple[RunNumber, ..
 
 
 def _traffic(paths: SeriesPaths, variants: Mapping[str, str], topology: str | None) -> tuple[Traffic, ...]:
-    """Of the first run of each variant."""
+    """Return the traffic of the first run of each variant."""
     first = {variant: run_id for run_id, variant in sorted(variants.items(), reverse=True)}
     table = rows(paths, "task_traffic", runs=list(first.values()), topology=topology) if first else []
     by_side: dict[tuple[str, str], list[Row]] = {}
@@ -269,7 +269,7 @@ def _traffic(paths: SeriesPaths, variants: Mapping[str, str], topology: str | No
 
 
 def _pairs(table: list[Row]) -> tuple[dict[tuple[int, int], float], dict[int, str]]:
-    """Ascending by rate, so that of several slots the last one is the busiest."""
+    """Return rates and slots; rows ascend by rate, so that the last of several slots is the busiest."""
     rates: dict[tuple[int, int], float] = {}
     slots: dict[int, str] = {}
     for row in table:

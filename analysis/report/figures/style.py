@@ -1,4 +1,4 @@
-"""Colours that colour-blind readers can tell apart, and names of variants, the same in every figure."""
+"""Colours that colour-blind readers can distinguish, and names of variants, the same in every figure."""
 
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -9,25 +9,26 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8
 FAMILY_COLOURS = {
     "even_rebalance": PALETTE[0], "stela": PALETTE[1], "least_link_load": PALETTE[2], "even": PALETTE[0],
     "metis": PALETTE[1], "greedy": PALETTE[2], "metis_cut": PALETTE[4],
-    "recorded": "#222222",  # beside what was simulated on it
+    "recorded": "#222222",  # beside its simulations
 }  # fmt: skip
 INK, GREY, FAINT = "#222222", "#555555", "#D0D0D0"
 WIDTH_IN = 7.2
 DISPLAY_NAMES = {
     "even_rebalance": "even + rebalance", "stela": "Stela", "metis": "METIS", "metis_cut": "METIS, edge cut",
 }  # fmt: skip
-LEGIBLE_VARIANTS = 4  # lines that one panel carries with a label each
+LEGIBLE_VARIANTS = 4  # lines with labels that fit into one panel
 
 
 def colours(variants: Sequence[str]) -> dict[str, str]:
-    """A colour a variant, the same in every figure of a series. Of two with one family colour the first has it."""
-    own: dict[str, str] = {}
+    """Return a colour a variant, the same in every figure of a series. If two have one family colour, the first gets
+    it."""
+    scheme: dict[str, str] = {}
     for variant in variants:
-        if (colour := FAMILY_COLOURS.get(variant)) and colour not in own.values():
-            own[variant] = colour
-    free = [colour for colour in PALETTE if colour not in own.values()]
-    others = [variant for variant in variants if variant not in own]
-    return {variant: own.get(variant) or free[others.index(variant) % len(free)] for variant in variants}
+        if (colour := FAMILY_COLOURS.get(variant)) and colour not in scheme.values():
+            scheme[variant] = colour
+    palette = [colour for colour in PALETTE if colour not in scheme.values()]
+    rest = [variant for variant in variants if variant not in scheme]
+    return {variant: scheme.get(variant) or palette[rest.index(variant) % len(palette)] for variant in variants}
 
 
 def display_name(variant: str) -> str:
@@ -35,7 +36,7 @@ def display_name(variant: str) -> str:
 
 
 def multiline_name(variant: str, width: int = 12) -> str:
-    """A name on as many lines as it needs, for ticks and narrow margins."""
+    """Break a name into lines for ticks and narrow margins."""
     return "\n".join(textwrap.wrap(display_name(variant), width, break_long_words=False))
 
 

@@ -1,10 +1,10 @@
 """The curves of a sweep: a metric over a swept field, a line a variant, with the runs from the lowest to the highest.
 
-With several swept fields one is x (of numbers the one with most values); where there is one variant, another one makes
+With several swept fields one is x (the numeric one with most values); with only one variant, another one makes
 the lines; every combination of the others has a panel.
 
 A time that was not reached is no value: the run is a hollow triangle at its horizon, the range is open at its end, and
-where the median was not reached the line has a gap.
+if the median was not reached the line has a gap.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ABREAST = 3
 MOST_PANELS = 24  # more than anybody compares; the files have all
 MOST_LINES = 8
 WIDE_RATIO = 30.0  # of the largest to the smallest value of x: from there on its axis is logarithmic
-SHIFT = 0.12  # of two lines' marks at one place that is no number
+SHIFT = 0.12  # between two lines' marks at one place that is not a number
 COLUMNS = (
     Column("x", "swept field"),
     Column("value", "value"),
@@ -42,7 +42,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Layout:
-    """Which axis is what, by their places; `panels`: none, or several whose combinations have a panel each."""
+    """The indices of the axes for x, lines and panels; `panels`: none, or several with a panel for each combination."""
 
     x: int
     lines: int | None
@@ -50,22 +50,22 @@ class Layout:
 
 
 def layout(data: SweepData) -> Layout:
-    """Seeds are repetitions, unless nothing else is swept."""
-    shown = [place for place, axis in enumerate(data.axes) if not axis.is_replicate] or [0]
-    x = max(shown, key=lambda place: (data.axes[place].is_numeric, len(data.axes[place].steps), -place))
-    others = [place for place in shown if place != x]
-    few = [place for place in others if len(data.axes[place].steps) <= MOST_LINES]
-    lines = few[0] if len(data.variants) == 1 and few else None
-    return Layout(x, lines, tuple(place for place in others if place != lines))
+    """Choose the axes; seeds are repetitions, unless nothing else is swept."""
+    axes = [place for place, axis in enumerate(data.axes) if not axis.is_replicate] or [0]
+    x = max(axes, key=lambda place: (data.axes[place].is_numeric, len(data.axes[place].steps), -place))
+    rest = [place for place in axes if place != x]
+    line_axes = [place for place in rest if len(data.axes[place].steps) <= MOST_LINES]
+    lines = line_axes[0] if len(data.variants) == 1 and line_axes else None
+    return Layout(x, lines, tuple(place for place in rest if place != lines))
 
 
 def panels_of(data: SweepData, axes: Layout) -> list[tuple[int, ...]]:
-    """The steps of the panels' axes, a panel each."""
+    """Return the steps of the panels' axes for each panel."""
     return list(product(*(range(len(data.axes[place].steps)) for place in axes.panels)))
 
 
 def chart(data: SweepData, event_id: str, name: str) -> Chart | None:
-    """None where no run has the metric."""
+    """Return the chart; None if no run has the metric."""
     runs = [run for run in data.runs if (run.event_id, run.metric) == (event_id, name)]
     if not runs:
         return None
@@ -73,9 +73,9 @@ def chart(data: SweepData, event_id: str, name: str) -> Chart | None:
     x = data.axes[axes.x]
     panels = []
     for steps in panels_of(data, axes)[:MOST_PANELS]:
-        mine = [run for run in runs if tuple(run.steps[axis] for axis in axes.panels) == steps]
+        panel_runs = [run for run in runs if tuple(run.steps[axis] for axis in axes.panels) == steps]
         title = "\n".join(data.axes[axis].words(step) for axis, step in zip(axes.panels, steps, strict=True))
-        panels.append(replace(panel(data, axes, mine), title=title, y=Axis(has_zero=True)))
+        panels.append(replace(panel(data, axes, panel_runs), title=title, y=Axis(has_zero=True)))
     columns = min(ABREAST, len(panels))
     units = {"value": (words, unit), "low": ("from", unit), "high": ("to", unit), "at_least": ("to at least", unit)}
     first = Column("x", x.name, kind="number" if x.is_numeric else "word")
@@ -90,13 +90,13 @@ def chart(data: SweepData, event_id: str, name: str) -> Chart | None:
 
 
 def panel(data: SweepData, axes: Layout, runs: Sequence[SweepRun]) -> Panel:
-    """The lines of these runs over the field that is x."""
+    """Return the lines of these runs over the field x."""
     x = data.axes[axes.x]
     lines = list(_lines(data, axes, runs))
     marks: list[Mark] = []
-    for place, (name, colour, mine) in enumerate(lines):
+    for place, (name, colour, line_runs) in enumerate(lines):
         shift = 0.0 if x.is_numeric else SHIFT * (place - (len(lines) - 1) / 2)
-        marks += _line(x, name, colour, mine, shift)
+        marks += _line(x, name, colour, line_runs, shift)
     if x.is_numeric:
         values: list[float] = [step[0] for step in x.steps]
         return Panel(marks, x=Axis(is_log=min(values) > 0 and max(values) / min(values) >= WIDE_RATIO))
@@ -108,7 +108,7 @@ def panel(data: SweepData, axes: Layout, runs: Sequence[SweepRun]) -> Panel:
 def _lines(
     data: SweepData, axes: Layout, runs: Sequence[SweepRun]
 ) -> Iterator[tuple[str, str, dict[int, list[SweepRun]]]]:
-    """Name, colour and runs by step of x."""
+    """Yield name, colour and runs by step of x."""
     if axes.lines is None:
         colours = style.colours(data.variants)
         groups = [(style.display_name(name), colours[name], [r for r in runs if r.variant == name])
@@ -118,30 +118,30 @@ def _lines(
         groups = [(axis.words(step), style.PALETTE[step % len(style.PALETTE)],
                    [run for run in runs if run.steps[axes.lines] == step])
                   for step in range(len(axis.steps))]  # fmt: skip
-    for name, colour, mine in groups:
+    for name, colour, line_runs in groups:
         by_step: dict[int, list[SweepRun]] = {}
-        for run in mine:
+        for run in line_runs:
             by_step.setdefault(run.steps[axes.x], []).append(run)
         if by_step:
             yield name, colour, by_step
 
 
 def _line(x: SweepAxis, name: str, colour: str, by_step: dict[int, list[SweepRun]], shift: float) -> list[Mark]:
-    """The range goes from the smallest run to the largest, with an arrow where that is longer."""
+    """Return marks; the range goes from the smallest run to the largest, with an arrow if that one is a lower bound."""
     middles, gapped, ranges, arrows, dots = [], [], [], [], []
     for step in sorted(by_step, key=lambda step: place_of(x, step)):
-        at, of = place_of(x, step) + shift, summary_of(by_step[step])
-        is_bound = of.value is None
-        middles.append(Spot(at, of.largest if of.value is None else of.value, _values(x, step, of)))
-        gapped.append(Spot(at, nan if of.value is None else of.value))
-        if of.low is not None and of.largest > of.low:
-            ranges.append(Spot(at, of.low, end=of.largest))
-        if of.unreached:
-            arrows.append(Spot(at, of.largest, is_bound=is_bound))
+        place, total = place_of(x, step) + shift, summary_of(by_step[step])
+        is_bound = total.value is None
+        middles.append(Spot(place, total.largest if total.value is None else total.value, _values(x, step, total)))
+        gapped.append(Spot(place, nan if total.value is None else total.value))
+        if total.low is not None and total.largest > total.low:
+            ranges.append(Spot(place, total.low, end=total.largest))
+        if total.unreached:
+            arrows.append(Spot(place, total.largest, is_bound=is_bound))
         for run in by_step[step]:
             values: dict[str, Value] = {"x": value_of(x, step), "value": run.value, "longer": run.censored}
             run_id = f"point {run.point}, {run.run_id}"
-            dots.append(Spot(at, run.value, values, run_id, is_bound=run.censored))
+            dots.append(Spot(place, run.value, values, run_id, is_bound=run.censored))
     return [
         Line(gapped, colour, label=name, width=1.8, marker="o"),
         Interval(ranges, colour, width=1.1, alpha=1.0),
@@ -152,7 +152,7 @@ def _line(x: SweepAxis, name: str, colour: str, by_step: dict[int, list[SweepRun
 
 
 def place_of(x: SweepAxis, step: int) -> float:
-    """Where it is on the axis: words stand at whole numbers."""
+    """Return the position on the axis: words are at whole numbers."""
     return float(x.steps[step][0] if x.is_numeric else step)
 
 

@@ -1,6 +1,6 @@
 """Throughput over time of a series: the median of each variant over the band of its repetitions, with events.
 
-One panel, or one a variant where one panel would be a tangle.
+One panel, or one a variant if one panel would be too crowded.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ COLUMNS = (
 LABEL = "throughput at sinks (tuples/s)"
 TITLE = "Throughput over time, in tuples per second: medians and ranges over runs"
 ABREAST = 4
-Rates = dict[float, list[tuple[float, str]]]  # by start of the window: of each run, the smallest first
+Rates = dict[float, list[tuple[float, str]]]  # by start of the window: (rate, run) in ascending order
 
 
 def chart(data: SeriesData, title: str = TITLE) -> Chart | None:
-    """The timeline, or None where no complete run had an event."""
+    """Return the timeline, or None if no complete run had an event."""
     if not data.totals:
         return None
     if len(data.variants) <= style.LEGIBLE_VARIANTS:
@@ -45,7 +45,7 @@ def chart(data: SeriesData, title: str = TITLE) -> Chart | None:
 
 
 def panel(data: SeriesData, variants: Sequence[str], label: str, *, has_levels: bool = True) -> Panel:
-    """The lines of these variants. `has_levels`: their labels carry the level after the last event."""
+    """Return the lines of these variants. `has_levels`: their labels have the level after the last event."""
     colours = style.colours(data.variants)
     marks: list[Mark] = []
     ends: list[End] = []
@@ -73,40 +73,40 @@ def panel(data: SeriesData, variants: Sequence[str], label: str, *, has_levels: 
         text = f"{OFFERED}, {offered[-1][1]:.0f}/s" if has_levels else "offered"
         ends.append(End(text, style.GREY, offered[-1][1]))
     marks.append(events(data.own_marks))
-    since = "the first event" if len(moments(data.marks)) > 1 else "the request"
-    return Panel(marks, x=_time_axis(data, since), y=Axis(label, 0.0), ends=ends)
+    origin = "the first event" if len(moments(data.marks)) > 1 else "the request"
+    return Panel(marks, x=_time_axis(data, origin), y=Axis(label, 0.0), ends=ends)
 
 
 def _small_panel(data: SeriesData, variant: str) -> Panel:
-    """One variant over the first one's median in grey, all on the same axes.
+    """Return one variant over the first one's median in grey, all on the same axes.
 
     Only the first panel has the points of the grey line, which is the same in all.
     """
-    whole = panel(data, [variant], "")
+    full_panel = panel(data, [variant], "")
     reference = median_line([line for line in data.totals if line.variant == data.variants[0]])
-    behind = Line([_spot(start, rate) for start, rate in reference], "#B0B0B0", width=1.2)
-    unlabelled = events(data.own_marks, is_labelled=False)
+    grey_line = Line([_spot(start, rate) for start, rate in reference], "#B0B0B0", width=1.2)
+    event_lines = events(data.own_marks, is_labelled=False)
     level = data.level_after(variant)
     return replace(
-        whole, marks=[behind, *whole.marks[:-1], unlabelled], ends=(), x=replace(whole.x, label=""),
+        full_panel, marks=[grey_line, *full_panel.marks[:-1], event_lines], ends=(), x=replace(full_panel.x, label=""),
         y=Axis(low=0.0, high=1.08 * highest(data)), title_colour=style.colours(data.variants)[variant],
         title=f"{style.display_name(variant)}{'' if level is None else f', {level:.0f}/s'}",
     )  # fmt: skip
 
 
 def _time_axis(data: SeriesData, since: str) -> Axis:
-    """Of the cluster, or from the first whole window of any run to the end of the last one."""
+    """Return the axis of the cluster, or from the first whole window of any run to the end of the last one."""
     starts = [start for line in data.totals for start in line.starts_s]
     return time_axis(*(data.axis_s or (min(starts, default=0.0), max(starts, default=0.0) + WINDOW_S)), since)
 
 
 def highest(data: SeriesData) -> float:
-    """The largest rate of any line."""
+    """Return the largest rate of any line."""
     return max((r for line in (*data.totals, *data.due) for r in line.rates if r is not None), default=1.0) or 1.0
 
 
 def median_line(lines: Sequence[RunLine]) -> list[tuple[float, float]]:
-    """Median over the runs in every window that more than half of them have; (start, rate), oldest first."""
+    """Return the median over the runs in every window that more than half of them have; (start, rate), oldest first."""
     rates = _by_window(lines)
     return [(start, median(rate for rate, _ in runs)) for start, runs in rates.items() if 2 * len(runs) > len(lines)]
 
@@ -121,7 +121,7 @@ def _by_window(lines: Iterable[RunLine]) -> Rates:
 
 
 def _spot(start_s: float, rate: float, runs: int | None = None, run_id: str = "") -> Spot:
-    """In the middle of its window; `runs`: how many it is the median of."""
+    """Return a spot in the middle of its window; `runs`: the number of runs under the median."""
     at_s = start_s + WINDOW_S / 2
     values: dict[str, Value] = {"time_s": at_s, "tuples_per_s": rate, "runs": runs}
     return Spot(at_s, rate, values, run_id)

@@ -54,7 +54,7 @@ class Notes:
 
 @dataclass(frozen=True)
 class Grid:
-    """Where boxes go, and their sizes."""
+    """The positions and sizes of boxes."""
 
     layers: Layers
     width: float
@@ -84,10 +84,10 @@ def grid_of(graph: Graph, layers: Layers, notes: Notes) -> Grid:
     box = min(148.0, 0.76 * pitch)
     name_lines = max(len(_name_lines(node.name, box)) for node in graph.components)
     height = LINE * (name_lines + 2) + 12
-    used = pitch * (columns - 1) + box
-    width = max(NARROWEST, used + 10)
+    columns_width = pitch * (columns - 1) + box
+    width = max(NARROWEST, columns_width + 10)
     step = height + _notes_height(notes) + 22
-    return Grid(layers, width, pitch, box, height, step, (width - used) / 2, 8.0 - min(_rows(layers)) * step)
+    return Grid(layers, width, pitch, box, height, step, (width - columns_width) / 2, 8.0 - min(_rows(layers)) * step)
 
 
 def _notes_height(notes: Notes) -> float:
@@ -95,7 +95,7 @@ def _notes_height(notes: Notes) -> float:
 
 
 def _name_lines(name: str, width: float) -> list[str]:
-    """The name in pieces that fit, broken after underscores."""
+    """Break the name after underscores into pieces that fit."""
     lines = [""]
     for piece in re.findall(r"[^_]*_|[^_]+$", name):
         if lines[-1] and (len(lines[-1]) + len(piece)) * CHARACTER > width - 10:
@@ -229,7 +229,7 @@ def _node_spot(grid: Grid, node: Component, notes: Notes) -> Spot:
 
 
 def _link_spot(grid: Grid, link: Edge) -> Spot:
-    """In the middle of the first bend that it takes."""
+    """Return a spot in the middle of the edge's first bend."""
     (x1, y1), (x2, y2) = (grid.corner(cell) for cell in grid.layers.path((link.source, link.target))[:2])
     values = {"target": link.target, "grouping": link.grouping}
     return Spot((x1 + grid.box + x2) / 2, (y1 + y2 + grid.height) / 2, values)

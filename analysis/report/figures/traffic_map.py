@@ -1,5 +1,5 @@
-"""Who sends to whom, before and after an event: a cell a pair of tasks, which stand in the order of their machines, so
-that what stays in a machine lies in the squares along the diagonal. A row of panels a variant, of one run each.
+"""Rates between tasks before and after an event: a cell a pair of tasks, ordered by machine, so that
+traffic within a machine lies in the squares along the diagonal. A row of panels a variant, of one run each.
 """
 
 import re
@@ -18,7 +18,7 @@ from analysis.report.figures.points import Column, Spot
 from analysis.report.figures.series_data import SeriesData, Traffic
 
 MOST_TASKS = 400  # beyond that a cell is a pair of machines
-MOST_MARKED = 20  # machines, for each pair of which a mark says how much passes
+MOST_MARKED = 20  # machines; with at most so many a mark gives the rate of each pair
 PANEL_IN = 3.4
 PHASES = ("before", "after")
 COLUMNS = (
@@ -31,24 +31,24 @@ Matrix = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class TrafficMap:
-    """`cells[i, j]`: tuples/s from i to j; NaN where nothing passed. `machines`: by name, with the first and the last
-    place of each."""
+    """`cells[i, j]`: tuples/s from i to j; NaN without traffic. `machines`: by name, with the first and the last index
+    of each."""
 
     cells: Matrix
     machines: tuple[tuple[str, int, int], ...]
 
 
 def chart(data: SeriesData) -> Chart | None:
-    """None where no run counted its traffic. A colour means the same rate in all panels."""
+    """Return the chart; None if no run counted its traffic. A colour means the same rate in all panels."""
     variants = [variant for variant in data.variants if any(each.variant == variant for each in data.traffic)]
     if not variants:
         return None
     sides = {(traffic.variant, traffic.phase): (traffic, traffic_map(traffic)) for traffic in data.traffic}
-    most = max(float(np.nan_to_num(matrix.cells).max(initial=0.0)) for _, matrix in sides.values()) or 1.0
+    highest = max(float(np.nan_to_num(matrix.cells).max(initial=0.0)) for _, matrix in sides.values()) or 1.0
     colours = style.colours(data.variants)
     return Chart(
         "Tuples from task to task, by machine", COLUMNS,
-        [_panel(*sides[side], most, colours[side[0]]) if side in sides else Panel(is_hidden=True)
+        [_panel(*sides[side], highest, colours[side[0]]) if side in sides else Panel(is_hidden=True)
          for side in product(variants, PHASES)],
         PANEL_IN * len(variants) + 0.9, len(PHASES), x_label="task that is sent to, by machine",
         y_label="task that sends, by machine", tells_panels=True, title_size=9,
@@ -56,14 +56,14 @@ def chart(data: SeriesData) -> Chart | None:
 
 
 def traffic_map(traffic: Traffic) -> TrafficMap:
-    """Tasks in the order of machine, port and number; of very many tasks a place is a machine."""
+    """Order tasks by machine, port and number; with very many tasks a cell is a machine."""
     tasks = sorted(traffic.slots, key=lambda task: (_slot_order(traffic.slots[task]), task))
     machine_of = {task: traffic.slots[task].partition(":")[0] for task in tasks}
-    grouped = [(name, len(list(of))) for name, of in groupby(tasks, key=machine_of.__getitem__)]
+    task_counts = [(name, len(list(members))) for name, members in groupby(tasks, key=machine_of.__getitem__)]
     by_machine = len(tasks) > MOST_TASKS
-    sizes = [1 if by_machine else size for _, size in grouped]
+    sizes = [1 if by_machine else size for _, size in task_counts]
     starts = [sum(sizes[:place]) for place in range(len(sizes))]
-    machines = tuple((name, a, a + size - 1) for (name, _), a, size in zip(grouped, starts, sizes, strict=True))
+    machines = tuple((name, a, a + size - 1) for (name, _), a, size in zip(task_counts, starts, sizes, strict=True))
     first = {name: start for name, start, _ in machines}
     places = {task: first[machine_of[task]] if by_machine else place for place, task in enumerate(tasks)}
     cells = np.zeros((sum(sizes), sum(sizes)))
@@ -74,7 +74,7 @@ def traffic_map(traffic: Traffic) -> TrafficMap:
 
 
 def _slot_order(slot: str) -> tuple[str, int, int]:
-    """`m2:6700` before `m10:6700`."""
+    """Sort `m2:6700` before `m10:6700`."""
     machine, _, port = slot.partition(":")
     digits = re.search(r"\d+$", machine)
     return machine.rstrip("0123456789"), int(digits.group()) if digits else 0, int(port or 0)
@@ -96,15 +96,15 @@ def _panel(traffic: Traffic, matrix: TrafficMap, most: float, colour: str) -> Pa
 
 
 def _spots(matrix: TrafficMap, traffic: Traffic) -> Sequence[Spot]:
-    """One for each pair of machines between which anything passed, as tuples went; a machine that all its tasks left in
-    the meantime has no place."""
+    """Return one spot for each pair of machines with traffic; a machine that all its tasks have left meanwhile has no
+    place."""
     spots = []
     for source, top, bottom in matrix.machines:
-        for target, left, right in matrix.machines:
+        for target, first_column, last_column in matrix.machines:
             rate = traffic.machines.get((source, target), 0.0)
             if rate > 0.0:
                 values: dict[str, points.Value] = {
                     "from_machine": source, "to_machine": target, "tuples_per_s": rate,
                 }  # fmt: skip
-                spots.append(Spot((left + right) / 2, (top + bottom) / 2, values, traffic.run_id))
+                spots.append(Spot((first_column + last_column) / 2, (top + bottom) / 2, values, traffic.run_id))
     return spots
