@@ -1,7 +1,7 @@
 """The command line: its commands, and the one place where errors become a line and an exit code.
 
-A command's file has its arguments (`add_arguments`) beside what it does (`execute`). Only the file of the command that
-is given is imported: a mistyped option must not wait for Spark or Airflow.
+A command's file has its arguments (`add_arguments`) beside what it does (`execute`). Only the file of the chosen
+command is imported: a mistyped option must not wait for Spark or Airflow.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ README.md is the place to begin."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code, of EXIT_CODES."""
+    """Run a command and return its exit code, one of EXIT_CODES."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     keep_exit_codes()
     try:
@@ -64,19 +64,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:
-    """Exits with 2, and the usage of the command that is meant, where the words are wrong."""
+    """Parse the words. Exits with 2 and the usage of the intended command where they are wrong."""
     top = parser(words[:1])
     if words and not words[0].startswith("-") and words[0] not in COMMANDS:
-        near = "".join(f"did you mean {name}? " for name in difflib.get_close_matches(words[0], COMMANDS, n=1))
-        top.error(f"{words[0]!r} is not a command; {near}`barograph --help` lists them")
-    options, unknown = top.parse_known_args(words)
-    if unknown:
-        options.error(f"unrecognized arguments: {' '.join(unknown)}")
+        suggestions = "".join(f"did you mean {name}? " for name in difflib.get_close_matches(words[0], COMMANDS, n=1))
+        top.error(f"{words[0]!r} is not a command; {suggestions}`barograph --help` lists them")
+    options, surplus = top.parse_known_args(words)
+    if surplus:
+        options.error(f"unrecognized arguments: {' '.join(surplus)}")
     return options
 
 
 def parser(complete: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
-    """Of all commands; those that `complete` names have their arguments."""
+    """Return the parser of all commands; only those that `complete` names have their arguments."""
     top = argparse.ArgumentParser(
         prog="barograph", description="Experiments on elastic scheduling of Apache Storm.", epilog=EPILOG
     )
@@ -91,7 +91,7 @@ def parser(complete: Collection[str] = tuple(COMMANDS)) -> argparse.ArgumentPars
 
 
 def explain(error: Exception) -> int:
-    """Say on standard error what ends a command, or a part of one, and return its exit code."""
+    """Print the error that ends a command, or a part of one, on standard error, and return its exit code."""
     blame, message = blame_of(error), message_of(error)
     if blame == "harness":
         message = f"{message} (traceback: {_keep_traceback()})"

@@ -1,4 +1,4 @@
-"""`barograph ablate`: what the variants of Stela would have decided on what a series' runs observed."""
+"""`barograph ablate`: the decisions of Stela's variants on the observations of a series' runs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def lines_of_series(series_dir: Path) -> list[AblationRow]:
-    """Raises ExperimentError where nothing can be compared: not analysed yet, or no scale event in any run."""
+    """Return the rows of a series. Raises ExperimentError without an analysis, or without a scale event in any run."""
     from analysis.metrics import scale_decisions
 
     paths = SeriesPaths(series_dir)
@@ -64,19 +64,19 @@ def lines_of_series(series_dir: Path) -> list[AblationRow]:
 
 
 def table_lines(lines: Sequence[AblationRow], width: int) -> Iterator[str]:
-    """For each event a table of variants, each with its answers under it, folded to `width`."""
+    """Yield a table of variants for each event, each with its answers under it, folded to `width`."""
     names = max(len(line.variant) for line in lines)
     for event_id, mine in groupby(lines, key=lambda line: line.event_id):
         yield f"event {event_id}"
         for line in mine:
             yield f"  {line.variant.ljust(names)}  {line.verdict}"
             # Most variants are named by what they change.
-            changed = [] if line.changed in line.variant else [f"with {line.changed}"]
-            yield from (folded for text in (*changed, *line.answers) for folded in _wrap(text, width))
+            change = [] if line.changed in line.variant else [f"with {line.changed}"]
+            yield from (folded for text in (*change, *line.answers) for folded in _wrap(text, width))
 
 
 def as_json(lines: Sequence[AblationRow], unread: Mapping[str, int] = MappingProxyType({})) -> str:
-    """`unread`: by run, the lines that could not be read."""
+    """Return the rows as JSON. `unread`: by run, the number of lines that could not be read."""
     rows = [{**asdict(line), "verdict": line.verdict} for line in lines]
     return json.dumps({"v": VERSION, "ablation": rows, "unread": dict(unread)}, indent=1, ensure_ascii=False)
 

@@ -15,7 +15,7 @@ TESTBED = "local, simulated, ec2, emulab or existing, instead of the experiment'
 
 
 def add_changes(command: argparse.ArgumentParser) -> None:
-    """What may be other than in the experiment's file."""
+    """Add the options that differ from the experiment's file."""
     command.add_argument("--variants", type=comma_separated, metavar="A,B", help="only these variants")
     command.add_argument(
         "--repetitions", type=int, metavar="N", help="runs of each variant, instead of the experiment's"
@@ -29,7 +29,7 @@ def add_changes(command: argparse.ArgumentParser) -> None:
 
 
 def changes_of(options: argparse.Namespace) -> dict[str, Any]:
-    """The options of `add_changes`, for `with_changes`. Raises ExperimentError."""
+    """Return the options of `add_changes`, for `with_changes`. Raises ExperimentError."""
     return {
         "variants": options.variants,
         "repetitions": options.repetitions,
@@ -41,7 +41,7 @@ def changes_of(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def add_testbed(command: argparse.ArgumentParser) -> None:
-    """`--testbed` and its `--option`s."""
+    """Add `--testbed` and its `--option`s."""
     command.add_argument("--testbed", metavar="NAME", help=TESTBED)
     command.add_argument(
         "--option", type=key_value, action="append", default=[], metavar="KEY=VALUE",
@@ -50,7 +50,7 @@ def add_testbed(command: argparse.ArgumentParser) -> None:
 
 
 def add_testbed_choice(command: argparse.ArgumentParser) -> None:
-    """`--testbed` of a command that reads series of before."""
+    """Add the `--testbed` of a command that reads earlier series."""
     command.add_argument(
         "--testbed", type=_known_testbed, metavar="NAME",
         help="only series of this testbed: simulated, local, ec2, emulab or existing (default: all but simulated ones)",
@@ -58,7 +58,7 @@ def add_testbed_choice(command: argparse.ArgumentParser) -> None:
 
 
 def jobs_of(options: argparse.Namespace) -> int:
-    """How many at once: `--jobs`, else as many as there are cores. Raises ExperimentError."""
+    """Return `--jobs`, the number of processes, else the number of cores. Raises ExperimentError."""
     from barograph.pool import cores
 
     if options.jobs is not None and options.jobs < 1:
@@ -67,7 +67,7 @@ def jobs_of(options: argparse.Namespace) -> int:
 
 
 def require_writable_into(into: Path) -> None:
-    """Before anything is computed: raise ExperimentError where `--into` names a file that cannot be written."""
+    """Raise ExperimentError, before anything is computed, where `--into` names a file that cannot be written."""
     from analysis.record.files import require_writable
 
     try:
@@ -81,7 +81,7 @@ def require_writable_into(into: Path) -> None:
 
 
 def given_file(text: str) -> Path:
-    """The path of a file; an empty text is none."""
+    """Return the path of a file. Raises for an empty text."""
     if not text:
         raise argparse.ArgumentTypeError("the name is empty; give a file")
     return Path(text)
@@ -96,7 +96,7 @@ def _known_testbed(name: str) -> str:
 
 
 def add_renamed(command: argparse.ArgumentParser, old: str, new: str) -> None:
-    """`old` is an error that says that the option is called `new` now."""
+    """Make the option `old` an error that names `new`, its current name."""
 
     class Renamed(argparse.Action):
         def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
@@ -106,7 +106,7 @@ def add_renamed(command: argparse.ArgumentParser, old: str, new: str) -> None:
 
 
 def testbed_options(pairs: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
-    """`--option KEY=VALUE`, each key once. Raises ExperimentError."""
+    """Return the `--option KEY=VALUE` pairs, each key once. Raises ExperimentError."""
     keys = [key for key, _ in pairs]
     if twice := sorted({key for key in keys if keys.count(key) > 1}):
         raise ExperimentError(f"--option gives {', '.join(twice)} twice; give each once, a list as [a, b]")
@@ -114,7 +114,7 @@ def testbed_options(pairs: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
 
 
 def comma_separated(text: str) -> list[str]:
-    """`A,B` as a list."""
+    """Return `A,B` as a list."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
@@ -126,7 +126,8 @@ def key_value(text: str) -> tuple[str, str]:
 
 
 def yaml_value(text: str) -> Any:
-    """What KEY=VALUE means, as in a YAML file: numbers, words, lists. Raises ExperimentError where it is no YAML."""
+    """Return the value of KEY=VALUE as YAML reads it: numbers, words, lists. Raises ExperimentError for invalid
+    YAML."""
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:

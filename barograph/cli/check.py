@@ -1,4 +1,4 @@
-"""`barograph check`: say whether an experiment can run, and what it may cost, without starting anything."""
+"""`barograph check`: check whether an experiment can run, and estimate its cost, without starting anything."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _check_of_many(name: str, changes: Mapping[str, Any]) -> int:
-    """The exit code of one; the others are looked at all the same."""
+    """Check several experiments and return the exit code of one failure; the others are still checked."""
     try:
         check_one(name, changes, say)
     except Exception as error:
@@ -50,7 +50,8 @@ def _check_of_many(name: str, changes: Mapping[str, Any]) -> int:
 
 
 def experiments_of_this_box(changes: Mapping[str, Any], say: Say) -> tuple[str, ...]:
-    """All that ship; those that would rent machines only where a testbed is named: not everybody has an account."""
+    """Return all experiments that ship; those that rent machines only where a testbed is named, as not everybody has an
+    account."""
     if changes.get("testbed"):
         return names()
     testbeds = {name: load(name).testbed for name in names()}
@@ -61,15 +62,15 @@ def experiments_of_this_box(changes: Mapping[str, Any], say: Say) -> tuple[str, 
 
 
 def check_one(name: str, changes: Mapping[str, Any], say: Say) -> None:
-    """Print what is worth knowing of it. Raises the first thing that prevents it from running."""
+    """Print remarks on the experiment. Raises the first error that prevents it from running."""
     experiment = resolve_experiment(with_changes(load(name), changes))
-    here = place_of(experiment.testbed) == "this_box"
-    if here:
+    is_local = place_of(experiment.testbed) == "this_box"
+    if is_local:
         require_fit_box(say)
     java.require()
     check(experiment)
     prepare_code(experiment, say, pack=False)
-    where = "here" if here else f"on {experiment.testbed.name}"
+    where = "here" if is_local else f"on {experiment.testbed.name}"
     say(f"{name}: can run {where} ({'; '.join(all_remarks(experiment))})")
     for note in claim_notes(experiment):
         say(f"note: {note}")

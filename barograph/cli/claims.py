@@ -57,7 +57,8 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def claim_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
-    """Rows of claims.json; what does not fit beside the numbers stands under them, folded to `width`."""
+    """Return rows of claims.json as lines; text that does not fit beside the numbers follows below, folded to
+    `width`."""
     if any("model_text" in row for row in rows):
         return _model_lines(rows, max(width, NARROWEST))
     head, *numbers = ResultTable(
@@ -73,12 +74,15 @@ def claim_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
 
 
 def _model_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
-    """A sentence a claim: what the model gives, and what was stated."""
-    wide = max(len(str(row["id"])) for row in rows)
+    """Return a sentence for each claim: the model's value, and the stated one."""
+    id_width = max(len(str(row["id"])) for row in rows)
     return [
         line
         for row in rows
-        for line in (f"{row['id']:{wide}}  {row.get('model_text') or row.get('verdict')}", *_notes_below(row, width))
+        for line in (
+            f"{row['id']:{id_width}}  {row.get('model_text') or row.get('verdict')}",
+            *_notes_below(row, width),
+        )
     ]
 
 
@@ -86,8 +90,8 @@ def _notes_below(row: Mapping[str, Any], width: int) -> list[str]:
     from analysis.claims.ledger_rows import NOT_TESTABLE
 
     source = f" ({row['source']})" if row.get("source") else ""
-    unsaid = row.get("measured", 0.0) is None or row.get("verdict") == NOT_TESTABLE
-    is_why_wanted = (unsaid or "model_text" in row) and row.get("reason") != UNTESTED
+    is_unmeasured = row.get("measured", 0.0) is None or row.get("verdict") == NOT_TESTABLE
+    is_why_wanted = (is_unmeasured or "model_text" in row) and row.get("reason") != UNTESTED
     why = str(row.get("reason") or "") if is_why_wanted else "; ".join(row.get("notes") or ())
     texts = [f"{row.get('statement', '')}{source}", why, _run_names(row)]
     folded = (textwrap.wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT) for text in texts if text)
@@ -95,7 +99,7 @@ def _notes_below(row: Mapping[str, Any], width: int) -> list[str]:
 
 
 def _run_names(row: Mapping[str, Any]) -> str:
-    """Its runs, or how many blocks or runs of which series, where there are several."""
+    """Return the names of its runs, or the number of blocks or runs of each series, where there are several."""
     if of := row.get("series_blocks"):
         return f"{sum(of.values())} blocks of {_series_text(of)}"
     names = list(row.get("run_ids") or ())
@@ -116,14 +120,14 @@ def _verdict(row: Mapping[str, Any]) -> str | None:
 
 
 def show_claims(series_dir: Path, console: Console) -> None:
-    """The claims that this series' experiment tests; nothing where there are none."""
+    """Print the claims that this series' experiment tests, if any."""
     rows, say = claims_of_series(series_dir), line_printer(console)
     for line in claim_lines(rows, console.width) if rows else ():
         say(line)
 
 
 def claims_of_series(series_dir: Path) -> list[Mapping[str, Any]]:
-    """Rows of claims.json about the series' own experiment."""
+    """Return rows of claims.json about the series' experiment."""
     try:
         claims: list[Mapping[str, Any]] = read_json(series_dir / "claims.json")["claims"]
         tested = read_json(SeriesPaths(series_dir).series_json)["experiment"]
@@ -133,22 +137,22 @@ def claims_of_series(series_dir: Path) -> list[Mapping[str, Any]]:
 
 
 def show_ledger(console: Console, testbed: str | None = None) -> None:
-    """`not run` where no series here has tested a claim."""
+    """Print the ledger, with `not run` where no series here has tested a claim."""
     say = line_printer(console)
-    kept = _kept_series(testbed)
-    found = ledger(testbed, kept)
-    for line in claim_lines(found, console.width):
+    series = _kept_series(testbed)
+    rows = ledger(testbed, series)
+    for line in claim_lines(rows, console.width):
         say(line)
-    if trust := _trust(found):
+    if trust := _trust(rows):
         say(trust)
-    for line in _unreadable_lines(list(kept.damaged.values())):
+    for line in _unreadable_lines(list(series.damaged.values())):
         say(line)
     if left_out := simulated_words(simulated_left_out(testbed)):
         say(f"{left_out}; `barograph claims --testbed {SIMULATED}` shows what the simulator says")
 
 
 def _unreadable_lines(damages: Sequence[str]) -> list[str]:
-    """How many series could not be read, and of each what is wrong and what to do."""
+    """Return the number of unreadable series, and for each the damage and the remedy."""
     if not damages:
         return []
     be = "is" if len(damages) == 1 else "are"
@@ -163,44 +167,43 @@ def _kept_series(testbed: str | None) -> KeptSeries:
 
 
 def _trust(found: Sequence[Mapping[str, Any]]) -> str:
-    """What a report says of the simulated runs that these rows rest on; empty where there are none."""
+    """Return the report's remark on the simulated runs behind these rows; empty where there are none."""
     from analysis.report.words import model_sentence_of_series
 
     texts = [str([row.get(key) for key in ("series", "series_blocks", "run_ids")]) for row in found]
-    named = {name for text in texts for name in re.findall(r"[\w-]+", text)}
-    return model_sentence_of_series(path for path in sorted(results_root().glob("*/*/*")) if path.name in named)
+    words = {name for text in texts for name in re.findall(r"[\w-]+", text)}
+    return model_sentence_of_series(path for path in sorted(results_root().glob("*/*/*")) if path.name in words)
 
 
 def ledger_json(testbed: str | None = None) -> str:
-    """`simulated_left_out`: how many simulated series are not in it; `unreadable`: of each series that could not be
-    read what is wrong."""
+    """Return the ledger as JSON. `simulated_left_out`: the number of simulated series not in it; `unreadable`: the
+    damage of each series that could not be read."""
     from analysis.report.ledger_table import ledger_version
 
     left_out = simulated_left_out(testbed)
-    kept = _kept_series(testbed)
+    series = _kept_series(testbed)
     document = {
         "v": ledger_version(simulated=testbed == SIMULATED),
         "simulated_left_out": left_out,
-        "unreadable": list(kept.damaged.values()),
-        "claims": ledger(testbed, kept),
+        "unreadable": list(series.damaged.values()),
+        "claims": ledger(testbed, series),
     }
     return json.dumps(document, indent=1, ensure_ascii=False)
 
 
 def simulated_left_out(testbed: str | None) -> int:
-    """How many simulated series with claims.json the ledger is not about."""
+    """Count the simulated series with claims.json that the ledger leaves out."""
     if testbed == SIMULATED:
         return 0
     return sum(is_simulated_series(path.parent) for path in _claim_files())
 
 
 def ledger(testbed: str | None = None, kept: KeptSeries | None = None) -> list[dict[str, Any]]:
-    """Rows as in claims.json, with the `series` (None: not run here), in the order of the claims' files.
+    """Return rows as in claims.json, with the `series` (None: not run here), in the order of the claims' files.
 
-    `testbed`: of series there; None: of those on machines, not simulated. Of simulated ones the rows say what the
-    model gives. `kept`: these series; None: they are read.
-    What follows from the series that say most of each claim, all experiments together, counts first, then what a single
-    series says of its own; of both, what says more.
+    `testbed`: of these series; None: series on machines, not simulated. Rows of simulated series have the model's
+    value. `kept`: these series; None: they are read. First counts what all series with the most information on a claim
+    say together, across experiments, then a single series; of both, the one that says more.
     """
     from analysis.claims.statements import FAMILIES, load_claims
 
@@ -216,7 +219,7 @@ def ledger(testbed: str | None = None, kept: KeptSeries | None = None) -> list[d
 
 
 def _weight(row: Mapping[str, Any]) -> int:
-    """A verdict on runs, or a computation; that there can be none here; what was left out; nothing."""
+    """Rank a row: a verdict on runs, or a computation; not testable here; left out; nothing."""
     from analysis.claims.ledger_rows import NOT_RUN
 
     if not row:
@@ -231,7 +234,7 @@ def _has_number(row: Mapping[str, Any]) -> bool:
 
 
 def newest_ledger(family: str, kept: KeptSeries, testbed: str | None = None) -> dict[str, Mapping[str, Any]]:
-    """By claim: what follows from the series that say most of each, all experiments together, and what is exact."""
+    """Return by claim the result of the series with the most information, across experiments, and exact results."""
     from analysis.claims.ledger import evaluate_each
     from analysis.claims.ledger_rows import NOT_RUN
     from analysis.claims.pools import pools_of_claims
@@ -245,25 +248,26 @@ def newest_ledger(family: str, kept: KeptSeries, testbed: str | None = None) -> 
     swept = {claim.name: sweeps[claim.experiment] for claim in claims if claim.simulated and claim.experiment in sweeps}
     series = {name: pool.series for name, pool in pools.items()} | {name: (paths,) for name, paths in swept.items()}
     experiments = {claim.name: claim.experiment for claim in claims}
-    found: dict[str, Mapping[str, Any]] = {}
+    rows: dict[str, Mapping[str, Any]] = {}
     for row in evaluate_each(claims, pools, sweeps.values(), simulated=of_model):
         about = row.claim.of or (row.claim.name,)
-        own = {paths.root.name for name in about for paths in series.get(name, ())}
-        is_untested = row.verdict == NOT_RUN and not own and row.claim.kind is not Kind.EXACT
-        asked = {experiments.get(name) for name in about}
-        unread = [folder.name for folder in kept.damaged if experiment_of(folder) in asked]
+        series_names = {paths.root.name for name in about for paths in series.get(name, ())}
+        is_untested = row.verdict == NOT_RUN and not series_names and row.claim.kind is not Kind.EXACT
+        claim_experiments = {experiments.get(name) for name in about}
+        unread = [folder.name for folder in kept.damaged if experiment_of(folder) in claim_experiments]
         why = f"{', '.join(unread)} could not be read" if unread else UNTESTED
         untested = {"reason": why} if is_untested else {}
-        found[row.claim.name] = {
+        rows[row.claim.name] = {
             **ledger_row(row, simulated=of_model),
             **untested,
-            "series": own.pop() if len(own) == 1 else None,
+            "series": series_names.pop() if len(series_names) == 1 else None,
         }
-    return found
+    return rows
 
 
 def newest_findings(testbed: str | None = None, without: Collection[Path] = ()) -> dict[str, Mapping[str, Any]]:
-    """By claim: its row in the claims.json of the newest series that tested it, preferring one that says more.
+    """Return by claim its row in the claims.json of the newest series that tested it, preferring rows with more
+    information.
 
     A demo or an unfinished series must not hide a verdict. `without`: folders of series that are left out.
     """
@@ -275,7 +279,7 @@ def newest_findings(testbed: str | None = None, without: Collection[Path] = ()) 
 
 
 def _rows_of_series(testbed: str | None, without: Collection[Path]) -> Iterator[Mapping[str, Any]]:
-    """Return the rows of claims that a series of the testbed has tested itself, older series first."""
+    """Yield the claims' rows of the series of the testbed that tested them, older series first."""
     from analysis.report.ledger_table import ledger_version
 
     version = ledger_version(simulated=testbed == SIMULATED)
@@ -290,12 +294,12 @@ def _rows_of_series(testbed: str | None, without: Collection[Path]) -> Iterator[
 
 
 def _claim_files() -> list[Path]:
-    """Of every series, older ones first."""
+    """Return the claim files of every series, older ones first."""
     return sorted(results_root().glob("*/*/*/claims.json"), key=lambda path: path.parent.name)
 
 
 def _information(row: Mapping[str, Any]) -> tuple[bool, bool]:
-    """An interval, also one that decides nothing, or a range over seeds is more than a measurement, and that more than
-    nothing."""
-    shown = {row.get("interval_text") or MISSING, row.get("range_text") or MISSING}
-    return shown != {MISSING}, bool(row.get("runs"))
+    """Rank what a row says: an interval (also an inconclusive one) or a range over seeds is more than a measurement,
+    and that more than nothing."""
+    value = {row.get("interval_text") or MISSING, row.get("range_text") or MISSING}
+    return value != {MISSING}, bool(row.get("runs"))

@@ -69,14 +69,14 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def compare(request: ComparisonRequest, console: Console, *, new: bool, rebuild: bool) -> int:
-    """The exit code: 0 whatever the answer is."""
+    """Compare and return the exit code: 0 whatever the answer is."""
     comparison = plan_comparison(request)
     series = open_comparison_on_terminal(comparison, console, new=new, rebuild=rebuild)
     return carry_out(series, console, Ending(show_comparison, shlex.join(resume_command(request, comparison))))
 
 
 def resume_command(request: ComparisonRequest, comparison: Comparison) -> list[str]:
-    """The command that resumes it, on the same commits even if branches have moved since."""
+    """Return the command that resumes it, on the same commits even if branches have moved since."""
     question = request.question
     sides = [
         text if side.foreign else side.code.commit
@@ -101,7 +101,7 @@ def resume_command(request: ComparisonRequest, comparison: Comparison) -> list[s
 def open_comparison_on_terminal(
     comparison: Comparison, console: Console, *, new: bool, rebuild: bool = False
 ) -> Series:
-    """Everything up to the first machine; raises errors with `blame` where nothing was started."""
+    """Open the comparison's series, up to the first machine; raises errors with `blame` where nothing was started."""
     say = line_printer(console)
     for remark in remarks(comparison):
         say(remark)
@@ -112,7 +112,7 @@ def open_comparison_on_terminal(
 
 
 def show_comparison(series_dir: Path, console: Console) -> None:
-    """Print the sentence, the table of metrics, why the measuring stopped, where the time went, and the page."""
+    """Print the sentence, the table of metrics, the reason for stopping, the wall time, and the page."""
     say = line_printer(console)
     try:
         result = read_json(series_dir / RESULT)
@@ -128,8 +128,8 @@ def show_comparison(series_dir: Path, console: Console) -> None:
 
 def _lines(series_dir: Path, result: Mapping[str, Any]) -> list[str]:
     lines = [str(result["sentence"])]
-    if (stopped := record.sufficiency(series_dir)) is not None:
-        lines.append(f"stopped after {stopped['blocks']} blocks ({stopped['why']}): {stopped['said']}")
+    if (sufficiency := record.sufficiency(series_dir)) is not None:
+        lines.append(f"stopped after {sufficiency['blocks']} blocks ({sufficiency['why']}): {sufficiency['said']}")
     if (took := wall_time.read_wall_time(series_dir)) is not None:
         lines.append(f"time: {wall_time.wall_time_line(took)}")
     return [*lines, f"comparison: {series_dir / PAGE}"]
@@ -148,14 +148,15 @@ COLUMNS = (
     "verdict",
 )
 OPTIONAL_IF_EQUAL = ("variant", "event", "blocks")
-OPTIONAL_COLUMNS = ("p", "floor", "blocks", "A", "B")  # in this order, where a line is too short for all
-MODEL_NAMES = {"B against A [95 %]": "B against A [over seeds]"}  # of simulated runs, which have no test
+OPTIONAL_COLUMNS = ("p", "floor", "blocks", "A", "B")  # in this order, where a line is too short for all columns
+MODEL_NAMES = {"B against A [95 %]": "B against A [over seeds]"}  # of simulated runs, which are not tested
 OF_TESTS = ("floor", "p", "verdict")
-WRAP_WIDTHS = {"variant": 7, "metric": 11}  # column -> characters at least, where a line is short
+WRAP_WIDTHS = {"variant": 7, "metric": 11}  # column -> least number of characters, where a line is short
 
 
 def _table(result: Mapping[str, Any], width: int) -> Table:
-    """What carries the sentence; the page has the rest. What all rows share is no column; no word is cut in 80."""
+    """Return the table behind the sentence; the page has the rest. Columns with one value are omitted; words fit in
+    80."""
     primary = [dict(zip(COLUMNS, _cells(row), strict=True)) for row in result["rows"] if row["primary"]]
     columns = [name for name in COLUMNS if name not in OPTIONAL_IF_EQUAL or len({cells[name] for cells in primary}) > 1]
     if result.get("simulated"):
@@ -173,7 +174,7 @@ def _table(result: Mapping[str, Any], width: int) -> Table:
 
 
 def _least_width(column: str, rows: Sequence[Mapping[str, str]]) -> int:
-    """Characters that it needs."""
+    """Return the number of characters that the column needs."""
     texts = (column, *(cells[column] for cells in rows))
     return WRAP_WIDTHS.get(column) or max(len(line) for text in texts for line in text.splitlines())
 
@@ -194,6 +195,6 @@ def _whose(row: Mapping[str, Any]) -> str:
 
 
 def _metric_label(row: Mapping[str, Any]) -> str:
-    """With the unit of A and B."""
+    """Return the metric's words with the unit of A and B."""
     unit = metric(row["metric"]).unit if row["a"] is not None else ""
     return f"{row['words']} ({unit})" if unit else str(row["words"])

@@ -1,5 +1,5 @@
-"""Carry a series out from a terminal: start its process, show its progress, end it on request, and print what it
-measured.
+"""Carry out a series from a terminal: start its process, show its progress, end it on request, and print its
+measurements.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from barograph.settings import ROOT, process_environment
 from barograph.testbeds.costs import usd
 from inventory.leases import registry
 
-# After SIGINT the child collects and releases; then it has had its chance.
+# After SIGINT the child collects and releases; it is killed only after that time.
 ESCALATION = ((signal.SIGINT, 120.0), (signal.SIGTERM, 20.0), (signal.SIGKILL, 10.0))
-# What a child that ended has left, such as a JVM: it has nothing to finish, but files of its own to remove.
+# For processes that outlived the child, such as a JVM: nothing to finish, but files to remove.
 REMAINS = ((signal.SIGTERM, 10.0), *AT_ONCE)
 
 
 class ExecutionProcess:
-    """One child, signalled alone: what it has started it ends itself, in its own order; what it leaves is ended."""
+    """A child process, signalled alone: it ends its own children in order; those that remain are ended afterwards."""
 
     def __init__(self, series_dir: Path) -> None:
         self._series_dir = series_dir
@@ -52,7 +52,7 @@ class ExecutionProcess:
         return self._child.pid
 
     def follow(self, view: View) -> int:
-        """The child's exit code. Raises KeyboardInterrupt as it comes."""
+        """Follow the child and return its exit code. Passes KeyboardInterrupt on."""
 
         def refresh() -> None:
             self._pass_on(view)
@@ -81,7 +81,7 @@ class ExecutionProcess:
         for line in self._reader.new():
             try:
                 view.update(line)
-            except (KeyError, TypeError, ValueError):  # JSON, and yet not a whole line of its kind
+            except (KeyError, TypeError, ValueError):  # valid JSON, but not a complete progress line
                 self._reader.damaged += 1
 
     def _say_damaged(self, view: View) -> None:
@@ -91,7 +91,8 @@ class ExecutionProcess:
 
 
 def _environment() -> dict[str, str]:
-    """This process's, with the virtual environment's programs first (Ansible), and our packages for Spark's workers."""
+    """Return this process's environment, with the virtual environment's programs first (Ansible), and our packages for
+    Spark's workers."""
     variables = process_environment()
     path = f"{Path(sys.executable).parent}{os.pathsep}{variables.get('PATH', os.defpath)}"
     modules = os.pathsep.join(filter(None, (str(ROOT), variables.get("PYTHONPATH"))))
@@ -102,8 +103,8 @@ def _environment() -> dict[str, str]:
 class Ending:
     """The last lines of an execution.
 
-    With a report: `show` prints its tables, and `answer` is the last line, where it is not empty. After an
-    interruption: `resume` is the command that goes on.
+    After a report, `show` prints its tables, and `answer` is the last line, if it is not empty. After an interruption,
+    `resume` is the command that continues.
     """
 
     show: Callable[[Path, Console], None]
@@ -112,9 +113,9 @@ class Ending:
 
 
 def carry_out(series: Series, console: Console, ending: Ending | None = None) -> int:
-    """The exit code: 0, or that of an interruption. Raises RunsFailed."""
+    """Carry out the series and return the exit code: 0, or that of an interruption. Raises RunsFailed."""
     resume = f"barograph run {series.experiment.name}, with the same options"
-    last = ending or Ending(_show_claims, resume, headline)
+    lines = ending or Ending(_show_claims, resume, headline)
     child: ExecutionProcess | None = None
     with signals_as_interrupt(), view_for(console, initial_status(series.missing_runs(), series.experiment)) as view:
         try:
@@ -123,18 +124,18 @@ def carry_out(series: Series, console: Console, ending: Ending | None = None) ->
             code = child.follow(view)
         except KeyboardInterrupt:
             view.say("interrupted: keeping what was measured, releasing machines (once more to hurry)")
-            return _end_interrupted(series, child, view, last)
+            return _end_interrupted(series, child, view, lines)
         except Exception:
-            if child is None:  # else it has the series
+            if child is None:  # else the child has the series
                 _clean_up(series, None, view.say)
             raise
         if code != 0:
             _clean_up(series, child, view.say)
-    return _finish(series, view.status, code, console, last)
+    return _finish(series, view.status, code, console, lines)
 
 
 def _clean_up(series: Series, child: ExecutionProcess | None, say: Say) -> None:
-    """Release and store what a child that was killed, or failed before it could, has left."""
+    """Release and store on behalf of a child that was killed, or that failed before doing so."""
     from barograph.machines.provision import release
 
     try:
@@ -148,8 +149,7 @@ def _clean_up(series: Series, child: ExecutionProcess | None, say: Say) -> None:
 
 
 def _held_by(child: ExecutionProcess, series_dir: Path) -> str:
-    """Return a message about a child that lives on, though it was killed: it waits in the kernel. Empty where it has no
-    lease any more."""
+    """Return a message about a killed child that the kernel cannot end yet. Empty if it has no lease."""
     saved = saved_lease(series_dir)
     lease = registry.read(saved.lease_id) if saved else None
     if lease is None or lease.holder.pid != child.pid or lease.ending:
@@ -161,18 +161,18 @@ def _held_by(child: ExecutionProcess, series_dir: Path) -> str:
 
 
 def _say_cost(series: Series, say: Say) -> None:
-    """Print the cost beside its estimate."""
+    """Print the cost beside its entry."""
     from analysis.record.files import read_json
 
     estimates = read_json(SeriesPaths(series.folder).series_json).get("estimates", [])
     usage = holdings.usage_so_far(series)
     if not estimates or "used_usd" not in usage:
         return
-    last = estimates[-1]
-    before = last["spent_before_usd"]
+    entry = estimates[-1]
+    spent_usd = entry["spent_before_usd"]
     say(
         f"money: {usd(usage['used_usd'])} used for {usage['machine_hours']:.2f} machine-hours; estimated were about"
-        f" {usd(before + last['expected_usd'])}, at most {usd(before + last['longest_usd'])}, of a budget of"
+        f" {usd(spent_usd + entry['expected_usd'])}, at most {usd(spent_usd + entry['longest_usd'])}, of a budget of"
         f" {usd(usage['budget_usd'])}"
     )
 
@@ -185,7 +185,7 @@ def _end_interrupted(series: Series, child: ExecutionProcess | None, view: View,
         _clean_up(series, child, view.say)
     view.say(f"{len(series.complete())} of {len(series.plan())} runs are complete in {series.folder}")
     _say_cost(series, view.say)
-    # With every run there the same command would make the report too, but asks for the testbed first.
+    # With every run complete the same command would also write the report, but asks for the testbed first.
     view.say(
         f"to resume: {ending.resume}" if series.missing_runs() else f"to analyse it: barograph report {series.folder}"
     )
@@ -199,7 +199,7 @@ def _show_claims(series_dir: Path, console: Console) -> None:
 
 
 def headline(series_dir: Path) -> str:
-    """The sentence that the series' report begins with; empty where there is none."""
+    """Return the sentence that the series' report begins with; empty where there is none."""
     from analysis.report.index_page import headline_of
 
     return headline_of(SeriesPaths(series_dir))
@@ -223,7 +223,7 @@ def _finish(series: Series, status: SeriesStatus, code: int, console: Console, e
 
 
 def _death(code: int) -> tuple[str, str]:
-    """Blame and message of a child that ended without a word."""
+    """Return the blame and message for a child that ended without a message."""
     said_by_code = {number: blame for blame, number in EXIT_CODES.items() if blame != "harness"}
     if code in said_by_code:
         return said_by_code[code], "the series' process could not begin, or not say why it failed"

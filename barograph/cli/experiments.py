@@ -30,9 +30,9 @@ def execute(options: argparse.Namespace) -> int:
         experiment = load(name)
         folders = [path.parent for path in (results_root() / name).glob("*/series.json")]
         simulated = sum(map(is_simulated_series, folders))
-        here = f"{len(folders)} series here{f', {simulated} of them simulated' if simulated else ''}"
+        counts = f"{len(folders)} series here{f', {simulated} of them simulated' if simulated else ''}"
         variants = ", ".join(variant.name for variant in experiment.variants)
-        say(f"{name}: {experiment.title} ({variants}; {experiment.repetitions} repetitions; {here})")
+        say(f"{name}: {experiment.title} ({variants}; {experiment.repetitions} repetitions; {counts})")
     return 0
 
 
@@ -42,10 +42,10 @@ def key_lines(part: str) -> Iterator[str]:
     from barograph.plan.keys import Key, key_tables
 
     tables = key_tables()
-    chosen = {title: table for title, table in tables.items() if part in title}
-    if not chosen:
+    selection = {title: table for title, table in tables.items() if part in title}
+    if not selection:
         raise ExperimentError(f"no keys of {part!r}; there are {', '.join(tables)}")
-    for title, (purpose, keys) in chosen.items():
+    for title, (purpose, keys) in selection.items():
         yield f"{title}: {purpose}"
         yield from (f"  {line.rstrip()}" for line in as_table(Key._fields, iter(keys), widest=sys.maxsize))
         yield ""

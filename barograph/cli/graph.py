@@ -38,17 +38,17 @@ def execute(options: argparse.Namespace) -> int:
         raise ExperimentError(f"--part is {options.part!r}; allowed: an event and a side of it, such as e1.before")
     _require_new(options.into)
     folder = find_series(options.series, options.testbed)
-    with signals_as_interrupt(), limited("analyse"), results_of(folder).whole(folder) as whole:
+    with signals_as_interrupt(), limited("analyse"), results_of(folder).whole(folder) as series_dir:
         tasks, edges = communication_graph(
-            whole, options.run, options.into, spark_master(), part=(part[1], part[2]) if part else None,
-            topology=options.topology, jars=avro_jars(SeriesPaths(whole), say),
+            series_dir, options.run, options.into, spark_master(), part=(part[1], part[2]) if part else None,
+            topology=options.topology, jars=avro_jars(SeriesPaths(series_dir), say),
         )  # fmt: skip
     say(f"{options.into}: {tasks} tasks, {edges} edges")
     return 0
 
 
 def _require_new(path: Path) -> None:
-    """Before Spark is started. Nothing is overwritten."""
+    """Raise, before Spark starts, where the file exists: nothing is overwritten."""
     require_writable_into(path)
     if path.exists():
         raise ExperimentError(f"--into is {path}, which is there already; nothing is overwritten: give another file")

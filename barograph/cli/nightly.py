@@ -49,7 +49,7 @@ class NoNightOnRecord(BarographError):
 
 @dataclass(frozen=True)
 class NightRequest:
-    """`experiments`: a part of the suite; empty: all of it."""
+    """A request for a night. `experiments`: a part of the suite; empty: all of it."""
 
     suite: str
     experiments: tuple[str, ...] = ()
@@ -59,7 +59,8 @@ class NightRequest:
 
 
 def nightly(request: NightRequest, console: Console) -> int:
-    """The exit code: 0 nothing new, 6 a newly confirmed regression, 130 an interruption, else the worst failure's."""
+    """Measure a night and return the exit code: 0 nothing new, 6 a newly confirmed regression, 130 an interruption,
+    else the worst failure's."""
     say = line_printer(console)
     suite = load_suite(request.suite)
     if request.experiments:
@@ -92,7 +93,7 @@ def measure_night(suite: Suite, end_s: float, console: Console, say: Say) -> int
 
 
 def measure_experiment(suite: Suite, night: Night, choice: Choice, console: Console, say: Say) -> Night:
-    """One experiment, as a new series; its failure is its own, an interruption is the night's."""
+    """Measure one experiment as a new series; its failure does not end the night, an interruption does."""
     name = choice.experiment
     if why := procedure.why_not(suite, night, choice, time.time()):
         say(f"{name}: {why}")
@@ -101,20 +102,20 @@ def measure_experiment(suite: Suite, night: Night, choice: Choice, console: Cons
         series = prepare(name, suite.changes(choice), new=True, console=console)
         night = procedure.begin_entry(night, series)
         code = carry_out(series, console)
-    except Exception as error:  # noqa: BLE001 - the record says whose failure it was, and the next experiment goes on
+    except Exception as error:  # noqa: BLE001 - the record has the blame, and the next experiment goes on
         say(f"{name}: {blame_of(error).replace('_', ' ')}: {message_of(error)}")
         return procedure.end_entry(night, name, error)
     except KeyboardInterrupt as error:
         procedure.end_entry(night, name, error)
         raise
     night = procedure.conclude_entry(night, name)
-    if code == INTERRUPTED_EXIT:  # even if everything had been measured by then
+    if code == INTERRUPTED_EXIT:  # even if everything was measured by then
         raise KeyboardInterrupt
     return night
 
 
 def finish_night(suite: Suite, record: dict[str, Any], begun_s: float, say: Say) -> int:
-    """Evaluate, write the pages, tell. The record is safe already."""
+    """Evaluate the night, which is already on record, write the pages, and send the message."""
     result, index, message = findings.publish(suite, record, begun_s, say)
     for line in findings.finding_lines(result, record):
         say(line)
@@ -125,7 +126,7 @@ def finish_night(suite: Suite, record: dict[str, Any], begun_s: float, say: Say)
 
 
 def show_forecast(suite: Suite, end_s: float, now_s: float, say: Say) -> int:
-    """Print what a night would do now; nothing is started."""
+    """Print the forecast of a night that begins now; nothing is started."""
     say(f"suite {suite.name} on {suite.testbed}: {suite.title}; until {_clock(end_s)}")
     at_s = now_s
     for each in procedure.forecasts(suite):
@@ -134,13 +135,13 @@ def show_forecast(suite: Suite, end_s: float, now_s: float, say: Say) -> int:
         say(f"{each.choice.experiment}: {each.runs} runs, about {hours(each.seconds)}, {when}")
         at_s += each.seconds * fits
     say(f"about {hours(at_s - now_s)} in all; {suite.schedule or 'no'} schedule (UTC) under Airflow")
-    if other := night_state.current_reservation(suite.name, suite.testbed, now_s):
-        say(f"now it would be refused: night {other.night} of suite {other.suite} is under way on {other.testbed}")
+    if holder := night_state.current_reservation(suite.name, suite.testbed, now_s):
+        say(f"now it would be refused: night {holder.night} of suite {holder.suite} is under way on {holder.testbed}")
     return 0
 
 
 def report_nights(suite: Suite, say: Say) -> int:
-    """The pages again, from the nights on record; 6 where the newest night confirmed a regression."""
+    """Write the pages again, from the nights on record; return 6 where the newest night confirmed a regression."""
     result, index = findings.write_pages(suite)
     if result.last is None:
         raise NoNightOnRecord(

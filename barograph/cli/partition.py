@@ -1,5 +1,5 @@
-"""`barograph partition`: a communication graph from elsewhere cut into parts by each method, side by side, and the
-parts of one of them in a file (docs/policies.md).
+"""`barograph partition`: partition a given communication graph by each method, side by side, and write the parts of one
+of them into a file (docs/policies.md).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from scheduler_plugins.policies.partition import (
 
 VERSION = 1
 IMBALANCES = (1.001, 100.0)
-SHOWN_IMBALANCE = 0.0005  # less is not in the table's digits
+SHOWN_IMBALANCE = 0.0005  # smaller differences do not show in the table's digits
 WITHOUT_METIS = ("greedy", "round_robin")
 NAMES = Names("vertex", "vertices", "part", "weight", whole=True)
 METHODS = (*OBJECTIVES, *WITHOUT_METIS)  # as --method names them
@@ -43,7 +43,7 @@ METHODS = (*OBJECTIVES, *WITHOUT_METIS)  # as --method names them
 
 @dataclass(frozen=True)
 class Line:
-    """What a partition lets through. `seconds`: of the computation, None of one that was read."""
+    """The cut of a partition. `seconds`: computing time, None for a partition that was read."""
 
     method: str
     crossing_percent: float  # of all messages
@@ -54,7 +54,7 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """`name`: of METHODS, "" of one that was read. `parts`: of each vertex, from 0 on."""
+    """A partition. `name`: of METHODS, "" for one that was read. `parts`: the part of each vertex, from 0 on."""
 
     name: str
     line: Line
@@ -108,7 +108,7 @@ def execute(options: argparse.Namespace) -> int:
         raise ExperimentError(f"--imbalance is {options.imbalance:g}; allowed are {IMBALANCES[0]} to {IMBALANCES[1]:g}")
     if not 0 <= options.seed <= LARGEST_SEED:
         raise ExperimentError(f"--seed is {options.seed}; allowed are 0 to {LARGEST_SEED}")
-    given = read_partition(options.partition, file.vertices, options.parts) if options.partition else None
+    partition = read_partition(options.partition, file.vertices, options.parts) if options.partition else None
     if file.vertex_weights.shape[1] > 1:
         note(f"note: parts share the first of {file.vertex_weights.shape[1]} vertex weights evenly")
     if file.vertex_sizes is not None:
@@ -120,7 +120,7 @@ def execute(options: argparse.Namespace) -> int:
             "note: the graph has no edges, so METIS is not called: the heaviest vertex first, each to the lightest part"
         )
     metis = [MetisOptions(objective, options.imbalance, options.seed) for objective in objectives]
-    partitions = list(compare(file, options.parts, metis, given))
+    partitions = list(compare(file, options.parts, metis, partition))
     lines = [partition.line for partition in partitions]
     if options.json:
         say(as_json(options.graph, file, options.parts, lines))
@@ -132,7 +132,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _check_into(options: argparse.Namespace, methods: Sequence[str]) -> None:
-    """Raises ExperimentError before anything is computed for nothing."""
+    """Raise ExperimentError for a bad `--into`, before anything is computed."""
     into = options.into
     if into is None:
         if options.method or options.overwrite:
@@ -148,26 +148,26 @@ def _check_into(options: argparse.Namespace, methods: Sequence[str]) -> None:
 
 
 def _write(partitions: Sequence[Partition], method: str, into: Path) -> None:
-    chosen = next((partition for partition in partitions if partition.name == method), None)
-    if chosen is None:
+    choice = next((partition for partition in partitions if partition.name == method), None)
+    if choice is None:
         raise ExperimentError(f"--into {into}: nothing is written, for METIS {method} gave no parts")
-    write_partition(chosen.parts, into)
-    note(f"{into}: the parts of {chosen.line.method}")
+    write_partition(choice.parts, into)
+    note(f"{into}: the parts of {choice.line.method}")
 
 
 def compare(file: GraphFile, count: int, metis: list[MetisOptions], given: Integers | None) -> Iterator[Partition]:
-    """By each method that can be had; a note for each that cannot."""
+    """Yield the partition of each available method, and print a note for each other one."""
     graph = graph_of_pairs(file.pairs, file.vertex_weights[:, 0].astype(np.float64), file.vertex_sizes)
 
     def cut(name: str, method: str, parts_of: Callable[[], Integers]) -> Partition:
-        begun = time.perf_counter()
+        begin_s = time.perf_counter()
         parts = parts_of()
-        return Partition(name, line_of(method, file, graph, count, parts, time.perf_counter() - begun), parts)
+        return Partition(name, line_of(method, file, graph, count, parts, time.perf_counter() - begin_s), parts)
 
     def cut_by_metis(options: MetisOptions) -> Partition:
-        begun = time.perf_counter()
+        begin_s = time.perf_counter()
         partition = metis_parts(graph, count, options)
-        seconds = time.perf_counter() - begun
+        seconds = time.perf_counter() - begin_s
         method = f"METIS {options.objective}" + (", recursive" if partition.by_bisection else "")
         line = line_of(method, file, graph, count, partition.parts, seconds)
         if words := _metis_note(partition, line, graph, count, options):
@@ -184,7 +184,7 @@ def compare(file: GraphFile, count: int, metis: list[MetisOptions], given: Integ
             note(f"note: without METIS {options.objective}: {error}; install pymetis")
         except NoAnswer as error:
             note(f"note: without METIS {options.objective}: {error}")
-    try:  # as the paper has it, a vertex's weight being its load
+    try:  # as in the paper, where a vertex's weight is its load
         yield cut("greedy", "greedy", partial(greedy_parts, greedy.Parameters()))
     except NoRoom as error:
         note(f"note: greedy, as published, gives up ({error}); here the least loaded part takes such a vertex")
@@ -198,14 +198,14 @@ def compare(file: GraphFile, count: int, metis: list[MetisOptions], given: Integ
 def _metis_note(
     partition: MetisPartition, line: Line, graph: CommunicationGraph, count: int, options: MetisOptions
 ) -> str:
-    """Where the parts come from, and what they miss; empty for the plain call's."""
+    """Return a note on the origin of the parts and missed aims; empty for the plain call's."""
     if not partition.is_sound:
         return f"{partition.words}; these are k-way's parts, which the policy metis would not carry out"
     words = [partition.words] if partition.words else []
     if len(graph.neighbours) and line.imbalance > options.imbalance + SHOWN_IMBALANCE:
-        least = least_imbalance(graph.vertex_weights, count)
+        least_possible = least_imbalance(graph.vertex_weights, count)
         aim = f"more than the {options.imbalance:g} that it aims for"
-        words.append(f"imbalance {line.imbalance:.3f}, {aim}; whole vertices allow {least:.3f}")
+        words.append(f"imbalance {line.imbalance:.3f}, {aim}; whole vertices allow {least_possible:.3f}")
     return "; ".join(words)
 
 

@@ -1,4 +1,4 @@
-"""A series from a terminal before its first machine: check it, build what it needs, and open it."""
+"""Prepare a series from a terminal before its first machine: check it, build what it needs, and open it."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def require_fit_box(say: Say) -> None:
 
     problems = preflight.check_box()
     fatal = [problem for problem in problems if problem.fatal]
-    missing = java_problems()
-    if fatal or missing:
-        reasons = [str(problem) for problem in fatal] + missing
+    lacks = java_problems()
+    if fatal or lacks:
+        reasons = [str(problem) for problem in fatal] + lacks
         blame = fatal[0].blame if fatal else "configuration"
         raise BarographError(f"{'; '.join(reasons)}; {SIMULATED_INSTEAD}", blame)
     for problem in problems:
@@ -44,7 +44,7 @@ def require_fit_box(say: Say) -> None:
 
 
 def java_problems() -> list[str]:
-    """Return what building and submitting lack beside the testbed's own programs."""
+    """Return the missing programs for building and submitting, beside the testbed's own programs."""
     problems = []
     if shutil.which("mvn") is None:
         problems.append("mvn is not installed; apt-get install maven")
@@ -54,7 +54,7 @@ def java_problems() -> list[str]:
 
 
 def software_parts() -> Mapping[str, Callable[[Say], object]]:
-    """Return what builds each part, in the order of building; a part that is there already takes no time."""
+    """Return the builder of each part, in the order of building; a part that exists takes no time."""
     return {
         "root filesystem of the machines": _root_filesystem,
         "topologies (Java)": lambda tell: build_jar(TOPOLOGIES, tell),
@@ -66,7 +66,7 @@ def software_parts() -> Mapping[str, Callable[[Say], object]]:
 
 
 def prepare_software(say: Say) -> None:
-    """Make every part that is not there; says what took more than a second."""
+    """Build every missing part; print what took more than a second."""
     for name, make in software_parts().items():
         begin_s = time.monotonic()
         make(say)
@@ -122,14 +122,14 @@ def prepare_series(
     build = partial(prepare_software, say) if place != "memory" else lambda: None
     series = open_checked(experiment, new=new, rebuild=rebuild, before_open=before_open, build=build, say=say)
     resumed = series_document(series.folder)["resumed"]
-    word, left = "resuming" if resumed else "new", series.missing_runs()
-    time_s = hours(series_s(experiment, left))
-    say(f"{word} series {series.folder}: {left} of {len(series.plan())} runs to do, about {time_s}")
+    word, remainder = "resuming" if resumed else "new", series.missing_runs()
+    time_s = hours(series_s(experiment, remainder))
+    say(f"{word} series {series.folder}: {remainder} of {len(series.plan())} runs to do, about {time_s}")
     return series
 
 
 def _reap_first(testbed: str) -> list[str]:
-    """Raise NotReaped where this testbed is not free of remains. Others are not waited for, only named."""
+    """Reap this testbed; raise NotReaped if leases remain. Leases elsewhere are only reported."""
     from barograph.machines.reaper import leases_over, require_all_released, sweep
 
     rows = sweep(dry_run=False, only=(testbed,))
@@ -138,6 +138,6 @@ def _reap_first(testbed: str) -> list[str]:
 
 
 def all_remarks(experiment: Experiment) -> tuple[str, ...]:
-    """Remarks on an experiment, and on changes of its code that are not committed."""
-    changed = uncommitted_remark(experiment)
-    return (*remarks(experiment), *([] if changed is None else [changed]))
+    """Return remarks on an experiment, and on uncommitted changes of its code."""
+    remark = uncommitted_remark(experiment)
+    return (*remarks(experiment), *([] if remark is None else [remark]))

@@ -1,4 +1,4 @@
-"""`barograph read`: other people's logs as a series of ours, ready for `barograph report`."""
+"""`barograph read`: turn logs from elsewhere into a series, ready for `barograph report`."""
 
 from __future__ import annotations
 

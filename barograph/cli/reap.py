@@ -1,4 +1,4 @@
-"""`barograph reap`: release what dead runs have left, and print why, how long it was held and what it cost."""
+"""`barograph reap`: release the machines of dead runs, and print the reason, how long each was held and its cost."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def reap(*, dry_run: bool, everywhere: bool, console: Console) -> int:
-    """Raises NotReaped, after the table, where something could not be ended."""
+    """Reap leases. Raises NotReaped, after the table, where one could not be ended."""
     rows = sweep(dry_run=dry_run, everywhere=everywhere)
     if rows:
         console.print(table(rows, dry_run))
@@ -53,7 +53,7 @@ def table(rows: Sequence[Leftover], dry_run: bool) -> Table:
 
 
 def show_status(say: Say) -> int:
-    """Print when the reaper last worked. 0 even if it does not work: `run` warns of that."""
+    """Print when the reaper last worked. Returns 0 even if it does not work: `run` warns of that."""
     now_s = time.time()
     for line in reaper.health_lines(now_s):
         say(line)

@@ -1,5 +1,5 @@
-"""`barograph replay`: what a policy would have decided in each round of a recorded run; with `--simulate` what would
-have come of it.
+"""`barograph replay`: the decisions that a policy would have made in each round of a recorded run; with `--simulate`
+also their effects.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from barograph.counterfactual.recording import Recording
     from barograph.counterfactual.simulation import Simulated
 
-SHOWN_DECISIONS = 5  # of a hold; JSON has all
+SHOWN_DECISIONS = 5  # of a hold; JSON has all of them
 COLUMNS = {
     "before": "throughput_before",
     "after": "throughput_after",
@@ -83,13 +83,13 @@ def execute(options: argparse.Namespace) -> int:
     if options.json or options.option or options.jobs is not None:
         raise ExperimentError("--json, --option and --jobs are for --simulate; add it, or leave them out")
     if len(options.policy) != 1:
-        given = ", ".join(options.policy) or "missing"
-        raise ExperimentError(f"--policy is {given}; allowed without --simulate: one policy of docs/policies.md")
+        policies = ", ".join(options.policy) or "missing"
+        raise ExperimentError(f"--policy is {policies}; allowed without --simulate: one policy of docs/policies.md")
     return _replay(decisions_file(options.run), options.policy[0], parameters)
 
 
 def decisions_file(said: str) -> Path:
-    """The decision log that is given, or that of the run. Raises ExperimentError."""
+    """Return the decision log itself, or that of the run. Raises ExperimentError."""
     from barograph.counterfactual.recording import find_run
 
     path = Path(said)
@@ -112,7 +112,7 @@ def _replay(path: Path, policy: str, parameters: Mapping[str, Any]) -> int:
 
 
 def _run_document(run: Path) -> Mapping[str, Any]:
-    """Empty of a decision log without the rest of its run."""
+    """Return the run's document, empty for a decision log without its run."""
     return read_json_or_none(RunPaths(run).run_json) or {}
 
 
@@ -131,13 +131,13 @@ def _simulate(options: argparse.Namespace, parameters: Mapping[str, Any]) -> int
         variants, left_out = variants_for(recording, options.policy, parameters)
         if is_simulated(_run_document(recording.run)):
             note("the recorded run was simulated itself: how far the simulator is from Storm is not known from it")
-        with stderr_for_libraries(), simulated(recording, variants, testbed, jobs, note) as found:
-            comparison = compare(recording, found, left_out)
+        with stderr_for_libraries(), simulated(recording, variants, testbed, jobs, note) as simulations:
+            comparison = compare(recording, simulations, left_out)
             if options.json:
                 say(json.dumps(comparison.as_data(), indent=1, ensure_ascii=False))
                 return 0
-            show(comparison, stdout_console())  # before the page: what comes of it, the numbers are there
-            page = _write_page(recording, found, comparison)
+            show(comparison, stdout_console())  # before the page, which may fail: the numbers are computed
+            page = _write_page(recording, simulations, comparison)
     if page is not None:
         say(f"page: {page}")
         if _keep(page):
@@ -146,7 +146,8 @@ def _simulate(options: argparse.Namespace, parameters: Mapping[str, Any]) -> int
 
 
 def _write_page(recording: Recording, found: Simulated, comparison: Comparison) -> Path | None:
-    """None where it cannot be written, such as beside results of others: the terminal has the numbers all the same."""
+    """Write the page and return its path, None where it cannot be written, such as beside results of others: the
+    terminal has the numbers."""
     from barograph.counterfactual import page
 
     try:
@@ -157,8 +158,8 @@ def _write_page(recording: Recording, found: Simulated, comparison: Comparison) 
 
 
 def _keep(page: Path) -> bool:
-    """In the bucket too, where results go to one; whether it is where results go. The bucket has the page last, so that
-    none lacks its files."""
+    """Store the page in the bucket too, where results go to one, and return whether it worked. The page goes last, so
+    that none lacks its files."""
     from analysis.errors import StorageConfigurationError, StorageError
     from barograph.series.results import results_of
 
@@ -228,7 +229,7 @@ def _decision_lines(comparison: Comparison, event_id: str) -> Iterator[str]:
         if not decisions:
             yield f"  {_run_words(run)}: no decision"
         for each in decisions[:SHOWN_DECISIONS]:
-            own = ", by itself" if each.own else ""
-            yield f"  {_run_words(run)}, after {each.decided_s:.1f} s{own}: {decision_words(each)} ({each.reason})"
+            origin = ", by itself" if each.own else ""
+            yield f"  {_run_words(run)}, after {each.decided_s:.1f} s{origin}: {decision_words(each)} ({each.reason})"
         if len(decisions) > SHOWN_DECISIONS:
             yield f"  {_run_words(run)}: and {len(decisions) - SHOWN_DECISIONS} more decisions; --json has all"

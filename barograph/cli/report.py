@@ -36,8 +36,8 @@ def add_arguments(report: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     if options.index or not options.series:
         return _index(options)
-    chosen = [folder for name in options.series for folder in find_all_series(name, options.testbed, say)]
-    folders = list(dict.fromkeys(chosen))
+    matches = [folder for name in options.series for folder in find_all_series(name, options.testbed, say)]
+    folders = list(dict.fromkeys(matches))
     if len(folders) == 1:
         with signals_as_interrupt(), limited("analyse"):
             path = analyse_again(folders[0], say)
@@ -47,7 +47,8 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _report_all(folders: Sequence[Path]) -> int:
-    """What one of them lacks, the others get. The exit code is the worst, or that of what ended Spark for all."""
+    """Report each series even if another fails. Returns the worst exit code, or that of the error that ended Spark for
+    all."""
     codes = [0]
     with signals_as_interrupt(), ExitStack() as opened:
         with limited("analyse"):
@@ -57,10 +58,10 @@ def _report_all(folders: Sequence[Path]) -> int:
             try:
                 with limited("analyse"):
                     path = analyse_again(folder, say)
-            except Exception as error:  # whatever one series lacks, the next may have
+            except Exception as error:  # the next series may not fail
                 if isinstance(error, StepHung) or not session.is_alive():
-                    left = ", ".join(str(each) for each in folders[number:]) or "none"
-                    say(f"ended at {folder}; not analysed: {left}")
+                    remainder = ", ".join(str(each) for each in folders[number:]) or "none"
+                    say(f"ended at {folder}; not analysed: {remainder}")
                     raise
                 codes.append(explain(error))
             else:

@@ -55,7 +55,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def run(name: str, changes: Mapping[str, Any], *, new: bool, console: Console, rebuild: bool = False) -> int:
-    """The exit code. Raises errors with `blame` where nothing was started."""
+    """Run an experiment and return the exit code. Raises errors with `blame` where nothing was started."""
     return carry_out(prepare(name, changes, new=new, console=console, rebuild=rebuild), console)
 
 
@@ -82,7 +82,8 @@ def is_suite(patterns: Sequence[str]) -> bool:
 
 
 def select_experiments(patterns: Sequence[str], known: Sequence[str] | None = None) -> tuple[str, ...]:
-    """The experiments that the names and globs mean, each once, sorted. Raises ExperimentError for one without any."""
+    """Return the experiments that the names and globs match, each once, sorted. Raises ExperimentError for one without
+    a match."""
     everything = names() if known is None else known
     matches = {pattern: [name for name in everything if fnmatchcase(name, pattern)] for pattern in patterns}
     strangers = [pattern for pattern, fitting in matches.items() if not fitting]
@@ -92,7 +93,8 @@ def select_experiments(patterns: Sequence[str], known: Sequence[str] | None = No
 
 
 def run_suite(patterns: Sequence[str], changes: Mapping[str, Any], *, new: bool, console: Console) -> int:
-    """The exit code of the worst. Raises ExperimentError, before anything is started, for a name that is not known."""
+    """Run the experiments and return the exit code of the worst. Raises ExperimentError, before anything is started,
+    for an unknown name."""
     selected, say = select_experiments(patterns), line_printer(console)
     say(estimate_suite(selected, changes, new=new))
     rows: list[SuiteRow] = []
@@ -107,7 +109,7 @@ def run_suite(patterns: Sequence[str], changes: Mapping[str, Any], *, new: bool,
 
 
 def estimate_suite(selected: Sequence[str], changes: Mapping[str, Any], *, new: bool) -> str:
-    """Return how much is to do; an experiment that cannot be read counts as nothing here, and fails in its turn."""
+    """Return the amount of work; an experiment that cannot be read counts as nothing here, and fails in its turn."""
     work = [_work_left(name, changes, new) for name in selected]
     runs, seconds = sum(runs for runs, _ in work), sum(seconds for _, seconds in work)
     return f"{len(selected)} experiment{'s'[: len(selected) - 1]}, {runs} runs to do, about {hours(seconds)}"
@@ -130,7 +132,7 @@ def _runs_left(experiment: Experiment, new: bool) -> int:
 
 
 def run_one(name: str, changes: Mapping[str, Any], *, new: bool, console: Console) -> SuiteRow:
-    """Skip it where it is done, else resume or begin its series. Its failure is a row, not an exception."""
+    """Skip the experiment where it is done, else resume or begin its series. Its failure is a row, not an exception."""
     say = line_printer(console)
     series: Series | None = None
     try:
@@ -143,7 +145,7 @@ def run_one(name: str, changes: Mapping[str, Any], *, new: bool, console: Consol
         code = carry_out(series, console)
     except KeyboardInterrupt:
         return SuiteRow(name, "interrupted", INTERRUPTED_EXIT, series)
-    except Exception as error:  # noqa: BLE001 - the table says whose failure it was, and the next experiment goes on
+    except Exception as error:  # noqa: BLE001 - the table has the blame, and the next experiment goes on
         outcome = f"{blame_of(error).replace('_', ' ')}: {message_of(error)}"
         say(f"{name}: {outcome}")
         return SuiteRow(name, outcome, EXIT_CODES[blame_of(error)], series)
@@ -162,19 +164,19 @@ def show_suite(rows: Sequence[SuiteRow], console: Console) -> None:
 
 
 def family_reports(rows: Sequence[SuiteRow], console: Console) -> list[SuiteRow]:
-    """One report over each family's newest series, and one over its simulated series if there are any among these; a
-    row for each that failed."""
-    failed, say = [], line_printer(console)
+    """Write one report over each family's newest series, and one over its simulated series if these include any; return
+    a row for each that failed."""
+    failure_rows, say = [], line_printer(console)
     pages = sorted({(row.experiment.partition("/")[0], _is_simulated(row)) for row in rows})
     for family, simulated in pages:
         try:
             path = _family_report(family, rows, simulated)
-        except Exception as error:  # noqa: BLE001 - the measurements are there, only the report is not
-            failed.append(SuiteRow(family, message_of(error), EXIT_CODES[blame_of(error)]))
+        except Exception as error:  # noqa: BLE001 - only the report is missing, not the measurements
+            failure_rows.append(SuiteRow(family, message_of(error), EXIT_CODES[blame_of(error)]))
             say(f"{family}: no report of the family: {blame_of(error).replace('_', ' ')}: {message_of(error)}")
         else:
             say(f"{family}: {path}" if path else f"{family}: nothing to report on")
-    return failed
+    return failure_rows
 
 
 def _is_simulated(row: SuiteRow) -> bool:
@@ -185,8 +187,8 @@ def _family_report(family: str, rows: Sequence[SuiteRow], simulated: bool) -> Pa
     """Write the report of series on machines, or of simulated ones: never of both."""
     place = results()
     place.refresh(family, digest=True)
-    own = {row.experiment: row.series.folder for row in rows if row.series and _is_simulated(row) == simulated}
-    series_dirs = family_series(family, own, simulated=simulated)
+    suite_series = {row.experiment: row.series.folder for row in rows if row.series and _is_simulated(row) == simulated}
+    series_dirs = family_series(family, suite_series, simulated=simulated)
     if not series_dirs:
         return None
     from analysis.pipeline import family_report
@@ -202,14 +204,14 @@ def _family_report(family: str, rows: Sequence[SuiteRow], simulated: bool) -> Pa
 
 
 def report_of_sweeps(family: str) -> Path | None:
-    """The page of a family's simulated series and sweeps, written anew."""
+    """Write the page of a family's simulated series and sweeps anew."""
     return _family_report(family, (), simulated=True)
 
 
 def family_series(family: str, own: Mapping[str, Path], *, simulated: bool = False) -> list[Path]:
-    """Return, of each experiment of the family, its series of this suite, or else its newest one, if it has a report.
+    """Return for each experiment of the family its series of this suite, or else its newest one, if it has a report.
 
-    Those on machines, or the simulated ones; `own` has only such.
+    Either those on machines, or the simulated ones; `own` has only such.
     """
     newest = {folder.parent: folder for folder in _reported(family, simulated=simulated)}
     own_reported = {folder.parent: folder for folder in own.values() if folder.parent in newest and _report_of(folder)}
@@ -217,7 +219,8 @@ def family_series(family: str, own: Mapping[str, Path], *, simulated: bool = Fal
 
 
 def _reported(family: str, *, simulated: bool) -> list[Path]:
-    """The family's series with a report, by experiment, older ones first; of simulated ones its newest sweeps too."""
+    """Return the family's series with a report, by experiment, older ones first; of simulated ones its newest sweeps
+    too."""
     mine = [name for name in names() if name.partition("/")[0] == family]
     folders = [path.parent for name in mine for path in sorted((results_root() / name).glob("*/series.json"))]
     series = [folder for folder in folders if _report_of(folder) and is_simulated_series(folder) == simulated]

@@ -1,4 +1,4 @@
-"""`barograph setup`: build everything that an experiment needs and that is not there yet."""
+"""`barograph setup`: build every missing part that an experiment needs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barograph.settings import airflow_home
 
 
 def add_arguments(_setup: argparse.ArgumentParser) -> None:
-    """None."""
+    """Add no arguments."""
 
 
 def execute(_options: argparse.Namespace) -> int:

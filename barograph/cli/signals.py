@@ -1,4 +1,4 @@
-"""How a signal ends a command: as Ctrl-C does, or after a block that must not be cut short."""
+"""Signals that end a command: as Ctrl-C does, or after a block that must not be cut short."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """A signal that asks for the end comes after the block: what begins in it is known then, and can be ended."""
+    """Delay an ending signal until after the block, when what the block started is known and can be ended."""
     came: list[int] = []
-    before = {number: signal.signal(number, lambda each, _: came.append(each)) for number in ENDING_SIGNALS}
+    handlers = {number: signal.signal(number, lambda each, _: came.append(each)) for number in ENDING_SIGNALS}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
     heard = [number for number in came if signal.getsignal(number) != signal.SIG_IGN]
     if heard:
@@ -27,7 +27,7 @@ def signals_held() -> Iterator[None]:
 
 @contextmanager
 def signals_as_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a command as Ctrl-C does; so does SIGINT in a background job, where shells ignore it.
+    """Let SIGTERM and SIGHUP end a command as Ctrl-C does, and SIGINT in a background job, where shells ignore it.
 
     A command that `nohup` started goes on after SIGHUP.
     """
@@ -37,9 +37,9 @@ def signals_as_interrupt() -> Iterator[None]:
 
     outlives_terminal = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     numbers = [number for number in ENDING_SIGNALS if not (number == signal.SIGHUP and outlives_terminal)]
-    before = {number: signal.signal(number, interrupt) for number in numbers}
+    handlers = {number: signal.signal(number, interrupt) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)

@@ -1,6 +1,6 @@
 """`barograph sql`: select the series, run the query in Spark SQL, and print or write the rows.
 
-Rows are aligned for people, CSV or JSON for programs. What can be wrong without Spark is said before Spark starts.
+Rows are aligned for people, CSV or JSON for programs. Errors that need no Spark are reported before Spark starts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 Row = Sequence[object]
-WIDEST = 60  # of a cell on a terminal; programs get it whole
+WIDEST = 60  # of a cell on a terminal; programs get all of it
 DIGITS = 6
 
 
@@ -82,15 +82,17 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def as_table(columns: Sequence[str], rows: Iterator[Row], widest: int = WIDEST) -> Iterator[str]:
-    """Numbers to the right. All rows are held to know the widths, so there are few of them."""
+    """Yield the rows as a table, numbers to the right. All rows are in memory to compute widths, so limit them."""
     all_rows = list(rows)
     cells = [[_cell(value, widest) for value in row] for row in all_rows]
     widths = [max(len(text) for text in column) for column in zip(columns, *cells, strict=True)]
-    right = [bool(all_rows) and all(_number(row[i]) or row[i] is None for row in all_rows) for i in range(len(columns))]
-    yield _line(columns, widths, right)
-    yield _line(["-" * width for width in widths], widths, right)
+    alignments = [
+        bool(all_rows) and all(_number(row[i]) or row[i] is None for row in all_rows) for i in range(len(columns))
+    ]
+    yield _line(columns, widths, alignments)
+    yield _line(["-" * width for width in widths], widths, alignments)
     for row in cells:
-        yield _line(row, widths, right)
+        yield _line(row, widths, alignments)
 
 
 def _line(texts: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
@@ -118,7 +120,7 @@ def _text(value: object) -> str:
 
 
 def as_csv(columns: Sequence[str], rows: Iterator[Row]) -> Iterator[str]:
-    """Null is an empty cell; lists are JSON."""
+    """Yield the rows as CSV: null is an empty cell, lists are JSON."""
     yield _csv_line(columns)
     for row in rows:
         yield _csv_line(["" if value is None else _text(value) for value in row])
@@ -131,13 +133,13 @@ def _csv_line(texts: Sequence[str]) -> str:
 
 
 def as_json(columns: Sequence[str], rows: Iterator[Row]) -> Iterator[str]:
-    """A list of objects, one a line. JSON has no NaN and no infinity: they are texts."""
-    before = "[\n"
+    """Yield a JSON list of objects, one a line. JSON has no NaN and no infinity: they are texts."""
+    prefix = "[\n"
     for row in rows:
-        named = zip(columns, row, strict=True)
-        yield before + json.dumps({name: _plain(value) for name, value in named}, ensure_ascii=False, allow_nan=False)
-        before = ",\n"
-    yield "[]\n" if before == "[\n" else "\n]\n"
+        pairs = zip(columns, row, strict=True)
+        yield prefix + json.dumps({name: _plain(value) for name, value in pairs}, ensure_ascii=False, allow_nan=False)
+        prefix = ",\n"
+    yield "[]\n" if prefix == "[\n" else "\n]\n"
 
 
 def _plain(value: object) -> object:
@@ -166,7 +168,7 @@ TABLE_ROWS = 50  # of a table on a terminal, without --limit
 
 @dataclass(frozen=True)
 class SqlRequest:
-    """`limit`: rows to show; None: 50 of a table, all of anything else. `testbed`: only series of it; None: all but
+    """A query. `limit`: rows to show; None: 50 of a table, all otherwise. `testbed`: only series from it; None: all but
     simulated ones, where no series is named."""
 
     query: str
@@ -179,7 +181,7 @@ class SqlRequest:
 
 
 def run_query(request: SqlRequest, say: Say) -> int:
-    """Print or write the rows of the query; notes go to `say`. Raises what needs no Spark before Spark starts."""
+    """Print or write the rows of the query; notes go to `say`. Raises errors that need no Spark before Spark starts."""
     from analysis.query import sql
 
     query = sql.require_query(request.query)
@@ -211,7 +213,7 @@ def require_target(request: SqlRequest) -> None:
 
 
 def _select_series(request: SqlRequest, say: Say) -> tuple[Results, list[Path]]:
-    """The series to ask, and where their results are. Simulated rows never stand among measured ones."""
+    """Return the series to query and the place of their results. Simulated rows never mix with measured ones."""
     from analysis.record.simulated import is_of_testbed, is_simulated_series, simulated_words
     from barograph.plan.experiment import SIMULATED
     from barograph.series.results import results, results_of
@@ -225,20 +227,20 @@ def _select_series(request: SqlRequest, say: Say) -> tuple[Results, list[Path]]:
     place = results()
     place.refresh(request.experiment or "")
     folders = series_folders(place.root)
-    asked = request.experiment
-    mine = [folder for folder in folders if asked is None or experiment_of(folder) == asked]
-    chosen = [folder for folder in mine if is_of_testbed(folder, request.testbed)]
-    left_out = [folder for folder in mine if folder not in chosen and is_simulated_series(folder)]
-    if left_out and not chosen:
+    experiment = request.experiment
+    mine = [folder for folder in folders if experiment is None or experiment_of(folder) == experiment]
+    folders_of_testbed = [folder for folder in mine if is_of_testbed(folder, request.testbed)]
+    left_out = [folder for folder in mine if folder not in folders_of_testbed and is_simulated_series(folder)]
+    if left_out and not folders_of_testbed:
         raise ExperimentError(f"{simulated_words(len(left_out))}, and no other is there; add --testbed {SIMULATED}")
     if words := simulated_words(len(left_out)):
         say(f"{words}; --testbed {SIMULATED} asks {'it' if len(left_out) == 1 else 'them'}")
-    if not mine and asked is not None:
-        known = sorted({experiment_of(folder) for folder in folders})
+    if not mine and experiment is not None:
+        names = sorted({experiment_of(folder) for folder in folders})
         raise ExperimentError(
-            f"no series of {request.experiment!r}; there are series of {', '.join(known) or 'nothing'}"
+            f"no series of {request.experiment!r}; there are series of {', '.join(names) or 'nothing'}"
         )
-    return place, chosen
+    return place, folders_of_testbed
 
 
 def _require_tables(stored: Sequence[SeriesTables], folders: Sequence[Path], request: SqlRequest) -> None:
@@ -265,7 +267,7 @@ def _session(place: Results, stored: Sequence[SeriesTables], say: Say) -> Iterat
         yield spark
 
 
-# --- where the answer goes -------------------------------------------------------------------------------------------
+# --- output ----------------------------------------------------------------------------------------------------------
 
 
 def _print_rows(frame: DataFrame, request: SqlRequest, say: Say) -> None:
@@ -275,18 +277,18 @@ def _print_rows(frame: DataFrame, request: SqlRequest, say: Say) -> None:
         raise ConfigurationError(
             f"two columns of the answer have one name ({', '.join(frame.columns)}); name them with `as`"
         )
-    most = TABLE_ROWS if request.limit is None and request.format == "table" else request.limit
-    rows = sql.stream_rows(frame, None if most is None else most + 1)
-    visible = islice(rows, most)
+    limit = TABLE_ROWS if request.limit is None and request.format == "table" else request.limit
+    rows = sql.stream_rows(frame, None if limit is None else limit + 1)
+    visible = islice(rows, limit)
     for line in FORMATS[request.format](frame.columns, visible):
         sys.stdout.write(line)
     sys.stdout.flush()
     if next(rows, None) is not None:
-        say(f"only the first {most} rows are shown; --limit N shows more, --format csv or --to FILE.parquet has all")
+        say(f"only the first {limit} rows are shown; --limit N shows more, --format csv or --to FILE.parquet has all")
 
 
 def _write_parquet(frame: DataFrame, target: Path, say: Say) -> int:
-    """One Parquet file, there whole or not at all."""
+    """Write one Parquet file, atomically."""
     from analysis import session
     from analysis.query import sql
     from barograph.settings import spark_master
@@ -307,18 +309,18 @@ def _write_parquet(frame: DataFrame, target: Path, say: Say) -> int:
 
 
 def table_list() -> list[str]:
-    """A line a table."""
+    """Return a line for each table."""
     width = max(len(name) for name in TABLES)
     return [f"{table.name:{width}}  {table.meaning}" for table in TABLES.values()]
 
 
 def table_description(name: str) -> list[str]:
-    """Return the columns of one table, or of `all`. Raises ConfigurationError for one that there is not."""
+    """Return the columns of one table, or of `all`. Raises ConfigurationError for an unknown table."""
     if name == "all":
         return [line for each in TABLES for line in (*table_description(each), "")]
     if name not in TABLES:
-        near = difflib.get_close_matches(name, TABLES, n=1)
-        guess = f"did you mean {near[0]}? " if near else ""
+        matches = difflib.get_close_matches(name, TABLES, n=1)
+        guess = f"did you mean {matches[0]}? " if matches else ""
         raise ConfigurationError(f"no table {name!r}; {guess}there are {', '.join(TABLES)}")
     table = TABLES[name]
     view = "; a view of worker_lines, without files" if table.group else ""

@@ -1,4 +1,4 @@
-"""`barograph sweep`: check every point of a sweep, simulate what is missing side by side, draw the curves."""
+"""`barograph sweep`: check every point of a sweep, simulate missing ones side by side, draw the curves."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def run_sweep(sweep: Sweep, jobs: int, *, new: bool, console: Console) -> int:
-    """The exit code. Raises ExperimentError, before anything is simulated, for points that cannot be."""
+    """Simulate the sweep and return the exit code. Raises ExperimentError, before anything is simulated, for invalid
+    points."""
     say = line_printer(console)
     results().require()
     java.require()
@@ -83,7 +84,7 @@ def run_sweep(sweep: Sweep, jobs: int, *, new: bool, console: Console) -> int:
 
 
 def _check_all(sweep: Sweep, points: Sequence[Point], pool: SimulationPool, console: Console) -> None:
-    """Raise BarographError with what is wrong, by point."""
+    """Raise BarographError with the errors, by point."""
     complaints: list[tuple[int, str, str]] = []
     with progress_view(console, "points checked", len(points)) as view:
 
@@ -96,21 +97,21 @@ def _check_all(sweep: Sweep, points: Sequence[Point], pool: SimulationPool, cons
         simulate(pool, [PointCheck(point) for point in points], note, view.tick)
     if complaints:
         complaints.sort()
-        more = len(complaints) - SHOWN_COMPLAINTS
-        said = [text for _, _, text in complaints[:SHOWN_COMPLAINTS]] + ([f"and {more} more"] if more > 0 else [])
-        raise BarographError("; ".join(said), complaints[0][1])
+        rest = len(complaints) - SHOWN_COMPLAINTS
+        texts = [text for _, _, text in complaints[:SHOWN_COMPLAINTS]] + ([f"and {rest} more"] if rest > 0 else [])
+        raise BarographError("; ".join(texts), complaints[0][1])
 
 
 @dataclass(frozen=True)
 class PointCheck:
-    """A process of the pool checks the point."""
+    """A check of one point, by a process of the pool."""
 
     point: Point
 
     def do(self) -> Failure | None:
         try:
             check(self.point.experiment)
-        except Exception as error:  # noqa: BLE001 - what fails one must not end the process that does the next
+        except Exception as error:  # noqa: BLE001 - the process goes on with the next point
             return failure_of(error)
         return None
 
@@ -119,39 +120,39 @@ def _carry_out(folder: SweepFolder, pool: SimulationPool, console: Console, say:
     missing, whole = folder.missing(), len(folder.points)
     say(f"{folder.root}: {len(missing)} of {whole} points to do, {whole - len(missing)} complete")
     today = code_of_today()
-    if others := folder.runs_of_other_code(today):
-        theirs = ", ".join(f"{number} of {words}" for words, number in others.items())
-        now = code_words(today)
-        say(f"note: complete runs are of other code ({theirs}) than the work tree's {now}; --new begins anew")
+    if other_code := folder.runs_of_other_code(today):
+        theirs = ", ".join(f"{number} of {words}" for words, number in other_code.items())
+        code = code_words(today)
+        say(f"note: complete runs are of other code ({theirs}) than the work tree's {code}; --new begins anew")
     try:
-        failed = _simulate(folder, missing, pool, console)
-        codes = [EXIT_CODES[failures[0].blame] for failures in failed.values()]
+        failed_points = _simulate(folder, missing, pool, console)
+        codes = [EXIT_CODES[failures[0].blame] for failures in failed_points.values()]
         why, path = "the report says why", None
         try:
-            update_document(folder, failed, others, today)
+            update_document(folder, failed_points, other_code, today)
             path = _report(folder, say)
-        except OSError as error:  # as where the disk is full; what failed is said all the same
+        except OSError as error:  # as where the disk is full; the failures are still printed
             say(f"no report: {message_of(error)}")
             why = "the lines above say why"
             codes.append(EXIT_CODES[blame_of(error)])
     except KeyboardInterrupt:
-        left = len(folder.missing())
-        say(f"interrupted: {whole - left} of {whole} points are complete in {folder.root}; the same command goes on")
+        rest = len(folder.missing())
+        say(f"interrupted: {whole - rest} of {whole} points are complete in {folder.root}; the same command goes on")
         return INTERRUPTED_EXIT
     if path is not None:
         say(f"report: {path}")
         _family_page(folder, say)
-    if failed:
-        say(f"{len(failed)} of {whole} points failed; {why}, the same command tries them again")
+    if failed_points:
+        say(f"{len(failed_points)} of {whole} points failed; {why}, the same command tries them again")
     return worst_exit(codes)
 
 
 def _simulate(
     folder: SweepFolder, missing: Sequence[Point], pool: SimulationPool, console: Console
 ) -> dict[str, tuple[Failure, ...]]:
-    """Return what failed, by the id of the point. However it ends, no process of the pool is left: Spark needs the
-    memory."""
-    facts, failed, cells = folder.facts(), dict[str, tuple[Failure, ...]](), dict[str, list[SimulatedRun]]()
+    """Simulate and return the failures by the id of the point. It always ends the processes of the pool: Spark needs
+    the memory."""
+    facts, failed_points, cells = folder.facts(), dict[str, tuple[Failure, ...]](), dict[str, list[SimulatedRun]]()
     by_id = {point.point_id: point for point in missing}
     with pool, progress_view(console, "points", len(missing)) as view:
 
@@ -163,11 +164,11 @@ def _simulate(
                 view.say(f"{where}: {each.words()}")
             try:
                 end_cell(folder.of(point), failures)
-            except OSError as error:  # this point's trouble, and no other's
+            except OSError as error:  # only this point is affected
                 view.say(f"{where}: its folder does not keep that: {message_of(error)}")
                 failures = failures or [failure_of(error)]
             if failures:
-                failed[point_id] = tuple(failures)
+                failed_points[point_id] = tuple(failures)
             view.advance()
 
         for point in missing:
@@ -178,7 +179,7 @@ def _simulate(
             else:
                 cells[point.point_id] = missing_runs(series)
         simulate_cells(pool, cells, end, view.tick)
-    return failed
+    return failed_points
 
 
 def _with_advice(failure: Failure) -> Failure:
@@ -191,7 +192,7 @@ def _report(folder: SweepFolder, say: Say) -> Path | None:
 
 
 def _family_page(folder: SweepFolder, say: Say) -> None:
-    """Write the page of its family, which sets numbers beside what is stated, where claims are about the sweep."""
+    """Write the page of the sweep's family, which compares its numbers with claims about the sweep."""
     from analysis.claims.statements import load_claims
 
     family, name = folder.root.parts[-3:-1]
@@ -201,7 +202,7 @@ def _family_page(folder: SweepFolder, say: Say) -> None:
 
 
 class Progress:
-    """A count of what is done, how fast, and how long the rest takes: a line at times, or one drawn in place."""
+    """The progress of the points: count, rate, time left; an occasional line, or one drawn in place."""
 
     def __init__(self, say: Say, what: str, total: int, *, is_drawn: bool) -> None:
         self.say, self._what, self._total, self._done = say, what, total, 0
@@ -219,7 +220,7 @@ class Progress:
             self.say(self.words())
 
     def words(self) -> str:
-        """`12 of 40 points, 9.1 a minute, about 3:05 left`."""
+        """Return a line such as `12 of 40 points, 9.1 a minute, about 3:05 left`."""
         text, took_s = f"{self._done} of {self._total} {self._what}", time.monotonic() - self._begin_s
         if not self._done or took_s <= 0:
             return f"{text}, {minutes(took_s)} so far"

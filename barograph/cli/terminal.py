@@ -1,4 +1,4 @@
-"""Where a command prints: lines and tables on stdout, notes on stderr."""
+"""A command's output: lines and tables on stdout, notes on stderr."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ def line_printer(console: Console) -> Say:
 
 
 def plain_table(*columns: str, dense: bool = False) -> Table:
-    """Without lines; cells that are too long are folded. `dense`: with one space between its many columns."""
+    """Return a table without lines; long cells are folded. `dense`: with one space between its many columns."""
     folded = (Column(name, overflow="fold") for name in columns)
     return Table(*folded, box=None, pad_edge=False, collapse_padding=dense)
 
 
 def result_table(table: ResultTable) -> Table:
-    """Return a table of a page for the terminal: cells that are too long are folded."""
+    """Return a table of a page for the terminal: long cells are folded."""
     columns = (
         Column(column.label, overflow="fold", justify="right" if column.is_number else "left")
         for column in table.columns
     )
-    shown = Table(*columns, box=None, pad_edge=False, collapse_padding=True)
+    grid = Table(*columns, box=None, pad_edge=False, collapse_padding=True)
     for row in table.text_rows():
-        shown.add_row(*map(Text, row))
-    return shown
+        grid.add_row(*map(Text, row))
+    return grid
 
 
 def say(text: str) -> None:
@@ -62,17 +62,17 @@ def note(text: str) -> None:
 
 @contextmanager
 def stderr_for_libraries() -> Iterator[None]:
-    """What C libraries print (METIS does, where it has too few vertices) goes to stderr: stdout may be read as JSON.
+    """Send the output of C libraries (METIS, given too few vertices) to stderr: stdout may be read as JSON.
 
     For a single thread: in the block nothing else may print on stdout.
     """
     sys.stdout.flush()
     C_LIBRARY.fflush(None)
-    kept = os.dup(1)
+    stdout = os.dup(1)
     os.dup2(2, 1)
     try:
         yield
     finally:
         C_LIBRARY.fflush(None)
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(stdout, 1)
+        os.close(stdout)

@@ -1,4 +1,4 @@
-"""`barograph ui`: Airflow on loopback with a password of its own; it ends together with everything it started.
+"""`barograph ui`: Airflow on loopback with its own password; it ends together with everything it started.
 
 Airflow's parts are started one by one, for `airflow standalone` has log servers that listen on every address. The
 pages read logs as files.
@@ -40,10 +40,10 @@ from barograph.settings import HOLDER, ROOT, airflow_home
 from inventory.files import replace_file
 
 USER = "admin"
-READY_S = 300.0  # on a busy box; an Airflow that has ended is noticed at once
+READY_S = 300.0  # on a busy box; an Airflow that ended is noticed at once
 PARTS = (("api-server",), ("dag-processor",), ("scheduler", "--skip-serve-logs"), ("triggerer", "--skip-serve-logs"))
 SUPERVISOR_S = len(supervisor.STEPS) * supervisor.STEP_S + 5.0
-# First the supervisor alone, which ends the others step by step, then what is left of its group.
+# First the supervisor alone, which ends the others step by step, then the rest of its group.
 ENDING = ((signal.SIGTERM, SUPERVISOR_S), (signal.SIGTERM, 5.0), (signal.SIGKILL, 15.0))
 LAST_PORT = 65_535
 LOG, LOCK = "ui.log", "ui.lock"
@@ -58,19 +58,19 @@ def execute(options: argparse.Namespace) -> int:
 
 
 class PortUnavailable(BarographError):
-    """Somebody listens there, or nobody can."""
+    """The port is in use, or not allowed."""
 
     blame = "configuration"
 
 
 class HomeInUse(BarographError):
-    """Another `barograph ui` serves from there."""
+    """Another `barograph ui` uses this home."""
 
     blame = "configuration"
 
 
 def serve(port: int, say: Say) -> int:
-    """Serve until Ctrl-C, with a new password each time, which a file of Airflow's home (mode 0600) has too."""
+    """Serve until Ctrl-C, with a new password each time, also written to a file of Airflow's home (mode 0600)."""
     home = airflow_home()
     with _alone(home):
         _require_free(port)
@@ -79,8 +79,8 @@ def serve(port: int, say: Say) -> int:
 
 @contextmanager
 def _alone(home: Path) -> Iterator[None]:
-    """Raises HomeInUse: of two schedulers on one database each would do tasks of the other's runs, and neither could
-    release what the other has taken. The kernel ends the lock with this process."""
+    """Lock the home; the kernel ends the lock with this process. Raises HomeInUse: two schedulers on one database would
+    each do tasks of the other's runs, and neither could release the machines of the other."""
     home.mkdir(parents=True, exist_ok=True)
     lock = FileLock(home / LOCK)
     try:
@@ -113,7 +113,7 @@ def _serve(home: Path, port: int, say: Say) -> int:
 
 
 def start_airflow(home: Path, port: int) -> ChildProcess:
-    """Its parts under a supervisor, which ends with everything that they have started."""
+    """Start Airflow's parts under a supervisor, which ends with all their processes."""
     parts = [[sys.executable, "-m", "airflow", *part] for part in PARTS]
     return start_supervised(parts, home / LOG, ui_environment(home, port))
 
@@ -138,13 +138,13 @@ def ui_environment(home: Path, port: int) -> dict[str, str]:
         "AIRFLOW__API__PORT": str(port),
         "AIRFLOW__API__BASE_URL": f"http://127.0.0.1:{port}",
         "AIRFLOW__API__WORKERS": "1",
-        # Its tasks are short-lived: the leases they take end with this process.
+        # Its tasks are short-lived: their leases end with this process.
         HOLDER: str(os.getpid()),
     }
 
 
 def write_password(home: Path) -> str:
-    """A new password in the file that Airflow reads, readable by nobody else."""
+    """Write a new password into the file that Airflow reads, readable by nobody else, and return it."""
     password = secrets.token_urlsafe(12)
     replace_file(_password_file(home), json.dumps({USER: password}), mode=0o600)
     return password

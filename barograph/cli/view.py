@@ -1,4 +1,4 @@
-"""The live view of a series: a panel on a terminal, plain lines anywhere else."""
+"""The live view of a series: a panel on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class View(Protocol):
         ...
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Redraw after some time without lines."""
         ...
 
     def say(self, text: str) -> None: ...
@@ -62,7 +62,7 @@ class Panel:
             self.say(_line_of(line))
 
     def tick(self) -> None:
-        """Live redraws by itself."""
+        """Do nothing: Live redraws by itself."""
 
     def say(self, text: str) -> None:
         self._console.print(Text(text))
@@ -72,7 +72,7 @@ class Panel:
 
 
 def draw(status: SeriesStatus, now_s: float) -> Table:
-    """Phase, time left, throughput now, runs done."""
+    """Return the panel: phase, time left, throughput now, runs done."""
     table = Table.grid(padding=(0, 2))
     for name, words in fact_rows(status, now_s):
         bars = f"{sparkline(status.throughput)}  " if name == "throughput" else ""
@@ -81,7 +81,7 @@ def draw(status: SeriesStatus, now_s: float) -> Table:
 
 
 class Lines:
-    """A line when something changes, and throughput every ten seconds."""
+    """A line for each change, and throughput every ten seconds."""
 
     def __init__(
         self, console: Console, status: SeriesStatus, clock: Callable[[], float], every_s: float = 10.0
@@ -101,8 +101,8 @@ class Lines:
         self.status = update_status(self.status, line)
         text = _line_of(line)
         if text:
-            left = time_words(self.status.time_left_s(self._clock()))
-            self.say(f"{text} (about {left} left)" if line["kind"] == "phase" else text)
+            time_left = time_words(self.status.time_left_s(self._clock()))
+            self.say(f"{text} (about {time_left} left)" if line["kind"] == "phase" else text)
 
     def tick(self) -> None:
         now, rate = self._clock(), self.status.throughput_words() if self.status.run_id else ""
