@@ -1,4 +1,4 @@
-"""Failures of the analysis that are caught by their kind, beside those of `barograph.errors`."""
+"""Failures of the analysis that are caught by type, in addition to those of `barograph.errors`."""
 
 from barograph.errors import BarographError, ConfigurationError, InfrastructureError
 
@@ -8,11 +8,11 @@ class RecordError(BarographError):
 
 
 class StorageConfigurationError(ConfigurationError):
-    """The bucket, its credentials or Spark's master cannot be used as they were given."""
+    """The bucket, its credentials or Spark's master cannot be used as configured."""
 
 
 class StorageError(InfrastructureError):
-    """The bucket does not answer; what was measured is in the spool."""
+    """The bucket does not answer; measurements are in the spool."""
 
 
 class SeriesInUse(BarographError):
@@ -26,6 +26,6 @@ class NightFormError(BarographError):
 
 
 class NightExists(BarographError):
-    """A night of this id is on record already."""
+    """A night of this id is already on record."""
 
     blame = "capacity"

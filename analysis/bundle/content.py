@@ -1,6 +1,6 @@
-"""Which files of a series go into its bundle, what stays behind and why, and the search for secrets.
+"""Select the files of a series for its bundle, say why others are left out, and search for secrets.
 
-Keys, tokens and addresses of webhooks must not be given away. Files are searched in pieces, for shapes of secrets
+Keys, tokens and webhook addresses must not be published. Files are searched in pieces, for shapes of secrets
 and for the values of this process's environment.
 """
 
@@ -19,17 +19,17 @@ from analysis.record.files import COUNTERFACTUALS, SeriesPaths
 from barograph.errors import ConfigurationError
 
 PIECE_BYTES = 1 << 20
-OVERLAP_BYTES = 4096  # of two pieces: longer than any secret that is looked for
-LEAST_SECRET_LENGTH = 12  # characters of a value of the environment that is looked for: shorter ones are words
-LEAST_PASSWORD_LENGTH = 6  # of one in an address
+OVERLAP_BYTES = 4096  # of two pieces: longer than any secret in the search
+LEAST_SECRET_LENGTH = 12  # characters of a value of the environment in the search: shorter ones are words
+LEAST_PASSWORD_LENGTH = 6  # of a password in an address
 ADDRESS_PASSWORD = re.compile(r"://[^\s/@:]*:([^\s/@]+)@")
 SECRET_NAMES = re.compile(r"TOKEN|SECRET|PASSWORD|PASSPHRASE|WEBHOOK|ACCESS_KEY|API_?KEY", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class SecretShape:
-    """`hints`: words in small letters without one of which there is none; most of what is measured has none of them,
-    and looking for words is a hundred times faster than looking for shapes."""
+    """A pattern. `hints`: lower-case words, one of which every match contains; most measured data has none of them,
+    and a search for words is a hundred times faster than one for patterns."""
 
     what: str
     hints: tuple[bytes, ...]
@@ -49,7 +49,7 @@ SECRET_SHAPES = (
         "a password of Ansible", (b"ansible_",),
         re.compile(rb"\bansible_(?:\w+_)?pass(?:word|phrase)?[\"']?\s*[:=]\s*[\"']?(?!\{\{|!vault)[^\s\"'#]"),
     ),
-    # A long word with a digit, after a name that says what it is.
+    # A long word with a digit, after a name that says that it is secret.
     SecretShape(
         "a token", (b"secret", b"token", b"passw", b"api_key", b"api-key", b"apikey", b"access_key"),
         re.compile(
@@ -63,7 +63,7 @@ SECRET_SHAPES = (
 
 @dataclass(frozen=True)
 class Secret:
-    """`what` is said, the secret itself never."""
+    """A finding; `what` is shown, the secret itself never."""
 
     line: int
     what: str
@@ -74,44 +74,44 @@ class SecretSearch:
     shapes: Sequence[SecretShape]
 
     def first_in(self, text: bytes) -> Secret | None:
-        """The first secret in a text."""
-        found = self._earliest(text)
-        return Secret(1 + text.count(b"\n", 0, found[0]), found[1]) if found else None
+        """Return the first secret in a text."""
+        match = self._earliest(text)
+        return Secret(1 + text.count(b"\n", 0, match[0]), match[1]) if match else None
 
     def first(self, path: Path) -> Secret | None:
-        """The first secret in a file."""
+        """Return the first secret in a file."""
         line, before = 1, b""
         with path.open("rb") as file:
             while piece := file.read(PIECE_BYTES):
                 text = before + piece
-                if found := self._earliest(text):
-                    return Secret(line + text.count(b"\n", 0, found[0]), found[1])
+                if match := self._earliest(text):
+                    return Secret(line + text.count(b"\n", 0, match[0]), match[1])
                 line += text.count(b"\n", 0, max(0, len(text) - OVERLAP_BYTES))
                 before = text[-OVERLAP_BYTES:]
         return None
 
     def _earliest(self, text: bytes) -> tuple[int, str] | None:
-        small = text.lower()
-        possible = (shape for shape in self.shapes if any(hint in small for hint in shape.hints))
-        matches = ((shape.pattern.search(text), shape.what) for shape in possible)
-        return min(((match.start(), what) for match, what in matches if match), default=None)
+        lower_case = text.lower()
+        shapes = (shape for shape in self.shapes if any(hint in lower_case for hint in shape.hints))
+        matches = ((shape.pattern.search(text), shape.what) for shape in shapes)
+        return min(((match.start(), label) for match, label in matches if match), default=None)
 
 
 def secret_search(environment: Mapping[str, str]) -> SecretSearch:
-    """Shapes of secrets, and those that this process has in its environment, by the name of the variable."""
-    # What a variable says is said by its name, where a shape would fit too.
+    """Return shapes of secrets, and the secrets in this process's environment, by the name of the variable."""
+    # The variable's name describes a value better, even if a shape matches too.
     return SecretSearch((*environment_search(environment).shapes, *SECRET_SHAPES))
 
 
 def environment_search(environment: Mapping[str, str]) -> SecretSearch:
-    """The values of variables whose names say that they are secret, and passwords in addresses."""
-    own = []
+    """Return the values of variables with secret-sounding names, and passwords in addresses."""
+    shapes = []
     for name, value in sorted(environment.items()):
         if SECRET_NAMES.search(name) and len(value) >= LEAST_SECRET_LENGTH:
-            own.append(_value_shape(f"the value of ${name}", value))
+            shapes.append(_value_shape(f"the value of ${name}", value))
         elif (address := ADDRESS_PASSWORD.search(value)) and len(address[1]) >= LEAST_PASSWORD_LENGTH:
-            own.append(_value_shape(f"the password in ${name}", address[1]))
-    return SecretSearch(own)
+            shapes.append(_value_shape(f"the password in ${name}", address[1]))
+    return SecretSearch(shapes)
 
 
 def _value_shape(what: str, value: str) -> SecretShape:
@@ -120,32 +120,32 @@ def _value_shape(what: str, value: str) -> SecretShape:
 
 
 def written_forms(value: bytes) -> set[bytes]:
-    """The value as it is, as a part of an address, and in base64 wherever it begins there."""
+    """Return the value as it is, as part of an address, and in base64 at each of the three offsets."""
     forms = {value, quote(value, safe="").encode(), quote_plus(value).encode()}
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + value)
-        # The first characters mix with what comes before, the last with what follows.
+        # The first characters mix with the bytes before it, the last ones with those after it.
         inner = encoded[-(-before * 8 // 6) : len(encoded) - (4 if (before + len(value)) % 3 else 0)]
         if len(inner) >= LEAST_SECRET_LENGTH:
             forms |= {inner, inner.replace(b"+", b"-").replace(b"/", b"_")}
     return forms
 
 
-SERIES = "series"  # where a series is in its bundle
+SERIES = "series"  # folder of the series in its bundle
 HARNESS_FILES = {
     "machines.json": "addresses and ssh keys' places of machines that are gone",
     "stop": "a sign between processes", "hold.json": "a sign between processes",
 }  # fmt: skip
 EMPTY_RUN_FILE = ".nothing-was-recorded"
-RAW_FOLDERS = ("workers", "machines", "logs")  # of a run: what --without raw leaves out
-# Nothing is computed of these, so one that holds a secret can stay behind.
+RAW_FOLDERS = ("workers", "machines", "logs")  # of a run: left out by --without raw
+# No number is computed from these, so a file with a secret can be left out.
 LOG_FILES = re.compile(r"runs/[^/]+/logs/|harness\.log|progress\.jsonl|changes-[^/]*\.patch")
 HOME_FOLDERS = re.compile(rb"/(?:home|Users)/[\w.-]+/|/root/")
 
 
 @dataclass
 class Selection:
-    """`left_out`: name -> why; `homes`: files that name folders of somebody's home."""
+    """The files of a bundle. `left_out`: name -> reason; `homes`: files that name home folders."""
 
     entries: list[Entry] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
@@ -153,20 +153,20 @@ class Selection:
 
 
 def select_files(root: Path, *, without_raw: bool, environment: Mapping[str, str]) -> Selection:
-    """Files of the series in `root`. Raises ConfigurationError for a secret in what numbers are computed of."""
+    """Select files of the series in `root`. Raises ConfigurationError for a secret in a file that numbers need."""
     selection, secrets = Selection(), secret_search(environment)
     for name, path in _files(root):
-        why = _reason_to_omit(PurePosixPath(name), without_raw)
-        if why:
-            selection.left_out[_file_group(name)] = why
+        reason = _reason_to_omit(PurePosixPath(name), without_raw)
+        if reason:
+            selection.left_out[_file_group(name)] = reason
             continue
-        if found := secrets.first(path):
+        if hit := secrets.first(path):
             if not LOG_FILES.match(name):
                 raise ConfigurationError(
-                    f"{path}, line {found.line}, holds {found.what}; numbers are computed of this file, so it cannot be"
+                    f"{path}, line {hit.line}, holds {hit.what}; numbers are computed of this file, so it cannot be"
                     " left out: take it out there, then analyse the series again"
                 )
-            selection.left_out[name] = f"holds {found.what} in line {found.line}"
+            selection.left_out[name] = f"holds {hit.what} in line {hit.line}"
             continue
         if LOG_FILES.match(name):
             with path.open("rb") as file:
@@ -177,15 +177,15 @@ def select_files(root: Path, *, without_raw: bool, environment: Mapping[str, str
 
 
 def _empty_runs(root: Path, selection: Selection) -> Iterator[Entry]:
-    """A run that left nothing is a run all the same; an archive has files only."""
-    present = {entry.name.split("/")[2] for entry in selection.entries if entry.name.startswith(f"{SERIES}/runs/")}
+    """Yield an entry for each run without files, because an archive has files only."""
+    names = {entry.name.split("/")[2] for entry in selection.entries if entry.name.startswith(f"{SERIES}/runs/")}
     for run in SeriesPaths(root).all_runs():
-        if run.run_id not in present:
+        if run.run_id not in names:
             yield Entry(f"{SERIES}/runs/{run.run_id}/{EMPTY_RUN_FILE}", b"")
 
 
 def _files(root: Path) -> Iterator[tuple[str, Path]]:
-    """A series of one run has what was recorded as links."""
+    """Yield the files; in a series of one run the records are links."""
     for folder, folders, files in os.walk(root, followlinks=True):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
         for name in sorted(files):
@@ -207,7 +207,7 @@ def _reason_to_omit(name: PurePosixPath, without_raw: bool) -> str | None:
 
 
 def _file_group(name: str) -> str:
-    """One line for all files of a kind: `runs/*/workers`, not each worker's."""
+    """Return one name for all files of a kind: `runs/*/workers`, not each worker's."""
     parts = name.split("/")
     if parts[0] == "runs" and len(parts) > 3:
         return f"runs/*/{parts[2]}"

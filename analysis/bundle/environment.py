@@ -1,5 +1,5 @@
-"""The environment of a series as its records have it (commits, versions, machines), and the pinned requirements that
-the analysis needs, found by the `via` comments of requirements.txt.
+"""The environment of a series from its records (commits, versions, machines), and the pinned requirements of the
+analysis, selected by the `via` comments of requirements.txt.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from analysis.provenance import FILE
 from analysis.record.files import RunPaths, SeriesPaths, read_json, read_json_or_none
 
 JDK = re.compile(r"\bJDK-([\w.+-]+)")
-LOG_LINES = 200  # lines of a daemon's log: it says early what it is
+LOG_LINES = 200  # lines of a daemon's log, which names its versions at the beginning
 RUN_FACTS = ("variant", "status", "failure", "seed", "git_commit", "git_dirty", "versions", "harness_facts", "machines",
           "clock_offset_ms")  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the README and environment.json tell."""
+    """The contents of README and environment.json."""
 
     series: Mapping[str, Any]
-    runs: Mapping[str, Mapping[str, Any]]  # by run id; of a run without a readable run.json nothing
+    runs: Mapping[str, Mapping[str, Any]]  # by run id; empty for a run without a readable run.json
     analysed: Mapping[str, Any]
     java: Mapping[str, str]  # of the machines, by run
 
     def commits(self) -> dict[str, bool]:
-        """Commit -> whether any run of it was of a changed work tree."""
-        found: dict[str, bool] = {}
+        """Return commit -> whether any run used a modified work tree."""
+        modified_by_commit: dict[str, bool] = {}
         for run in self.runs.values():
             if commit := run.get("git_commit"):
-                found[commit] = found.get(commit, False) or bool(run.get("git_dirty"))
-        return found
+                modified_by_commit[commit] = modified_by_commit.get(commit, False) or bool(run.get("git_dirty"))
+        return modified_by_commit
 
     def environment(self, left_out: Mapping[str, str]) -> dict[str, Any]:
-        """environment.json."""
+        """Return environment.json."""
         runs = {run_id: {name: run[name] for name in RUN_FACTS if name in run} | {"java": self.java.get(run_id)}
                 for run_id, run in self.runs.items()}  # fmt: skip
         return {
@@ -59,7 +59,7 @@ def facts_of_series(root: Path) -> Facts:
 
 
 def _java_version(run: RunPaths) -> str | None:
-    """As Nimbus says it when a topology is submitted."""
+    """Return the version that Nimbus logs when a topology is submitted."""
     log = run.logs / "master" / "nimbus.log"
     if not log.is_file():
         return None
@@ -75,24 +75,24 @@ VIA = re.compile(r"#\s+(?:via\s+)?(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)")
 
 
 def requirements_of(pinned: str, roots: Collection[str]) -> str:
-    """The blocks (pin, hashes, `via` comments) of `roots` and of all that they need."""
+    """Return the blocks (pin, hashes, `via` comments) of `roots` and of all their dependencies."""
     blocks = _pin_blocks(pinned)
-    needed = {_canonical_name(name) for name in roots} & set(blocks)
-    while more := {name for name in set(blocks) - needed if _vias(blocks[name]) & needed}:
-        needed |= more
-    return "".join(blocks[name] for name in sorted(needed))
+    names = {_canonical_name(name) for name in roots} & set(blocks)
+    while dependencies := {name for name in set(blocks) - names if _vias(blocks[name]) & names}:
+        names |= dependencies
+    return "".join(blocks[name] for name in sorted(names))
 
 
 def _pin_blocks(pinned: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    blocks: dict[str, str] = {}
     name = None
     for line in pinned.splitlines(keepends=True):
         if begin := PIN.match(line):
             name = _canonical_name(begin["name"])
-            found.setdefault(name, "")  # a package may be pinned once for each version of Python
+            blocks.setdefault(name, "")  # a package may be pinned once for each version of Python
         if name is not None and line.strip():
-            found[name] += line
-    return found
+            blocks[name] += line
+    return blocks
 
 
 def _vias(block: str) -> set[str]:
@@ -101,5 +101,5 @@ def _vias(block: str) -> set[str]:
 
 
 def _canonical_name(name: str) -> str:
-    """As package indexes compare names."""
+    """Normalise a name as package indexes do."""
     return re.sub(r"[-_.]+", "-", name).lower()

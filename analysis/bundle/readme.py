@@ -1,4 +1,4 @@
-"""README.md of a bundle: what it is, what it claims, how to make it again, and what is not in it. Pure."""
+"""README.md of a bundle: its subject, its claims, how to reproduce it, and what it leaves out. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ SIMULATED_WORDS = "**Simulated, not measured**: no machine and no Storm ran. Eve
 
 @dataclass(frozen=True)
 class ReadmeContent:
-    """`sources`: a line each about the code; `left_out`: name -> why; `homes`: files that name home folders; `trust`:
-    what a report says of simulated runs."""
+    """Data of a README. `sources`: a line each about the code; `left_out`: name -> reason; `homes`: files that name
+    home folders; `trust`: the report's sentence about simulated runs."""
 
     title: str
     run_id: str | None
@@ -29,9 +29,9 @@ class ReadmeContent:
 
 
 def text(content: ReadmeContent) -> str:
-    simulated = _is_simulated(content)
+    is_model = _is_simulated(content)
     parts = (
-        _head(content, simulated), _again(simulated), _claims(content.claims, simulated), _inside(),
+        _head(content, is_model), _again(is_model), _claims(content.claims, is_model), _inside(),
         _runs(content.facts), _environment(content.facts), _code(content.sources), _not_inside(content),
     )  # fmt: skip
     return "\n".join(line for part in parts for line in part) + "\n"
@@ -45,9 +45,9 @@ def _head(content: ReadmeContent, simulated: bool) -> Iterator[str]:
         " harness for experiments on the elastic scheduling of Apache Storm."
     )
     if content.run_id is not None:
-        others = len(series.get("reduced_from") or ()) - 1
+        other_runs = len(series.get("reduced_from") or ()) - 1
         yield (
-            f"Of the series this is the run `{content.run_id}` alone; {others} other runs are left out, tables are"
+            f"Of the series this is the run `{content.run_id}` alone; {other_runs} other runs are left out, tables are"
             " reduced to it, and figures, report and verdicts are made of it."
         )
     if simulated:
@@ -70,10 +70,10 @@ def _again(simulated: bool) -> Iterator[str]:
         " order. It says `equal`, or what differs. Exit codes: 0 equal, 1 differs, 2 cannot be made again,"
         " 3 a file is damaged, missing or was added."
     )
-    what = "simulate" if simulated else "measure"
-    where = "" if simulated else ", on machines of your own"
+    verb = "simulate" if simulated else "measure"
+    place = "" if simulated else ", on machines of your own"
     yield (
-        f"\nTo {what} again{where}, take the code in `source/`, whose README says how. The experiment"
+        f"\nTo {verb} again{place}, take the code in `source/`, whose README says how. The experiment"
         " is `specs/experiment.json`; without its `name` it is a file for `dags/experiments/<family>/<name>.yaml`."
     )
     yield ""
@@ -128,13 +128,13 @@ def _runs(facts: Facts) -> Iterator[str]:
     yield "| run | variant | status | why |\n|---|---|---|---|"
     for run_id, run in facts.runs.items():
         failure = run.get("failure") or {}
-        why = f"{failure['blame']}: {failure['message']}" if failure else ""
-        yield _cells((run_id, (run.get("variant") or {}).get("name", ""), run.get("status", "no record"), why))
+        reason = f"{failure['blame']}: {failure['message']}" if failure else ""
+        yield _cells((run_id, (run.get("variant") or {}).get("name", ""), run.get("status", "no record"), reason))
     yield ""
 
 
 def _environment(facts: Facts) -> Iterator[str]:
-    """Once, where it is the same in all runs; which it need not be in a series that was resumed elsewhere."""
+    """Yield values that all runs share once; they may differ in a series that was resumed elsewhere."""
     yield "## Environment\n"
     facts_by_name: dict[str, set[str]] = {}
     for run_id, run in facts.runs.items():
@@ -143,8 +143,8 @@ def _environment(facts: Facts) -> Iterator[str]:
         for name, value in {**versions, **box, "workers' machines": _machines(run.get("machines") or {})}.items():
             facts_by_name.setdefault(name, set()).add(str(value))
     yield from (f"- {name}: {'; '.join(sorted(values))}" for name, values in facts_by_name.items())
-    made = facts.analysed.get("versions") or {}
-    yield f"- analysed with {', '.join(f'{name} {version}' for name, version in made.items()) or 'unknown versions'}\n"
+    tools = facts.analysed.get("versions") or {}
+    yield f"- analysed with {', '.join(f'{name} {version}' for name, version in tools.items()) or 'unknown versions'}\n"
 
 
 def _machines(machines: Mapping[str, Mapping[str, Any]]) -> str:
@@ -164,14 +164,14 @@ def _code(sources: Sequence[str]) -> Iterator[str]:
 
 def _not_inside(content: ReadmeContent) -> Iterator[str]:
     yield "## What is not in it\n"
-    for name, why in sorted(content.left_out.items()):
-        yield f"- `{name}`: {why}"
+    for name, reason in sorted(content.left_out.items()):
+        yield f"- `{name}`: {reason}"
     if not content.left_out:
         yield "- nothing of the series was left out"
     if content.homes:
-        more = "" if len(content.homes) <= HOMES_SHOWN else f" and {len(content.homes) - HOMES_SHOWN} more"
+        remainder = "" if len(content.homes) <= HOMES_SHOWN else f" and {len(content.homes) - HOMES_SHOWN} more"
         homes = ", ".join(f"`{name}`" for name in content.homes[:HOMES_SHOWN])
-        yield f"- logs are as they were written, and name folders in somebody's home: {homes}{more}"
+        yield f"- logs are as they were written, and name folders in somebody's home: {homes}{remainder}"
 
 
 def _cells(values: Iterable[Any]) -> str:

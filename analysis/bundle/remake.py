@@ -24,10 +24,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SUMS = "SHA256SUMS"
 EQUAL, DIFFERS, CANNOT, DAMAGED = 0, 1, 2, 3
-MEANING = {0: EQUAL, 10: DIFFERS}  # of what `analysis.bundle.reproduction` ends with
+MEANING = {0: EQUAL, 10: DIFFERS}  # exit codes of `analysis.bundle.reproduction`
 PYTHONS = ((3, 11), (3, 12))
 ENVIRONMENT_NAMES = ("PATH", "JAVA_HOME", "HOME", "TMPDIR", "LD_LIBRARY_PATH")  # of the caller's environment
-MARK = ".made-by-remake"  # in a folder that is no part of the bundle
+MARK = ".made-by-remake"  # in a folder that is not part of the bundle
 CHUNK = 1 << 20
 # Seconds.
 PIP_LIMIT_S = 3600.0  # 500 MB of packages
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 class CannotRemake(Exception):
-    """Why nothing was made again, and what to do."""
+    """The reason why nothing was made again, and what to do."""
 
 
 def arguments() -> argparse.Namespace:
@@ -70,13 +70,13 @@ def arguments() -> argparse.Namespace:
 
 
 def sums() -> dict[str, str]:
-    """Name -> SHA-256, as `sha256sum -c SHA256SUMS` reads them."""
+    """Return name -> SHA-256, as `sha256sum -c SHA256SUMS` reads them."""
     lines = (HERE / SUMS).read_text(encoding="utf-8").splitlines()
     return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
 
 
 def verify() -> Iterator[str]:
-    """One line a file that is not as it was packed; folders that were made here before are not looked at."""
+    """Yield one line for each file that differs from the packed one; folders made here earlier are ignored."""
     if not (HERE / SUMS).is_file():
         yield f"missing: {SUMS}"
         return
@@ -107,16 +107,16 @@ def sha256(path: Path) -> str:
 
 
 def interpreter(path: str | None, target: Path) -> str:
-    """A Python with the packages: the one given, or that of an environment made here."""
+    """Return a Python with the packages: the given one, or that of an environment made here."""
     if target.exists():
         raise CannotRemake(
             f"{target} is there already, and nothing is written over: remove it, or give --to another folder"
         )
     if path is not None:
-        found = shutil.which(path)
-        if found is None:
+        program = shutil.which(path)
+        if program is None:
             raise CannotRemake(f"--python {path}: there is no such program")
-        return found
+        return program
     if sys.version_info[:2] not in PYTHONS:
         version = sys.version.split()[0]
         raise CannotRemake(
@@ -145,7 +145,7 @@ def make_environment(folder: Path) -> str:
 
 
 def _make_empty(folder: Path) -> None:
-    """Half an environment would be taken for files that somebody added."""
+    """Empty the folder, because half an environment would look like files that somebody added."""
     try:
         venv.create(folder, clear=True, with_pip=True)
     except BaseException as error:
@@ -164,7 +164,7 @@ def remake(python: str, target: Path) -> int:
     print(f"making tables, figures and report again in {target}", flush=True)
     environment = {name: os.environ[name] for name in ENVIRONMENT_NAMES if name in os.environ}
     environment |= {
-        # The code that made what is in the bundle, whatever else this Python has; and nothing may be written beside it.
+        # The code of the bundle has precedence over this Python's packages; nothing may be written beside it.
         "PYTHONPATH": str(HERE / "code"), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1", "LC_ALL": "C.UTF-8",
         "TZ": "UTC", "MPLCONFIGDIR": str(target / ".matplotlib"),
     }  # fmt: skip
@@ -172,8 +172,8 @@ def remake(python: str, target: Path) -> int:
     process = subprocess.run(argv, env=environment, cwd=target, timeout=ANALYSIS_LIMIT_S)
     shutil.rmtree(target / ".matplotlib", ignore_errors=True)
     if process.returncode not in MEANING:
-        why = f"{python} may lack packages of requirements-analysis.txt"
-        raise CannotRemake(f"the analysis ended with {process.returncode} (above); {why}")
+        hint = f"{python} may lack packages of requirements-analysis.txt"
+        raise CannotRemake(f"the analysis ended with {process.returncode} (above); {hint}")
     return MEANING[process.returncode]
 
 

@@ -1,8 +1,8 @@
-"""`python -m analysis.bundle.reproduction BUNDLE TARGET`: tables, figures and report from a bundle's raw lines,
-compared with those in the bundle: tables value by value, claims and the data of figures too.
+"""`python -m analysis.bundle.reproduction BUNDLE TARGET`: make tables, figures and report from a bundle's raw lines and
+compare them with those in the bundle: tables value by value, also claims and the data of figures.
 
-A bundle's `remake.py` starts it with the code of that bundle. Exit codes: 0 equal, 10 something differs; any other is
-a failure of its own, as Python's 1 is.
+A bundle's `remake.py` starts it with the code of that bundle. Exit codes: 0 equal, 10 something differs; any other
+code is a failure, for example Python's 1.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-# Sums of many parts come in any order: the last digits of a float differ.
+# Sums are added in any order, so the last digits of a float differ.
 RELATIVE, ABSOLUTE = 1e-9, 1e-12
 INVISIBLE_TAGS = ("script", "style")
 NO_PART = "(nothing)"
 
 
 def table_differences(name: str, ours: Path, theirs: Path) -> list[str]:
-    """One line a difference of a stored table (a folder of Parquet); none where they are equal."""
+    """Return one line for each difference of a stored table (a folder of Parquet); none if they are equal."""
     if ours.is_dir() != theirs.is_dir():
         return [f"table {name}: only {'in the bundle' if ours.is_dir() else 'made again'}"]
     if not ours.is_dir():
@@ -47,7 +47,7 @@ def table_differences(name: str, ours: Path, theirs: Path) -> list[str]:
     if left.num_rows != right.num_rows:
         return [f"table {name}: {left.num_rows} rows in the bundle, {right.num_rows} made again"]
     key = [column for column in TABLES[name].key if column in left.schema.names]
-    left, right = (found.sort_by([(column, "ascending") for column in key]) for found in (left, right))
+    left, right = (table.sort_by([(column, "ascending") for column in key]) for table in (left, right))
     return [line for column in left.schema.names for line in _column_differences(name, column, key, left, right)]
 
 
@@ -61,18 +61,18 @@ def _column_differences(name: str, column: str, key: Sequence[str], left: pa.Tab
     if left[column].equals(right[column]):
         return
     pairs = zip(left[column].to_pylist(), right[column].to_pylist(), strict=True)
-    unequal = [(row, a, b) for row, (a, b) in enumerate(pairs) if not equal_values(a, b)]
-    if unequal:
-        row, a, b = unequal[0]
-        where = ", ".join(f"{part} {left[part][row].as_py()}" for part in key)
+    changes = [(row, a, b) for row, (a, b) in enumerate(pairs) if not equal_values(a, b)]
+    if changes:
+        row, a, b = changes[0]
+        place = ", ".join(f"{part} {left[part][row].as_py()}" for part in key)
         yield (
-            f"table {name}: {len(unequal)} of {left.num_rows} values of {column} differ, first at {where}: {a!r} in the"
+            f"table {name}: {len(changes)} of {left.num_rows} values of {column} differ, first at {place}: {a!r} in the"
             f" bundle, {b!r} made again"
         )
 
 
 def equal_values(a: Any, b: Any) -> bool:
-    """Equal, floats but for their last digits."""
+    """Return whether the values are equal, floats but for their last digits."""
     if isinstance(a, float) and isinstance(b, float):
         return isclose(a, b, rel_tol=RELATIVE, abs_tol=ABSOLUTE) or (isnan(a) and isnan(b))
     if isinstance(a, dict) and isinstance(b, dict):
@@ -83,7 +83,7 @@ def equal_values(a: Any, b: Any) -> bool:
 
 
 def file_differences(name: str, ours: Path, theirs: Path) -> tuple[list[str], list[str]]:
-    """Differences, and what is only worth a word: a figure that says the same and is drawn with other fonts."""
+    """Return differences, and remarks: a figure with the same content that is drawn with other fonts."""
     if not ours.is_file() or not theirs.is_file():
         return [f"{name}: only {'in the bundle' if ours.is_file() else 'made again'}"], []
     if ours.read_bytes() == theirs.read_bytes():
@@ -116,7 +116,7 @@ def _page_parts(path: Path) -> Iterator[Any]:
 
 
 class _WordParser(HTMLParser):
-    """What a page or a drawing says."""
+    """Collect the words of a page or a drawing."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -142,9 +142,9 @@ PARTS = {".csv": _csv_parts, ".svg": _page_parts, ".html": _page_parts, ".json":
 
 
 def first_lines(lines: Sequence[str], most: int) -> list[str]:
-    """Not a screen full of the same."""
-    more = len(lines) - most
-    return [*islice(lines, most), *([f"… and {more} more"] if more > 0 else [])]
+    """Return the first lines, and the number of the others."""
+    remainder = len(lines) - most
+    return [*islice(lines, most), *([f"… and {remainder} more"] if remainder > 0 else [])]
 
 
 OUTPUT_FILES = (
@@ -155,37 +155,37 @@ OUTPUT_FILES = (
     "comparison_result.json",
     "comparison.html",
 )
-BESIDE = "beside"  # series that a comparison looks at too
+BESIDE = "beside"  # other series that a comparison uses
 MOST_DIFFERENCES = 20
 DIFFERS = 10
 
 
 def remake(bundle: Path, target: Path) -> int:
-    ours = SeriesPaths(bundle / SERIES)
-    theirs = SeriesPaths(target / str(read_json(ours.series_json)["series_id"]))
-    _lay_out(ours, theirs)
+    packed = SeriesPaths(bundle / SERIES)
+    remade = SeriesPaths(target / str(read_json(packed.series_json)["series_id"]))
+    _lay_out(packed, remade)
     for folder in (bundle / BESIDE).glob("*"):
         shutil.copytree(folder, target / folder.name)
-    if _has_raw(ours):
-        _analyse(theirs)
+    if _has_raw(packed):
+        _analyse(remade)
     else:
         print("this bundle has no raw lines: figures and report are made again from its tables")
-        shutil.copytree(ours.tables, theirs.tables)
-        _report(theirs)
-    if question.is_comparison(theirs.root):
-        analysis_compare.write(theirs.root)
-    differences, words = series_differences(ours, theirs, _runs_without_logs(bundle))
+        shutil.copytree(packed.tables, remade.tables)
+        _report(remade)
+    if question.is_comparison(remade.root):
+        analysis_compare.write(remade.root)
+    differences, words = series_differences(packed, remade, _runs_without_logs(bundle))
     for line in words:
         print(f"note: {line}")
     for line in first_lines(differences, MOST_DIFFERENCES):
         print(f"differs: {line}")
     if not differences:
-        print(f"equal: {_summary(ours)} made again are those of the bundle")
+        print(f"equal: {_summary(packed)} made again are those of the bundle")
     return DIFFERS if differences else 0
 
 
 def _lay_out(ours: SeriesPaths, theirs: SeriesPaths) -> None:
-    """A series of the bundle's runs, without anything that is made of them."""
+    """Lay out a series with the bundle's runs, without derived files."""
     theirs.runs.mkdir(parents=True)
     link_runs(ours, theirs, [run.run_id for run in ours.all_runs()])
     for path in sorted(ours.root.glob("*.json")):
@@ -211,35 +211,35 @@ def _report(theirs: SeriesPaths) -> None:
 
 
 def _runs_without_logs(bundle: Path) -> Collection[str]:
-    """Runs whose page was made of logs that stayed behind; `*`: all of them."""
-    left_out = read_json(bundle / "environment.json").get("left_out") or {}
-    return {name.split("/")[1] for name in left_out if name.startswith("runs/") and name.split("/")[2:3] == ["logs"]}
+    """Return runs whose page was made from logs that are not in the bundle; `*`: all of them."""
+    omissions = read_json(bundle / "environment.json").get("left_out") or {}
+    return {name.split("/")[1] for name in omissions if name.startswith("runs/") and name.split("/")[2:3] == ["logs"]}
 
 
 def series_differences(
     ours: SeriesPaths, theirs: SeriesPaths, without_logs: Collection[str] = ()
 ) -> tuple[list[str], list[str]]:
-    """Every difference, and what is only worth a word."""
+    """Return every difference, and remarks."""
     differences = [line for name in TABLES for line in table_differences(name, ours.table(name), theirs.table(name))]
     words = []
     if without_logs:
         runs = ", ".join(sorted(without_logs))
         words.append(f"pages of runs ({runs}) tell of logs that stayed behind, and are not compared")
     for name in sorted(_outputs(ours, without_logs) | _outputs(theirs, without_logs)):
-        unequal, lines = file_differences(name, ours.root / name, theirs.root / name)
-        differences += unequal
+        file_lines, lines = file_differences(name, ours.root / name, theirs.root / name)
+        differences += file_lines
         words += lines
     return differences, words
 
 
 def _outputs(side: SeriesPaths, without_logs: Collection[str]) -> set[str]:
-    """All that is made of tables and records, below the series."""
-    found = [side.root / name for name in OUTPUT_FILES if name != "analysed.json" and (side.root / name).is_file()]
-    found += [path for path in side.figures.rglob("*") if path.is_file()]
+    """Return the files made from tables and records, relative to the series."""
+    files = [side.root / name for name in OUTPUT_FILES if name != "analysed.json" and (side.root / name).is_file()]
+    files += [path for path in side.figures.rglob("*") if path.is_file()]
     for run in side.all_runs():
         if not {"*", run.run_id} & set(without_logs):
-            found += files_of_run_page(run.root)
-    return {path.relative_to(side.root).as_posix() for path in found}
+            files += files_of_run_page(run.root)
+    return {path.relative_to(side.root).as_posix() for path in files}
 
 
 def _summary(ours: SeriesPaths) -> str:

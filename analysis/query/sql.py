@@ -1,7 +1,7 @@
-"""Spark SQL over the tables of analysed series: each table is a view of all of them, with the series that a row is of.
+"""Spark SQL over the tables of analysed series: each table is a view of all of them, with a column for the series.
 
-Only the tables that a query names are read. A note says which series lack one, or have it from an older version with
-other columns: they take no part, or their missing columns are null.
+Only the tables that a query names are read. A note names series that lack one, or have it from an older version with
+other columns: they are left out, or their missing columns are null.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ SERIES = ("experiment", "series_id")
 OF_FOLDER = tuple(f"{column}_of_folder" for column in SERIES)
 QUERY = re.compile(r"\(*\s*(select|with|values|table)\b", re.IGNORECASE)
 COMMENT = re.compile(r"--[^\n]*(\n|\Z)|/\*.*?\*/", re.DOTALL)
-# Of a file that a row comes from, as Spark tells it: all above the table's own folder.
+# In Spark's path of a row's file: everything above the table's own folder.
 ABOVE = r"^(?:file:)?/*(.*)/[^/]+\.parquet/[^/]+$"
 MOST_LISTED = 3  # series named in a note
-CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] ")  # as a message of Spark's begins
-MESSAGE_CHARACTERS = 300  # characters of what Spark says
+CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] ")  # at the beginning of Spark's messages
+MESSAGE_CHARACTERS = 300  # characters of Spark's message
 UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER")
 
 
 @dataclass(frozen=True)
 class SeriesTables:
-    """Where the tables of one series are. `folder`: as Spark calls it; `local`: this process reads it too."""
+    """The location of one series' tables. `folder`: in Spark's notation; `local`: this process can read it too."""
 
     experiment: str
     series_id: str
@@ -53,7 +53,7 @@ class SeriesTables:
         return f"{self.folder}/{name}.parquet"
 
     def has(self, name: str) -> bool:
-        """Also as a view; older versions stored all tables."""
+        """Return whether there is such a table or view; older versions stored all tables."""
         return name in self.names or self.has_view(name)
 
     def has_view(self, name: str) -> bool:
@@ -61,7 +61,7 @@ class SeriesTables:
 
 
 def tables_on_disk(series_dir: Path) -> SeriesTables | None:
-    """None where the series was not analysed."""
+    """Return the tables; None if the series was not analysed."""
     root = series_dir.absolute()
     folder = root / "tables"
     names = frozenset(path.parent.stem for path in folder.glob("*.parquet/*.parquet"))
@@ -71,7 +71,8 @@ def tables_on_disk(series_dir: Path) -> SeriesTables | None:
 
 
 def require_query(text: str) -> str:
-    """The query without what ends it. Raises ConfigurationError for what would change anything, before Spark starts."""
+    """Return the query without its terminator. Raises ConfigurationError for a statement that changes data, before
+    Spark starts."""
     query = text.strip().rstrip(";").rstrip()
     begin = COMMENT.sub(" ", query).strip()
     if not QUERY.match(begin):
@@ -81,7 +82,7 @@ def require_query(text: str) -> str:
 
 
 def tables_in(query: str) -> list[str]:
-    """Tables whose name is a word of the query; one too many costs a moment, and no answer."""
+    """Return tables whose name is a word of the query; a superfluous one costs a moment, but changes no answer."""
     words = set(re.findall(r"\w+", query.lower()))
     return [name for name in TABLES if name in words]
 
@@ -90,52 +91,52 @@ def tables_in(query: str) -> list[str]:
 
 
 def open_views(spark: SparkSession, query: str, stored: Sequence[SeriesTables], tell: Callable[[str], None]) -> None:
-    """A view for every table that the query names; what is not the same in all series is told."""
+    """Create a view for every table that the query names; pass differences between series to `tell`."""
     for name in tables_in(query):
-        having = [series for series in stored if series.has(name)]
-        if lacking := [series for series in stored if not series.has(name)]:
-            tell(f"{name}: no such table in {_series_list(lacking, len(stored))}; left out")
-        view(spark, name, having, tell).createOrReplaceTempView(name)
+        holders = [series for series in stored if series.has(name)]
+        if others := [series for series in stored if not series.has(name)]:
+            tell(f"{name}: no such table in {_series_list(others, len(stored))}; left out")
+        view(spark, name, holders, tell).createOrReplaceTempView(name)
 
 
 def view(spark: SparkSession, name: str, having: Sequence[SeriesTables], tell: Callable[[str], None]) -> DataFrame:
-    """One table of several series, with its declared columns after `experiment` and `series_id`."""
-    whole = _with_series(_empty(spark, name), name)
-    if viewed := [series for series in having if series.has_view(name)]:
+    """Return one table of several series, with its declared columns after `experiment` and `series_id`."""
+    frame = _with_series(_empty(spark, name), name)
+    if views := [series for series in having if series.has_view(name)]:
         from analysis.record import sample_views
 
-        lines = _read(spark, WORKER_LINES.name, viewed)
-        whole = whole.unionByName(sample_views.view(lines, name, SERIES))
-    for types, alike in _by_types(spark, name, [series for series in having if series not in viewed], tell).items():
+        lines = _read(spark, WORKER_LINES.name, views)
+        frame = frame.unionByName(sample_views.view(lines, name, SERIES))
+    for types, group in _by_types(spark, name, [series for series in having if series not in views], tell).items():
         columns = {text.partition(" ")[0] for text in types}
-        if missing := [column.name for column in TABLES[name].columns if column.name not in columns]:
-            which = _series_list(alike, len(having))
-            tell(f"{name}: no column {', '.join(missing)} in {which}, of an older version; null there")
-        whole = whole.unionByName(_read(spark, name, alike, columns))
-    return whole
+        if column_names := [column.name for column in TABLES[name].columns if column.name not in columns]:
+            series_names = _series_list(group, len(having))
+            tell(f"{name}: no column {', '.join(column_names)} in {series_names}, of an older version; null there")
+        frame = frame.unionByName(_read(spark, name, group, columns))
+    return frame
 
 
 def _read(
     spark: SparkSession, name: str, alike: Sequence[SeriesTables], columns: Collection[str] | None = None
 ) -> DataFrame:
-    """Rows of series whose tables have these columns, or those declared; whose a row is, is told by where its file
-    lies."""
+    """Return rows of series whose tables have these columns, or the declared ones; the path of a row's file gives its
+    series."""
     from pyspark.sql import functions as f
 
-    where = small_tables.frame_of_rows(
+    folders = small_tables.frame_of_rows(
         spark,
-        [(_above(stored.table(name)), stored.experiment, stored.series_id) for stored in alike],
+        [(_above(each.table(name)), each.experiment, each.series_id) for each in alike],
         f"above string, {', '.join(f'{column} string' for column in OF_FOLDER)}",
     )
     # A plus in a path is a plus; decoding would make a space of it.
     path = f.url_decode(f.replace(f.col("_metadata.file_path"), f.lit("+"), f.lit("%2B")))
-    files, own = [stored.table(name) for stored in alike], _own_columns(name)
+    files, fields = [each.table(name) for each in alike], _own_columns(name)
     read = spark.read.schema(TABLES[name].ddl) if columns is None else spark.read
     rows = read.parquet(*files).select(
-        f.regexp_extract(path, ABOVE, 1).alias("above"), *(own if columns is None else _columns(name, columns))
+        f.regexp_extract(path, ABOVE, 1).alias("above"), *(fields if columns is None else _columns(name, columns))
     )
-    series = [f.col(of).alias(column) for column, of in zip(SERIES, OF_FOLDER, strict=True)]
-    return rows.join(f.broadcast(where), "above", how="left").select(*series, *_own_columns(name))
+    series = [f.col(source).alias(column) for column, source in zip(SERIES, OF_FOLDER, strict=True)]
+    return rows.join(f.broadcast(folders), "above", how="left").select(*series, *_own_columns(name))
 
 
 def _empty(spark: SparkSession, name: str) -> DataFrame:
@@ -149,12 +150,12 @@ def _with_series(frame: DataFrame, name: str) -> DataFrame:
 
 
 def _own_columns(name: str) -> list[str]:
-    """The columns that are the table's alone."""
+    """Return the columns of the table itself."""
     return [f"`{column.name}`" for column in TABLES[name].columns if column.name not in SERIES]
 
 
 def _columns(name: str, stored: Collection[str]) -> list[Column]:
-    """The declared columns, of a stored table that may lack some or have them of another type."""
+    """Return the declared columns of a stored table that may lack some or have them with another type."""
     from pyspark.sql import functions as f
 
     return [
@@ -166,18 +167,19 @@ def _columns(name: str, stored: Collection[str]) -> list[Column]:
 def _by_types(
     spark: SparkSession, name: str, having: Sequence[SeriesTables], tell: Callable[[str], None]
 ) -> dict[tuple[str, ...], list[SeriesTables]]:
-    """Series whose table has the same columns and types, which Spark reads as one. One that cannot be read is told."""
-    found: dict[tuple[str, ...], list[SeriesTables]] = defaultdict(list)
+    """Group series by the columns and types of their table; Spark reads a group as one. Pass unreadable ones to
+    `tell`."""
+    series_by_types: dict[tuple[str, ...], list[SeriesTables]] = defaultdict(list)
     for series in having:
         try:
-            found[_types(spark, series, name)].append(series)
+            series_by_types[_types(spark, series, name)].append(series)
         except RecordError as error:
             tell(f"left out: {error}")
-    return found
+    return series_by_types
 
 
 def _types(spark: SparkSession, series: SeriesTables, name: str) -> tuple[str, ...]:
-    """Raises RecordError where this process cannot read its files."""
+    """Return columns and types. Raises RecordError if this process cannot read the files."""
     if not series.local:
         return tuple(f"{column} {kind}" for column, kind in spark.read.parquet(series.table(name)).dtypes)
     import pyarrow.parquet as pq
@@ -200,7 +202,7 @@ def _series_list(some: Sequence[SeriesTables], of: int) -> str:
 
 
 def run_query(spark: SparkSession, query: str) -> DataFrame:
-    """The answer, not yet computed. Raises ConfigurationError in one line."""
+    """Return the answer, not yet computed. Raises ConfigurationError with a message of one line."""
     with query_errors():
         plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(query)  # Spark's own parser
         if "Insert" in plan.getClass().getSimpleName() or re.search(r"'Insert\w+", plan.toString()):
@@ -210,7 +212,8 @@ def run_query(spark: SparkSession, query: str) -> DataFrame:
 
 @contextmanager
 def query_errors() -> Iterator[None]:
-    """Raises ConfigurationError for what Spark says of a query: in one line, with what there is. Other errors stay."""
+    """Turn Spark's errors about a query into a ConfigurationError of one line that names the alternatives. Other errors
+    pass."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -220,18 +223,18 @@ def query_errors() -> Iterator[None]:
         fault = SparkFault(
             error.getCondition() or "", error.getMessage() or str(error), error.getMessageParameters() or {}
         )
-        if (ours := _query_error(fault)) is None:
+        if (query_error := _query_error(fault)) is None:
             raise
-        raise ours from error
-    except Py4JJavaError as error:  # of a task: what it met is somewhere among the causes
-        if (ours := _query_error(_java_fault(error.java_exception))) is None:
+        raise query_error from error
+    except Py4JJavaError as error:  # of a task: the reason is somewhere among the causes
+        if (query_error := _query_error(_java_fault(error.java_exception))) is None:
             raise
-        raise ours from error
+        raise query_error from error
 
 
 @dataclass(frozen=True)
 class SparkFault:
-    """`condition`: Spark's word for what is wrong; empty where it is nobody's query."""
+    """`condition`: Spark's name of the error; empty if the query is not at fault."""
 
     condition: str
     message: str
@@ -248,7 +251,7 @@ def _java_fault(thrown: JavaObject) -> SparkFault:
 
 
 def _query_error(fault: SparkFault) -> Exception | None:
-    """None where Spark does not say that it is of the query."""
+    """Return None if Spark does not blame the query."""
     if fault.condition.startswith(UNREADABLE):
         return RecordError(f"{_message_text(fault.message)}; analyse that series again: barograph report SERIES")
     if not fault.condition or fault.condition.startswith("INTERNAL_ERROR"):
@@ -257,7 +260,7 @@ def _query_error(fault: SparkFault) -> Exception | None:
 
 
 def silence_spark(spark: SparkSession) -> None:
-    """An error of a query is told by us, in one line; Spark tells it thrice."""
+    """Silence Spark's three reports of a query's error; ours is one line."""
     from pyspark.logger import PySparkLogger
 
     spark.sparkContext.setLogLevel("OFF")
@@ -270,8 +273,8 @@ def _fault_line(fault: SparkFault) -> str:
         return _no_table(_unquoted(fault.parameters.get("relationName", "?")))
     if fault.condition.startswith("UNRESOLVED_COLUMN"):
         proposal = _unquoted(fault.parameters.get("proposal", ""))
-        ending = f"; is it one of {proposal}?" if proposal else ""
-        return f"no column {_unquoted(fault.parameters.get('objectName', '?'))!r} in the tables asked{ending}"
+        suggestion = f"; is it one of {proposal}?" if proposal else ""
+        return f"no column {_unquoted(fault.parameters.get('objectName', '?'))!r} in the tables asked{suggestion}"
     return _message_text(fault.message)
 
 
@@ -281,8 +284,8 @@ def _message_text(message: str) -> str:
 
 
 def _no_table(name: str) -> str:
-    near = difflib.get_close_matches(name, TABLES, n=1)
-    guess = f"did you mean {near[0]}? " if near else ""
+    candidates = difflib.get_close_matches(name, TABLES, n=1)
+    guess = f"did you mean {candidates[0]}? " if candidates else ""
     return f"no table {name!r}; {guess}there are {', '.join(TABLES)}"
 
 
@@ -291,6 +294,6 @@ def _unquoted(identifier: str) -> str:
 
 
 def stream_rows(frame: DataFrame, most: int | None) -> Iterator[Sequence[object]]:
-    """Rows in their order, as they come; `most` of them."""
+    """Yield rows in order as they arrive; at most `most` of them."""
     with query_errors():
         yield from (frame if most is None else frame.limit(most)).toLocalIterator()

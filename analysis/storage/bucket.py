@@ -1,8 +1,8 @@
-"""A place for results in a bucket, `s3://bucket/prefix`, and S3: names below its prefix in, errors of ours out.
+"""Results in a bucket, `s3://bucket/prefix`, and access to S3: names are relative to its prefix, errors are ours.
 
-A local folder, the spool, mirrors what is small and holds what is not sent yet. In this package: `bucket` is S3 and
-nothing else, `layout` says what lies where (pure), `transfer` sends and mirrors, `hold` lets one harness write a
-series, `spark_s3` is what Spark reads and writes there. docs/decisions/storage_and_analysis.md says why.
+A local folder, the spool, mirrors small files and keeps files that are not sent yet. In this package: `bucket` is S3
+alone, `layout` knows where each file is (pure), `transfer` sends and mirrors, `hold` lets one harness write a
+series, `spark_s3` is for Spark's reading and writing there. docs/decisions/storage_and_analysis.md gives the reasons.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ PREFIX_NAME = re.compile(r"[A-Za-z0-9._=-]+(/[A-Za-z0-9._=-]+)*")
 
 @dataclass(frozen=True)
 class Location:
-    """`prefix` has no slash at its ends and may be empty."""
+    """A bucket and a prefix, which has no slash at its ends and may be empty."""
 
     bucket: str
     prefix: str
@@ -37,23 +37,23 @@ class Location:
         return f"{SCHEME}{self.bucket}/{self.prefix}".rstrip("/")
 
     def key(self, name: str) -> str:
-        """The key of something by its name below the prefix."""
+        """Return the key of a name below the prefix."""
         return f"{self.prefix}/{name}" if self.prefix else name
 
     def name(self, key: str) -> str:
         return key.removeprefix(f"{self.prefix}/") if self.prefix else key
 
     def uri(self, name: str) -> str:
-        """As Spark's file system calls it."""
+        """Return the URI for Spark's file system."""
         return f"s3a://{self.bucket}/{self.key(name)}"
 
     def name_of_uri(self, uri: str) -> str:
-        """What `uri` was made of."""
+        """Return the name from which `uri` was made."""
         return self.name(uri.removeprefix(f"s3a://{self.bucket}/"))
 
 
 def parse_location(text: str) -> Location | None:
-    """None for a folder. Raises StorageConfigurationError for what begins like a bucket's name and is none."""
+    """Return None for a folder. Raises StorageConfigurationError for a malformed URI."""
     if "://" not in text:
         return None
     bucket, _, rest = text.removeprefix(SCHEME).partition("/")
@@ -81,11 +81,11 @@ DELETE_LIMIT = 1000  # S3's own limit
 
 
 class WriteConflict(StorageError):
-    """Somebody else wrote the object first."""
+    """Another process wrote the object first."""
 
 
 class NoSuchObject(StorageError):
-    """No such object."""
+    """The object does not exist."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class ObjectFacts:
 
 @dataclass(frozen=True)
 class Bucket:
-    """Safe to use from several threads. Every error is one of ours."""
+    """A bucket, safe to use from several threads. Every error is one of ours."""
 
     location: Location
 
@@ -113,11 +113,11 @@ class Bucket:
             s3={"addressing_style": "path" if endpoint() else "auto"},
         )
         with self._storage_errors("reach"):
-            # A session of its own: boto3's common one keeps the credentials that it saw first.
+            # A new session, because boto3's default one keeps the credentials of its first use.
             return boto3.session.Session().client("s3", config=config)
 
     def check(self) -> None:
-        """Raises where results could be neither listed nor written: an object is put and removed."""
+        """Raise unless objects can be listed, put and removed."""
         with self._storage_errors("use"):
             self.client.list_objects_v2(Bucket=self.location.bucket, Prefix=self.location.key(""), MaxKeys=1)
             probe = self.location.key(f".write-test-{os.urandom(6).hex()}")
@@ -125,7 +125,7 @@ class Bucket:
             self.client.delete_object(Bucket=self.location.bucket, Key=probe)
 
     def objects(self, prefix: str = "") -> dict[str, ObjectFacts]:
-        """Every object whose name begins with `prefix`."""
+        """Return every object whose name begins with `prefix`."""
         with self._storage_errors("list"):
             pages = self.client.get_paginator("list_objects_v2").paginate(
                 Bucket=self.location.bucket, Prefix=self.location.key(prefix)
@@ -137,24 +137,24 @@ class Bucket:
             }
 
     def send(self, path: Path, name: str) -> None:
-        """A file, in parts side by side where it is large."""
+        """Send a file; a large one in parts side by side."""
         extra = {"Metadata": {DIGEST: sha256(path)}}
         with self._storage_errors(f"send {path.name}"):
             self.client.upload_file(str(path), self.location.bucket, self.location.key(name), ExtraArgs=extra)
 
     def fetch(self, name: str, path: Path) -> None:
-        """Into a file that is there whole or not at all."""
+        """Fetch into a file that appears whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        scratch = path.with_name(f".{path.name}.{os.getpid()}.partial")
         try:
             with self._storage_errors(f"fetch {name}"):
-                self.client.download_file(self.location.bucket, self.location.key(name), str(partial))
-            partial.replace(path)
+                self.client.download_file(self.location.bucket, self.location.key(name), str(scratch))
+            scratch.replace(path)
         finally:
-            partial.unlink(missing_ok=True)
+            scratch.unlink(missing_ok=True)
 
     def digest(self, name: str) -> str | None:
-        """The SHA-256 that an object was sent with; None for one that we did not send, or that is not there."""
+        """Return the SHA-256 that an object was sent with; None if we did not send it, or if it does not exist."""
         try:
             with self._storage_errors(f"look at {name}"):
                 head = self.client.head_object(Bucket=self.location.bucket, Key=self.location.key(name))
@@ -163,13 +163,13 @@ class Bucket:
         return head["Metadata"].get(DIGEST)
 
     def read(self, name: str) -> tuple[bytes, str]:
-        """What is in an object, and its ETag."""
+        """Return an object's content and its ETag."""
         with self._storage_errors(f"read {name}"):
             answer = self.client.get_object(Bucket=self.location.bucket, Key=self.location.key(name))
             return answer["Body"].read(), answer["ETag"].strip('"')
 
     def read_head(self, name: str, length: int) -> bytes:
-        """At most so many of its first bytes; S3 has no range of nothing, so there must be one."""
+        """Return at most `length` first bytes; S3 has no empty range, so the object must not be empty."""
         with self._storage_errors(f"read {name}"):
             head = f"bytes=0-{length - 1}"
             return self.client.get_object(Bucket=self.location.bucket, Key=self.location.key(name), Range=head)[
@@ -181,16 +181,17 @@ class Bucket:
             self.client.put_object(Bucket=self.location.bucket, Key=self.location.key(name), Body=body)
 
     def write_if(self, name: str, body: bytes, expected: str | None) -> str:
-        """Only over the object with that ETag, or (None) where there is none; its new ETag. ChangedMeanwhile."""
+        """Write only over the object with that ETag, or (None) if there is none; return its new ETag. Raises
+        WriteConflict."""
         condition = {"IfNoneMatch": "*"} if expected is None else {"IfMatch": expected}
         with self._storage_errors(f"write {name}"):
-            put = self.client.put_object(
+            answer = self.client.put_object(
                 Bucket=self.location.bucket,
                 Key=self.location.key(name),
                 Body=body,
                 **condition,  # type: ignore[arg-type] # one of two optional arguments
             )
-            return put["ETag"].strip('"')
+            return answer["ETag"].strip('"')
 
     def remove(self, names: list[str]) -> None:
         with self._storage_errors("remove"):
@@ -199,7 +200,7 @@ class Bucket:
                 self.client.delete_objects(Bucket=self.location.bucket, Delete={"Objects": keys})  # type: ignore[typeddict-item] # built above
 
     def abandon(self, prefix: str) -> int:
-        """End uploads in parts that nobody goes on with: their parts are paid for and seen by nobody. How many."""
+        """End abandoned multipart uploads, whose invisible parts cost money; return their number."""
         with self._storage_errors("look for unfinished uploads"):
             pages = self.client.get_paginator("list_multipart_uploads").paginate(
                 Bucket=self.location.bucket, Prefix=self.location.key(prefix)
@@ -232,13 +233,13 @@ class Bucket:
 
     def _of_code(self, facts: Mapping[str, object], what: str) -> Exception:
         code, message = str(facts.get("Code", "?")), facts.get("Message", "")
-        about = f"{self.location}: cannot {what}: {code}: {message}"
+        text = f"{self.location}: cannot {what}: {code}: {message}"
         if code in NO_BUCKET_CODES:
-            return StorageConfigurationError(f"{about}; make the bucket, or mend BAROGRAPH_RESULTS")
+            return StorageConfigurationError(f"{text}; make the bucket, or mend BAROGRAPH_RESULTS")
         if code in ACCESS_CODES:
-            return StorageConfigurationError(f"{about}; {CREDENTIALS}")
+            return StorageConfigurationError(f"{text}; {CREDENTIALS}")
         kind = WriteConflict if code in CONFLICT_CODES else NoSuchObject if code in NO_OBJECT_CODES else StorageError
-        return kind(about)
+        return kind(text)
 
     def _of_cause(self, error: Exception, what: str) -> Exception:
         from botocore.exceptions import ClientError
@@ -256,7 +257,7 @@ CREDENTIALS = (
 
 
 def endpoint() -> str | None:
-    """Of another service that speaks S3, as boto3 takes it."""
+    """Return the endpoint of another S3 service, as boto3 takes it."""
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
 
 

@@ -1,5 +1,4 @@
-"""The hold: the right to write a series in a bucket. One object, put only where there is none, with an end of its
-own."""
+"""The hold: the right to write a series in a bucket. One object, created only if there is none, with an expiry time."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from analysis.storage.bucket import Bucket, NoSuchObject, WriteConflict
 
 @dataclass(frozen=True)
 class BucketHolder:
-    """One execution. `harness`: of this spool; `born`: tells processes of the same number apart."""
+    """One execution. `harness`: of this spool; `born`: distinguishes processes with the same number."""
 
     harness: str
     host: str
@@ -27,33 +26,33 @@ class BucketHolder:
 def take(
     bucket: Bucket, series: str, folder: Path, me: BucketHolder, *, now_s: float, until_s: float, alive: bool
 ) -> None:
-    """The hold, new or again, until `until_s`; kept in the spool, for later steps to prolong.
+    """Take or renew the hold until `until_s`; it is kept in the spool, so that later steps can prolong it.
 
-    It may be taken from one that has ended, and from our own harness once the process that took it is dead (`alive` is
-    said of the holder on record, by whoever can see this box's processes). Raises SeriesTaken.
+    It may be taken over after its expiry, and within our own harness once its process is dead (`alive` refers to the
+    holder on record and is determined by the caller). Raises SeriesInUse.
     """
     name = f"{series}/{layout.HOLD}"
-    expected = None
-    found = read_hold(bucket, series)
-    if found is not None:
-        document, expected = found
+    etag_on_record = None
+    record = read_hold(bucket, series)
+    if record is not None:
+        document, etag_on_record = record
         other = BucketHolder(*(document[field] for field in ("harness", "host", "pid", "born")))
-        ours = other == me or (other.harness == me.harness and not alive)
-        if not ours and float(document["until_s"]) > now_s:
+        is_ours = other == me or (other.harness == me.harness and not alive)
+        if not is_ours and float(document["until_s"]) > now_s:
             raise SeriesInUse(_in_use_message(bucket, series, document))
     try:
-        etag = bucket.write_if(name, _body(me, until_s), expected)
+        etag = bucket.write_if(name, _body(me, until_s), etag_on_record)
     except (WriteConflict, NoSuchObject) as error:
         raise SeriesInUse(f"series {series} was taken by another harness at this moment; try again later") from error
     write_json_atomic(folder / layout.HOLD, {"etag": etag, **asdict(me)})
 
 
 def prolong(bucket: Bucket, series: str, folder: Path, until_s: float) -> None:
-    """Raises SeriesTaken where somebody else has it by now."""
-    own = read_json(folder / layout.HOLD)
-    me = BucketHolder(*(own[field] for field in ("harness", "host", "pid", "born")))
+    """Prolong the hold. Raises SeriesInUse if another process has it by now."""
+    record = read_json(folder / layout.HOLD)
+    me = BucketHolder(*(record[field] for field in ("harness", "host", "pid", "born")))
     try:
-        etag = bucket.write_if(f"{series}/{layout.HOLD}", _body(me, until_s), own["etag"])
+        etag = bucket.write_if(f"{series}/{layout.HOLD}", _body(me, until_s), record["etag"])
     except (WriteConflict, NoSuchObject) as error:
         message = f"series {series} has meanwhile been taken by another harness: nothing more is written"
         raise SeriesInUse(message) from error
@@ -61,19 +60,19 @@ def prolong(bucket: Bucket, series: str, folder: Path, until_s: float) -> None:
 
 
 def drop(bucket: Bucket, series: str, folder: Path) -> None:
-    """Only our own; nothing happens where there is none."""
+    """Drop the hold if it is ours; do nothing otherwise."""
     try:
-        own = read_json(folder / layout.HOLD)
+        record = read_json(folder / layout.HOLD)
     except RecordError:
         return
-    found = read_hold(bucket, series)
-    if found is not None and found[1] == own["etag"]:
+    stored = read_hold(bucket, series)
+    if stored is not None and stored[1] == record["etag"]:
         bucket.remove([f"{series}/{layout.HOLD}"])
     (folder / layout.HOLD).unlink(missing_ok=True)
 
 
 def read_hold(bucket: Bucket, series: str) -> tuple[dict[str, Any], str] | None:
-    """What the hold says, and its ETag."""
+    """Return the hold's content and its ETag."""
     try:
         body, etag = bucket.read(f"{series}/{layout.HOLD}")
     except NoSuchObject:
@@ -86,10 +85,10 @@ def _body(me: BucketHolder, until_s: float) -> bytes:
 
 
 def _in_use_message(bucket: Bucket, series: str, document: Mapping[str, Any]) -> str:
-    until = datetime.fromtimestamp(float(document["until_s"]), UTC)
-    who = f"process {document['pid']}" if document["pid"] else f"DAG {document['born']}"
+    end = datetime.fromtimestamp(float(document["until_s"]), UTC)
+    holder = f"process {document['pid']}" if document["pid"] else f"DAG {document['born']}"
     return (
-        f"series {series} is being written by {who} on {document['host']}, until"
-        f" {until:%Y-%m-%d %H:%M} UTC at most; wait for it, or, if that one is surely dead, remove"
+        f"series {series} is being written by {holder} on {document['host']}, until"
+        f" {end:%Y-%m-%d %H:%M} UTC at most; wait for it, or, if that one is surely dead, remove"
         f" {bucket.location}/{series}/{layout.HOLD}"
     )

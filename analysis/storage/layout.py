@@ -1,8 +1,8 @@
-"""What of a series lies where in the spool and in the bucket. Pure: names relative to the series on both sides.
+"""The places of a series' files in the spool and in the bucket. Pure: names are relative to the series on both sides.
 
-In the bucket `runs/` holds complete runs only. What else a run left is an attempt there, also where it is the last one
-and still stands in `runs/` of the spool. Tables lie in a folder of their own for each analysis, a *generation*;
-`tables.json`, put last, says which one counts.
+In the bucket `runs/` holds complete runs only. Any other run is an attempt there, even the last one, which is still
+in `runs/` of the spool. The tables of each analysis, a *generation*, have their own folder; `tables.json`, put last,
+names the current one.
 """
 
 import re
@@ -16,7 +16,7 @@ POINTER = "tables.json"
 HOLD = "hold.json"
 LOCAL_ONLY = ("machines.json", "stop", "deadline.json", HOLD)
 RAW = ("workers", "machines", "logs")  # of a run: never brought back
-# What says what a series is and what is left of it, and what people read of it.
+# Files that describe a series and its state, and those for readers.
 ALWAYS = (
     "series.json", "claims.json", "report.json", "comparison.json", "comparison_result.json", "sufficient.json",
     POINTER,
@@ -29,42 +29,42 @@ ATTEMPT = re.compile(r"(.+)\.attempt-(\d+)")
 
 @dataclass(frozen=True)
 class RunState:
-    """What decides where a run of the spool goes."""
+    """The state that decides where a run of the spool goes."""
 
     complete: bool
     attempt: int
 
 
 def bucket_key(path: str, runs: Mapping[str, RunState]) -> str | None:
-    """Where a file of the spool goes; None: nowhere. `runs`: those with a readable run.json, by id."""
+    """Return the key of a file of the spool, None if it is not sent. `runs`: those with a readable run.json, by id."""
     top, _, rest = path.partition("/")
     if any(part.startswith(".") for part in path.split("/")) or path in LOCAL_ONLY or top == "tables":
         return None
     if top != "runs":
         return path
-    run_id, _, inside = rest.partition("/")
+    run_id, _, name = rest.partition("/")
     if run_id not in runs:
         return None
     state = runs[run_id]
-    return path if state.complete else f"attempts/{run_id}.attempt-{state.attempt}/{inside}"
+    return path if state.complete else f"attempts/{run_id}.attempt-{state.attempt}/{name}"
 
 
 def is_raw(path: str) -> bool:
-    """Whether a file of the spool is a run's or an attempt's that only Spark reads."""
+    """Return whether a file of the spool belongs to a run or an attempt and is read only by Spark."""
     parts = path.split("/")
     return len(parts) > 3 and parts[0] in ("runs", "attempts") and parts[2] in RAW
 
 
 def sending_order(keys: Iterable[str]) -> tuple[list[str], list[str]]:
-    """What is sent first, and what makes it visible: a run is there when its run.json is."""
+    """Return the keys to send first, and those that make them visible: a run exists once its run.json does."""
     every = sorted(keys)
     last = [key for key in every if key.rpartition("/")[2] == RUN_JSON]
     return [key for key in every if key not in set(last)], last
 
 
 def run_folders(keys: Iterable[str]) -> dict[str, str]:
-    """By run id: its folder in the bucket, of complete runs and of the last attempt at every other."""
-    found: dict[str, tuple[int, str]] = {}
+    """Return run id -> folder in the bucket, of complete runs and of the last attempt at every other."""
+    folders: dict[str, tuple[int, str]] = {}
     for key in keys:
         folder, _, name = key.rpartition("/")
         if name != RUN_JSON or folder.count("/") != 1:
@@ -72,18 +72,19 @@ def run_folders(keys: Iterable[str]) -> dict[str, str]:
         top, _, leaf = folder.partition("/")
         attempt = ATTEMPT.fullmatch(leaf)
         if top == "runs":
-            found[leaf] = (1_000_000, folder)
+            folders[leaf] = (1_000_000, folder)
         elif top == "attempts" and attempt:
             run_id, number = attempt[1], int(attempt[2])
-            if number > found.get(run_id, (0, ""))[0]:
-                found[run_id] = (number, folder)
-    return {run_id: folder for run_id, (_, folder) in found.items()}
+            if number > folders.get(run_id, (0, ""))[0]:
+                folders[run_id] = (number, folder)
+    return {run_id: folder for run_id, (_, folder) in folders.items()}
 
 
 def spool_paths(keys: Iterable[str], generation: str | None, *, digest: bool) -> dict[str, str]:
-    """What to bring: key -> path in the spool. Without `digest` only what says which runs there are.
+    """Return key -> path in the spool of the files to bring. Without `digest` only those that tell which runs there
+    are.
 
-    `digest`: what reports and ledgers read too: lines of events and decisions, small tables, the report itself.
+    `digest`: also what reports and ledgers read: lines of events and decisions, small tables, the report itself.
     """
     every = list(keys)
     last = {folder: f"runs/{run_id}" for run_id, folder in run_folders(every).items()}
@@ -92,26 +93,26 @@ def spool_paths(keys: Iterable[str], generation: str | None, *, digest: bool) ->
 
 
 def disk_paths(keys: Iterable[str], generation: str | None) -> dict[str, str]:
-    """All that belongs to a series: key -> path as on a disk; of the tables the generation that counts."""
+    """Return key -> path on a disk of everything in a series; of tables only the current generation."""
     every = [key for key in keys if key not in (POINTER, HOLD)]
     last = {folder: f"runs/{run_id}" for run_id, folder in run_folders(every).items()}
     paths = {}
     for key in every:
         top, _, rest = key.partition("/")
-        of, _, inside = rest.partition("/")
+        part, _, name = rest.partition("/")
         if top == "tables":
-            if of == generation:
-                paths[key] = f"tables/{inside}"
+            if part == generation:
+                paths[key] = f"tables/{name}"
         else:
-            paths[key] = f"{last.get(f'{top}/{of}', f'{top}/{of}')}/{inside}" if inside else key
+            paths[key] = f"{last.get(f'{top}/{part}', f'{top}/{part}')}/{name}" if name else key
     return paths
 
 
 def _spool_path(key: str, last: Mapping[str, str], generation: str | None, digest: bool) -> str | None:
     parts = key.split("/")
     if parts[0] == "tables":
-        small = len(parts) == 4 and parts[1] == generation and parts[2].removesuffix(".parquet") not in LARGE_TABLES
-        return f"tables/{parts[2]}/{parts[3]}" if digest and small else None
+        is_small = len(parts) == 4 and parts[1] == generation and parts[2].removesuffix(".parquet") not in LARGE_TABLES
+        return f"tables/{parts[2]}/{parts[3]}" if digest and is_small else None
     if parts[0] in ("runs", "attempts") and len(parts) > 2:
         mirrored = parts[2] == RUN_JSON or (digest and parts[2] in (*LINE_FILES, "report.html"))
         folder = last.get(f"{parts[0]}/{parts[1]}", f"{parts[0]}/{parts[1]}")

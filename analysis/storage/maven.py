@@ -1,5 +1,5 @@
-"""Jars that PySpark does not ship, fetched when they are first needed, each set into a folder of its own: with Maven, a
-single one without it too."""
+"""Fetch jars that PySpark does not ship when they are first needed, each set into a new folder: with Maven, a
+single one also without it."""
 
 import os
 import shutil
@@ -24,8 +24,8 @@ SILENCE_S = 60.0  # of a server, between two parts of a small jar
 
 
 def fetch(folder: Path, arguments: Sequence[str], check: Callable[[Path], None] = lambda _: None) -> None:
-    """`arguments` of Maven that copy jars, whose checksums must be the registry's; `check` raises for what must not be
-    used. The folder is there whole or not at all; of several processes one fetches it."""
+    """Fetch jars. `arguments` make Maven copy them with the registry's checksums; `check` raises for unusable ones. The
+    folder appears whole or not at all; only one of several processes fetches it."""
     if shutil.which("mvn") is None:
         raise StorageConfigurationError(
             f"mvn is not installed; {folder.name} for Spark is fetched with it. Install it with: apt-get install maven"
@@ -34,8 +34,8 @@ def fetch(folder: Path, arguments: Sequence[str], check: Callable[[Path], None] 
 
 
 def fetch_artifact(folder: Path, artifact: str, check: Callable[[Path], None]) -> None:
-    """One jar (`group:name:version`) without what it depends on. Where there is no Maven, or no Java for it, it comes
-    from Maven Central with Python's own means, which know the proxy and the certificates of the environment."""
+    """Fetch one jar (`group:name:version`) without its dependencies. Without Maven, or without Java for it, it comes
+    from Maven Central through Python's own client, with the proxy and the certificates of the environment."""
     if shutil.which("mvn") is not None and _has_java():
         fetch(folder, [f"{PLUGIN}:copy", f"-Dartifact={artifact}"], check)
     else:
@@ -43,7 +43,7 @@ def fetch_artifact(folder: Path, artifact: str, check: Callable[[Path], None]) -
 
 
 def _has_java() -> bool:
-    """Of Maven's own choice."""
+    """Return whether Maven finds a Java."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which(str(Path(home, "bin", "java")) if home else "java") is not None
 
@@ -68,7 +68,7 @@ def _from_central(artifact: str, out: Path) -> None:
     out.mkdir()
     try:
         with urlopen(url, timeout=SILENCE_S) as answer:
-            content = answer.read()  # of one that is cut short it says so
+            content = answer.read()  # raises if the answer is cut short
     except (OSError, HTTPException) as error:
         raise StorageError(f"{url}: {error}; is Maven Central reachable?") from error
     (out / file).write_bytes(content)
@@ -100,10 +100,10 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _fetch(folder: Path, get: Callable[[Path], None], check: Callable[[Path], None]) -> None:
-    for left in folder.parent.glob(".jars-*"):  # by a process that was killed
-        shutil.rmtree(left, ignore_errors=True)
+    for leftover in folder.parent.glob(".jars-*"):  # of a process that was killed
+        shutil.rmtree(leftover, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=".jars-", dir=folder.parent) as scratch:
-        out = Path(scratch) / "jars"
-        get(out)
-        check(out)
-        out.rename(folder)
+        target = Path(scratch) / "jars"
+        get(target)
+        check(target)
+        target.rename(folder)

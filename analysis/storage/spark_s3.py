@@ -1,9 +1,9 @@
 """Spark and S3: the jars that PySpark does not ship, fetched when they are first needed, the settings of a session with
 them, and a series in a bucket while it is analysed.
 
-Spark reads the raw lines of such a series there and writes a new generation of tables. Nobody reads a generation
-before `tables.json` names it, so no table is ever half-written or beside one of another analysis; the one before is
-kept until the next, for those who are reading it.
+Spark reads the raw lines of such a series there and writes a new generation of tables. A generation is read only
+after `tables.json` names it, so tables are never half-written or of different analyses; the previous one is
+kept until the next, for its current readers.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from analysis.storage.transfer import in_parallel, send_files
 HEADS_AT_ONCE = 500
 POM = Path(__file__).with_name("pom.xml")
 CREDENTIAL_PROVIDERS = (
-    # What this process has in its environment; Spark hands it on to the workers.
+    # The environment of this process; Spark passes it on to the workers.
     "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
     "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
     # Profile, container, service account, machine.
@@ -37,7 +37,7 @@ CREDENTIAL_PROVIDERS = (
 
 
 def jars(cache: Path, tell: Callable[[str], None]) -> tuple[Path, ...]:
-    """The jars, in a folder of `cache` named by what the pom says. Half a minute and 15 MB the first time."""
+    """Return the jars, in a folder of `cache` named by the pom's content. Half a minute and 15 MB the first time."""
     require_same_hadoop()
     folder = cache / f"s3a-{jars_digest()}"
     if not folder.is_dir():
@@ -51,7 +51,7 @@ def jars_digest() -> str:
 
 
 def require_same_hadoop() -> None:
-    """A pom that was not changed with PySpark would fail in the middle of an analysis with a missing class."""
+    """Raise if the pom's Hadoop is not PySpark's: an analysis would fail half-way with a missing class."""
     import pyspark
 
     shipped = sorted((Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar"))
@@ -64,7 +64,7 @@ def require_same_hadoop() -> None:
 
 
 def s3a_settings(found: Sequence[Path]) -> dict[str, str]:
-    """Of a session that reads and writes s3a with these jars."""
+    """Return settings of a session that reads and writes s3a with these jars."""
     settings = {
         "spark.jars": ",".join(str(jar) for jar in found),
         "spark.hadoop.fs.s3a.aws.credentials.provider": ",".join(CREDENTIAL_PROVIDERS),
@@ -87,7 +87,8 @@ def s3a_settings(found: Sequence[Path]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class SharedSeries:
-    """`sizes`: of all raw files in bytes, by their name relative to the series."""
+    """A series in a bucket during its analysis. `sizes`: of all raw files in bytes, by their name relative to the
+    series."""
 
     bucket: Bucket
     series: str
@@ -96,34 +97,34 @@ class SharedSeries:
 
     @property
     def raw_bytes(self) -> int:
-        """Of the raw files' lines."""
+        """Return the bytes of the raw files' lines."""
         return sum(bytes_as_json(name, size) for name, size in self.sizes.items())
 
     def raw_files(self, part: str) -> list[str]:
-        """URIs of the lines of one part of every run: a folder (`workers`) or a file (`events.jsonl`)."""
+        """Return URIs of the lines of one part of every run: a folder (`workers`) or a file (`events.jsonl`)."""
         names = (name for name in self.sizes if name.split("/")[2] == part and name.endswith(RAW_SUFFIXES))
         return [self.bucket.location.uri(f"{self.series}/{name}") for name in names]
 
     def raw_heads(self, files: Sequence[str], length: int) -> Iterator[bytes]:
-        """The first bytes of some of these, a few hundred at a time."""
+        """Yield the first bytes of these files, fetched a few hundred at a time."""
 
         def head(file: str) -> bytes:
             name = self.bucket.location.name_of_uri(file)
             return self.bucket.read_head(name, length) if self.sizes[name.removeprefix(f"{self.series}/")] else b""
 
-        for some in chunked_iter(files, HEADS_AT_ONCE):
-            yield from in_parallel(head, some)
+        for chunk in chunked_iter(files, HEADS_AT_ONCE):
+            yield from in_parallel(head, chunk)
 
     def table(self, name: str) -> str:
         return self.bucket.location.uri(self._table(name))
 
     def send_table(self, name: str, folder: Path) -> None:
-        """A small table that was written without Spark, for Spark to read."""
+        """Send a small table that was written without Spark, so that Spark can read it."""
         files = {f"{self._table(name)}/{file.name}": file for file in folder.iterdir()}
         send_files(self.bucket, files, {})
 
     def fetch_table(self, name: str, folder: Path) -> None:
-        """A small table that Spark wrote, for us to read."""
+        """Fetch a small table that Spark wrote, so that we can read it."""
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         keys = [key for key in self.bucket.objects(f"{self._table(name)}/") if key.endswith(".parquet")]
@@ -134,7 +135,7 @@ class SharedSeries:
 
     @contextmanager
     def publishing(self) -> Iterator[None]:
-        """What the block writes is published when it ends well, and removed when it does not."""
+        """Publish the tables written in the block when it ends without an error, else remove them."""
         try:
             yield
         except BaseException:
@@ -144,14 +145,14 @@ class SharedSeries:
         self.publish()
 
     def publish(self) -> None:
-        """From now on these are the tables of the series."""
+        """Make these the current tables of the series."""
         before = self._current_generation()
         body = {"v": 1, "generation": self.generation, "before": before}
         self.bucket.write(f"{self.series}/{layout.POINTER}", json.dumps(body).encode())
         self._remove_all_but(self.generation, before)
 
     def abandon(self) -> None:
-        """Remove what an analysis that failed has written."""
+        """Remove the tables of a failed analysis."""
         self.bucket.remove(list(self.bucket.objects(f"{self.series}/tables/{self.generation}/")))
 
     def _current_generation(self) -> str | None:
@@ -171,7 +172,7 @@ class SharedSeries:
 
 
 def open_shared(bucket: Bucket, series: str, now_s: float) -> SharedSeries:
-    """The series as it lies in the bucket now: every complete run, and the last attempt at each other one."""
+    """Return the series as it is in the bucket now: every complete run, and the last attempt at each other one."""
     objects = {key.removeprefix(f"{series}/"): each for key, each in bucket.objects(f"{series}/").items()}
     folders = tuple(f"{folder}/" for folder in layout.run_folders(objects).values())
     sizes = {name: objects[name].size for name in sorted(objects) if name.startswith(folders)}
@@ -180,7 +181,7 @@ def open_shared(bucket: Bucket, series: str, now_s: float) -> SharedSeries:
 
 
 def current_tables(bucket: Bucket, series: str, folder: Path) -> SeriesTables | None:
-    """The tables that count of a series that was brought to `folder`; None where none were published."""
+    """Return the current tables of a series that was brought to `folder`; None if none were published."""
     if not (folder / layout.POINTER).is_file():
         return None
     generation = str(read_json(folder / layout.POINTER)["generation"])
