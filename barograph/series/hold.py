@@ -1,8 +1,9 @@
-"""The hold of a series: one execution writes it, from its opening to its end. A file in the series' folder names who.
+"""The hold of a series: one execution writes it, from its opening to its end. A file in the series' folder names that
+one.
 
-It counts while its holder lives and, where that one outlives its work or cannot be seen, has been heard of
-(`inventory.leases.holder`): each step of a series beats. An execution that has lost it all the same ends. Behind a
-bucket it stands in the spool, for executions of this box; those of others are kept away by the bucket's own hold.
+A hold counts while its holder lives and, where the holder outlives its work or is not visible, while its heartbeats
+continue (`inventory.leases.holder`): each step of a series sends them. An execution that has lost the hold ends. With a
+bucket the hold lies in the spool, for executions of this box; those of others are refused by the bucket's own hold.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ from inventory.leases.registry import heard_of
 
 log = logging.getLogger(__name__)
 UNWRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT})
-# Of this box: neither sent to a bucket nor bundled.
+# A file of this box: neither sent to a bucket nor bundled.
 FILE, LOCK = ".holder.json", ".holder.lock"
-LOSS = signal.SIGURG  # raises HoldLost; the kernel ignores one that comes after the block
+LOSS = signal.SIGURG  # raises HoldLost; the kernel ignores a signal after the block
 
 
 @dataclass(frozen=True)
 class Hold:
-    """`outlives`: the holder is not who works, as `barograph ui` is not its tasks."""
+    """A hold. `outlives`: the holder is not the process that works, as `barograph ui` is not its tasks."""
 
     pid: int
     born: str
@@ -60,14 +61,14 @@ class Hold:
         return self.holder.is_alive(self.heartbeat_s, now_s) and (works or is_recent(self.heartbeat_s, now_s))
 
     def is_anothers(self, now_s: float) -> bool:
-        """Return whether it counts, and not for this execution."""
+        """Return whether it counts and belongs to another execution."""
         return self.holder != holder() and self.counts(now_s)
 
 
 def take(series_dir: Path, *, parent_pid: int | None = None) -> None:
-    """This execution writes the series from now on, also where it does already. Raises SeriesInUse (capacity).
+    """Take the series for this execution, even if it has it already. Raises SeriesInUse (capacity).
 
-    `parent_pid`: of the process that opened the series and started this one to carry it out.
+    `parent_pid`: the process that opened the series and started this one to carry it out.
     """
     with _lock(series_dir):
         refuse_others(series_dir, parent_pid)
@@ -76,31 +77,31 @@ def take(series_dir: Path, *, parent_pid: int | None = None) -> None:
 
 def refuse_others(series_dir: Path, parent_pid: int | None = None) -> None:
     """Raise SeriesInUse where another execution holds the series."""
-    other, now_s = read(series_dir), time.time()
-    if other is not None and other.pid != parent_pid and other.is_anothers(now_s):
-        raise SeriesInUse(_in_use_message(series_dir, other, now_s))
+    current, now_s = read(series_dir), time.time()
+    if current is not None and current.pid != parent_pid and current.is_anothers(now_s):
+        raise SeriesInUse(_in_use_message(series_dir, current, now_s))
 
 
 def is_lost(series_dir: Path) -> bool:
     """Return whether another execution holds the series."""
-    other = read(series_dir)
-    return other is not None and other.is_anothers(time.time())
+    current = read(series_dir)
+    return current is not None and current.is_anothers(time.time())
 
 
 def drop(series_dir: Path) -> None:
-    """Others may write it; nothing happens where another holds it, or nobody, or the folder is gone."""
+    """Release the series; do nothing where another execution or nobody holds it, or the folder is gone."""
     if not series_dir.is_dir():
         return
     with _lock(series_dir):
-        other = read(series_dir)
-        if other is not None and not other.is_anothers(time.time()):
+        current = read(series_dir)
+        if current is not None and not current.is_anothers(time.time()):
             (series_dir / FILE).unlink(missing_ok=True)
 
 
 @contextmanager
 def beating(series_dir: Path) -> Iterator[None]:
-    """Take the series, and say every HEARTBEAT_S of the block that its holder lives. Raises SeriesInUse, also in the
-    midst of the block, where another has it."""
+    """Take the series and send a heartbeat every HEARTBEAT_S during the block. Raises SeriesInUse, also within the
+    block, where another execution has it."""
     take(series_dir)
     with _kept(series_dir):
         yield
@@ -108,11 +109,11 @@ def beating(series_dir: Path) -> Iterator[None]:
 
 @contextmanager
 def held(series_dir: Path) -> Iterator[None]:
-    """Nobody else writes the series during the block. Raises SeriesInUse.
+    """Hold the series during the block, against other writers. Raises SeriesInUse.
 
-    What cannot be written here, or is on a full disk, is only looked at: whether somebody else holds it.
+    If the folder cannot be written, or its disk is full, only check that no other execution holds it.
     """
-    before = read(series_dir)
+    current = read(series_dir)
     try:
         take(series_dir)
     except OSError as error:
@@ -126,40 +127,40 @@ def held(series_dir: Path) -> Iterator[None]:
         with _kept(series_dir):
             yield
     finally:
-        if before is None or before.holder != holder():
+        if current is None or current.holder != holder():
             drop(series_dir)
 
 
 class HoldLost(KeyboardInterrupt):
-    """Ends the block. Neither a failure nor an interruption: whoever handles those writes into the record, which is
-    another's by now."""
+    """The hold is lost, which ends the block. Handlers of failures or interruptions must not catch it: they would write
+    into a record that now belongs to another execution."""
 
 
 @contextmanager
 def _kept(series_dir: Path) -> Iterator[None]:
-    """Beats during the block, which ends with SeriesInUse once another has taken the series."""
-    lost: list[str] = []
+    """Send heartbeats during the block, which ends with SeriesInUse once another execution has taken the series."""
+    messages: list[str] = []
 
     def beat(interrupt: Callable[[], None]) -> None:
-        if not lost and (other := _beat(series_dir)) is not None:
-            lost.append(_lost_message(series_dir, other))
-            log.warning("%s", lost[0])
+        if not messages and (other := _beat(series_dir)) is not None:
+            messages.append(_lost_message(series_dir, other))
+            log.warning("%s", messages[0])
             interrupt()
 
     try:
         with _interruption() as interrupt, heartbeat(partial(beat, interrupt), "series hold", HEARTBEAT_S):
             yield
     except BaseException as error:
-        if lost:
-            raise SeriesInUse(lost[0]) from error
+        if messages:
+            raise SeriesInUse(messages[0]) from error
         raise
-    if lost:
-        raise SeriesInUse(lost[0])
+    if messages:
+        raise SeriesInUse(messages[0])
 
 
 @contextmanager
 def _interruption() -> Iterator[Callable[[], None]]:
-    """Yield what another thread calls to raise HoldLost in the block; it does nothing off the main thread."""
+    """Yield a function that raises HoldLost in the block from another thread; it does nothing off the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return
@@ -167,34 +168,34 @@ def _interruption() -> Iterator[Callable[[], None]]:
     def end(_number: int, _frame: FrameType | None) -> None:
         raise HoldLost
 
-    before = signal.signal(LOSS, end)
+    handler = signal.signal(LOSS, end)
     try:
         yield partial(signal.pthread_kill, threading.get_ident(), LOSS)
     finally:
-        signal.signal(LOSS, before)
+        signal.signal(LOSS, handler)
 
 
 @contextmanager
 def heartbeat(beat: Callable[[], None], name: str, every_s: float, limit_s: float = float("inf")) -> Iterator[None]:
-    """`beat` is called again and again during the block, for `limit_s` at the most. No failure of it ends that."""
-    over, end_s = threading.Event(), time.monotonic() + limit_s
+    """Call `beat` again and again during the block, for `limit_s` at most, even if it fails."""
+    stop, end_s = threading.Event(), time.monotonic() + limit_s
 
     def work() -> None:
-        while not over.wait(every_s) and time.monotonic() < end_s:
+        while not stop.wait(every_s) and time.monotonic() < end_s:
             try:
                 beat()
-            except Exception as error:  # noqa: BLE001 - the next one may succeed; the work itself says what is wrong
+            except Exception as error:  # noqa: BLE001 - the next one may succeed; the work itself reports errors
                 log.warning("%s failed, trying again: %s: %s", name, blame_of(error), message_of(error))
 
     threading.Thread(target=work, name=name, daemon=True).start()
     try:
         yield
     finally:
-        over.set()
+        stop.set()
 
 
 def read(series_dir: Path) -> Hold | None:
-    """None where nobody holds it. What cannot be read holds nothing: it is written as a whole."""
+    """Return the hold, None if nobody has it. An unreadable file holds nothing: it is written atomically."""
     with suppress(FileNotFoundError, ValueError, TypeError):
         document = json.loads((series_dir / FILE).read_text(encoding="utf-8"))
         return Hold(**{field.name: document[field.name] for field in fields(Hold) if field.name in document})
@@ -202,7 +203,7 @@ def read(series_dir: Path) -> Hold | None:
 
 
 def _beat(series_dir: Path) -> Hold | None:
-    """Beat; return who else has taken the series meanwhile, if anybody has."""
+    """Send a heartbeat; return the hold of another execution that has taken the series meanwhile, if any."""
     if read(series_dir) is None:  # ended meanwhile, or the folder is gone
         return None
     with _lock(series_dir):
@@ -218,8 +219,8 @@ def _lock(series_dir: Path) -> AbstractContextManager[None]:
 
 
 def _write(series_dir: Path, now_s: float) -> None:
-    me, before = holder(), read(series_dir)
-    works = me.pid == os.getpid() or (before is not None and before.holder == me and not before.outlives)
+    me, current = holder(), read(series_dir)
+    works = me.pid == os.getpid() or (current is not None and current.holder == me and not current.outlives)
     facts = {"host": socket.gethostname(), "heartbeat_s": now_s, "outlives": not works}
     write_json_atomic(series_dir / FILE, {**asdict(me), **facts})
 

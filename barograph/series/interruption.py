@@ -1,5 +1,5 @@
-"""How an execution of a series is interrupted: SIGTERM as an exception, so that a step that is ended still writes down
-what it has, the mark that asks for no further run, `step`, which every step of a series runs in, and its time limit.
+"""The interruption of a series' execution: SIGTERM as an exception, so that an ended step still writes its record, the
+mark that asks for no further run, `step`, which every step of a series runs in, and its time limit.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from barograph.series import hold
 from barograph.series.progress import ProgressFile
 from barograph.series.series import STOP_FILE, Series, read_series
 
-# A request may come by several ways: Airflow's worker passes on to its task what the task has got too. Who asks again
-# after that is in a hurry, and may cut a collection short.
+# One request may arrive twice: Airflow's worker passes its own signal on to its task. A later request is from
+# somebody in a hurry, and may cut a collection short.
 ONE_REQUEST_S = 10.0
 
 
 @contextmanager
 def interruptible(one_request_s: float | None = None) -> Iterator[None]:
-    """Within the block, and within those in it, SIGTERM and SIGINT raise Interrupted, once in `one_request_s` (None:
-    ONE_REQUEST_S); off the main thread signals are somebody else's."""
+    """Raise Interrupted on SIGTERM and SIGINT within the block and nested ones, once in `one_request_s` (None:
+    ONE_REQUEST_S); off the main thread signals are not handled."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    found = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
-    outer = next((handler for handler in found if isinstance(handler, _Interruption)), None)
-    handle = outer or _Interruption(ONE_REQUEST_S if one_request_s is None else one_request_s)
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    enclosing = next((handler for handler in handlers if isinstance(handler, _Interruption)), None)
+    handle = enclosing or _Interruption(ONE_REQUEST_S if one_request_s is None else one_request_s)
+    previous = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
 
 
 class _Interruption:
-    """Handles the signals of a block, and of those within it."""
+    """A handler for the signals of a block, and of those within it."""
 
     def __init__(self, one_request_s: float) -> None:
         self._one_request_s = one_request_s
@@ -59,7 +59,7 @@ class _Interruption:
 @contextmanager
 def step(series_dir: Path, first: Callable[[Path], None] = lambda _: None) -> Iterator[Series]:
     """Run one step of a series: hold the series, end the whole execution on an interruption, and record a failure with
-    its blame. `first` is called before the check whether the series was stopped.
+    its blame. Call `first` before the check whether the series was stopped.
     """
     with interruptible():
         try:
@@ -72,7 +72,7 @@ def step(series_dir: Path, first: Callable[[Path], None] = lambda _: None) -> It
         except Interrupted:
             request_stop(series_dir)
             raise
-        except (SeriesInUse, InUse):  # its progress is another's, or it is waited for
+        except (SeriesInUse, InUse):  # the progress file belongs to another execution, or the step waits
             raise
         except BaseException as error:
             if not isinstance(error, NO_FAILURES):
@@ -84,13 +84,13 @@ NO_FAILURES = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 def _step_message(error: BaseException) -> str:
-    """Airflow's own time limit is no `Exception`, and says no more than its process."""
+    """Return the error's message. Airflow's time limit is no `Exception`, and says no more than its process."""
     limit = "" if isinstance(error, Exception) else "a step took longer than its limit and was ended: "
     return f"{limit}{message_of(error)}"
 
 
 def request_stop(series_dir: Path) -> None:
-    """No further run of this execution begins; opening the series again forgets it."""
+    """Ask that no further run of this execution begins; opening the series again removes the request."""
     (series_dir / STOP_FILE).touch()
 
 
@@ -99,30 +99,32 @@ def is_stopped(series: Series) -> bool:
 
 
 class StepHung(BarographError):
-    """A step took longer than it may, and none of the limits inside it has said why."""
+    """A step took longer than it may, and no limit inside it has reported a reason."""
 
 
 @contextmanager
 def limited(name: str, limit_s: float | None = None) -> Iterator[None]:
     """Raise StepHung where the block takes longer than this step of a series may (`barograph.plan.durations`)."""
     seconds = step_limit(name).seconds if limit_s is None else limit_s
-    over: list[StepHung] = []
+    overruns: list[StepHung] = []
 
     def hung(_number: int, _frame: FrameType | None) -> None:
-        over.append(StepHung(f"{name} took more than {seconds:g} s, its limit, and was ended; what is on record stays"))
-        raise over[0]
+        overruns.append(
+            StepHung(f"{name} took more than {seconds:g} s, its limit, and was ended; what is on record stays")
+        )
+        raise overruns[0]
 
-    before = signal.signal(signal.SIGALRM, hung)
+    handler = signal.signal(signal.SIGALRM, hung)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     except Exception as error:
-        if over and error is not over[0]:  # Spark's bridge makes an error of its own of whatever ends its waiting
-            raise over[0] from error
+        if overruns and error is not overruns[0]:  # Spark's bridge replaces the error that ends its waiting
+            raise overruns[0] from error
         raise
     else:
-        if over:  # somebody took it for an error of his own, and went on
-            raise over[0]
+        if overruns:  # somebody handled it like an ordinary error, and went on
+            raise overruns[0]
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, handler)

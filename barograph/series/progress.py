@@ -1,6 +1,7 @@
-"""`progress.jsonl` of a series: written by the steps, followed by the terminal. One JSON object a line.
+"""The progress file `progress.jsonl` of a series, written by the steps and followed by the terminal. One JSON object a
+line.
 
-A full disk cuts lines short: every reader leaves damaged lines out, and `ProgressReader` counts them.
+A full disk cuts lines short: every reader skips damaged lines, and `ProgressReader` counts them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ OPENED = "opened"  # the first line of an execution (not in older files); with i
 
 
 class ProgressFile:
-    """Appends whole lines; losing one is not worth failing a run."""
+    """A file that appends whole lines; a lost line does not fail a run."""
 
     def __init__(self, series_dir: Path) -> None:
         self._path = series_dir / PROGRESS_FILE
@@ -32,7 +33,8 @@ class ProgressFile:
 
 
 class ProgressReader:
-    """Reads what was appended since the last look; a line that is half written waits. `damaged` counts what is none."""
+    """A reader of lines appended since the last look; it leaves a half-written line for the next one. `damaged` counts
+    invalid lines."""
 
     def __init__(self, series_dir: Path) -> None:
         self._path = series_dir / PROGRESS_FILE
@@ -55,36 +57,36 @@ class ProgressReader:
 
 
 def failures_since(series_dir: Path, since_s: float) -> list[dict[str, Any]]:
-    """Return what went wrong for good since `since_s` (epoch seconds).
+    """Return the final failures since `since_s` (epoch seconds).
 
-    Here and in `lines_since` the moment of an opening stands for its execution, though the clock was set back since.
+    Here and in `lines_since` the time of an opening identifies its execution, even if the clock was set back since.
     """
     return failures_in(_lines_from(series_dir, since_s))
 
 
 def failures_in(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what went wrong for good: failed runs, else the first step that failed. What failed after it,
-    such as an analysis of nothing, is a consequence."""
+    """Return the final failures: failed runs, else the first step that failed. Later failures, such as an analysis of
+    nothing, are consequences."""
     failures = [line for line in lines if line.get("blame") in SEVERITY and "message" in line]
     runs = [line for line in failures if line["kind"] == "run_failed" and not line.get("again")]
     return runs or [line for line in failures if line["kind"] == "step_failed"][:1]
 
 
 def worst_of(failures: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """Blame and message of the worst of these lines; the message names its run, and how many more there are."""
-    worst = min(failures, key=lambda failure: SEVERITY.index(failure["blame"]))
-    where = f"{worst['run_id']}: " if worst.get("run_id") else ""
-    more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
-    return str(worst["blame"]), f"{where}{worst['message']}{more}"
+    """Return the blame and message of the worst of these lines; the message names its run, and the number of others."""
+    failure = min(failures, key=lambda failure: SEVERITY.index(failure["blame"]))
+    where = f"{failure['run_id']}: " if failure.get("run_id") else ""
+    rest = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+    return str(failure["blame"]), f"{where}{failure['message']}{rest}"
 
 
 def lines_since(series_dir: Path, kind: str, since_s: float) -> list[dict[str, Any]]:
-    """The lines of that kind since `since_s` (epoch seconds)."""
+    """Return the lines of that kind since `since_s` (epoch seconds)."""
     return [line for line in _lines_from(series_dir, since_s) if line["kind"] == kind]
 
 
 def lines_between(series_dir: Path, since_s: float, until_s: float) -> list[dict[str, Any]]:
-    """Every line of that time (epoch seconds)."""
+    """Return every line of that time (epoch seconds)."""
     return [line for line in _lines_from(series_dir, since_s) if float(line["t"]) <= until_s]
 
 
@@ -102,10 +104,12 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:
-    """None for what is no line of ours."""
+    """Return the line's object, None for an invalid line."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    whole = isinstance(value, dict) and isinstance(value.get("t"), int | float) and isinstance(value.get("kind"), str)
-    return value if whole else None
+    is_valid = (
+        isinstance(value, dict) and isinstance(value.get("t"), int | float) and isinstance(value.get("kind"), str)
+    )
+    return value if is_valid else None

@@ -1,5 +1,5 @@
-"""What a series was measured with: the code's commit and its uncommitted changes, of files that git knows, kept in the
-series as a patch that others can apply (`git apply`), the versions of what did the work, and the box.
+"""The origin of a series' measurements: the code's commit and its uncommitted changes, of files that git tracks, stored
+in the series as a patch that others can apply (`git apply`), the versions of the software, and the box.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from barograph.settings import ROOT, process_environment
 
 PRODUCT = ("dags", "inventory", "playbooks", "topologies", "scheduler_plugins", "analysis", "barograph",
          "pyproject.toml", "requirements.txt")  # fmt: skip
-# What a run is given as load and what its samples say: raised where runs from before and after must not be compared.
-# 1 (also where a record does not say): a source's schedule was its process's; 2: it is its topology's.
+# Version of a run's load and sample counts: raised where runs before and after must not be compared.
+# 1 (the default of old records): a source's schedule was its process's; 2: it is its topology's.
 MEASUREMENT = 2
 SECRET_FILE = re.compile(r"(^|/)(id_[a-z0-9]+|\.env|\.netrc|credentials?)$|\.(pem|key|p12|pfx|jks|keystore|vault)$")
 
 
 def save_patch(series_dir: Path, patch: bytes) -> str | None:
-    """The name of the patch in the series' folder; None where nothing was changed."""
+    """Save the patch in the series' folder and return its name; None where nothing was changed."""
     if not patch:
         return None
     name = f"changes-{hashlib.sha256(patch).hexdigest()[:12]}.patch"
@@ -39,10 +39,10 @@ def save_patch(series_dir: Path, patch: bytes) -> str | None:
 
 
 def work_tree_patch(root: Path = ROOT) -> bytes:
-    """Of files that git knows, in Barograph's own folders; empty where clean, and where git does not say.
+    """Return the changes of tracked files in Barograph's own folders; empty where clean, and without git.
 
-    A file that git does not know is no part of it: an inventory may hold passwords. Raises ExperimentError that names
-    a changed file which holds what looks like a secret: it would stand in results and bundles.
+    Untracked files are left out: an inventory may hold passwords. Raises ExperimentError naming a changed file that
+    seems to contain a secret: it would be in results and bundles.
     """
     try:
         house = [name for name in PRODUCT if (root / name).exists()]
@@ -52,12 +52,12 @@ def work_tree_patch(root: Path = ROOT) -> bytes:
         return b""
     search = secret_search(process_environment())
     for name, patch in patches.items():
-        found = "a secret, by its name" if SECRET_FILE.search(name) else None
+        content = "a secret, by its name" if SECRET_FILE.search(name) else None
         if (secret := search.first_in(patch)) is not None:
-            found = secret.what
-        if found:
+            content = secret.what
+        if content:
             raise ExperimentError(
-                f"{name} is changed and not committed, and holds {found}; changes are kept with the results: take it"
+                f"{name} is changed and not committed, and holds {content}; changes are kept with the results: take it"
                 " out of the file, or `git stash` the change"
             )
     return b"".join(patches.values())
@@ -68,17 +68,18 @@ def _file_patch(root: Path, name: str) -> bytes:
 
 
 def unknown_files(root: Path = ROOT) -> tuple[str, ...]:
-    """Files in Barograph's own folders that git would take and does not know: they may decide, and are kept nowhere."""
+    """Return untracked files in Barograph's own folders that git does not ignore: they may change results, and are
+    stored nowhere."""
     try:
         house = [name for name in PRODUCT if (root / name).exists()]
-        listed = git_bytes(root, "ls-files", "-z", "--others", "--exclude-standard", "--", *house).split(b"\0")
+        paths = git_bytes(root, "ls-files", "-z", "--others", "--exclude-standard", "--", *house).split(b"\0")
     except (OSError, GitFailed):
         return ()
-    return tuple(sorted(name.decode() for name in listed if name))
+    return tuple(sorted(name.decode() for name in paths if name))
 
 
 def git_state() -> tuple[str | None, bool | None]:
-    """The code's commit, and whether it was changed since; None outside a git work tree."""
+    """Return the code's commit, and whether it was changed since; None outside a git work tree."""
     try:
         return git(ROOT, "rev-parse", "HEAD"), bool(git(ROOT, "status", "--porcelain"))
     except GitFailed:
@@ -89,30 +90,31 @@ SIMULATING = ("scheduler_plugins", "topologies", "inventory", "playbooks", "anal
 
 
 def simulating_code_sha256(root: Path = ROOT) -> str:
-    """Of all code that a simulated run may meet, in git or not; of data an experiment's own document says enough."""
+    """Return the digest of all code that a simulated run may use, in git or not; an experiment's own document covers
+    its data."""
     digest = hashlib.sha256()
     for house in SIMULATING:
         for file in sorted(path for kind in ("*.py", "*.yaml") for path in (root / house).rglob(kind)):
             name = file.relative_to(root)
             if _is_code(name) and file.is_file():
-                with suppress(FileNotFoundError):  # an editor's, which has gone meanwhile
+                with suppress(FileNotFoundError):  # an editor's temporary file, gone meanwhile
                     digest.update(f"{name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()
 
 
 def _is_code(name: Path) -> bool:
-    """False for what Maven copies into `target`, and for hidden files, such as Emacs' links `.#name.py`."""
+    """Return False for Maven's copies in `target`, and for hidden files, such as Emacs' links `.#name.py`."""
     return not any(part == "target" or part.startswith(".") for part in name.parts)
 
 
 def code_of_today() -> dict[str, Any]:
-    """The work tree's code, as the record of a point's run says it."""
+    """Return the work tree's code, as the record of a point's run has it."""
     commit, dirty = git_state()
     return {"git_commit": commit, "git_dirty": dirty, "code_sha256": simulating_code_sha256()}
 
 
 def is_of_code(run: Mapping[str, Any], today: Mapping[str, Any]) -> bool:
-    """Whether a run's record says that it is of this code: a commit does, where nothing was changed since."""
+    """Return whether a run's record has this code: its commit counts where nothing was changed since."""
     if "code_sha256" in run:
         return bool(run["code_sha256"] == today["code_sha256"])
     clean = [(each.get("git_commit"), each.get("git_dirty")) for each in (run, today)]
@@ -120,10 +122,10 @@ def is_of_code(run: Mapping[str, Any], today: Mapping[str, Any]) -> bool:
 
 
 def code_words(facts: Mapping[str, Any]) -> str:
-    """`1f2e3d4c5b6a with uncommitted changes`."""
+    """Return a text such as `1f2e3d4c5b6a with uncommitted changes`."""
     commit = facts.get("git_commit")
-    said = str(commit)[:SHORT] if commit else "an unknown commit"
-    return f"{said}{' with uncommitted changes' if facts.get('git_dirty') else ''}"
+    name = str(commit)[:SHORT] if commit else "an unknown commit"
+    return f"{name}{' with uncommitted changes' if facts.get('git_dirty') else ''}"
 
 
 DISTRIBUTIONS = ("apache-airflow", "ansible-core", "ansible-runner", "pyspark")
@@ -132,17 +134,17 @@ DISTRIBUTIONS = ("apache-airflow", "ansible-core", "ansible-runner", "pyspark")
 def versions() -> dict[str, str]:
     from playbooks.storm_home.assemble import storm_version
 
-    known = {"storm": storm_version(), "python": platform.python_version()}
+    versions_by_name = {"storm": storm_version(), "python": platform.python_version()}
     for name in DISTRIBUTIONS:
         try:
-            known[name] = version(name)
+            versions_by_name[name] = version(name)
         except PackageNotFoundError:
             continue
-    return known
+    return versions_by_name
 
 
 def box_facts() -> dict[str, Any]:
-    """CPU, memory, kernel and the load when the run began."""
+    """Return CPU, memory, kernel and the load when the run began."""
     return {
         "cpu_model": _proc_field(Path("/proc/cpuinfo"), "model name"),
         "cpus": len(os.sched_getaffinity(0)),

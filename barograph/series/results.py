@@ -1,8 +1,8 @@
-"""Where results live: a folder, or a bucket with a spool on this box, by the one setting BAROGRAPH_RESULTS.
+"""The place of results: a folder, or a bucket with a spool on this box, by the one setting BAROGRAPH_RESULTS.
 
-Everything reads and writes `root`. With a folder that is all there is. With a bucket `root` is the spool: it is brought
-up to date before series are looked for, and what was written is sent when a run is over; what could not be sent stays
-and is sent at the next chance.
+Everything reads and writes `root`. With a folder that is all. With a bucket `root` is the spool: it is updated before
+series are looked up, and new files are sent when a run is over; files that could not be sent stay, and are sent at the
+next opportunity.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     from analysis.storage.hold import BucketHolder
 
 
-HOLD_S = 6 * 3600.0  # of one that is not prolonged: of another machine whose harness died it is waited for at most
+HOLD_S = 6 * 3600.0  # without renewal: the longest wait for another machine whose harness died
 
 
 @dataclass(frozen=True)
 class Results:
-    """A folder of this box. What concerns a series takes its folder below `root`. A folder has nothing to send: there
+    """A folder of this box. Methods about a series take its folder below `root`. A folder has nothing to send: there
     these methods only hold the series.
     """
 
     root: Path
 
     def require(self) -> None:
-        """Raise what would keep results from being stored, before anything is started."""
+        """Raise the error that would prevent results from being stored, before anything is started."""
         from analysis.errors import StorageConfigurationError
 
         there = next(path for path in (self.root, *self.root.parents) if path.exists())
@@ -56,29 +56,29 @@ class Results:
             )
 
     def refresh(self, scope: str = "", *, digest: bool = False) -> None:
-        """Make what is below `scope` (`family/name`) readable here; `digest`: also what reports are made of."""
+        """Make results below `scope` (`family/name`) readable here; `digest`: also the files that reports need."""
 
     def begin(self, series_dir: Path) -> None:
-        """From now on this execution writes the series. Raises SeriesInUse (capacity) where another one does."""
+        """Let this execution write the series from now on. Raises SeriesInUse (capacity) where another one does."""
         hold.take(series_dir)
 
     def send(self, series_dir: Path, under_way: Collection[str] = ()) -> None:
-        """Store what was written since, but for runs that are `under_way`. Raises StorageError (infrastructure): it
+        """Store what was written since, except for runs that are `under_way`. Raises StorageError (infrastructure): it
         stays and is sent later; SeriesInUse where another execution writes the series by now."""
 
     def end(self, series_dir: Path) -> None:
-        """Send, and let others write the series."""
+        """Send, and let other executions write the series."""
         hold.drop(series_dir)
 
     def waiting(self) -> tuple[Path, ...]:
-        """Return the series that are not sent, of executions that have ended."""
+        """Return the unsent series of executions that have ended."""
         return ()
 
     def keep(self, file: Path) -> None:
         """Store a file that belongs to no series."""
 
     def fetch(self, scope: str, ending: str) -> None:
-        """Make files below `scope` that belong to no series readable here; those that are here stay as they are."""
+        """Make files below `scope` that belong to no series readable here; existing ones stay as they are."""
 
     def analyse(self, series_dir: Path, master: str, say: Say) -> Path:
         """Return the report's path; every record has been sent."""
@@ -87,18 +87,18 @@ class Results:
         return analyse(series_dir, master, jars=avro_jars(SeriesPaths(series_dir), say))
 
     def tables(self, series_dir: Path) -> SeriesTables | None:
-        """Return where Spark finds the tables of a series that is known here; None where it was not analysed."""
+        """Return the tables of a series for Spark; None where it was not analysed."""
         from analysis.query.sql import tables_on_disk
 
         return tables_on_disk(series_dir)
 
     def spark_settings(self, say: Say) -> Mapping[str, str] | None:
-        """Return what Spark needs to read them."""
+        """Return the settings that Spark needs to read them."""
         del say
         return None
 
     def whole(self, series_dir: Path) -> AbstractContextManager[Path]:
-        """Return a folder with everything that is stored of the series, raw lines too, while the block lasts."""
+        """Yield a folder with everything stored of the series, raw lines too, for the length of the block."""
         return nullcontext(series_dir)
 
 
@@ -129,8 +129,8 @@ class Spool(Results):
         from analysis.storage.transfer import UNSENT
 
         now, name = time.time(), self._name(series_dir)
-        alive = self._holder_lives(name)
-        bucket_hold.take(self.bucket, name, series_dir, self._me, now_s=now, until_s=now + HOLD_S, alive=alive)
+        lives = self._holder_lives(name)
+        bucket_hold.take(self.bucket, name, series_dir, self._me, now_s=now, until_s=now + HOLD_S, alive=lives)
         (series_dir / UNSENT).touch()
 
     def send(self, series_dir: Path, under_way: Collection[str] = ()) -> None:
@@ -138,10 +138,10 @@ class Spool(Results):
         from analysis.storage import transfer
 
         hold.refuse_others(series_dir)
-        (series_dir / transfer.UNSENT).touch()  # also of a bucket that does not answer: what is new here stays
+        (series_dir / transfer.UNSENT).touch()  # also if the bucket does not answer: new files stay marked
         if (series_dir / "hold.json").exists():
             bucket_hold.prolong(self.bucket, self._name(series_dir), series_dir, time.time() + HOLD_S)
-        else:  # `end` has sent before, or somebody took this execution for dead and has ended it
+        else:  # `end` has sent before, or another execution took this one for dead and ended it
             self._take_bucket_hold(series_dir)
         transfer.send_series(self.bucket, self._name(series_dir), series_dir, under_way=under_way, keep_raw=False)
 
@@ -201,24 +201,24 @@ class Spool(Results):
                 f"{series_dir.name} is not all in the bucket yet; barograph report {series_dir} sends it"
             )
         with tempfile.TemporaryDirectory(prefix=".whole-", dir=self.root) as scratch:
-            # As deep as in a folder of results: what a series is of is read from where it lies.
+            # As deep as in a folder of results: the path names the experiment.
             yield fetch_series(self.bucket, self._name(series_dir), Path(scratch) / self._name(series_dir))
 
     def _name(self, series_dir: Path) -> str:
         return series_dir.absolute().relative_to(self.root).as_posix()
 
     def _holder_lives(self, name: str) -> bool:
-        """Return whether another execution of this box still has the series; of other boxes nothing is known.
+        """Return whether another execution of this box still has the series; other boxes are unknown.
 
-        That nobody else has it in the spool was seen before. A DAG that waits between its tasks has its lease.
+        The spool's hold was checked before. A DAG that waits between its tasks has its lease.
         """
         from analysis.storage.hold import read_hold
         from inventory.leases import registry
 
-        found = read_hold(self.bucket, name)
-        if found is None:
+        bucket_hold = read_hold(self.bucket, name)
+        if bucket_hold is None:
             return False
-        pid, born = int(found[0]["pid"]), found[0]["born"]
+        pid, born = int(bucket_hold[0]["pid"]), bucket_hold[0]["born"]
         if (pid, born) == (self._me.pid, self._me.born) or (pid and process_start(pid) != born):
             return False
         series_id, now = name.rpartition("/")[2], time.time()
@@ -234,7 +234,7 @@ class Spool(Results):
 
 
 def avro_jars(series: SeriesPaths, say: Say) -> tuple[Path, ...]:
-    """Return what Spark needs to read the series' workers' files beside its own jars."""
+    """Return the jars, beside its own, with which Spark reads the files of the series' workers."""
     from analysis.ingest import avro_jar
     from inventory.local.rootfs import cache_dir
 
@@ -242,7 +242,7 @@ def avro_jars(series: SeriesPaths, say: Say) -> tuple[Path, ...]:
 
 
 def results() -> Results:
-    """Return the place that BAROGRAPH_RESULTS names. Raises StorageConfigurationError where it names neither."""
+    """Return the place that BAROGRAPH_RESULTS names. Raises StorageConfigurationError for any other value."""
     place = location()
     if place is None:
         return Results(results_root())
@@ -258,7 +258,7 @@ def results_of(series_dir: Path) -> Results:
 
 
 def send_waiting(say: Say) -> None:
-    """The next chance of what could not be sent; an execution that goes on elsewhere on this box sends its own."""
+    """Send files that could not be sent earlier; an execution elsewhere on this box sends its own."""
     from analysis.errors import SeriesInUse, StorageError
 
     place = results()
@@ -275,7 +275,7 @@ def send_waiting(say: Say) -> None:
 
 @contextmanager
 def send_afterwards(series_dir: Path, say: Say) -> Iterator[None]:
-    """Send what the block wrote, whatever became of it; a bucket that fails loses nothing and fails nothing."""
+    """Send the block's output, even after an error; a failing bucket loses nothing and raises nothing."""
     try:
         yield
     finally:
@@ -283,21 +283,21 @@ def send_afterwards(series_dir: Path, say: Say) -> Iterator[None]:
 
 
 def send_now(series_dir: Path, say: Say, under_way: Collection[str] = ()) -> None:
-    """Send what is there by now; a bucket that fails loses nothing and fails nothing."""
+    """Send the present files; a failing bucket loses nothing and raises nothing."""
     _try_to_send(lambda: results_of(series_dir).send(series_dir, under_way), series_dir, say)
 
 
 def complete_runs(series_dir: Path) -> dict[str, float | None]:
-    """Complete run -> when it was begun, by its record: one that is measured again is another."""
+    """Return for each complete run the start time in its record, which tells a repeated run from the earlier one."""
     runs = [run for run in SeriesPaths(series_dir).all_runs() if is_complete(run.root)]
     return {run.run_id: date_s(read_json(run.run_json)) for run in runs}
 
 
 def analyse_results(series_dir: Path, say: Say) -> Path:
-    """Analyse a series that this execution writes, where its records are; the report's path."""
+    """Analyse a series that this execution writes, where its records are, and return the report's path."""
     place = results_of(series_dir)
     place.send(series_dir)
-    # Runs that were measured elsewhere: the report tells their events too.
+    # Runs measured on other boxes: the report lists their events too.
     place.refresh(series_dir.absolute().relative_to(place.root).as_posix(), digest=True)
     complete = complete_runs(series_dir)
     path = place.analyse(series_dir, spark_master(), say)
@@ -307,7 +307,7 @@ def analyse_results(series_dir: Path, say: Say) -> Path:
 
 
 def analyse_again(series_dir: Path, say: Say) -> Path:
-    """The same for a series that nobody writes: it is taken for that long. Raises SeriesInUse."""
+    """Analyse a series that nobody writes, holding it meanwhile. Raises SeriesInUse."""
     results_of(series_dir).begin(series_dir)
     try:
         with hold.beating(series_dir):
@@ -318,13 +318,13 @@ def analyse_again(series_dir: Path, say: Say) -> Path:
 
 @contextmanager
 def one_session(series_dirs: Sequence[Path], say: Say) -> Iterator[None]:
-    """Analyses of these series in the block share one Spark session, which is warm after the first."""
+    """Let the analyses of these series in the block share one Spark session, which is warm after the first."""
     from analysis import session
     from analysis.ingest import avro_jar
     from inventory.local.rootfs import cache_dir
 
-    found = [results_of(each).spark_settings(say) for each in series_dirs]
-    settings = next((each for each in found if each), {})  # for those that are in the bucket
+    spark_settings = [results_of(each).spark_settings(say) for each in series_dirs]
+    settings = next((each for each in spark_settings if each), {})  # for series in the bucket
     # Raw lines in a bucket are not counted here: with those a session for long series does no harm.
     series = [SeriesPaths(each) for each in series_dirs if SeriesPaths(each).runs.is_dir()]
     raw_bytes = session.SHORT_BYTES if settings else sum(each.raw_bytes() for each in series)
@@ -335,29 +335,29 @@ def one_session(series_dirs: Sequence[Path], say: Say) -> Iterator[None]:
 
 
 def finish(series_dir: Path, say: Say) -> bool:
-    """The end of an execution: send everything and list it in the index of all results; whether it was sent."""
-    sent = store(series_dir, say)
-    if sent:
+    """End an execution: send everything, list it in the index of all results, and return whether it was sent."""
+    is_sent = store(series_dir, say)
+    if is_sent:
         list_in_index(series_dir, say)
-    return sent
+    return is_sent
 
 
 def list_in_index(series_dir: Path, say: Say) -> None:
-    """Write the index where the series is one of our results; what keeps it from being written is said and no more."""
+    """Write the index where the series is one of our results; print an error and go on."""
     if series_dir.absolute().is_relative_to(results_root()):
         try:
             write_index()
-        except Exception as error:  # noqa: BLE001 - what was measured is there; only the page that lists it is not
+        except Exception as error:  # noqa: BLE001 - the measurements are safe; only the page that lists them is missing
             say(f"no index: {blame_of(error).replace('_', ' ')}: {message_of(error)}")
 
 
 def store(series_dir: Path, say: Say) -> bool:
-    """Send everything and let others write the series; whether that worked. Harmless where it was done before."""
+    """Send everything, let others write the series, and return whether that worked. Harmless if done before."""
     return _try_to_send(lambda: results_of(series_dir).end(series_dir), series_dir, say)
 
 
 def write_index() -> Path:
-    """`index.html` of all results, here and in the bucket; of series that are elsewhere only what is small is read."""
+    """Write `index.html` of all results, here and in the bucket; only small files of series elsewhere are read."""
     from analysis.report import index_page
 
     place = results()
@@ -368,7 +368,7 @@ def write_index() -> Path:
 
 
 def _try_to_send(do: Callable[[], Any], series_dir: Path, say: Say) -> bool:
-    """Return whether it was sent."""
+    """Do it and return whether it was sent."""
     from analysis.errors import StorageConfigurationError, StorageError
 
     try:

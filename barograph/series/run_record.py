@@ -1,6 +1,5 @@
-"""The record of a run as the harness writes it into `runs/<run>/` (`run.json` and `events.jsonl`, see
-docs/contracts.md), and how much time the harness itself took in earlier series on a testbed, from the phases in these
-records.
+"""The record of a run in `runs/<run>/` (`run.json` and `events.jsonl`, see docs/contracts.md), and the overhead of the
+harness in earlier series on a testbed, from the phases in these records.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from barograph.settings import results_root
 
 @dataclass
 class RunRecord:
-    """Events, phases and status of one run, on disk as they happen: a harness that dies leaves `incomplete`."""
+    """Events, phases and status of one run, written as they happen: a harness that dies leaves `incomplete`."""
 
     folder: Path
     clock: Clock
@@ -49,12 +48,12 @@ class RunRecord:
         self.listener.tell("run_started", run_id=run.run_id, order=run.order, attempt=attempt)
 
     def event(self, kind: str, *, t: float | None = None, **facts: Any) -> None:
-        """`t` in epoch seconds; now unless said."""
+        """Record an event. `t` in epoch seconds; default: now."""
         append_event(RunPaths(self.folder), self.clock.now() if t is None else t, kind, **facts)
 
     @contextmanager
     def phase(self, name: str, expected_s: float = 0.0) -> Iterator[dict[str, Any]]:
-        """Times a phase; the block sets `planned_s` where the experiment and not the harness needed the time."""
+        """Time a phase; the block sets `planned_s`, the time that the experiment and not the harness needed."""
         start = self.clock.now()
         entry: dict[str, Any] = {"name": name, "start_s": start, "end_s": None, "planned_s": 0.0}
         self.document["phases"].append(entry)
@@ -68,10 +67,10 @@ class RunRecord:
         self.document |= facts
 
     def end(self, status: str, error: BaseException | None = None) -> None:
-        """Keeps the record as it stands; the last status wins, the first failure stays."""
+        """Save the record; the last status wins, the first failure stays."""
         self.document["status"] = status
         self.document["ended_s"] = self.clock.now()
-        if (date_s := self.document.get("date_s")) is not None:  # simulated: its other times say nothing of that
+        if (date_s := self.document.get("date_s")) is not None:  # simulated: its other times are not wall times
             self.document["wall_s"] = time.time() - date_s
         if isinstance(error, Exception) and self.document["failure"] is None:
             self.document["failure"] = _failure_facts(error, self.document["phases"])
@@ -82,19 +81,20 @@ class RunRecord:
 
 
 def read_run(folder: Path) -> dict[str, Any] | None:
-    """A run's document; None where there is none that can be read."""
+    """Return a run's document; None where it cannot be read."""
     return read_json_or_none(RunPaths(folder).run_json)
 
 
 def is_of_execution(run: Mapping[str, Any], opened_s: float) -> bool:
-    """By the record's own word: the box's clock may have been set back since the opening."""
+    """Return whether the record names this execution: the box's clock may have been set back since the opening."""
     if (mine_s := run.get("opened_s")) is None:  # not in older records
         return bool(run.get("started_s", 0.0) >= opened_s)
     return bool(mine_s == opened_s)
 
 
 def set_attempt_aside(folder: Path, attempts: Path) -> int:
-    """Move an earlier, unfinished attempt to `attempts/`, never over another; returns this attempt's number, from 1."""
+    """Move an earlier, unfinished attempt to `attempts/`, never over another, and return this attempt's number,
+    from 1."""
     number = 1
     while (attempts / f"{folder.name}.attempt-{number}").exists():
         number += 1
@@ -117,27 +117,27 @@ def _failure_facts(error: Exception, phases: list[dict[str, Any]]) -> dict[str, 
 
 class Clock(Protocol):
     def now(self) -> float:
-        """Epoch seconds; they never jump, whoever sets the box's clock."""
+        """Return epoch seconds without jumps, even if the box's clock is set."""
         ...
 
     def sleep(self, seconds: float) -> None: ...
 
     def restart(self) -> None:
-        """From now on as the box has it: between runs its clock may have been set."""
+        """Synchronise with the box's clock, which may have been set between runs."""
         ...
 
     def shift(self, seconds: float) -> None:
-        """Add this to the time from now on: the machines' clocks are ahead by so much."""
+        """Add seconds from now on, by which the machines' clocks are ahead."""
         ...
 
     def each_second(self, action: Callable[[], None]) -> AbstractContextManager[None]:
-        """`action` is called once a second of the block, whatever the block waits for, and never after it. It must not
-        raise, and whatever both use needs a lock: it may be called from another thread."""
+        """Call `action` once a second of the block, whatever the block waits for, and never after it. It must not
+        raise, and shared data needs a lock: the call may come from another thread."""
         ...
 
 
 class MonotonicClock:
-    """The time of the box when this was started, and the seconds since."""
+    """The box's time when the clock started, plus the seconds since."""
 
     def __init__(self) -> None:
         self.restart()
@@ -171,11 +171,11 @@ class MonotonicClock:
             thread.join(ACTION_S)
 
 
-ACTION_S = 30.0  # of what is done each second, at most: a call of the policy service has a limit of 5 s
+ACTION_S = 30.0  # longest action of a second: a call of the policy service has a limit of 5 s
 
 
 class Listener(Protocol):
-    """Hears how a series goes; the terminal follows what it writes."""
+    """A listener for a series' progress; the terminal follows what it writes."""
 
     def tell(self, kind: str, **facts: Any) -> None: ...
 
@@ -184,7 +184,7 @@ NEWEST_SERIES = 5  # the newest; older ones were measured with other code
 
 
 def median_overhead(choice: TestbedChoice) -> Overhead:
-    """Medians over complete runs on this testbed that had their joining machines in the same way; else the default."""
+    """Return medians over complete runs on this testbed with the same way of joining machines; else the default."""
     openings, runs, boots, paces = [], [], [], []
     for folder, document in _newest_series(choice):
         mine = [run for path in folder.glob("runs/*") if (run := read_run(path)) and run["status"] == "complete"]
@@ -205,23 +205,23 @@ def median_overhead(choice: TestbedChoice) -> Overhead:
 
 
 def _pace(run: Mapping[str, Any]) -> float | None:
-    """Seconds that a simulated second took; None of a run on machines, or one whose record does not say."""
+    """Return wall seconds per simulated second; None for a run on machines, or a record without them."""
     simulated_s = float(run["ended_s"]) - float(run["started_s"])
     return None if run.get("wall_s") is None or simulated_s <= 0 else float(run["wall_s"]) / simulated_s
 
 
 def overhead_of(run: dict[str, Any]) -> float:
-    """Seconds of a run that the experiment did not ask for; booting stands beside it."""
+    """Return the seconds of a run beyond what the experiment planned, without booting, which is counted apart."""
     planned_s = sum(float(phase["planned_s"]) for phase in run["phases"])
     boots_s = sum(_phase_s(phase) for phase in run["phases"] if phase["name"] == "boot")
     return max(0.0, float(run["ended_s"]) - float(run["started_s"]) - planned_s - boots_s)
 
 
 def _opening_s(document: dict[str, Any], runs: list[dict[str, Any]]) -> list[float]:
-    """From the opening to the first run of that execution."""
+    """Return the seconds from the opening to the first run of that execution."""
     opened_s = float(document["opened_s"])
-    begun = first_date_s(run for run in runs if is_of_execution(run, opened_s))
-    return [begun - opened_s] if begun is not None and begun >= opened_s else []  # else the clock was set back
+    begin_s = first_date_s(run for run in runs if is_of_execution(run, opened_s))
+    return [begin_s - opened_s] if begin_s is not None and begin_s >= opened_s else []  # else the clock was set back
 
 
 def _newest_series(choice: TestbedChoice) -> Iterator[tuple[Path, dict[str, Any]]]:

@@ -1,6 +1,6 @@
-"""A series on disk, `results/<experiment>/<series>/`: opened new or resumed, what of its plan is complete, and the
-deadline after which an execution begins no further run (`deadline.json`). A run that has begun always ends by itself:
-half a run is worth nothing, and its length is bounded.
+"""A series on disk, `results/<experiment>/<series>/`: opened new or resumed, its complete runs, and the deadline after
+which an execution begins no further run (`deadline.json`). A begun run always ends by itself: half a run is useless,
+and its length is bounded.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from barograph.series.run_record import is_of_execution, median_overhead, read_r
 from barograph.settings import ROOT, dag_run, results_root
 
 PATTERN = frozenset("*?[")
-STOP_FILE = "stop"  # there: this execution begins no further run
-SUFFICIENT_FILE = "sufficient.json"  # there: what was measured answers what was asked, whatever is left of the plan
+STOP_FILE = "stop"  # if present, this execution begins no further run
+SUFFICIENT_FILE = "sufficient.json"  # if present, the measurements answer the question, whatever is left of the plan
 
 
 @dataclass(frozen=True)
 class Series:
-    """`opened_s` (epoch seconds) is when this execution began: a run that it has tried is not its next run again."""
+    """A series. `opened_s` (epoch seconds) is when this execution began: it never attempts a run twice by itself."""
 
     folder: Path
     experiment: Experiment
@@ -71,7 +71,7 @@ class Series:
         return frozenset(run.run_id for run in self.plan() if is_complete(self.run_folder(run.run_id)))
 
     def was_complete(self, run: PlannedRun, before_s: float | None = None) -> bool:
-        """Return whether the run had its record before this execution, or before that moment."""
+        """Return whether the run had its record before this execution, or before that time."""
         if before_s is None:
             earlier = not self._is_of_this_execution(run.run_id)
         else:
@@ -79,7 +79,7 @@ class Series:
         return is_complete(self.run_folder(run.run_id)) and earlier
 
     def current_attempts(self) -> frozenset[str]:
-        """Runs that this execution has begun, whatever became of them."""
+        """Return the runs that this execution has begun, whatever their outcome."""
         return frozenset(run.run_id for run in self.plan() if self._is_of_this_execution(run.run_id))
 
     def is_sufficient(self) -> bool:
@@ -93,11 +93,11 @@ class Series:
         return next_run(self.plan(), self.complete() | {run.run_id}, self.current_attempts()) is None
 
     def missing_runs(self) -> int:
-        """Count the runs that have no complete record and are needed."""
+        """Count the needed runs that have no complete record."""
         return 0 if self.is_sufficient() else len(self.plan()) - len(self.complete())
 
     def is_reported(self) -> bool:
-        """Return whether the report tells of every run that is complete, as it is now."""
+        """Return whether the report covers every complete run as it is now."""
         reported = series_document(self.folder).get("reported")
         return isinstance(reported, dict) and complete_runs(self.folder).items() <= reported.items()
 
@@ -121,11 +121,11 @@ def open_series(
     now_s: float | None = None,
     estimate: Mapping[str, Any] | None = None,
 ) -> Series:
-    """The newest unfinished series of exactly this request, or (or if `new`) a fresh one.
+    """Open the newest unfinished series of exactly this request, or (or if `new`) a fresh one.
 
-    `again`: somebody repeats the step that opened it, so it is the one of this DAG run, complete or not, if it has any.
-    `estimate` is what this execution may cost; each execution of a series that costs money has its own.
-    Raises ExperimentError where the series has runs that are not measured, or simulated, as this Barograph would.
+    `again`: a repeated task takes the series that its DAG run has opened, complete or not, if there is one. `estimate`
+    is the cost of this execution; each execution of a series that costs money has its own. Raises ExperimentError where
+    the series has runs that are not measured, or simulated, as this Barograph would.
     """
     now = time.time() if now_s is None else now_s
     experiment = resolve_experiment(experiment)
@@ -139,8 +139,8 @@ def open_series(
     traces = trace_contents(experiment, unfinished.folder if unfinished else None)
     if unfinished:
         _require_same_measurement(unfinished, code)
-    earlier = series_document(unfinished.folder) if unfinished else {}
-    estimates = earlier.get("estimates", [])
+    predecessor = series_document(unfinished.folder) if unfinished else {}
+    estimates = predecessor.get("estimates", [])
     if estimate is not None:
         estimates = [*estimates, {"opened_s": now, **estimate}]
     folder = unfinished.folder if unfinished else _new_folder(experiment, now)
@@ -161,26 +161,26 @@ def open_series(
             "git_changes": provenance.save_patch(folder, changes),
             "git_unknown": list(provenance.unknown_files()) if dirty else [],
             "estimates": estimates,
-            "reported": earlier.get("reported", {}),
+            "reported": predecessor.get("reported", {}),
         }
         write_json_atomic(SeriesPaths(folder).series_json, document)
         ProgressFile(folder).tell(OPENED, opened_s=now)
     except Exception:
-        with suppress(Exception):  # the failure itself matters more
+        with suppress(Exception):  # the original failure matters more
             results().end(folder)
         raise
     return Series(folder, experiment, now)
 
 
 def trace_contents(experiment: Experiment, kept_in: Path | None) -> dict[str, bytes]:
-    """The traces that its events follow, by their digests; `kept_in`: a series that has them already. Raises
-    ExperimentError where one is not as it was read."""
+    """Return the traces that its events follow, by their digests; `kept_in`: a series that has them already. Raises
+    ExperimentError where one has changed."""
     contents = {}
     for place, event in enumerate(experiment.events):
         if isinstance(event, Trace):
             original = ROOT / event.file
-            kept = [SeriesPaths(kept_in).trace(event.sha256)] if kept_in else []
-            content = _content_of(event.sha256, [*kept, original])
+            copies = [SeriesPaths(kept_in).trace(event.sha256)] if kept_in else []
+            content = _content_of(event.sha256, [*copies, original])
             if content is None:
                 raise ExperimentError(
                     f"events.{place}.file is {event.file}, and {original}"
@@ -192,20 +192,20 @@ def trace_contents(experiment: Experiment, kept_in: Path | None) -> dict[str, by
 
 
 def _content_of(sha256: str, paths: Sequence[Path]) -> bytes | None:
-    """Return the content of the first file that has it: a full disk may have cut a copy short."""
+    """Return the content of the first file with this digest: a full disk may have cut a copy short."""
     contents = (path.read_bytes() for path in paths if path.is_file())
     return next((each for each in contents if hashlib.sha256(each).hexdigest() == sha256), None)
 
 
 def keep_traces(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Keep traces in the folder of a series, where its runs find them."""
+    """Store traces in the folder of a series, where its runs find them."""
     for sha256, content in contents.items():
         keep_bytes(SeriesPaths(folder).trace(sha256), content)
 
 
 def _require_same_measurement(series: Series, today: Mapping[str, Any]) -> None:
-    """Raise ExperimentError where the missing runs would not be comparable with those of another version, or with
-    those that other code than `today`'s simulated."""
+    """Raise ExperimentError where the missing runs would not be comparable with those of another version, or with those
+    that code other than `today`'s simulated."""
     records = [read_run(series.run_folder(name)) or {} for name in sorted(series.complete())]
     if not (records and series.missing_runs()):
         return
@@ -234,7 +234,7 @@ def _commits(runs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def read_series(folder: Path) -> Series:
-    """The series in a folder. Raises ExperimentError where the folder holds none."""
+    """Return the series in a folder. Raises ExperimentError where the folder holds none."""
     document = series_document(folder)
     try:
         return Series(folder, from_data(document["spec"]), float(document["opened_s"]))
@@ -251,10 +251,10 @@ def series_document(folder: Path) -> dict[str, Any]:
 
 
 def find_series(name: str, testbed: str | None = None) -> Path:
-    """A series by its folder, its id, or an experiment's name (then its newest). Raises ExperimentError.
+    """Return a series by its folder, its id, or an experiment's name (then its newest). Raises ExperimentError.
 
-    `testbed`: where the newest of an experiment has to be from; None: from machines, not simulated. In a bucket its
-    name there does too; what reports are made of has been brought from it.
+    `testbed`: the testbed of an experiment's newest series; None: machines, not simulated. A name in a bucket works
+    too; the files that reports need have been fetched.
     """
     place = results()
     if (Path(name) / "series.json").is_file() and not Path(name).absolute().is_relative_to(place.root):
@@ -266,18 +266,18 @@ def find_series(name: str, testbed: str | None = None) -> Path:
 
 
 def find_all_series(name: str, testbed: str | None = None, say: Say = lambda _: None) -> list[Path]:
-    """The series of a name, or of a pattern all that fit: `stela/*` the newest of each experiment, `stela/star/*` every
-    one. `testbed`: only those from there; None: from machines, not simulated. `say` hears how many
-    simulated ones are left out. Raises ExperimentError for none."""
-    found = _find_all(name, testbed)
+    """Return the series of a name, or all that match a pattern: `stela/*` the newest of each experiment, `stela/star/*`
+    every one. `testbed`: only series from it; None: from machines, not simulated. `say` gets the number of omitted
+    simulated ones. Raises ExperimentError for none."""
+    matches = _find_all(name, testbed)
     simulated = [] if testbed else [folder for folder in _fitting(name, results().root) if is_simulated_series(folder)]
-    if words := simulated_words(len(set(simulated) - set(found))):
+    if words := simulated_words(len(set(simulated) - set(matches))):
         say(f"{name}: {words}; --testbed {SIMULATED} takes {'it' if len(simulated) == 1 else 'them'}")
-    return found
+    return matches
 
 
 def _fitting(name: str, root: Path) -> list[Path]:
-    """Series of the experiment, or of the pattern, of that name; none of a name that is a series' own."""
+    """Return the series of the experiment with that name, or of the pattern; none for the name of a series."""
     if PATTERN.intersection(name):
         return [folder for key, folder in _by_key(name, root) if fnmatchcase(key, name)]
     return [folder for folder in series_folders(root) if experiment_of(folder) == name]
@@ -304,7 +304,7 @@ def _find_all(name: str, testbed: str | None) -> list[Path]:
 
 
 def _by_key(pattern: str, root: Path) -> list[tuple[str, Path]]:
-    """Every series with what a pattern is compared with: its experiment, or its own name below the results."""
+    """Return every series with the key that a pattern matches: its experiment, or its own name below the results."""
     of_series = pattern.count("/") > 1
     return [
         (folder.relative_to(root).as_posix() if of_series else experiment_of(folder), folder)
@@ -317,7 +317,7 @@ def _of_testbed(testbed: str | None) -> str:
 
 
 def _simulated_remark(folders: Sequence[Path]) -> str:
-    """Return a remark that there are simulated ones, by name; empty where there are none."""
+    """Return a remark naming simulated series; empty where there are none."""
     names = [folder.name for folder in folders if is_simulated_series(folder)]
     return f" ({len(names)} simulated: name one by its id, such as {names[-1]})" if names else ""
 
@@ -344,25 +344,26 @@ def _find_folder(name: str, testbed: str | None) -> Path:
 
 
 def unfinished_series(experiment: Experiment) -> Series | None:
-    """The newest series of exactly this request, if it has runs to do or its execution ended before its report."""
+    """Return the newest series of exactly this request, if it has runs to do or its execution ended before its
+    report."""
     newest = newest_series(experiment)
     return newest if newest is not None and not newest.is_finished() else None
 
 
 def complete_series(experiment: Experiment) -> Series | None:
-    """The newest series of exactly this request, if every run of it has a complete record and there is a report."""
+    """Return the newest series of exactly this request, if it has a complete record of every run and a report."""
     newest = newest_series(experiment)
     return newest if newest is not None and newest.is_finished() else None
 
 
 def newest_series(experiment: Experiment) -> Series | None:
-    """The newest series of exactly this request."""
+    """Return the newest series of exactly this request."""
     ours = _series_of(experiment)
     return ours[-1] if ours and (ours[-1].folder / "series.json").is_file() else None
 
 
 def _series_of(experiment: Experiment) -> list[Series]:
-    """Those of exactly this request, the oldest first."""
+    """Return the series of exactly this request, the oldest first."""
     experiment = resolve_experiment(experiment)
     results().refresh(experiment.name)
     folders = sorted(results_root().glob(f"{experiment.name}/*-{digest(experiment)}"))
@@ -370,13 +371,14 @@ def _series_of(experiment: Experiment) -> list[Series]:
 
 
 def series_of_dag_run(experiment: Experiment) -> Series | None:
-    """The newest series of exactly this request that the DAG run of this task has opened, and nobody since."""
+    """Return the newest series of exactly this request that this task's DAG run opened, and that nobody opened
+    since."""
     run = dag_run()
     return next((series for series in reversed(_series_of(experiment)) if run and _dag_run_of(series) == run), None)
 
 
 def _dag_run_of(series: Series) -> str:
-    """Empty where no DAG run has opened it, or its document does not say."""
+    """Return its DAG run, empty where there was none, or its document lacks it."""
     return str((read_json_or_none(SeriesPaths(series.folder).series_json) or {}).get("dag_run", ""))
 
 
@@ -393,7 +395,7 @@ DEADLINE_FILE = "deadline.json"
 
 
 def set_deadline(series: Series, until_s: float) -> None:
-    """Set the deadline of this execution alone: one that resumes the series later has forgotten it."""
+    """Set the deadline of this execution alone: a later execution does not have it."""
     write_json_atomic(series.folder / DEADLINE_FILE, {"v": 1, "opened_s": series.opened_s, "until_s": until_s})
 
 
@@ -405,7 +407,7 @@ def deadline_s(series: Series) -> float | None:
 
 
 def too_late(series: Series, now_s: float, overhead: Overhead | None = None) -> str:
-    """Return why no further run begins; empty while there is time for one, as long as it may be expected to take."""
+    """Return why no further run begins; empty while there is time for one, by its expected length."""
     end_s = deadline_s(series)
     if end_s is None:
         return ""

@@ -17,7 +17,7 @@ THROUGHPUT_SAMPLES = 60
 
 @dataclass(frozen=True)
 class SeriesStatus:
-    """`runs` is how many this execution has to do; times are epoch seconds."""
+    """The status of a series. `runs` is the number of this execution's runs; times are epoch seconds."""
 
     runs: int
     run_s: float  # a run's expected length
@@ -37,24 +37,24 @@ class SeriesStatus:
     interrupted: bool = False
 
     def throughput_words(self) -> str:
-        """`310 tuples/s (star 240, other 70)`; empty where nothing has been measured."""
+        """Return a text such as `310 tuples/s (star 240, other 70)`; empty where nothing has been measured."""
         if not self.throughput or self.throughput[-1] is None:
             return ""
         parts = ", ".join(f"{name} {rate:.0f}" for name, rate in self.by_topology.items())
         return f"{self.throughput[-1]:.0f} tuples/s{f' ({parts})' if parts else ''}"
 
     def time_left_s(self, now_s: float) -> float:
-        """An estimate that learns from the runs that are done."""
+        """Return the expected seconds left, from the lengths of the runs so far."""
         each = sum(self.lengths_s) / len(self.lengths_s) if self.lengths_s else self.run_s
         current = max(0.0, each - (now_s - self.run_since_s)) if self.run_since_s is not None else 0.0
-        waiting = self.runs - len(self.done) - (1 if self.run_since_s is not None else 0)
+        number = self.runs - len(self.done) - (1 if self.run_since_s is not None else 0)
         rest = max(0.0, self.phase_expected_s - self.phase_s(now_s)) if self.run_since_s is None else 0.0
         closing = 0.0 if self.phase in ("release", "analyse") else DEFAULT_OVERHEAD.closing_s
         opening = DEFAULT_OVERHEAD.opening_s if self.phase in ("start", "provision") else 0.0
-        return max(0, waiting) * each + current + rest + closing + opening
+        return max(0, number) * each + current + rest + closing + opening
 
     def phase_s(self, now_s: float) -> float:
-        """How long the phase has lasted; 0 where the clock was set back since."""
+        """Return the seconds since the phase began; 0 where the clock was set back since."""
         return 0.0 if self.phase_since_s is None else max(0.0, now_s - self.phase_since_s)
 
 
@@ -63,7 +63,7 @@ def initial_status(runs: int, experiment: Experiment) -> SeriesStatus:
 
 
 def fact_rows(status: SeriesStatus, now_s: float) -> tuple[tuple[str, str], ...]:
-    """Name and words of what a person who waits wants to know, for the terminal and for the page of a DAG run."""
+    """Return names and values that interest a waiting person, for the terminal and for the page of a DAG run."""
     rows = (
         ("phase", f"{PHASE_WORDS.get(status.phase, status.phase)}, for {minutes(status.phase_s(now_s))}"),
         ("run", status.run_id or "–"),
@@ -76,7 +76,7 @@ def fact_rows(status: SeriesStatus, now_s: float) -> tuple[tuple[str, str], ...]
 
 
 def update_status(status: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
-    """The status after one more line; a kind that is not known changes nothing."""
+    """Return the status after one more line; unknown kinds change nothing."""
     update = _UPDATES.get(str(line.get("kind")))
     return update(status, line) if update else status
 
@@ -93,11 +93,11 @@ def _run_started(status: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
 
 
 def _run_ended(status: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
-    done = (*status.done, (line["run_id"], line["status"]))
+    outcomes = (*status.done, (line["run_id"], line["status"]))
     length = () if status.run_since_s is None else (line["t"] - status.run_since_s,)
-    whole = line["status"] == "complete"
-    lengths = (*status.lengths_s, *length) if whole else status.lengths_s
-    return replace(status, done=done, lengths_s=lengths, run_id=None, run_since_s=None)
+    is_complete = line["status"] == "complete"
+    lengths = (*status.lengths_s, *length) if is_complete else status.lengths_s
+    return replace(status, done=outcomes, lengths_s=lengths, run_id=None, run_since_s=None)
 
 
 def _run_failed(status: SeriesStatus, line: Mapping[str, Any]) -> SeriesStatus:
@@ -137,29 +137,29 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 def sparkline(values: Sequence[float | None], width: int = 40) -> str:
-    """A bar for each of the last values, scaled from 0 to the largest; a gap where nothing was measured."""
-    shown = values[-width:]
-    top = max((value for value in shown if value is not None), default=0.0)
+    """Return a bar for each of the last values, scaled from 0 to the largest; a gap where nothing was measured."""
+    window = values[-width:]
+    top = max((value for value in window if value is not None), default=0.0)
     if top <= 0:
-        return "".join(" " if value is None else _BARS[0] for value in shown)
-    return "".join(" " if value is None else _BARS[round(value / top * (len(_BARS) - 1))] for value in shown)
+        return "".join(" " if value is None else _BARS[0] for value in window)
+    return "".join(" " if value is None else _BARS[round(value / top * (len(_BARS) - 1))] for value in window)
 
 
 def minutes(seconds: float) -> str:
-    """`3:07`."""
-    whole = round(seconds)
-    return f"{whole // 60}:{whole % 60:02d}"
+    """Return a text such as `3:07`."""
+    total_s = round(seconds)
+    return f"{total_s // 60}:{total_s % 60:02d}"
 
 
 def time_words(seconds: float) -> str:
-    """`3:07`, or `1 h 07 min`."""
+    """Return a text such as `3:07`, or `1 h 07 min`."""
     return minutes(seconds) if seconds < 3600 else hours(seconds)
 
 
 def hours(seconds: float) -> str:
-    """`1 h 07 min`, or `12 min`."""
-    whole = round(seconds / 60)
-    return f"{whole // 60} h {whole % 60:02d} min" if whole >= 60 else f"{whole} min"
+    """Return a text such as `1 h 07 min`, or `12 min`."""
+    total_min = round(seconds / 60)
+    return f"{total_min // 60} h {total_min % 60:02d} min" if total_min >= 60 else f"{total_min} min"
 
 
 PHASE_WORDS = {

@@ -1,6 +1,6 @@
-"""Everything that the code of an experiment's variants needs before its series is opened: built, checked, packed.
+"""Prepare the code of an experiment's variants before its series is opened: build it, check it, pack it.
 
-Whether a commit's policies can do what an experiment needs is answered by the checkout itself, in a separate process.
+The checkout itself answers, in a separate process, whether a commit's policies can do what an experiment needs.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ DESCRIBE_SCRIPT = ROOT / "barograph" / "code" / "describe_checkout.py"
 
 
 def require_fit(experiment: Experiment) -> None:
-    """Raises Unfit with everything that the commits of this experiment's variants cannot do. They are built."""
+    """Raise Unfit with everything that the built commits of this experiment's variants cannot do."""
     described = {
         code: describe_tree(tree, _variants_of(experiment, code), code)
         for code in codes_of(experiment.variants)
         if (tree := service_of(code)) is not None
     }
-    said = [each for code, about in described.items() for each in _complaints(experiment, code, about)]
-    if said:
-        raise Unfit(f"{experiment.name}: {'; '.join(said)}")
+    complaints = [each for code, about in described.items() for each in _complaints(experiment, code, about)]
+    if complaints:
+        raise Unfit(f"{experiment.name}: {'; '.join(complaints)}")
 
 
 def _variants_of(experiment: Experiment, code: Code) -> list[Variant]:
@@ -78,7 +78,7 @@ def _contract(said: Mapping[str, Any], code: Code) -> Iterator[str]:
 
 
 def describe_tree(tree: Path, variants: Sequence[Variant], code: Code) -> dict[str, Any]:
-    """The checkout's own answer. Raises Unfit where it gives none: its code throws, or hangs."""
+    """Return the checkout's answer. Raises Unfit without one: its code throws, or hangs."""
     content = {"variants": [{"policy": each.policy, "parameters": dict(each.parameters)} for each in variants]}
     with tempfile.TemporaryDirectory(prefix="barograph-ask-") as folder:
         question, answer, log = Path(folder, "asked.json"), Path(folder, "answers", "answer.json"), Path(folder, LOG)
@@ -94,32 +94,32 @@ def describe_tree(tree: Path, variants: Sequence[Variant], code: Code) -> dict[s
                 f"{code_label(code)}: its scheduler_plugins did not load within {DESCRIBE_LIMIT_S:g} s"
             ) from error
         except BuildFailed as error:
-            last = log.read_text(errors="replace").strip().splitlines()[-1]
-            raise Unfit(f"{code_label(code)}: its scheduler_plugins do not load: {last}") from error
-        said = _read_answer(answer, code)
-    if Path(said["folder"]).resolve() != tree.resolve():
-        raise RuntimeError(f"asked {said['folder']} in the place of {tree}")
-    return said
+            last_line = log.read_text(errors="replace").strip().splitlines()[-1]
+            raise Unfit(f"{code_label(code)}: its scheduler_plugins do not load: {last_line}") from error
+        reply = _read_answer(answer, code)
+    if Path(reply["folder"]).resolve() != tree.resolve():
+        raise RuntimeError(f"asked {reply['folder']} in the place of {tree}")
+    return reply
 
 
 def _read_answer(answer: Path, code: Code) -> dict[str, Any]:
-    """What the sandbox left there; a link would be read with our rights."""
+    """Return the answer that the sandbox wrote; a link would be read with our rights."""
     try:
         if answer.is_symlink() or not answer.is_file():
             raise ValueError("there is no such file")
-        said: dict[str, Any] = json.loads(answer.read_text())
+        content: dict[str, Any] = json.loads(answer.read_text())
     except ValueError as error:
         raise Unfit(f"{code_label(code)}: its scheduler_plugins load, but give no answer: {error}") from error
-    return said
+    return content
 
 
 KEPT_BUILDS = 24  # builds, of all repositories
 
 
 def prepare_code(experiment: Experiment, say: Say, *, rebuild: bool = False, pack: bool = True) -> None:
-    """Builds, asks, and packs if `pack`; what is there already is only looked at. `experiment` is resolved.
+    """Build, check, and pack if `pack`; existing builds are only checked. `experiment` is resolved.
 
-    Raises SourceError naming the variants; with `rebuild` what failed or was built before is built again.
+    Raises SourceError naming the variants; with `rebuild` failed and existing builds are built again.
     """
     codes = codes_of(experiment.variants)
     if not codes:
@@ -138,7 +138,7 @@ def prepare_code(experiment: Experiment, say: Say, *, rebuild: bool = False, pac
 
 @contextmanager
 def _naming_variants(experiment: Experiment, code: Code) -> Iterator[None]:
-    """Errors say whose code it is."""
+    """Add the variants' names to errors about their code."""
     try:
         yield
     except SourceError as error:
@@ -147,10 +147,10 @@ def _naming_variants(experiment: Experiment, code: Code) -> Iterator[None]:
 
 
 def _prune_builds(experiment: Experiment) -> None:
-    """The oldest builds go; none of this experiment, and none of a series that somebody is doing."""
+    """Remove the oldest builds, except those of this experiment and of series under way."""
     doing = [experiment, *_experiments_under_way()]
-    used = {build_folder(code) for each in doing for code in codes_of(each.variants)}
-    prune(sources_home(), "*/*", used, KEPT_BUILDS)
+    builds = {build_folder(code) for each in doing for code in codes_of(each.variants)}
+    prune(sources_home(), "*/*", builds, KEPT_BUILDS)
 
 
 def _experiments_under_way() -> list[Experiment]:
