@@ -22,7 +22,7 @@ LEVEL = 6
 
 @dataclass(frozen=True)
 class Entry:
-    """One file of the archive; `source` is read in pieces while it is written."""
+    """A file of the archive; `source` is read in pieces while it is written."""
 
     name: str
     source: Path | bytes

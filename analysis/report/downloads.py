@@ -50,7 +50,7 @@ class Download:
 
 @dataclass(frozen=True)
 class DownloadLink:
-    """One file as the page offers it; `beside`: it is next to the page, not embedded in it."""
+    """A file as the page offers it; `beside`: it is next to the page, not embedded in it."""
 
     name: str
     kind: str

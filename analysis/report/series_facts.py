@@ -166,7 +166,7 @@ def _machines_at_limit(cpu: Sequence[Row], absent: Mapping[Any, set[str]], phase
 
 @dataclass(frozen=True)
 class Boot:
-    """One machine that a run started; seconds. `ssh_s` is the testbed's own measure. None: not measured."""
+    """A machine that a run started; seconds. `ssh_s` is the testbed's own measure. None: not measured."""
 
     run_id: str
     machine: str
@@ -176,7 +176,7 @@ class Boot:
 
 @dataclass(frozen=True)
 class ExecutionCost:
-    """One execution of a series: its estimate at the beginning and the cost of its machines. US dollars, hours."""
+    """An execution of a series: its estimate at the beginning and the cost of its machines. US dollars, hours."""
 
     begun: str
     runs: int

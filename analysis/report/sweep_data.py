@@ -47,7 +47,7 @@ def short_name(path: str) -> str:
 
 @dataclass(frozen=True)
 class SweepRun:
-    """One number of one run; `steps`: the place of its point on every axis."""
+    """A number of one run; `steps`: the place of its point on every axis."""
 
     point: int
     steps: tuple[int, ...]

@@ -15,7 +15,7 @@ from analysis.storage.bucket import Bucket, NoSuchObject, WriteConflict
 
 @dataclass(frozen=True)
 class BucketHolder:
-    """One execution. `harness`: of this spool; `born`: distinguishes processes with the same number."""
+    """An execution. `harness`: of this spool; `born`: distinguishes processes with the same number."""
 
     harness: str
     host: str

@@ -102,7 +102,7 @@ def categories(names: Sequence[str], label: str = "", **settings: Any) -> Axis:
 
 
 def row_panel(variants: Iterable[str], marks: Sequence[Mark], y: Axis, rules: Sequence[float] = ()) -> Panel:
-    """A row a variant, the first one on top; names at the left."""
+    """Return a row a variant, the first one on top; names at the left."""
     return Panel(marks, x=categories([display_name(name) for name in variants]), y=y, flipped=True, rules=rules)
 
 

@@ -74,7 +74,7 @@ def graph_from_catalogue(name: str) -> Graph:
 
 
 def in_reading_order(graph: Graph) -> Graph:
-    """Components from left to right and top to bottom, so that tables name them as the drawing does."""
+    """Sort components from left to right and top to bottom, so that tables list them as the drawing does."""
     cells = layout(graph).cells
     order = sorted(graph.components, key=lambda each: (cells[each.name].column, cells[each.name].row))
     return replace(graph, components=tuple(order))
@@ -86,7 +86,7 @@ def notes(decision_graph: DecisionGraph) -> Notes:
     colours = style.colours(decision_graph.variants)
     by_variant = {name: [answer for answer in first if answer.variant == name] for name in decision_graph.variants}
     changing = [
-        name for name, mine in by_variant.items() if any(dict(each.before) != dict(each.after) for each in mine)
+        name for name, answers in by_variant.items() if any(dict(each.before) != dict(each.after) for each in answers)
     ]
     changes: dict[str, list[Note]] = {}
     for variant in changing[:VARIANTS_WITH_NOTES]:
@@ -120,6 +120,6 @@ def decision_table(decision_graph: DecisionGraph) -> list[DecisionRow]:
             for batch in groups.values():
                 runs = ", ".join(answer.run_id.removeprefix(f"{variant}-") for answer in batch)
                 cells = tuple(batch[0].cell(component.name) for component in decision_graph.graph.components)
-                released = ", ".join(batch[0].released)
-                table.append(DecisionRow(event, style.display_name(variant), runs, cells, released))
+                machines = ", ".join(batch[0].released)
+                table.append(DecisionRow(event, style.display_name(variant), runs, cells, machines))
     return table

@@ -1,8 +1,8 @@
-"""The marks of charts: each is data, and knows how it is drawn on matplotlib's axes.
+"""The marks of charts: each is data, and draws itself on matplotlib's axes.
 
-A mark that has a word for its points (median, run, event …) is also a trace of the page and rows of the files, so that
-tooltips, files and drawing agree. Places are (x, y): where along the panel, and how much. A `flipped` panel has x down
-its left side and y to the right.
+A mark with a word for its points (median, run, event …) is also a trace of the page and rows of the files, so that
+tooltips, files and drawing agree. Spots are (x, y): position along the panel, and value. A `flipped` panel has x
+down its left side and y to the right.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-WIDE_S = 5.0  # an event whose time differs by more between runs is shown as a span
+WIDE_S = 5.0  # an event whose time differs by more between runs is drawn as a span
 ARROW_LEFT, ARROW_RIGHT, ARROW_UP, ARROW_DOWN = 8, 9, 10, 11  # matplotlib's CARETLEFTBASE and so on
 
 
 @dataclass(frozen=True)
 class Mark:
-    """Spots in one colour. Without a word (`mark`) for its points it is only drawn; of this class itself the points are
-    only told, for other marks draw them. `label`: in the legend."""
+    """Spots in one colour. Without a word (`mark`) for its points it is only drawn; the points of this class itself are
+    only data, because other marks draw them. `label`: in the legend."""
 
     spots: Sequence[Spot]
     colour: str
-    name: str = ""  # whose it is, in a reader's words
+    name: str = ""  # of the variant, topology or machine, as readers know it
     mark: str = ""
     label: str = ""
-    of_height: bool = False  # y is a part of the panel's height
+    of_height: bool = False  # y is a fraction of the panel's height
 
     @property
     def shift(self) -> float:
-        """By how much of x its points stand before their spots: at an edge, where no dot hides them."""
+        """Return how far in x its points are before their spots: at an edge, where no dot hides them."""
         return 0.0
 
     def draw(self, axes: Axes, flipped: bool) -> None:
-        """Nothing."""
+        """Draw nothing."""
 
     @property
     def ends(self) -> list[float]:
@@ -67,7 +67,7 @@ class Line(Mark):
 
 @dataclass(frozen=True)
 class Band(Mark):
-    """From each spot's y to its end; in panels that are not flipped."""
+    """An area from each spot's y to its end; in panels that are not flipped."""
 
     alpha: float = 0.18
 
@@ -78,7 +78,7 @@ class Band(Mark):
 
 @dataclass(frozen=True)
 class Dot(Mark):
-    """Spots that are bounds are hollow triangles towards where the value lies."""
+    """Dots; spots that are bounds are hollow triangles that point to where the value lies."""
 
     marker: Any = "o"
     size: float = 4.5
@@ -132,7 +132,7 @@ class Stroke(Mark):
 
 @dataclass(frozen=True)
 class Bar(Mark):
-    """From zero, or from each spot's end, to its y. That of a bound is open."""
+    """A bar from zero, or from each spot's end, to its y. The bar of a bound is open."""
 
     thickness: float = 0.6
     alpha: float = 0.3
@@ -165,14 +165,14 @@ class Text(Mark):
 
 @dataclass(frozen=True)
 class Cells(Mark):
-    """A map: `values[row][column]`, NaN where there is none, over `extent` (left, right, bottom, top)."""
+    """A map: `values[row][column]`, NaN without a value, over `extent` (left, right, bottom, top)."""
 
     values: Any = None
     extent: tuple[float, float, float, float] | None = None
     palette: str = "cividis"
     highest: float = 1.0
     words: str = ""  # of its scale
-    gid: str = ""  # two maps may look alike, and an id is one's alone
+    gid: str = ""  # distinguishes two maps that look alike: ids are unique
 
     def draw(self, axes: Axes, flipped: bool) -> None:  # noqa: ARG002
         image = axes.imshow(self.values, aspect="auto" if self.extent else "equal", interpolation="nearest",
@@ -183,7 +183,7 @@ class Cells(Mark):
 
 @dataclass(frozen=True)
 class Moment:
-    """One event over all runs."""
+    """An event over all runs."""
 
     label: str
     low_s: float
@@ -193,7 +193,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Events(Mark):
-    """Upright lines, with the range over runs; `is_labelled`: their labels have room above all else."""
+    """Upright lines, with the range over runs; `is_labelled`: room is kept for their labels."""
 
     moments: Sequence[Moment] = ()
     is_labelled: bool = True
@@ -206,7 +206,7 @@ class Events(Mark):
 
 
 def moments(marks: Sequence[EventMark]) -> list[Moment]:
-    """Runs' marks of one event as one: the median time, and its range over runs."""
+    """Combine the runs' marks of each event: the median time and its range over runs."""
     times: dict[tuple[str, str, str], list[float]] = {}
     for mark in marks:
         times.setdefault((mark.event_id, mark.kind, mark.label), []).append(mark.t_s)

@@ -26,7 +26,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Spot:
-    """One mark at `x`, `y` of its axes (after drawing: of the SVG), with its values by column."""
+    """A mark at `x`, `y` of its axes (after drawing: of the SVG), with its values by column."""
 
     x: float
     y: float

@@ -53,7 +53,7 @@ CHANGE = Column("change_percent", "over the default", "%")
 CPU = Column("cpu_p50_percent", "CPU, median over seconds", "% of its share")
 MACHINE = Column("machine", "machine", kind="word")
 INTERVAL = (Column("low", "95 % interval from"), Column("high", "to"))
-Measured = tuple[float, str]  # and the run that it was measured in
+Measured = tuple[float, str]  # with the run in which it was measured
 EDGES = 4  # least number of machines for quartiles
 ALONG_X = {ARROW_UP: ARROW_RIGHT, ARROW_DOWN: ARROW_LEFT}
 
@@ -100,7 +100,8 @@ def _spread(
     position: int, name: str, colour: str, runs: Sequence[Measured], columns: Sequence[Column], middle: float,
     estimate: Effect | None,
 ) -> list[Mark]:  # fmt: skip
-    """Runs as dots, the middle as a stroke, and its interval. `columns`: of the value and of the interval's ends."""
+    """Return runs as dots, the middle as a stroke, and its interval. `columns`: of the value and of the interval's
+    ends."""
     column, *end_columns = (each.name for each in columns)
     marks: list[Mark] = [
         Dot([Spot(position, value, {column: value}, run_id) for value, run_id in runs], colour, name, "run", alpha=0.7)
@@ -117,7 +118,7 @@ def _measured(
     data: SeriesData, runs: Mapping[str, Sequence[Measured]], columns: Sequence[Column], y: Axis,
     rules: Sequence[float] = (),
 ) -> Panel:  # fmt: skip
-    """The runs of each variant with their mean and, if they were measured, its interval."""
+    """Return the runs of each variant with their mean and, if they were measured, its interval."""
     marks: list[Mark] = []
     for position, variant, name, colour in style.numbered(runs, data.variants):
         if values := [value for value, _ in runs[variant]]:
@@ -127,7 +128,7 @@ def _measured(
 
 
 def _numbers(data: SeriesData, column: Column) -> Panel:
-    """A measurement as it is."""
+    """Return the panel of a measurement without a comparison."""
     every = data.numbers.get(column.name, ())
     runs = {name: [(each.value, each.run_id) for each in every if each.variant == name] for name in data.variants}
     return _measured(data, runs, (column, *INTERVAL), Axis(f"{column.label} ({column.unit})", low=0.0))
@@ -138,7 +139,7 @@ def _gain(level: Level) -> float | None:
 
 
 def _ranked(data: SeriesData, column: Column, measured: Callable[[Level], float | None]) -> Panel:
-    """By gain over the own level before, best on top."""
+    """Sort variants by their gain over the level before, best on top."""
 
     def runs(variant: str, value: Callable[[Level], float | None]) -> list[Measured]:
         numbers = [(value(level), level.run_id) for level in data.levels if level.variant == variant]
@@ -152,7 +153,7 @@ def _ranked(data: SeriesData, column: Column, measured: Callable[[Level], float 
 
 
 def _interval_columns(of: Column) -> tuple[Column, Column]:
-    """The ends of the mean's 95 % interval."""
+    """Return the columns of the mean's 95 % interval."""
     return Column(f"low_{of.name}", "95 % interval from", of.unit), Column(f"high_{of.name}", "to", of.unit)
 
 

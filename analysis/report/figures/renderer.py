@@ -114,8 +114,8 @@ def forms(
     figure: Canvas, title: str, columns: Sequence[Column], traces: Callable[[], Iterable[Trace]], name_column: str, *,
     width_px: float = 0.0,
 ) -> Drawing:  # fmt: skip
-    """As SVG, inline and with an accessible title, and as PDF. `traces`: in units of the SVG, once it is laid out.
-    `width_px`: on the page; 0: as wide as there is room."""
+    """Return the figure as SVG, inline and with an accessible title, and as PDF. `traces`: in units of the SVG, called
+    after the layout. `width_px`: on the page; 0: the available width."""
     text, pdf = io.StringIO(), io.BytesIO()
     figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     svg = text.getvalue()

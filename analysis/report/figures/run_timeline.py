@@ -1,4 +1,4 @@
-"""One run over time on one axis: rates, tuples that wait at each component, and each machine's CPU."""
+"""A run over time on one axis: rates, tuples that wait at each component, and each machine's CPU."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class RunData:
-    """One run: rates by scope (total, spouts, due), queues by component, CPU by machine (fractions of its share)."""
+    """A run: rates by scope (total, spouts, due), queues by component, CPU by machine (fractions of its share)."""
 
     run_id: str
     rates: Mapping[str, Windows]
@@ -48,7 +48,7 @@ class RunData:
 
 
 def chart(data: RunData, span: tuple[float, float] | None = None) -> Chart | None:
-    """`span`: of the time axis; None: as far as the rates reach."""
+    """Return the chart. `span`: of the time axis; None: as far as the rates reach."""
     if not data.rates.get("total"):
         return None
     panels = [_rates(data, RATES_IN), _queues(data), *_cpu(data)]
@@ -64,20 +64,20 @@ def span_of(datas: Sequence[RunData]) -> tuple[float, float]:
 
 
 def topologies_chart(named: Sequence[tuple[str, RunData]]) -> Chart | None:
-    """The rates of a run's topologies one below the other on one time axis, and below them CPU of the machines, which
-    the first one has. Those without a whole window are left out."""
-    drawn = [(name, data) for name, data in named if data.rates.get("total")]
-    if not drawn:
+    """Draw the rates of a run's topologies one below the other on one time axis, and below them CPU of the machines,
+    which the first one has. Topologies without a whole window are left out."""
+    topologies = [(name, data) for name, data in named if data.rates.get("total")]
+    if not topologies:
         return None
-    (_, first), *others = drawn
-    whole = named[0][1]
+    (_, first), *later_ones = topologies
+    run = named[0][1]
     panels = [
-        replace(_rates(first, RATES_IN), title=drawn[0][0]),
-        *(replace(_rates(data, SMALL_IN, is_labelled=False), title=name) for name, data in others),
-        *_cpu(whole),
+        replace(_rates(first, RATES_IN), title=topologies[0][0]),
+        *(replace(_rates(data, SMALL_IN, is_labelled=False), title=name) for name, data in later_ones),
+        *_cpu(run),
     ]
-    title = f"{whole.run_id} over time: throughput of each topology, and CPU"
-    return _chart(title, panels, whole, span_of([data for _, data in drawn]), tells_panels=True)
+    title = f"{run.run_id} over time: throughput of each topology, and CPU"
+    return _chart(title, panels, run, span_of([data for _, data in topologies]), tells_panels=True)
 
 
 def _chart(

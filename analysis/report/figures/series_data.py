@@ -17,7 +17,7 @@ from analysis.record.topology_file import is_unthrottled
 
 @dataclass(frozen=True)
 class Line:
-    """One run's rates over its windows; `starts_s` relative to the first event."""
+    """Rates of one run over its windows; `starts_s` relative to the first event."""
 
     run_id: str
     variant: str
@@ -27,8 +27,8 @@ class Line:
 
 @dataclass(frozen=True)
 class EventTime:
-    """Seconds after an event of one run until it had converged by a definition, or at zero throughput. Censored: it had
-    not yet, or still was, as the watch ended, and `seconds` are how long it was watched."""
+    """Seconds after an event of one run until convergence by a definition, or at zero throughput. Censored: the run had
+    not converged, or was still at zero, when its watch ended, and `seconds` is the length of the watch."""
 
     run_id: str
     variant: str
@@ -40,7 +40,7 @@ class EventTime:
 
 @dataclass(frozen=True)
 class Load:
-    """One machine's utilisation before the first event or after the last one, as fractions of its quota.
+    """Utilisation of one machine before the first event or after the last one, as fractions of its quota.
 
     `left`: it was released in between; later measurements of it do not belong to the cluster.
     """
@@ -58,7 +58,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Level:
-    """One run's mean throughput in the part that counts, before the first event and after the last one."""
+    """Mean throughput of one run in the part that counts, before the first event and after the last one."""
 
     run_id: str
     variant: str
@@ -102,7 +102,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class SeriesData:
-    """All data of the figures, from complete runs with an event only; variants in the order of the figures."""
+    """The data of the figures, from complete runs with an event only; variants in the order of the figures."""
 
     variants: tuple[str, ...]
     totals: tuple[Line, ...]
@@ -251,7 +251,7 @@ def _numbers(table: list[Row], runs: list[Row]) -> dict[str, tuple[RunNumber, ..
             block = run.get("block") or run.get("repetition") or 0
             number = RunNumber(run["run_id"], run["variant"], int(block), row["value"])
             numbers.setdefault(row["metric"], []).append(number)
-    return {metric: tuple(mine) for metric, mine in numbers.items()}
+    return {metric: tuple(metric_numbers) for metric, metric_numbers in numbers.items()}
 
 
 def _traffic(paths: SeriesPaths, variants: Mapping[str, str], topology: str | None) -> tuple[Traffic, ...]:

@@ -41,6 +41,6 @@ def multiline_name(variant: str, width: int = 12) -> str:
 
 
 def numbered(variants: Iterable[str], among: Sequence[str]) -> list[tuple[int, str, str, str]]:
-    """Position, variant, its name and its colour, which it has `among` those of its series."""
-    of = colours(among)
-    return [(number, variant, display_name(variant), of[variant]) for number, variant in enumerate(variants)]
+    """Return position, variant, its name and its colour `among` the variants of its series."""
+    palette = colours(among)
+    return [(number, variant, display_name(variant), palette[variant]) for number, variant in enumerate(variants)]

@@ -1,4 +1,4 @@
-"""The logical graph of a topology (SP figure 5), left to right, with what was decided at the first event."""
+"""The logical graph of a topology (SP figure 5), left to right, with the decisions at the first event."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHARACTER = 7.3  # of the widest font named, at 12 px
 
 @dataclass(frozen=True)
 class Graph:
-    """Of a run, which may know its sinks and no edges, or of a topology that ships."""
+    """The graph of a run, whose record may have sinks without edges, or of a shipped topology."""
 
     components: tuple[Component, ...]
     edges: tuple[Edge, ...]
@@ -118,19 +118,19 @@ def _draw_node(axes: Axes, grid: Grid, node: Component, notes: Notes, is_sink: b
         _text(axes, middle, top + LINE * (i + 1), name, is_bold=True)
     for i, size in enumerate(sizes, start=len(names)):
         _text(axes, middle, top + LINE * (i + 1), size, style.GREY, size_px=11.5)
-    below = [*notes.changes.get(node.name, ())]
+    note_lines = [*notes.changes.get(node.name, ())]
     if congested:
         pressure = notes.pressure[node.name]
         text = f"input {pressure:.1f} × processed" if pressure < 1000 else "input, none processed"
-        below.insert(0, Note(text, style.INK))
-    for i, note in enumerate(below):
+        note_lines.insert(0, Note(text, style.INK))
+    for i, note in enumerate(note_lines):
         _text(axes, middle, y + grid.height + LINE * (i + 1), note.text, note.colour, is_bold=True)
 
 
 def _box(
     axes: Axes, x: float, y: float, width: float, height: float, radius: float, fill: str, stroke: float
 ) -> None:  # fmt: skip
-    """A spout is round, a sink has a double border."""
+    """Draw a spout round, a sink with a double border."""
     from matplotlib.patches import FancyBboxPatch
 
     corners = f"round,pad=0,rounding_size={min(radius, width / 2, height / 2)}"
@@ -147,7 +147,7 @@ def _text(
 
 
 def _draw_link(axes: Axes, grid: Grid, link: Edge) -> None:
-    """From right side to left side, straight across the columns that the edge passes."""
+    """Draw from right side to left side, straight across the columns that the edge passes."""
     from matplotlib.patches import PathPatch, Polygon
     from matplotlib.path import Path
 
@@ -167,7 +167,7 @@ def _draw_link(axes: Axes, grid: Grid, link: Edge) -> None:
 
 
 def _draw_key(axes: Axes, graph: Graph, notes: Notes, y: float) -> None:
-    """What the shapes mean, in one line."""
+    """Explain the shapes in one line."""
     entries = [(9.0, "#FFFFFF", False, "spout"), (2.0, "#FFFFFF", True, "sink")]
     entries += [(2.0, WARM, False, "congested at the event")] if notes.pressure else []
     x = 4.0
@@ -177,8 +177,8 @@ def _draw_key(axes: Axes, graph: Graph, notes: Notes, y: float) -> None:
             _box(axes, x + 2.5, y - 7.5, 23, 11, 1, "none", 0.9)
         _text(axes, x + 34, y + 2, word, style.GREY, anchor="left")
         x += 50 + 6.4 * len(word)
-    others = sorted({link.grouping for link in graph.edges} - {SHUFFLE})
-    words = f"dashed: {' or '.join(others)} grouping, others {SHUFFLE}" if others else f"all edges: {SHUFFLE} grouping"
+    groups = sorted({link.grouping for link in graph.edges} - {SHUFFLE})
+    words = f"dashed: {' or '.join(groups)} grouping, others {SHUFFLE}" if groups else f"all edges: {SHUFFLE} grouping"
     _text(axes, x, y + 2, words, style.GREY, anchor="left")
 
 
@@ -195,7 +195,7 @@ COLUMNS = (
 
 
 def graph_drawing(graph: Graph, title: str, notes: Notes = NO_NOTES) -> Drawing:
-    """The graph in the size of its boxes: a small one is not blown up to the width of the page."""
+    """Draw the graph in the size of its boxes: a small one is not enlarged to the width of the page."""
     grid = grid_of(graph, layout(graph), notes)
     height = grid.corner(Cell(0, max(_rows(grid.layers))))[1] + grid.height + _notes_height(notes) + 40
     kinds = {node.name: "sink" if node.name in graph.sinks else node.kind for node in graph.components}
