@@ -1,4 +1,4 @@
-"""Where machines come from: testbeds, leases, remote access, the reaper."""
+"""Sources of machines: testbeds, leases, remote access, the reaper."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from inventory.local.testbed import LocalTestbed
 from inventory.simulated import SimulatedTestbed
 from inventory.testbed import Testbed
 
-# Called with keyword arguments of the testbed's own; without any it can check, release and sweep.
+# Called with the testbed's keyword arguments; without any it can check, release and sweep.
 TESTBEDS: dict[str, Callable[..., Testbed]] = {
     "local": LocalTestbed,
     "ec2": Ec2Testbed,

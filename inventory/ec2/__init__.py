@@ -1,1 +1,1 @@
-"""The `ec2` testbed: machines rented from AWS, with an end of their own."""
+"""The `ec2` testbed: machines rented from AWS, each with an expiry."""

@@ -1,4 +1,4 @@
-"""Errors of AWS as errors of the inventory: whose failure it is, and what to do."""
+"""Map AWS errors to errors of the inventory: whose failure it is, and what to do."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from botocore.exceptions import ClientError
 
 
-# Another zone may have what this one has not.
+# Another zone may have capacity.
 ZONE_CODES = frozenset(
     {
         "InsufficientInstanceCapacity", "InsufficientHostCapacity", "InsufficientFreeAddressesInSubnet",
@@ -44,7 +44,7 @@ OPTION_CODES = ("Invalid", "Missing", "Unknown", "UnsupportedOperation", "VPCIdN
 
 
 class ZoneFull(CapacityError):
-    """What was asked for is not there now in this zone; another one may have it."""
+    """The zone has no such capacity now; another zone may."""
 
 
 def error_code(error: "ClientError") -> str:
@@ -52,14 +52,14 @@ def error_code(error: "ClientError") -> str:
 
 
 def is_missing(error: "ClientError") -> bool:
-    """Whether what was named does not exist (not yet, or no more)."""
+    """Return True if the resource does not exist (not yet, or no longer)."""
     code = error_code(error)
     return code.endswith((".NotFound", ".Unknown", "NotFoundException")) or code == "InvalidSpotInstanceRequestID"
 
 
 @contextmanager
 def aws_errors(doing: str) -> Iterator[None]:
-    """Turn whatever boto3 raises into one of our errors; `doing` completes "ec2: … failed"."""
+    """Turn any boto3 exception into one of our errors; `doing` completes "ec2: … failed"."""
     from botocore import exceptions as aws
     from botocore.parsers import ResponseParserError
 
@@ -78,7 +78,7 @@ def aws_errors(doing: str) -> Iterator[None]:
 
 
 def state_reason_error(machine: str, code: str, message: str) -> BarographError:
-    """The error of an instance that ended by itself: its `StateReason`."""
+    """Return the error for an instance that ended by itself, from its `StateReason`."""
     if code in ZONE_CODES:
         return ZoneFull(f"ec2: {machine} could not be started: {code}: {message}")
     if code in QUOTA_CODES:

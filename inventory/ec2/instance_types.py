@@ -1,4 +1,4 @@
-"""Which EC2 types stand for the machines that are asked for, and what they are."""
+"""EC2 types for the requested machines, and their properties."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,54 +33,54 @@ class InstanceType:
     burstable: bool
 
     def as_machine_type(self, asked: MachineType) -> MachineType:
-        """What a machine of this EC2 type is, under the name of the type that was asked for."""
+        """Return this EC2 type's size under the name of the requested type."""
         return MachineType(
             asked.name, self.cores, self.memory_mb, self.bandwidth_mbit or asked.bandwidth_mbit, asked.slots
         )
 
 
 def names(options: Ec2Options, requests: Sequence[MachineRequest]) -> dict[str, str]:
-    """Machine type → EC2 type, for the types that are asked for; the options win over the table."""
-    known = {**_table(), **options.instance_types}
-    asked = dict.fromkeys(request.type.name for request in requests)
-    if unknown := [name for name in asked if name not in known]:
+    """Map machine type → EC2 type for the requested types; the options win over the table."""
+    table = {**_table(), **options.instance_types}
+    type_names = dict.fromkeys(request.type.name for request in requests)
+    if unknown := [name for name in type_names if name not in table]:
         raise ConfigurationError(
-            f"machine types {', '.join(unknown)} have no EC2 type; known are {', '.join(known)} ({TYPES_FILE.name}); "
+            f"machine types {', '.join(unknown)} have no EC2 type; known are {', '.join(table)} ({TYPES_FILE.name}); "
             f"set testbed.options.ec2.instance_types: {{{unknown[0]}: …}}"
         )
-    return {name: known[name] for name in asked}
+    return {name: table[name] for name in type_names}
 
 
 def describe(ec2: "EC2Client", wanted: Mapping[str, str]) -> dict[str, InstanceType]:
-    """Machine type → what its EC2 type is; ConfigurationError for a type that EC2 does not know."""
+    """Map machine type → description of its EC2 type; ConfigurationError for a type that EC2 does not know."""
     from botocore.exceptions import ClientError
 
     with aws_errors(f"asking for the instance types {', '.join(sorted(set(wanted.values())))}"):
         try:
             pages = ec2.get_paginator("describe_instance_types").paginate(InstanceTypes=sorted(set(wanted.values())))  # type: ignore[arg-type]  # the literal type is this library's list of the day
-            found = {
+            descriptions = {
                 str(info["InstanceType"]): _instance_type(info) for page in pages for info in page["InstanceTypes"]
             }
         except ClientError as error:
             if error_code(error) != "InvalidInstanceType":
                 raise
-            found = {}
-    missing = {machine: name for machine, name in wanted.items() if name not in found}
-    if missing and (found or len(set(wanted.values())) == 1):
+            descriptions = {}
+    missing = {machine: name for machine, name in wanted.items() if name not in descriptions}
+    if missing and (descriptions or len(set(wanted.values())) == 1):
         raise _unknown_type_error(missing, ec2.meta.region_name)
     if missing:  # one unknown type hides all others
         return {machine: describe(ec2, {machine: name})[machine] for machine, name in wanted.items()}
-    return {machine: found[name] for machine, name in wanted.items()}
+    return {machine: descriptions[name] for machine, name in wanted.items()}
 
 
 def check_large_enough(types: Mapping[str, InstanceType], requests: Sequence[MachineRequest]) -> None:
-    """ConfigurationError where a machine would be less than what the experiment says it is."""
+    """Raise ConfigurationError where a machine would be smaller than the experiment says."""
     for request in requests:
-        is_, asked = types[request.type.name], request.type
-        if is_.cores < asked.cores or is_.memory_mb < asked.memory_mb:
+        vm, type_ = types[request.type.name], request.type
+        if vm.cores < type_.cores or vm.memory_mb < type_.memory_mb:
             raise ConfigurationError(
-                f"testbed.options.ec2.instance_types.{asked.name} is {is_.name} ({is_.cores} cores, {is_.memory_mb} MB)"
-                f" and {request.name} asks for {asked.cores:g} cores, {asked.memory_mb} MB; choose a larger EC2 type"
+                f"testbed.options.ec2.instance_types.{type_.name} is {vm.name} ({vm.cores} cores, {vm.memory_mb} MB)"
+                f" and {request.name} asks for {type_.cores:g} cores, {type_.memory_mb} MB; choose a larger EC2 type"
             )
 
 

@@ -1,5 +1,5 @@
-"""A lease's instances as EC2 lists them: the tags that everything we make carries from the start (whose it is, when it
-ends), the states of instances, and which of them AWS takes away (spot interruption notices, or ended without us).
+"""A lease's instances as EC2 lists them: the tags on everything that we create (owner and expiry), the states of
+instances, and which of them AWS takes away (spot interruption notices, or ended without us).
 """
 
 import logging
@@ -33,7 +33,7 @@ FORBIDDEN_CHARACTERS = re.compile(r"[^\w \-+=.:/@]", re.ASCII)  # what AWS refus
 
 
 def lease_tags(lease: Lease, budget_usd: float, machine: str | None = None) -> dict[str, str]:
-    """The tags of one thing of the lease; `machine` names the one that it belongs to."""
+    """Return the tags of one resource of the lease; `machine` names the machine that it belongs to."""
     tags = {
         "Name": f"barograph {lease.lease_id}" + (f" {machine}" if machine else ""),
         LEASE_TAG: lease.lease_id,
@@ -51,13 +51,13 @@ def expiry_tag(lease: Lease) -> str:
 
 
 def expiry_of_tags(tags: Mapping[str, str]) -> float | None:
-    """When what carries the tags ends; None if they do not say it."""
+    """Return the expiry in the tags (epoch); None if they have none."""
     value = tags.get(EXPIRES_TAG, "")
     return float(value) if value.isdigit() else None
 
 
 def tag_specifications(kinds: Iterable["ResourceTypeType"], tags: Mapping[str, str]) -> "list[TagSpecificationTypeDef]":
-    """The tags for each kind of thing that one call makes."""
+    """Return the tags for each kind of resource that one call creates."""
     return [{"ResourceType": kind, "Tags": tag_list(tags)} for kind in kinds]
 
 
@@ -66,17 +66,17 @@ def tag_list(tags: Mapping[str, str]) -> "list[TagTypeDef]":
 
 
 def tag_dict(tags: "Sequence[TagTypeDef] | None") -> dict[str, str]:
-    """Tags as an answer has them."""
+    """Return the tags of an answer as a dict."""
     return {tag.get("Key", ""): tag.get("Value", "") for tag in tags or ()}
 
 
 def lease_filter(lease_id: str) -> "list[FilterTypeDef]":
-    """The filter that finds what a lease has."""
+    """Return the filter for a lease's resources."""
     return [{"Name": f"tag:{LEASE_TAG}", "Values": [lease_id]}]
 
 
 def any_lease_filter() -> "list[FilterTypeDef]":
-    """The filter that finds what any lease of any harness has."""
+    """Return the filter for the resources of any lease of any harness."""
     return [{"Name": "tag-key", "Values": [LEASE_TAG]}]
 
 
@@ -91,7 +91,7 @@ MOST_IDS = 200  # values of one filter
 
 @dataclass(frozen=True)
 class Instance:
-    """One instance as it was listed."""
+    """One instance as EC2 listed it."""
 
     instance_id: str
     machine: str
@@ -114,26 +114,26 @@ class Instance:
 
 
 def instances_of_lease(ec2: "EC2Client", lease_id: str) -> tuple[Instance, ...]:
-    """Everything that carries the lease's tag, terminated ones included as long as EC2 lists them."""
+    """Return all instances with the lease's tag, terminated ones included as long as EC2 lists them."""
     return tuple(_list_instances(ec2, lease_filter(lease_id)))
 
 
 def live_instances(ec2: "EC2Client", which: "list[FilterTypeDef]") -> tuple[Instance, ...]:
-    """What is there yet of what the filter finds."""
+    """Return the live instances that match the filter."""
     return tuple(_list_instances(ec2, [*which, {"Name": "instance-state-name", "Values": list(LIVE_STATES)}]))
 
 
 def instances_with_ids(ec2: "EC2Client", ids: Iterable[str]) -> dict[str, Instance]:
-    """Those of the instances that EC2 lists by now: it may not yet know one that it has just started."""
-    wanted = sorted(ids)
+    """Return the instances that EC2 lists by now: it may not know one yet that it has just started."""
+    sorted_ids = sorted(ids)
     # A filter and no list of ids: an id that is not listed yet would be an error for all of them.
-    pages = (wanted[start : start + MOST_IDS] for start in range(0, len(wanted), MOST_IDS))
-    found = (one for page in pages for one in _list_instances(ec2, [{"Name": "instance-id", "Values": page}]))
-    return {one.instance_id: one for one in found}
+    pages = (sorted_ids[start : start + MOST_IDS] for start in range(0, len(sorted_ids), MOST_IDS))
+    instances = (one for page in pages for one in _list_instances(ec2, [{"Name": "instance-id", "Values": page}]))
+    return {one.instance_id: one for one in instances}
 
 
 def console_end(ec2: "EC2Client", instance_id: str) -> str:
-    """The end of the instance's console, or why there is none."""
+    """Return the end of the instance's console, or why there is none."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
@@ -145,7 +145,7 @@ def console_end(ec2: "EC2Client", instance_id: str) -> str:
 
 
 def newest_by_machine(found: Collection[Instance]) -> dict[str, Instance]:
-    """One instance per machine: a name that was given back may be in use again."""
+    """Return one instance per machine: a released name may be in use again."""
     ordered = sorted(found, key=lambda one: (one.is_live and not one.is_ending, str(one.launched)))
     return {one.machine: one for one in ordered}  # the last one wins
 
@@ -177,7 +177,7 @@ NOTICE_CODES = ("marked-for-", "instance-terminated-by-price", "instance-termina
 
 
 class Recalls:
-    """Asks EC2 at most every `every_s` seconds for each lease, and remembers its answer in between."""
+    """Ask EC2 at most every `every_s` seconds for each lease, and keep its answer in between."""
 
     def __init__(self, every_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._every_s = every_s
@@ -185,19 +185,19 @@ class Recalls:
         self._answers: dict[str, tuple[float, tuple[str, ...]]] = {}
 
     def of(self, lease_id: str, held: Sequence[str], ask: "Callable[[], EC2Client]") -> tuple[str, ...]:
-        """The machines among `held` that were announced to end, or ended; those of the last answer if EC2 is silent."""
+        """Return the machines among `held` that were announced to end, or ended; the last answer's if EC2 is silent."""
         asked_at, last = self._answers.get(lease_id, (float("-inf"), ()))
         if self._clock() - asked_at >= self._every_s:
             try:
                 last = recalled_machines(ask(), lease_id, held)
-            except BarographError as error:  # that AWS cannot be asked is no reason to end a run
+            except BarographError as error:  # failing to ask AWS is no reason to end a run
                 log.warning("lease %s: %s", lease_id, error)
             self._answers[lease_id] = (self._clock(), last)
         return tuple(name for name in last if name in held)
 
 
 def recalled_machines(ec2: "EC2Client", lease_id: str, held: Sequence[str]) -> tuple[str, ...]:
-    """As `SupportsRecall.recalled`, asked now."""
+    """Ask EC2 now; see `SupportsRecall.recalled`."""
     by_machine = newest_by_machine(instances_of_lease(ec2, lease_id))
     present = [by_machine[name] for name in held if name in by_machine]
     notices = _notices(ec2, [one for one in present if one.spot_request])
@@ -205,16 +205,16 @@ def recalled_machines(ec2: "EC2Client", lease_id: str, held: Sequence[str]) -> t
 
 
 def _notices(ec2: "EC2Client", spot: Sequence[Instance]) -> set[str]:
-    """The spot requests whose instances AWS has announced to end."""
+    """Return the spot requests whose instances AWS has announced to end."""
     if not spot:
         return set()
     ids = [one.spot_request for one in spot]
     with aws_errors("asking for spot interruption notices"):
-        found = ec2.describe_spot_instance_requests(Filters=[{"Name": "spot-instance-request-id", "Values": ids}])[
+        requests = ec2.describe_spot_instance_requests(Filters=[{"Name": "spot-instance-request-id", "Values": ids}])[
             "SpotInstanceRequests"
         ]
     return {
         request["SpotInstanceRequestId"]
-        for request in found
+        for request in requests
         if request.get("Status", {}).get("Code", "").startswith(NOTICE_CODES)
     }

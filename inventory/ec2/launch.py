@@ -1,8 +1,8 @@
-"""Starting instances and waiting until each answers ssh.
+"""Start instances and wait until each answers ssh.
 
 Each instance gets a call of its own, all at once: user data (a shell script with its keys, name, guard and packages)
-is the same for every instance of a call, and each machine's has a host key that the others must not know. Where an
-account may make only a few calls a second, the client waits when it is told to. An instance that does not answer is
+is the same for every instance of a call, and each machine has a host key that the others must not know. Where an
+account may make only a few calls a second, the client waits when AWS says so. An instance that does not answer is
 reported with the end of its console.
 """
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 
 SCRIPT = Path(__file__).with_name("user_data.sh")
-# What playbooks/roles/storm/tasks/deliver.yml installs; a test holds the two together.
+# Installed by playbooks/roles/storm/tasks/deliver.yml, too; a test keeps the two equal.
 PACKAGES = ("openjdk-17-jre-headless", "python3", "python3-numpy", "supervisor", "nftables")
 # `pid` while they are being installed, then `done` or `failed`, and `log`.
 PACKAGES_FOLDER = "/var/lib/barograph-packages"
-MOST_BYTES = 16 * 1024  # what EC2 takes
+MOST_BYTES = 16 * 1024  # EC2's limit
 
 
 def user_data_script(name: str, identity: Path, expires_s: float, *, clock: Callable[[], float] = time.time) -> str:
-    """The script of the machine `name`; `identity` is its folder of `inventory.remote.host_keys`."""
+    """Return the script of the machine `name`; `identity` is its folder of `inventory.remote.host_keys`."""
     host_key = (identity / "ssh_host_ed25519_key").read_bytes()
     values = {
         "@GUARD@": guard.installation(expires_s, clock=clock),
@@ -61,7 +61,7 @@ def user_data_script(name: str, identity: Path, expires_s: float, *, clock: Call
 
 @dataclass(frozen=True)
 class LeaseSpec:
-    """What all instances of a lease have in common."""
+    """Everything that all instances of a lease share."""
 
     options: Ec2Options
     image: Image
@@ -72,7 +72,7 @@ class LeaseSpec:
 
 @dataclass(frozen=True)
 class InstanceSpec:
-    """What one instance is: its EC2 type, its user data, its tags."""
+    """Specification of one instance: its EC2 type, user data and tags."""
 
     request: MachineRequest
     type: InstanceType
@@ -114,7 +114,7 @@ def _start_instance(
 
 
 def launch_parameters(order: LeaseSpec, zone: Zone, spec: InstanceSpec) -> dict[str, Any]:
-    """What RunInstances is told."""
+    """Return the parameters of RunInstances."""
     options = order.options
     kinds: list[ResourceTypeType] = ["instance", "volume", "network-interface"]
     if options.market == "spot":
@@ -131,7 +131,7 @@ def launch_parameters(order: LeaseSpec, zone: Zone, spec: InstanceSpec) -> dict[
         "NetworkInterfaces": [_interface(order, zone)],
         "BlockDeviceMappings": [_disk(order)],
         "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1, "HttpEndpoint": "enabled"},
-        # A machine that powers itself off is gone, disk and all.
+        # A machine that powers itself off is gone, disk included.
         "InstanceInitiatedShutdownBehavior": "terminate",
         "TagSpecifications": instances.tag_specifications(kinds, spec.tags),
         **({"Placement": {"GroupName": order.placement_group}} if order.placement_group else {}),
@@ -163,12 +163,12 @@ def _spot(options: Ec2Options) -> dict[str, Any]:
     }
 
 
-# Says why a machine does not answer yet, or None if it does.
+# Returns why a machine does not answer yet, or None if it does.
 ReadinessCheck = Callable[[Machine], str | None]
 
 
 def check_over_ssh(machine: Machine) -> str | None:
-    """Log in with the lease's key and the machine's host key, which is the last thing that its first boot sets."""
+    """Log in with the lease's key and the machine's host key, which the first boot sets last."""
     try:
         with connect(machine) as remote:
             return None if remote.run(["true"], timeout_s=10).code == 0 else "`true` failed there"
@@ -178,7 +178,7 @@ def check_over_ssh(machine: Machine) -> str | None:
 
 @dataclass
 class ReadinessWait:
-    """Instances that are on their way: by machine, what is known of each."""
+    """Wait for started instances; the dicts hold the state of each machine."""
 
     ec2: "EC2Client"
     ids: Mapping[str, str]
@@ -192,7 +192,7 @@ class ReadinessWait:
     boot_s: dict[str, float] = field(default_factory=dict)
 
     def all_ready(self) -> dict[str, float]:
-        """Machine → seconds its boot took, once all answer. InfrastructureError or CapacityError if they do not."""
+        """Return machine → boot seconds, once all answer. InfrastructureError or CapacityError if they do not."""
         relist_at = 0.0
         while len(self.boot_s) < len(self.ids):
             if len(self.addressed) < len(self.ids) or time.monotonic() >= relist_at:
@@ -205,9 +205,9 @@ class ReadinessWait:
         return self.boot_s
 
     def _list(self) -> None:
-        found = instances.instances_with_ids(self.ec2, self.ids.values())
+        listing = instances.instances_with_ids(self.ec2, self.ids.values())
         for name, instance_id in self.ids.items():
-            instance = found.get(instance_id)
+            instance = listing.get(instance_id)
             if instance is None:
                 continue
             self.listed[name] = instance
@@ -231,11 +231,11 @@ class ReadinessWait:
 
     def _refuse_if_late(self) -> None:
         waited_s = time.monotonic() - self.begun
-        if unlisted := [name for name in self.ids if name not in self.listed]:
+        if unlisted_names := [name for name in self.ids if name not in self.listed]:
             if waited_s > self.timing.lag_s:
-                which = ", ".join(f"{name} ({self.ids[name]})" for name in unlisted)
+                descriptions = ", ".join(f"{name} ({self.ids[name]})" for name in unlisted_names)
                 raise InfrastructureError(
-                    f"ec2: {which} was started {waited_s:.0f} s ago and EC2 does not list it; start again"
+                    f"ec2: {descriptions} was started {waited_s:.0f} s ago and EC2 does not list it; start again"
                 )
         elif waited_s > self.timing.ready_s and len(self.boot_s) < len(self.ids):
             raise InfrastructureError(self._late(waited_s))

@@ -1,4 +1,4 @@
-"""What an experiment may say about EC2 (`testbed.options.ec2`), and how long to wait for AWS."""
+"""Options of EC2 in an experiment (`testbed.options.ec2`), and how long to wait for AWS."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from inventory.testbed import Options
 
 ZONE = r"^[a-z]{2}(-[a-z]+)+-\d+[a-z]$"
-WIDEST_PREFIX = 16  # "from the harness only" is not said by a wider network than this
+WIDEST_PREFIX = 16  # a wider network than this is not "from the harness only"
 
 
 class Ec2Options(Options):
@@ -57,10 +57,10 @@ class Ec2Options(Options):
 
 @dataclass(frozen=True)
 class Timing:
-    """All in seconds. `lag_s`: how long EC2 may not list what it has just made."""
+    """Waiting times in seconds. `lag_s`: how long EC2 may not list a new resource."""
 
     poll_s: float = 2.0
-    relist_s: float = 10.0  # while only ssh is waited for
+    relist_s: float = 10.0  # while only ssh is pending
     lag_s: float = 60.0
     ready_s: float = 300.0
     gone_s: float = 600.0

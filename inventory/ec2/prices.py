@@ -1,4 +1,4 @@
-"""What machines cost, from a dated table; $BAROGRAPH_PRICES names another one."""
+"""Prices of machines from a dated table; $BAROGRAPH_PRICES names another one."""
 
 import os
 from collections import Counter
@@ -40,7 +40,9 @@ class _PricesModel(BaseModel):
 
 @dataclass(frozen=True)
 class Prices:
-    """A price table: US dollars, by region. `instance_hour` is on demand; `disk_assumed`: where nobody read it."""
+    """A price table: US dollars, by region. `instance_hour` is on demand; `disk_assumed`: regions whose disk price
+    nobody has read.
+    """
 
     path: Path
     read: date
@@ -50,12 +52,12 @@ class Prices:
     instance_hour: Mapping[str, Mapping[str, float]]
 
     def of(self, region: str, instance_type: str) -> float:
-        """An hour of the type there, on demand; ConfigurationError if the table does not have it."""
+        """Return the type's on-demand price per hour; ConfigurationError if the table does not have it."""
         if region not in self.instance_hour:
             raise self._unknown(f"region {region}", self.instance_hour, f"regions: {region}")
         if instance_type not in self.instance_hour[region]:
-            known = self.instance_hour[region]
-            raise self._unknown(f"{instance_type} in {region}", known, f"regions: {region}: instances")
+            prices = self.instance_hour[region]
+            raise self._unknown(f"{instance_type} in {region}", prices, f"regions: {region}: instances")
         return self.instance_hour[region][instance_type]
 
     def _unknown(self, what: str, known: Mapping[str, object], where: str) -> ConfigurationError:
@@ -66,7 +68,7 @@ class Prices:
 
 
 def load_prices() -> Prices:
-    """The table in use; a ConfigurationError names file, field and value."""
+    """Return the table in use; a ConfigurationError names file, field and value."""
     path = Path(os.environ.get("BAROGRAPH_PRICES") or PRICES_FILE)
     try:
         file = _PricesModel.model_validate(yaml.safe_load(path.read_text()))
@@ -75,9 +77,9 @@ def load_prices() -> Prices:
         field = ".".join(str(part) for part in first["loc"]) or "file"
         raise ConfigurationError(f"{path}: {field} is {first['input']!r}: {first['msg']}; see {PRICES_FILE}") from error
     except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
-        said = " ".join(str(error).split())
+        reason = " ".join(str(error).split())
         raise ConfigurationError(
-            f"{path}: cannot be read as a price table: {said}; set BAROGRAPH_PRICES to a file like {PRICES_FILE}"
+            f"{path}: cannot be read as a price table: {reason}; set BAROGRAPH_PRICES to a file like {PRICES_FILE}"
         ) from error
     return Prices(
         path, file.read, file.public_address_hour,
@@ -90,7 +92,7 @@ def load_prices() -> Prices:
 def estimate_cost(
     prices: Prices, region: str, options: Ec2Options, instance_types: Sequence[str], hours: float
 ) -> Estimate:
-    """The most that one instance of each listed type costs for that time; what goes over the network is not in it."""
+    """Estimate the most that one instance of each listed type costs for that time, without network traffic."""
     lines: dict[str, float] = {}
     for name, number in Counter(instance_types).items():
         hourly = prices.of(region, name)

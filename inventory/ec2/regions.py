@@ -1,6 +1,6 @@
-"""Regions of AWS (or endpoints that stand for one) where something of ours may be, and the clients to ask there.
+"""Regions of AWS (or endpoints that stand for one) where we may have resources, and the clients for them.
 
-The state folder keeps each region where something was ever made.
+The state folder keeps each region where something was ever created.
 """
 
 import json
@@ -38,7 +38,7 @@ class Region:
 
 
 def region_of_options(options: Ec2Options) -> Region:
-    """The options' region, or boto3's default one."""
+    """Return the options' region, or boto3's default."""
     region = options.region or _default_region()
     if not region:
         raise ConfigurationError(
@@ -49,53 +49,53 @@ def region_of_options(options: Ec2Options) -> Region:
 
 
 def region_of_site(site: Mapping[str, str]) -> Region | None:
-    """What a lease's record says."""
+    """Return the region in a lease's record."""
     return Region(site["region"], site.get("endpoint", "")) if site.get("region") else None
 
 
 def regions_of_lease(lease: registry.Lease) -> tuple[Region, ...]:
-    """Where the lease's machines may be: its site, or wherever this state folder ever was."""
+    """Return the regions of the lease's machines: its site, or every region on record."""
     recorded = region_of_site(lease.site)
     return (recorded,) if recorded else recorded_regions()
 
 
 def recorded_regions() -> tuple[Region, ...]:
-    """Where this state folder ever made something, and what its leases name."""
-    named = [region_of_site(lease.site) for lease in registry.read_all() if lease.testbed == TESTBED]
-    return tuple(sorted({*_regions_on_file(), *(region for region in named if region)}))
+    """Return the regions where this state folder ever created something, and those that its leases name."""
+    regions = [region_of_site(lease.site) for lease in registry.read_all() if lease.testbed == TESTBED]
+    return tuple(sorted({*_regions_on_file(), *(region for region in regions if region)}))
 
 
 def possible_regions(options: Ec2Options | None) -> tuple[Region, ...]:
-    """Where something may be if the state folder was lost: the region of the options or of the environment."""
+    """Return the regions to search if the state folder was lost: that of the options or of the environment."""
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    found = {Region(region)} if region else set()
+    regions = {Region(region)} if region else set()
     if options and (options.region or region):
-        found.add(region_of_options(options))
-    return tuple(sorted(found))
+        regions.add(region_of_options(options))
+    return tuple(sorted(regions))
 
 
 def record_region(region: Region) -> None:
-    """Record that something is about to be made there. It stays on record for good."""
+    """Record that something is about to be created there. The record is permanent."""
     path = registry.state_dir() / "ec2-places.json"
     with hold_lock(path.with_suffix(".lock"), "noting a region"):
-        known = {*_regions_on_file(), region}
-        replace_file(path, json.dumps([each.site() for each in sorted(known)], indent=1))
+        regions = {*_regions_on_file(), region}
+        replace_file(path, json.dumps([each.site() for each in sorted(regions)], indent=1))
 
 
 def client(region: Region) -> "EC2Client":
-    """A client of EC2 there: it is patient with throttling, and threads may share it."""
-    made: EC2Client = _client(region, "ec2")
-    return made
+    """Return a client of EC2 there: it retries when throttled, and threads may share it."""
+    ec2: EC2Client = _client(region, "ec2")
+    return ec2
 
 
 def account(region: Region) -> str:
-    """Whose credentials these are: the account's number."""
+    """Return the number of the account that the credentials belong to."""
     with aws_errors("asking who these credentials are"):
         return str(_client(region, "sts").get_caller_identity()["Account"])
 
 
 def quota(region: Region, code: str) -> float | None:
-    """One of EC2's quotas; None where it may not be asked for."""
+    """Return one of EC2's quotas; None without permission to ask."""
     try:
         with aws_errors("asking for a quota"):
             answer = _client(region, "service-quotas", attempts=2).get_service_quota(ServiceCode="ec2", QuotaCode=code)
@@ -119,7 +119,7 @@ def _client(region: Region, service: str, attempts: int = 10) -> Any:
 
 
 def _botocore_session() -> "BotocoreSession":
-    """A session that reads credentials anew, and EC2's API of ten megabytes once in a process."""
+    """Return a session that reads credentials anew, and loads EC2's ten-megabyte API once per process."""
     import botocore.session
 
     session = botocore.session.get_session()

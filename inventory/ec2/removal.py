@@ -1,7 +1,7 @@
-"""The end of what a lease has on EC2, from whatever point it was left at; and what is there that no lease owns.
+"""Remove a lease's resources on EC2, whatever state they are in, and find resources that no lease owns.
 
-The security group is made first and removed last: while an instance uses it EC2 does not let it go, so an instance
-that EC2 did not list yet is found before the lease is forgotten. Whose something is stands in its tags.
+The security group is created first and removed last: while an instance uses it EC2 does not delete it, so an instance
+that EC2 did not list yet is found before the lease is forgotten. A resource's owner is in its tags.
 """
 
 import logging
@@ -24,36 +24,38 @@ if TYPE_CHECKING:
     from mypy_boto3_ec2.type_defs import SecurityGroupTypeDef
 
 
-# What belongs to another harness is left alone for so long after its end: its own guards and reaper come first.
+# Resources of another harness are left alone for this long after their end: its own guards and reaper come first.
 MARGIN_S = 900.0
 
 
 @dataclass(frozen=True)
 class LeaseRemains:
-    """What there is of one lease. `expires_s` is the latest end that any of it names."""
+    """Remaining resources of one lease. `expires_s` is the latest end that any of them names."""
 
     lease_id: str
     harness: str
     expires_s: float | None
 
     def is_ours_to_end(self, mine: str, on_record: frozenset[str], now: float) -> bool:
-        """Ours without a lease on record; anybody's after its own end (docs/decisions/leases_and_money.md)."""
+        """Return True if it is ours without a lease on record, or anybody's past its end
+        (docs/decisions/leases_and_money.md).
+        """
         if self.lease_id in on_record:
             return False
         return self.harness == mine or (self.expires_s is not None and now > self.expires_s + MARGIN_S)
 
 
 def ownerless_leases(ec2: "EC2Client", now: float | None = None) -> tuple[str, ...]:
-    """The leases that something is left of and that nobody holds, by id."""
-    # What exists is listed before the leases are read: a lease is on record before it has anything.
-    there = list_remains(ec2)
+    """Return the ids of leases that have resources and that nobody holds."""
+    # Resources are listed before the leases are read: a lease is on record before it has any.
+    remains = list_remains(ec2)
     on_record = frozenset(lease.lease_id for lease in registry.read_all())
     moment = time.time() if now is None else now
-    return tuple(sorted(one.lease_id for one in there if one.is_ours_to_end(harness_id(), on_record, moment)))
+    return tuple(sorted(one.lease_id for one in remains if one.is_ours_to_end(harness_id(), on_record, moment)))
 
 
 def list_remains(ec2: "EC2Client") -> tuple[LeaseRemains, ...]:
-    """Everything of any lease of any harness in the region."""
+    """Return all resources of any lease of any harness in the region."""
     by_lease: dict[str, list[dict[str, str]]] = {}
     for _, marks in _tagged_resources(ec2):
         by_lease.setdefault(marks[instances.LEASE_TAG], []).append(marks)
@@ -68,7 +70,7 @@ def list_remains(ec2: "EC2Client") -> tuple[LeaseRemains, ...]:
 
 
 def retag(ec2: "EC2Client", lease: Lease) -> None:
-    """Everything of the lease says its new end."""
+    """Write the lease's new end into the tags of all its resources."""
     ids = [id_ for id_, marks in _tagged_resources(ec2, lease.lease_id) if marks[instances.LEASE_TAG] == lease.lease_id]
     if ids:
         with aws_errors(f"tagging what lease {lease.lease_id} has with its new end"):
@@ -78,7 +80,7 @@ def retag(ec2: "EC2Client", lease: Lease) -> None:
 
 
 def _tagged_resources(ec2: "EC2Client", lease_id: str | None = None) -> Iterator[tuple[str, dict[str, str]]]:
-    """Id and tags of everything of the lease (or of any) that exists."""
+    """Yield id and tags of every existing resource of the lease (or of any)."""
     which = instances.lease_filter(lease_id) if lease_id else instances.any_lease_filter()
     for one in instances.live_instances(ec2, which):
         yield one.instance_id, one.tags
@@ -99,22 +101,22 @@ IN_USE = ("DependencyViolation", "InvalidGroup.InUse", "InvalidPlacementGroup.In
 
 
 def resource_name(lease_id: str) -> str:
-    """What a lease's key pair, security group and placement group are called."""
+    """Return the name of a lease's key pair, security group and placement group."""
     return f"barograph-{lease_id}"
 
 
 def remove_lease(ec2: "EC2Client", lease_id: str, known: Collection[str], timing: Timing) -> None:
-    """End everything that carries the lease's tag. `known`: instances that were started and may not be listed yet."""
+    """End everything with the lease's tag. `known`: instances that were started and may not be listed yet."""
     deadline = time.monotonic() + timing.gone_s
     while True:
         end_instances(ec2, lease_id, known, timing, gone=has_ended)
         _cancel_spot_requests(ec2, lease_id)
         _delete_volumes(ec2, lease_id)
-        found = security_groups(ec2, lease_id)
-        _delete_placement_group(ec2, lease_id, found)
+        groups = security_groups(ec2, lease_id)
+        _delete_placement_group(ec2, lease_id, groups)
         with aws_errors(f"deleting the key pair of lease {lease_id}"):
             ec2.delete_key_pair(KeyName=resource_name(lease_id))  # no error if there is none
-        in_use = [group for group in found if not _delete_group(ec2, group)]
+        in_use = [group for group in groups if not _delete_group(ec2, group)]
         if not in_use:
             return
         if time.monotonic() > deadline:
@@ -126,12 +128,12 @@ def remove_lease(ec2: "EC2Client", lease_id: str, known: Collection[str], timing
 
 
 def is_gone_or_going(one: Instance) -> bool:
-    """Whether it is gone or going: it does not answer any more and is not paid for."""
+    """Return True if it is gone or ending: it does not answer any more and costs nothing."""
     return not one.is_live or one.is_ending
 
 
 def has_ended(one: Instance) -> bool:
-    """Whether it is gone, and what it was in with it."""
+    """Return True if it is gone, and has left its groups."""
     return not one.is_live
 
 
@@ -139,27 +141,27 @@ def end_instances(
     ec2: "EC2Client", lease_id: str, known: Collection[str], timing: Timing,
     machines: Collection[str] | None = None, gone: Callable[[Instance], bool] = is_gone_or_going,
 ) -> None:  # fmt: skip
-    """End the lease's instances, those of `machines` only if given, and wait until each is `gone`."""
-    begun = time.monotonic()
+    """End the lease's instances, only those of `machines` if given, and wait until each is `gone`."""
+    start = time.monotonic()
     while True:
-        listed = _lease_instances(ec2, lease_id, machines) | (instances.instances_with_ids(ec2, known) if known else {})
-        staying = [one for one in listed.values() if not gone(one)]
-        waited_s = time.monotonic() - begun
-        unlisted = set(known) - listed.keys() if waited_s < timing.lag_s else set()
-        if not staying and not unlisted:
+        by_id = _lease_instances(ec2, lease_id, machines) | (instances.instances_with_ids(ec2, known) if known else {})
+        staying = [one for one in by_id.values() if not gone(one)]
+        waited_s = time.monotonic() - start
+        unlisted_ids = set(known) - by_id.keys() if waited_s < timing.lag_s else set()
+        if not staying and not unlisted_ids:
             return
         if waited_s > timing.gone_s:
             raise InfrastructureError(
                 f"ec2: {', '.join(one.instance_id for one in staying)} of lease {lease_id} still there after "
                 f"{timing.gone_s:.0f} s; `barograph reap` tries again"
             )
-        _terminate(ec2, {one.instance_id for one in staying if not is_gone_or_going(one)} | unlisted)
+        _terminate(ec2, {one.instance_id for one in staying if not is_gone_or_going(one)} | unlisted_ids)
         time.sleep(timing.poll_s)
 
 
 def _lease_instances(ec2: "EC2Client", lease_id: str, machines: Collection[str] | None) -> dict[str, Instance]:
-    found = instances.instances_of_lease(ec2, lease_id)
-    return {one.instance_id: one for one in found if machines is None or one.machine in machines}
+    all_instances = instances.instances_of_lease(ec2, lease_id)
+    return {one.instance_id: one for one in all_instances if machines is None or one.machine in machines}
 
 
 def _terminate(ec2: "EC2Client", ids: Collection[str]) -> None:
@@ -173,13 +175,13 @@ def _terminate(ec2: "EC2Client", ids: Collection[str]) -> None:
         except ClientError as error:
             if not is_missing(error):
                 raise
-            # One that EC2 does not know (yet) keeps it from ending any.
+            # An id that EC2 does not know (yet) would fail the call for all.
             for each in ids if len(ids) > 1 else ():
                 _terminate(ec2, [each])
 
 
 def _cancel_spot_requests(ec2: "EC2Client", lease_id: str) -> None:
-    """An open request could still start an instance; an active one whose instance ended is closed by itself."""
+    """Cancel open requests, which could still start an instance; an active one closes when its instance ends."""
     with aws_errors(f"cancelling spot requests of lease {lease_id}"):
         filters: Any = [*instances.lease_filter(lease_id), {"Name": "state", "Values": ["open", "active"]}]
         requests = ec2.describe_spot_instance_requests(Filters=filters)["SpotInstanceRequests"]
@@ -190,7 +192,7 @@ def _cancel_spot_requests(ec2: "EC2Client", lease_id: str) -> None:
 
 
 def _delete_volumes(ec2: "EC2Client", lease_id: str) -> None:
-    """Disks go with their instances; this is for one that was made and never attached."""
+    """Delete volumes that were created and never attached; others go with their instances."""
     filters: Any = [*instances.lease_filter(lease_id), {"Name": "status", "Values": ["available"]}]
     with aws_errors(f"listing disks of lease {lease_id}"):
         volumes = ec2.describe_volumes(Filters=filters)["Volumes"]
@@ -201,13 +203,13 @@ def _delete_volumes(ec2: "EC2Client", lease_id: str) -> None:
 
 
 def security_groups(ec2: "EC2Client", lease_id: str) -> "list[SecurityGroupTypeDef]":
-    """The lease's security group, if it is there."""
+    """Return the lease's security group, if it exists."""
     with aws_errors(f"listing security groups of lease {lease_id}"):
         return ec2.describe_security_groups(Filters=instances.lease_filter(lease_id))["SecurityGroups"]
 
 
 def has_placement_group(group: "SecurityGroupTypeDef") -> bool:
-    """Whether the lease of this security group also has, or was about to have, a placement group."""
+    """Return True if the lease of this security group also has, or was about to have, a placement group."""
     return instances.PLACEMENT_TAG in instances.tag_dict(group.get("Tags"))
 
 
@@ -218,7 +220,7 @@ def _delete_placement_group(ec2: "EC2Client", lease_id: str, found: "Iterable[Se
 
 
 def _delete_group(ec2: "EC2Client", group: "SecurityGroupTypeDef") -> bool:
-    """Whether it is gone: not while an instance still has it."""
+    """Delete the group and return True; return False while an instance uses it."""
     group_id = group["GroupId"]
     return _delete_or_in_use(
         f"deleting the security group {group_id}", partial(ec2.delete_security_group, GroupId=group_id)
@@ -226,7 +228,7 @@ def _delete_group(ec2: "EC2Client", group: "SecurityGroupTypeDef") -> bool:
 
 
 def _delete_or_in_use(doing: str, delete: Callable[[], object]) -> bool:
-    """Whether what is to be deleted is gone; not while it is in use."""
+    """Run `delete` and return True; return False while the resource is in use."""
     from botocore.exceptions import ClientError
 
     with aws_errors(doing):

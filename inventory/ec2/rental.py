@@ -1,4 +1,4 @@
-"""One attempt to start a lease's machines: what they share, the zone, the instances, and the wait until all answer."""
+"""One attempt to start a lease's machines: shared resources, the zone, the instances, and the wait until all answer."""
 
 import logging
 import time
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SSH_USER = "root"  # the user data lets it in
+SSH_USER = "root"  # the user data allows root's login
 
 
 @dataclass(frozen=True)
 class Rental:
-    """`started`: the instances that this go has started so far; EC2 may not list them for a while."""
+    """One attempt. `started`: the instances started so far; EC2 may not list them for a while."""
 
     ec2: "EC2Client"
     lease: Lease
@@ -41,7 +41,9 @@ class Rental:
     started: set[str] = field(default_factory=set)
 
     def start_first(self, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
-        """The lease's first machines, all in one zone: what a zone gave in part is ended before the next is tried."""
+        """Start the lease's first machines, all in one zone: what a zone gave in part is ended before the next is
+        tried.
+        """
         order = self._prepare()
         refusals = []
         for zone in self.plan.zones:
@@ -50,17 +52,17 @@ class Rental:
             except ZoneFull as error:
                 log.info("lease %s: %s cannot: %s", self.lease.lease_id, zone.name, error)
                 refusals.append(f"{zone.name}: {error}")
-                # A placement group is in one zone as long as anything is in it.
+                # A placement group stays in its zone as long as anything is in it.
                 gone = removal.has_ended if order.placement_group else removal.is_gone_or_going
                 removal.end_instances(self.ec2, self.lease.lease_id, self.started, self.timing, gone=gone)
         raise CapacityError(f"ec2: no zone has {len(requests)} machines now: {' | '.join(refusals)}")
 
     def start_more(self, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
-        """Further machines, beside those that the lease has."""
+        """Start further machines beside the lease's others."""
         return self._in_zone(*self._prepared(), requests)
 
     def _prepare(self) -> LeaseSpec:
-        """Make what the instances share: the security group (first: see `removal`), key pair, placement group."""
+        """Create what the instances share: the security group (first: see `removal`), key pair, placement group."""
         name, zone = removal.resource_name(self.lease.lease_id), self.plan.zones[0]
         marks = instances.lease_tags(self.lease, self.options.budget_usd)
         clustered = {instances.PLACEMENT_TAG: "cluster"} if self.options.placement == "cluster" else {}
@@ -82,13 +84,13 @@ class Rental:
         return self._order(group, bool(clustered))
 
     def _prepared(self) -> tuple[LeaseSpec, Zone]:
-        """What `_prepare` made, and the zone that the lease's machines are in."""
-        there = [
+        """Return what `_prepare` created, and the zone of the lease's machines."""
+        running = [
             one
             for one in instances.instances_of_lease(self.ec2, self.lease.lease_id)
             if one.state in instances.WORKING_STATES
         ]
-        zone = next((zone for zone in self.plan.zones for one in there if zone.subnet == one.subnet), None)
+        zone = next((zone for zone in self.plan.zones for one in running if zone.subnet == one.subnet), None)
         groups = removal.security_groups(self.ec2, self.lease.lease_id)
         if zone is None or not groups:
             raise InfrastructureError(
@@ -104,7 +106,7 @@ class Rental:
     def _in_zone(self, order: LeaseSpec, zone: Zone, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         host_keys.add_host_keys(self._keys, [request.name for request in requests], self.lease.lease_id)
         specs = {request.name: self._instance_spec(request) for request in requests}
-        begun = time.monotonic()
+        start = time.monotonic()
         ids = launch.launch_instances(self.ec2, order, zone, list(specs.values()), self.started.add)
         readiness = ReadinessWait(
             self.ec2,
@@ -112,7 +114,7 @@ class Rental:
             lambda name, instance: self._machine(specs[name], instance),
             self.readiness_check,
             self.timing,
-            begun,
+            start,
         )
         boot_s = readiness.all_ready()
         if registry.read(self.lease.lease_id) is None:
@@ -126,7 +128,7 @@ class Rental:
         return InstanceSpec(request, self.plan.types[request.type.name], text, marks)
 
     def _machine(self, spec: InstanceSpec, instance: Instance) -> Machine | None:
-        """The machine as the harness reaches it, known by its host key from now on; None while it has no address."""
+        """Return the machine as the harness reaches it, with its host key on record; None while it has no address."""
         inside = instance.private_address
         control = inside if self.options.addresses == "private" else instance.public_address
         if not control or not inside:
@@ -143,9 +145,9 @@ class Rental:
 
 
 def trial_parameters(options: Ec2Options, plan: Plan, request: MachineRequest) -> Mapping[str, object]:
-    """The parameters of a RunInstances like the real one, without what is only made for a lease."""
+    """Return the parameters of a RunInstances like the real one, without those created for a lease."""
     spec = InstanceSpec(request, plan.types[request.type.name], "", {instances.LEASE_TAG: "check"})
-    wanted = launch.launch_parameters(LeaseSpec(options, plan.image, "", "", None), plan.zones[0], spec)
-    interface = {key: value for key, value in wanted["NetworkInterfaces"][0].items() if key != "Groups"}
-    kept = {key: value for key, value in wanted.items() if key not in ("KeyName", "UserData")}
-    return {**kept, "NetworkInterfaces": [interface]}
+    parameters = launch.launch_parameters(LeaseSpec(options, plan.image, "", "", None), plan.zones[0], spec)
+    interface = {key: value for key, value in parameters["NetworkInterfaces"][0].items() if key != "Groups"}
+    trial = {key: value for key, value in parameters.items() if key not in ("KeyName", "UserData")}
+    return {**trial, "NetworkInterfaces": [interface]}

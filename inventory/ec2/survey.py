@@ -1,5 +1,5 @@
-"""What a region offers, asked before anything is rented there: the image, the zones with their subnets, the instance
-types, permissions and quota; and the security group that says who may talk to the machines.
+"""A region's offers, read before anything is rented there: the image, the zones with their subnets, the instance types,
+permissions and quota; and the security group that limits access to the machines.
 """
 
 import ipaddress
@@ -47,21 +47,21 @@ class Image:
 
 
 def find_image(ec2: "EC2Client", options: Ec2Options) -> Image:
-    """The image of that id, or the newest one of that name; ConfigurationError if there is none."""
-    asked = options.image or UBUNTU
-    with aws_errors(f"looking for the image {asked}"):
-        if asked.startswith("ami-"):
-            found = ec2.describe_images(ImageIds=[asked])["Images"]
+    """Return the image with that id, or the newest one of that name; ConfigurationError if there is none."""
+    choice = options.image or UBUNTU
+    with aws_errors(f"looking for the image {choice}"):
+        if choice.startswith("ami-"):
+            images = ec2.describe_images(ImageIds=[choice])["Images"]
         else:
             owners = IMAGE_OWNERS if options.image else (CANONICAL,)
-            filters = [{"Name": "name", "Values": [asked]}, {"Name": "state", "Values": ["available"]}]
-            found = ec2.describe_images(Owners=owners, Filters=filters)["Images"]  # type: ignore[arg-type]  # plain dicts
-    if not found:
+            filters = [{"Name": "name", "Values": [choice]}, {"Name": "state", "Values": ["available"]}]
+            images = ec2.describe_images(Owners=owners, Filters=filters)["Images"]  # type: ignore[arg-type]  # plain dicts
+    if not images:
         raise ConfigurationError(
-            f"testbed.options.ec2.image is {asked}; {ec2.meta.region_name} has no such image of yours or Canonical's; "
+            f"testbed.options.ec2.image is {choice}; {ec2.meta.region_name} has no such image of yours or Canonical's; "
             "give an id (ami-…) or a name of that region, * stands for anything"
         )
-    image = _newest_image(found)
+    image = _newest_image(images)
     log.info("ec2: image %s (%s)", image.image_id, image.name)
     return image
 
@@ -98,27 +98,27 @@ class Zone:
 
 
 def zones(ec2: "EC2Client", options: Ec2Options, instance_types: Collection[str]) -> tuple[Zone, ...]:
-    """The zones that have a subnet and all the instance types, in the order in which they are to be tried."""
-    there = _subnets(ec2, options)
-    if not there:
+    """Return the zones that have a subnet and all the instance types, in the order of trial."""
+    places = _subnets(ec2, options)
+    if not places:
         raise ConfigurationError(_no_subnet(ec2, options))
-    offered = _zones_offering(ec2, instance_types)
-    if unknown := [name for name in options.zones if name not in {zone.name for zone in there}]:
+    offers = _zones_offering(ec2, instance_types)
+    if unknown := [name for name in options.zones if name not in {zone.name for zone in places}]:
         raise ConfigurationError(
-            f"testbed.options.ec2.zones has {', '.join(unknown)}; with a subnet are {', '.join(z.name for z in there)}"
+            f"testbed.options.ec2.zones has {', '.join(unknown)}; with a subnet are {', '.join(z.name for z in places)}"
         )
-    wanted = options.zones or sorted(zone.name for zone in there)
-    fit = [zone for name in wanted for zone in there if zone.name == name and name in offered]
-    if not fit:
+    zone_names = options.zones or sorted(zone.name for zone in places)
+    result = [zone for name in zone_names for zone in places if zone.name == name and name in offers]
+    if not result:
         raise CapacityError(
-            f"ec2: none of the zones {', '.join(wanted)} offers all of {', '.join(sorted(instance_types))}; "
-            f"{', '.join(sorted(offered)) or 'no zone of the region'} does; choose other zones or types"
+            f"ec2: none of the zones {', '.join(zone_names)} offers all of {', '.join(sorted(instance_types))}; "
+            f"{', '.join(sorted(offers)) or 'no zone of the region'} does; choose other zones or types"
         )
-    return tuple(fit)
+    return tuple(result)
 
 
 def harness_network(options: Ec2Options, zone: Zone) -> str:
-    """From where the machines may be reached: the option, or this box's own address as the machines see it."""
+    """Return the network that may reach the machines: the option, or this box's address as the machines see it."""
     if options.ingress_from:
         return options.ingress_from
     address = _address_on_way_to(zone.network) if options.addresses == "private" else _public_address()
@@ -126,7 +126,7 @@ def harness_network(options: Ec2Options, zone: Zone) -> str:
 
 
 def make_security_group(ec2: "EC2Client", name: str, zone: Zone, ingress: str, marks: Mapping[str, str]) -> str:
-    """A security group: ssh and the policy service from the harness, everything among its members, nothing else."""
+    """Create a security group: ssh and policy service from the harness, everything among its members, nothing else."""
     with aws_errors(f"making the security group {name}"):
         group = ec2.create_security_group(
             GroupName=name, Description="Barograph machines", VpcId=zone.vpc,
@@ -150,20 +150,20 @@ def _subnets(ec2: "EC2Client", options: Ec2Options) -> list[Zone]:
     else:
         filters.append({"Name": "default-for-az", "Values": ["true"]})
     with aws_errors("looking for subnets"):
-        found = ec2.describe_subnets(Filters=filters)["Subnets"]  # type: ignore[arg-type]  # plain dicts
+        subnets = ec2.describe_subnets(Filters=filters)["Subnets"]  # type: ignore[arg-type]  # plain dicts
     by_zone = {
         subnet["AvailabilityZone"]: Zone(
             subnet["AvailabilityZone"], subnet["SubnetId"], subnet["VpcId"], subnet["CidrBlock"]
         )
-        for subnet in sorted(found, key=lambda subnet: subnet.get("AvailableIpAddressCount", 0))
+        for subnet in sorted(subnets, key=lambda subnet: subnet.get("AvailableIpAddressCount", 0))
     }
     return list(by_zone.values())  # of several in a zone the one with the most free addresses
 
 
 def _zones_offering(ec2: "EC2Client", instance_types: Iterable[str]) -> set[str]:
-    """The zones that offer all these types."""
-    wanted = set(instance_types)
-    filters: Any = [{"Name": "instance-type", "Values": sorted(wanted)}]
+    """Return the zones that offer all these types."""
+    types = set(instance_types)
+    filters: Any = [{"Name": "instance-type", "Values": sorted(types)}]
     with aws_errors("asking which zones offer the instance types"):
         pages = ec2.get_paginator("describe_instance_type_offerings").paginate(
             LocationType="availability-zone", Filters=filters
@@ -174,7 +174,7 @@ def _zones_offering(ec2: "EC2Client", instance_types: Iterable[str]) -> set[str]
     by_zone: dict[str, set[str]] = {}
     for zone, name in offers:
         by_zone.setdefault(zone, set()).add(name)
-    return {zone for zone, has in by_zone.items() if wanted <= has}
+    return {zone for zone, has in by_zone.items() if types <= has}
 
 
 def _no_subnet(ec2: "EC2Client", options: Ec2Options) -> str:
@@ -201,7 +201,7 @@ def _public_address() -> str:
 
 
 def _address_on_way_to(network: str) -> str:
-    """This box's own address on the way to a network; nothing is sent."""
+    """Return this box's address on the way to a network; nothing is sent."""
     somebody = str(ipaddress.IPv4Network(network)[1])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
         try:
@@ -214,14 +214,14 @@ def _address_on_way_to(network: str) -> str:
         return str(way.getsockname()[0])
 
 
-# The vCPUs that an account may run at once of the families A, C, D, H, I, M, R, T, Z.
+# The vCPUs that an account may run at once from the families A, C, D, H, I, M, R, T, Z.
 QUOTA = {"on_demand": "L-1216C47A", "spot": "L-34B43A08"}
 STANDARD_FAMILY = re.compile(r"[acdhimrtz]\d")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What instances will be: `types` by machine type, zones in the order in which they are tried."""
+    """Properties of the instances to start: `types` by machine type, zones in the order of trial."""
 
     image: Image
     types: Mapping[str, InstanceType]
@@ -229,7 +229,7 @@ class Plan:
 
 
 def make_plan(ec2: "EC2Client", options: Ec2Options, requests: Sequence[MachineRequest]) -> Plan:
-    """Everything that has to be known of the region; configuration and capacity errors if it does not have it."""
+    """Plan the rental from the region's offers; configuration and capacity errors if they do not suffice."""
     machines.check_names(regions.TESTBED, requests)
     types = instance_types.describe(ec2, instance_types.names(options, requests))
     instance_types.check_large_enough(types, requests)
@@ -239,20 +239,20 @@ def make_plan(ec2: "EC2Client", options: Ec2Options, requests: Sequence[MachineR
 
 
 def check_region(ec2: "EC2Client", region: Region) -> None:
-    """The region exists and the account has it enabled."""
+    """Check that the region exists and the account has it enabled."""
     from botocore.exceptions import ClientError
 
     with aws_errors(f"asking about the region {region.name}"):
         try:
             filters: Any = [{"Name": "region-name", "Values": [region.name]}]
-            found = ec2.describe_regions(AllRegions=True, Filters=filters)["Regions"]
+            answer = ec2.describe_regions(AllRegions=True, Filters=filters)["Regions"]
         except ClientError as error:
             if error_code(error) != "UnauthorizedOperation":
                 raise
-            return  # what follows will say it if the region cannot be used
-    if not found:
+            return  # a later call fails if the region cannot be used
+    if not answer:
         raise ConfigurationError(f"testbed.options.ec2.region is {region.name}; AWS has no such region")
-    if found[0].get("OptInStatus") == "not-opted-in":
+    if answer[0].get("OptInStatus") == "not-opted-in":
         raise ConfigurationError(
             f"testbed.options.ec2.region is {region.name}, which this account has not enabled; "
             f"aws account enable-region --region-name {region.name}"
@@ -260,7 +260,7 @@ def check_region(ec2: "EC2Client", region: Region) -> None:
 
 
 def check_permissions(ec2: "EC2Client", options: Ec2Options, found: Plan, trial: Mapping[str, Any]) -> None:
-    """Ask for everything that will be made, without making it. `trial`: the parameters of a RunInstances."""
+    """Ask for permission to create everything, without creating it. `trial`: the parameters of a RunInstances."""
     vpc = found.zones[0].vpc
     _check_allowed("RunInstances", lambda: ec2.run_instances(**trial, DryRun=True))
     _check_allowed(
@@ -279,7 +279,7 @@ def check_permissions(ec2: "EC2Client", options: Ec2Options, found: Plan, trial:
 
 
 def check_quota(region: Region, options: Ec2Options, types: Sequence[InstanceType]) -> None:
-    """CapacityError where the account's quota is smaller than these machines alone; nothing where AWS does not say."""
+    """Raise CapacityError if the account's quota is smaller than these machines alone; pass if it is unknown."""
     cores = sum(type_.cores for type_ in types if STANDARD_FAMILY.match(type_.name))
     allowed = regions.quota(region, QUOTA[options.market])
     if allowed is None:

@@ -1,4 +1,4 @@
-"""The `ec2` testbed: instances of AWS, each with an end of its own (docs/decisions/leases_and_money.md)."""
+"""The `ec2` testbed: AWS instances, each with an expiry (docs/decisions/leases_and_money.md)."""
 
 import logging
 import shutil
@@ -94,7 +94,7 @@ class Ec2Testbed:
             self._remove(region, lease)
 
     def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
-        """See `SupportsGrow.grow`: in the zone that the lease's machines are in."""
+        """See `SupportsGrow.grow`: in the zone of the lease's machines."""
         ec2, before = self._client_of(lease), registry.lease_machines(lease)
         registry.refuse_names_in_use(lease, [request.name for request in requests])
         rental = self._rental(ec2, lease, requests)
@@ -107,14 +107,14 @@ class Ec2Testbed:
             raise
 
     def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
-        """See `SupportsGiveBack.give_back`: they are on their way down when this returns, and not paid for any more."""
+        """See `SupportsGiveBack.give_back`: when this returns they are shutting down and cost nothing more."""
         names = [machine.name for machine in machines]
         for region in regions.regions_of_lease(lease):
             self._take_back(self._client(region), lease, names)
         log.info("lease %s: gave back %s", lease.lease_id, ", ".join(names))
 
     def prolong(self, lease: Lease, machines: Sequence[Machine]) -> None:
-        """See `SupportsProlong.prolong`: first the tags, so that nobody sweeps what is about to be prolonged."""
+        """See `SupportsProlong.prolong`: first the tags, so that no sweep takes a lease that is being prolonged."""
         removal.retag(self._client_of(lease), lease)
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             answers = [pool.submit(self._tell_guard, machine, lease.expires_s) for machine in machines]
@@ -131,11 +131,11 @@ class Ec2Testbed:
 
     def sweep(self) -> tuple[str, ...]:
         """See `SupportsSweep.sweep`."""
-        swept = self._ownerless()
-        for region, lease_id in swept:
+        leases = self._ownerless()
+        for region, lease_id in leases:
             removal.remove_lease(self._client(region), lease_id, (), self._timing)
             shutil.rmtree(registry.key_dir(lease_id), ignore_errors=True)
-        return tuple(f"machines of {lease_id}" for _, lease_id in swept)
+        return tuple(f"machines of {lease_id}" for _, lease_id in leases)
 
     def roam(self) -> tuple[str, ...]:
         """See `SupportsRoam.roam`: every enabled region of the account; one that cannot be searched is an error."""
@@ -145,17 +145,17 @@ class Ec2Testbed:
             Region("us-east-1"),
         )
         with aws_errors("listing the account's regions"):
-            found = self._client(home).describe_regions()["Regions"]
-        self._roaming = tuple(Region(region["RegionName"], home.endpoint) for region in found)
+            descriptions = self._client(home).describe_regions()["Regions"]
+        self._roaming = tuple(Region(region["RegionName"], home.endpoint) for region in descriptions)
         return tuple(region.name for region in self._roaming)
 
     def estimate(self, requests: Sequence[MachineRequest], hours: float) -> Estimate:
         """See `SupportsPricing.estimate`."""
         options = self._options
         types = instance_types.names(options, requests)
-        wanted = [types[request.type.name] for request in requests]
+        type_names = [types[request.type.name] for request in requests]
         return prices.estimate_cost(
-            prices.load_prices(), regions.region_of_options(options).name, options, wanted, hours
+            prices.load_prices(), regions.region_of_options(options).name, options, type_names, hours
         )
 
     def budget_usd(self) -> float:
@@ -168,11 +168,11 @@ class Ec2Testbed:
 
     @property
     def _options(self) -> Ec2Options:
-        """The experiment's options; without any, what is missing is said by name."""
+        """Return the experiment's options; without any, the error names the missing ones."""
         return self._options_of_experiment or read_options(Ec2Options, self.name, {})
 
     def _rental(self, ec2: "EC2Client", lease: Lease, requests: Sequence[MachineRequest]) -> Rental:
-        """Everything that can be refused is refused here; nothing is made yet."""
+        """Plan a rental and refuse everything that can be refused; nothing is created yet."""
         machines.check_names(self.name, requests)
         self.estimate(requests, hours=1.0)
         plan = survey.make_plan(ec2, self._options, requests)
@@ -188,11 +188,11 @@ class Ec2Testbed:
         return self._client(regions.region_of_site(lease.site) or regions.region_of_options(self._options))
 
     def _check_account(self, region: Region, lease: Lease) -> None:
-        """With another account's credentials nothing would be found, and the lease forgotten while its machines run."""
-        made_by = lease.site.get("account")
-        if made_by and (now := regions.account(region)) != made_by:
+        """Refuse another account's credentials: the lease would look empty and be forgotten while its machines run."""
+        owner = lease.site.get("account")
+        if owner and (now := regions.account(region)) != owner:
             raise ConfigurationError(
-                f"ec2: lease {lease.lease_id} is of account {made_by}, these credentials are of {now}; use the first's"
+                f"ec2: lease {lease.lease_id} is of account {owner}, these credentials are of {now}; use the first's"
             )
 
     def _remove(self, region: Region, lease: Lease, started: Collection[str] = ()) -> None:
@@ -208,7 +208,7 @@ class Ec2Testbed:
             registry.hold(lease, [name for name in registry.lease_machines(lease) if name not in names])
 
     def _after_failure(self, lease: Lease, clean_up: Callable[[], None]) -> None:
-        """The failure itself matters more than one of the cleaning."""
+        """Log an error of the cleanup instead of raising it: the failure itself matters more."""
         try:
             clean_up()
         except BarographError as error:
@@ -219,13 +219,17 @@ class Ec2Testbed:
             guard.prolong(remote, expires_s)
 
     def _ownerless(self) -> list[tuple[Region, str]]:
-        used = dict.fromkeys((*regions.recorded_regions(), *self._roaming))
-        found = [(region, lease_id) for region in used for lease_id in removal.ownerless_leases(self._client(region))]
+        known_regions = dict.fromkeys((*regions.recorded_regions(), *self._roaming))
+        leases = [
+            (region, lease_id)
+            for region in known_regions
+            for lease_id in removal.ownerless_leases(self._client(region))
+        ]
         for region in regions.possible_regions(self._options_of_experiment):
-            # Nobody has to have credentials for where nothing of this state folder was ever made.
-            if region not in used:
-                found += [(region, lease_id) for lease_id in self._ownerless_if_allowed(region)]
-        return found
+            # Nobody needs credentials for a region where this state folder never created anything.
+            if region not in known_regions:
+                leases += [(region, lease_id) for lease_id in self._ownerless_if_allowed(region)]
+        return leases
 
     def _ownerless_if_allowed(self, region: Region) -> tuple[str, ...]:
         try:

@@ -1,4 +1,4 @@
-"""The contract of both ways to Emulab (portal and classic), how long to wait there, and Emulab's messages as errors."""
+"""The contract of both accesses to Emulab (portal, classic), their waiting times, and Emulab's messages as errors."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from inventory.machines import MachineRequest
 
 @dataclass(frozen=True)
 class Timing:
-    """How often Emulab is asked again and when it is enough, in seconds."""
+    """Polling intervals and time limits for Emulab, in seconds."""
 
     poll_s: float = 15.0
     end_s: float = 900.0  # an experiment in transition cannot be ended before the transition is over
@@ -23,7 +23,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Node:
-    """Where a machine of an experiment is. `inside_address` is its control address as its neighbours see it."""
+    """Addresses of an experiment's machine. `inside_address` is its control address as its neighbours see it."""
 
     name: str
     control_address: str
@@ -33,34 +33,34 @@ class Node:
 
 
 class Access(Protocol):
-    """One way to Emulab. Experiments are known by name; everything but `start` may be repeated."""
+    """One access to Emulab. Experiments are identified by name; everything but `start` may be repeated."""
 
     def site(self) -> Mapping[str, str]:
-        """What another process needs to come to the same place."""
+        """Return what another process needs to reach the same site."""
         ...
 
     def check(self, requests: Sequence[MachineRequest]) -> None:
-        """Whatever Emulab says without starting anything."""
+        """Check everything that Emulab tells without starting anything."""
         ...
 
     def start(self, experiment: str, requests: Sequence[MachineRequest], end_s: float) -> None:
-        """The experiment is up when this returns, and ends itself at `end_s` (epoch) or soon after."""
+        """Start the experiment and wait until it is up; it ends itself at `end_s` (epoch) or soon after."""
         ...
 
     def nodes(self, experiment: str, requests: Sequence[MachineRequest]) -> tuple[Node, ...]:
-        """Where the machines are, in the order of the requests."""
+        """Return the machines' addresses, in the order of the requests."""
         ...
 
     def prolong(self, experiment: str, end_s: float) -> None:
-        """It ends itself at `end_s` now, or soon after."""
+        """Make it end itself at `end_s` or soon after."""
         ...
 
     def end(self, experiment: str) -> None:
-        """It is gone when this returns, or was before."""
+        """End it; it is gone when this returns, or was before."""
         ...
 
     def experiments(self) -> tuple[str, ...]:
-        """Names of what is there, others' too."""
+        """Return the names of all experiments, others' too."""
         ...
 
 
@@ -78,10 +78,12 @@ _CONFIGURATION_WORDS = re.compile(
 
 
 def emulab_error(what: str, words: str) -> BarographError:
-    """An error for `what` with the blame that Emulab's words tell; infrastructure where they tell nothing."""
-    said = " ".join(words.split())[-600:] or "nothing"
+    """Return an error for `what` with the blame that Emulab's words indicate; infrastructure if they do not."""
+    message = " ".join(words.split())[-600:] or "nothing"
     if _CAPACITY_WORDS.search(words):
-        return CapacityError(f"emulab: {what}: it has no such machines free now; it said: {said}; try later or fewer")
+        return CapacityError(
+            f"emulab: {what}: it has no such machines free now; it said: {message}; try later or fewer"
+        )
     if _CONFIGURATION_WORDS.search(words):
-        return ConfigurationError(f"emulab: {what}: refused; it said: {said}; mend testbed.options.emulab")
-    return InfrastructureError(f"emulab: {what}; it said: {said}; start again, or look at its experiment page")
+        return ConfigurationError(f"emulab: {what}: refused; it said: {message}; mend testbed.options.emulab")
+    return InfrastructureError(f"emulab: {what}; it said: {message}; start again, or look at its experiment page")

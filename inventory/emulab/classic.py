@@ -1,4 +1,4 @@
-"""Classic Emulab: the commands of the project's ops host over ssh, with an NS file, and what `expinfo` prints.
+"""Classic Emulab: the commands of the project's ops host over ssh, with an NS file, and the output of `expinfo`.
 
 Commands and flags are those of Emulab's own `script_wrapper` (startexp -i -w -N -E -a -l -p -e, modexp, endexp,
 expinfo -n -m -l, node_avail -t -p); what they print is tbreport's: sections with a title, two header lines and columns.
@@ -27,25 +27,25 @@ NO_EXPERIMENT = re.compile(r"no (such )?experiment", re.IGNORECASE)
 
 
 def experiment_state(output: str) -> str:
-    """`active`, `swapped`, …; empty where the experiment is in transition and nothing is told."""
-    found = re.search(r"^State:\s*(\S+)", output, re.MULTILINE)
-    return found[1] if found else ""
+    """Return `active`, `swapped`, …; empty where the experiment is in transition and Emulab shows no state."""
+    match = re.search(r"^State:\s*(\S+)", output, re.MULTILINE)
+    return match[1] if match else ""
 
 
 def qualified_names(output: str) -> dict[str, str]:
-    """Machine → its name on the control net (`-n`). A line of a node is not indented, what follows it is."""
+    """Map machine → its name on the control net (`-n`). A node's line is not indented, its details are."""
     rows = (line.split() for line in _section_lines(output, "Virtual Node Info:") if not line.startswith(" "))
     return {words[0]: words[-1] for words in rows if len(words) >= 3 and "." in words[-1]}
 
 
 def physical_nodes(output: str) -> dict[str, str]:
-    """Machine → physical node (`-m`)."""
+    """Map machine → physical node (`-m`)."""
     rows = (line.split() for line in _section_lines(output, "Physical Node Mapping:"))
     return {words[0]: words[3] for words in rows if len(words) >= 4}
 
 
 def lan_addresses(output: str) -> dict[str, str]:
-    """Machine → its address on the experiment's LAN (`-l`); the second line of a member has the mask and is skipped."""
+    """Map machine → its address on the experiment's LAN (`-l`); a member's second line has the mask and is skipped."""
     # Older releases call the section `Lan/Link Info:`.
     rows = (line.split() for line in _section_lines(output, "Lan/Link Info:"))
     members = ((words[1], words[2]) for words in rows if len(words) >= 3 and ":" in words[1])
@@ -72,7 +72,9 @@ IDLE_MINUTES = 240  # Emulab's own idle swap, the site's usual value: a run is n
 
 
 class Classic:
-    """`options` are the experiment's; without them (another process, the reaper) it can only look and end."""
+    """Access by ops host. `options` are the experiment's; without them (another process, the reaper) it only looks and
+    ends.
+    """
 
     def __init__(
         self,
@@ -95,18 +97,18 @@ class Classic:
 
     def check(self, requests: Sequence[MachineRequest]) -> None:
         """See `Access.check`: the ops host, the project, the hardware types and how many of them are free."""
-        wanted = [seat.hardware for seat in experiments.assign_ns_nodes(requests, self._needed().hardware)]
+        hardware_types = [seat.hardware for seat in experiments.assign_ns_nodes(requests, self._needed().hardware)]
         with OpsHost(self._account) as ops:
             if ops.run(["ls", "-d", f"/proj/{self._project}"]).code:
                 raise ConfigurationError(
                     f"testbed.options.emulab.project is {self._project!r}: {self._account.user} sees no "
                     f"/proj/{self._project} on {self._account.host}; check project and user"
                 )
-            for hardware in dict.fromkeys(wanted):
-                self._check_hardware(ops, hardware, wanted.count(hardware))
+            for hardware in dict.fromkeys(hardware_types):
+                self._check_hardware(ops, hardware, hardware_types.count(hardware))
 
     def start(self, experiment: str, requests: Sequence[MachineRequest], end_s: float) -> None:
-        """See `Access.start`. The guard stands before the experiment does."""
+        """See `Access.start`. The guard starts before the experiment does."""
         options, seats = self._needed(), experiments.assign_ns_nodes(requests, self._needed().hardware)
         started = ExperimentRecord(time.time(), options.longest_hours, tuple(seats))
         _require_backstop(started, end_s)
@@ -135,7 +137,7 @@ class Classic:
             self._swap(ops, argv, f"experiment {experiment} was not started")
 
     def modify(self, experiment: str, seats: Sequence[NsNode]) -> None:
-        """The experiment has these machines from now on; the nodes of those that stay are kept."""
+        """Give the experiment these machines; the nodes of those that stay are kept."""
         with OpsHost(self._account) as ops:
             ops.write(_ops_path(experiment, ".ns"), experiments.ns_file_text(seats, self._needed().image))
             argv = [f"{EMULAB_BIN}/modexp", "-w", "-N", "-e", self._both(experiment), _ops_path(experiment, ".ns")]
@@ -143,7 +145,7 @@ class Classic:
         experiments.write_record(experiment, replace(experiments.read_record(experiment), seats=tuple(seats)))
 
     def more_seats(self, experiment: str, requests: Sequence[MachineRequest]) -> list[NsNode]:
-        """The experiment's seats and one for each request."""
+        """Return the experiment's seats and one for each request."""
         now = experiments.read_record(experiment).seats
         return [*now, *experiments.assign_ns_nodes(requests, self._needed().hardware, now)]
 
@@ -152,14 +154,14 @@ class Classic:
         with OpsHost(self._account) as ops:
             output = _require_success(self._expinfo(ops, experiment), f"experiment {experiment} tells nothing").stdout
             state, names, addresses = experiment_state(output), qualified_names(output), lan_addresses(output)
-            wanted = [request.name for request in requests]
+            machine_names = [request.name for request in requests]
             if state != "active":
                 raise InfrastructureError(f"emulab: experiment {experiment} is {state or 'in transition'}; start again")
-            if lost := [name for name in wanted if name not in names or name not in addresses]:
+            if lost := [name for name in machine_names if name not in names or name not in addresses]:
                 raise InfrastructureError(f"emulab: experiment {experiment} has no {', '.join(lost)}; start again")
-            controls = {name: self._control_address(ops, names[name]) for name in wanted}
+            controls = {name: self._control_address(ops, names[name]) for name in machine_names}
         port = self._needed().node_port
-        return tuple(Node(name, controls[name], port, controls[name], addresses[name]) for name in wanted)
+        return tuple(Node(name, controls[name], port, controls[name], addresses[name]) for name in machine_names)
 
     def prolong(self, experiment: str, end_s: float) -> None:
         """See `Access.prolong`. A guard that is gone (the ops host was restarted) is started again."""
@@ -168,7 +170,7 @@ class Classic:
             self._guard(ops, experiment, end_s)
 
     def end(self, experiment: str) -> None:
-        """See `Access.end`. In transition it cannot be ended, so it is asked for again."""
+        """See `Access.end`. An experiment in transition cannot be ended, so the command is repeated."""
         deadline = time.monotonic() + self._timing.end_s
         with OpsHost(self._account) as ops:
             while not NO_EXPERIMENT.search(_both_outputs(self._expinfo(ops, experiment))):
@@ -184,7 +186,7 @@ class Classic:
         experiments.remove_record(experiment)
 
     def experiments(self) -> tuple[str, ...]:
-        """See `Access.experiments`: a folder of each experiment, and what we left for ones that never came to be."""
+        """See `Access.experiments`: each experiment's folder, and our files of experiments that never started."""
         with OpsHost(self._account) as ops:
             listing = ops.run(["ls", f"/proj/{self._project}/exp"])
             if listing.code:
@@ -192,8 +194,8 @@ class Classic:
                     f"emulab: {self._account.host} has no /proj/{self._project}/exp ({listing.stderr.strip()[:200]}); "
                     "check testbed.options.emulab.project"
                 )
-            left = [Path(name) for name in ops.run(["ls", OPS_FOLDER]).stdout.split()]
-        return tuple(sorted({*listing.stdout.split(), *(one.stem for one in left if one.suffix in FILE_SUFFIXES)}))
+            files = [Path(name) for name in ops.run(["ls", OPS_FOLDER]).stdout.split()]
+        return tuple(sorted({*listing.stdout.split(), *(one.stem for one in files if one.suffix in FILE_SUFFIXES)}))
 
     def _guard(self, ops: OpsHost, experiment: str, end_s: float) -> None:
         end = _ops_path(experiment, ".end")
@@ -203,12 +205,12 @@ class Classic:
             return
         ops.write(f"{OPS_FOLDER}/guard.sh", GUARD_SCRIPT.read_text())
         words = ["sh", f"{OPS_FOLDER}/guard.sh", end, self._project, experiment, EMULAB_BIN]
-        # Every stream is its own, or the ssh session would wait for the guard's end.
+        # Every stream is redirected, or the ssh session would wait for the guard's end.
         launch = ["sh", "-c", 'nohup "$@" >/dev/null 2>&1 </dev/null &', "launch", *words]
         _require_success(ops.run(launch), f"the guard of {experiment} was not started")
 
     def _swap(self, ops: OpsHost, argv: Sequence[str], what: str) -> None:
-        """A command that gives or takes nodes, which takes minutes."""
+        """Run a command that gives or takes nodes, which takes minutes."""
         limit_s = self._needed().ready_minutes * 60
         try:
             answer = ops.run(argv, limit_s)
@@ -241,7 +243,7 @@ class Classic:
             )
 
     def _control_address(self, ops: OpsHost, name: str) -> str:
-        """Looked up inside: the name may not be known outside, and neighbours use the same address."""
+        """Look the address up inside: the name may not be known outside, and neighbours use the same address."""
         words = _require_success(ops.run(["getent", "hosts", name]), f"{name} has no address").stdout.split()
         if not words:
             raise InfrastructureError(f"emulab: {name} has no address; start again")

@@ -1,4 +1,4 @@
-"""Our experiments on Emulab: their names, the NS file of a classic one, and what the harness keeps of them on disk.
+"""Our experiments on Emulab: their names, a classic one's NS file, and the harness's files about them.
 
 Names carry the harness and the lease, so that either is found by name alone. They have 16 characters: classic Emulab
 allows 19 (`experiments.eid`, together with a project of 12), the portal's own pages 16.
@@ -28,7 +28,7 @@ MACHINE_NAME = re.compile(
 
 
 def name_prefix() -> str:
-    """What the names of all experiments of this harness begin with."""
+    """Return the prefix of this harness's experiment names."""
     return f"bg{harness_id()[:6]}"
 
 
@@ -37,15 +37,15 @@ def experiment_name(lease_id: str) -> str:
 
 
 def lease_of_experiment(experiment: str) -> str | None:
-    """The lease that an experiment's name carries; None if it is not this harness's."""
+    """Return the lease in an experiment's name; None if it is not this harness's."""
     ours = re.fullmatch(rf"{name_prefix()}([0-9a-f]{{8}})", experiment)
     return ours[1] if ours else None
 
 
 def ownerless_leases(experiments: Iterable[str]) -> list[str]:
-    """Lease ids of this harness's experiments that are not on record. `experiments` was listed before this call."""
+    """Return this harness's experiments' lease ids that are not on record. `experiments` was listed before."""
     recorded = {lease.lease_id for lease in registry.read_all()}
-    return sorted({found for name in experiments if (found := lease_of_experiment(name))} - recorded)
+    return sorted({lease_id for name in experiments if (lease_id := lease_of_experiment(name))} - recorded)
 
 
 def check_machines(requests: Sequence[MachineRequest]) -> None:
@@ -64,7 +64,7 @@ FIRST_HOST = 2
 
 @dataclass(frozen=True)
 class NsNode:
-    """One machine as the NS file states it. Its address is fixed, so that it stays when others come and go."""
+    """One machine in the NS file. Its address is fixed, so that it stays when others come and go."""
 
     name: str
     hardware: str
@@ -75,10 +75,10 @@ class NsNode:
 def assign_ns_nodes(
     requests: Sequence[MachineRequest], hardware: Mapping[str, str], taken: Sequence[NsNode] = ()
 ) -> list[NsNode]:
-    """A seat for each request, on addresses that no other seat has."""
+    """Return a seat for each request, on addresses that no other seat has."""
     free = (f"{SUBNET}.{host}" for host in range(FIRST_HOST, 255))
-    used = {seat.address for seat in taken}
-    addresses = [address for address in free if address not in used][: len(requests)]
+    used_addresses = {seat.address for seat in taken}
+    addresses = [address for address in free if address not in used_addresses][: len(requests)]
     if len(addresses) < len(requests):
         raise ConfigurationError(f"emulab: {len(requests) + len(taken)} machines; at most 253 have addresses on a LAN")
     return [
@@ -88,19 +88,19 @@ def assign_ns_nodes(
 
 
 def hardware_of(type: MachineType, hardware: Mapping[str, str]) -> str:
-    """Emulab's word for a machine type: the experiment's own, else the table's."""
-    known = {**yaml.safe_load(HARDWARE_TABLE.read_text()), **hardware}
-    if type.name not in known:
+    """Return Emulab's name for a machine type: the experiment's, else the table's."""
+    hardware_types = {**yaml.safe_load(HARDWARE_TABLE.read_text()), **hardware}
+    if type.name not in hardware_types:
         raise ConfigurationError(
-            f"emulab: machine type {type.name!r} has no hardware type; known are {', '.join(known)} "
+            f"emulab: machine type {type.name!r} has no hardware type; known are {', '.join(hardware_types)} "
             f"({HARDWARE_TABLE.name}); "
             f"set testbed.options.emulab.hardware.{type.name}"
         )
-    return str(known[type.name])
+    return str(hardware_types[type.name])
 
 
 def ns_file_text(seats: Sequence[NsNode], image: str) -> str:
-    """The file. Every word in it has passed a pattern: names, hardware, image; no Tcl can come in with them."""
+    """Return the NS file. Every word in it has passed a pattern (names, hardware, image), so no Tcl can get in."""
     nodes = [line for seat in seats for line in _node_lines(seat, image)]
     return "\n".join(
         ["set ns [new Simulator]", "source tb_compat.tcl", "", *nodes, "", *_lan_lines(seats), "$ns run", ""]
@@ -134,7 +134,7 @@ SITES_FILE = "sites.json"
 
 @dataclass(frozen=True)
 class ExperimentRecord:
-    """A classic experiment: when it was started, after how many hours Emulab swaps it out, and its machines."""
+    """A classic experiment: its start, the hours after which Emulab swaps it out, and its machines."""
 
     started_s: float
     longest_hours: int
@@ -162,9 +162,9 @@ def remove_record(experiment: str) -> None:
 
 
 def recorded_sites() -> list[dict[str, str]]:
-    """Every place where this harness started something and has not since found that nothing is left."""
+    """Return every site where this harness started something and has not since found that nothing is left."""
     try:
-        found = json.loads((_state_folder() / SITES_FILE).read_text())
+        sites = json.loads((_state_folder() / SITES_FILE).read_text())
     except FileNotFoundError:
         return []
     except ValueError as error:
@@ -172,19 +172,19 @@ def recorded_sites() -> list[dict[str, str]]:
             f"{_state_folder() / SITES_FILE}: not readable ({error}); remove it, and"
             f" look on Emulab for experiments that are left"
         ) from error
-    return [dict(one) for one in found]
+    return [dict(one) for one in sites]
 
 
 def add_site(site: Mapping[str, str]) -> None:
-    """Remember the place. The lease that starts something there is on record before this is called."""
+    """Record the site. The lease that starts something there is on record before this is called."""
     with _lock():
-        known = recorded_sites()
-        if dict(site) not in known:
-            _replace_json(_state_folder() / SITES_FILE, [*known, dict(site)])
+        sites = recorded_sites()
+        if dict(site) not in sites:
+            _replace_json(_state_folder() / SITES_FILE, [*sites, dict(site)])
 
 
 def drop_site(site: Mapping[str, str], testbed: str) -> None:
-    """Forget the place, unless a lease on record is there."""
+    """Remove the site, unless a lease on record is there."""
     with _lock():
         if not any(lease.testbed == testbed and lease.site == site for lease in registry.read_all()):
             _replace_json(_state_folder() / SITES_FILE, [one for one in recorded_sites() if one != dict(site)])

@@ -1,4 +1,4 @@
-"""`testbed.options.emulab`: which way to Emulab, whose account, and what is asked for there."""
+"""`testbed.options.emulab`: the access to Emulab, the account, and the requested machines."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,12 +20,12 @@ Binding = str | int | float | bool
 
 
 class EmulabOptions(Options):
-    """What both ways need."""
+    """Options of both accesses."""
 
     user: Word = Field(description="your user name on Emulab; machines are reached as this user")
     project: Project = Field(description="the Emulab project that the experiment belongs to")
     ssh_key: str = Field(description="path of your private key, whose public half Emulab has")
-    known_hosts: str | None = None  # a file with the machines' host keys; else they are asked for through ops_host
+    known_hosts: str | None = None  # a file with the machines' host keys; else ops_host scans them
     ops_host: Host | None = None
     ops_port: Port = 22
     ops_known_hosts: str = "~/.ssh/known_hosts"  # must know ops_host before the first connection
@@ -34,7 +34,7 @@ class EmulabOptions(Options):
 
 
 class PortalOptions(EmulabOptions):
-    """By the portal's REST interface."""
+    """Options of the portal's REST interface."""
 
     access: Literal["portal"]
     endpoint: str = "https://boss.emulab.net:43794"
@@ -47,18 +47,22 @@ class PortalOptions(EmulabOptions):
     @classmethod
     def _safe(cls, value: str) -> str:
         parts = urlsplit(value)
-        here = parts.hostname in ("127.0.0.1", "localhost")
-        if not parts.hostname or parts.query or not (parts.scheme == "https" or (parts.scheme == "http" and here)):
+        is_loopback = parts.hostname in ("127.0.0.1", "localhost")
+        if (
+            not parts.hostname
+            or parts.query
+            or not (parts.scheme == "https" or (parts.scheme == "http" and is_loopback))
+        ):
             raise ValueError("must be https://host:port; the token must not travel in the clear")
         return value.rstrip("/")
 
 
 class ClassicOptions(EmulabOptions):
-    """By the project's ops host over ssh, with an NS file."""
+    """Options of the project's ops host over ssh, with an NS file."""
 
     access: Literal["classic"]
     ops_host: Host = "ops.emulab.net"
-    image: Word = "UBUNTU24-64-STD"  # what runs on machines needs Python 3.11; Ubuntu 22.04 has 3.10
+    image: Word = "UBUNTU24-64-STD"  # our programs on the machines need Python 3.11; Ubuntu 22.04 has 3.10
     hardware: dict[str, Word] = Field(default_factory=dict)  # laid over hardware.yaml
     node_port: Port = 22
 
@@ -70,15 +74,15 @@ ACCESS_MODELS: dict[str, type[PortalOptions] | type[ClassicOptions]] = {
 
 
 def read_emulab_options(options: Mapping[str, object]) -> PortalOptions | ClassicOptions:
-    """The options of the chosen access; a ConfigurationError names every field that is wrong."""
+    """Return the options of the chosen access; a ConfigurationError names every wrong field."""
     access = options.get("access")
     if not isinstance(access, str) or access not in ACCESS_MODELS:
         raise ConfigurationError(
             f"testbed.options.{NAME}.access is {access!r}; allowed are {', '.join(ACCESS_MODELS)} (docs/testbeds.md)"
         )
-    chosen = read_options(ACCESS_MODELS[access], NAME, options)
-    _check_files(chosen)
-    return chosen
+    result = read_options(ACCESS_MODELS[access], NAME, options)
+    _check_files(result)
+    return result
 
 
 def expand_path(path: str) -> Path:

@@ -42,35 +42,35 @@ class ManifestNode:
 
 
 def manifest_nodes(manifests: Sequence[str], user: str) -> list[ManifestNode]:
-    """Every node of the manifests, in natural order of their names (node2 before node10)."""
-    found = [
+    """Return every node of the manifests, in natural order of their names (node2 before node10)."""
+    nodes = [
         _manifest_node(node, user)
         for text in manifests
         for node in _parse_manifest(text).iter()
         if _local_name(node) == "node"
     ]
     return sorted(
-        found, key=lambda node: [int(part) if part.isdigit() else part for part in _name_parts(node.client_id)]
+        nodes, key=lambda node: [int(part) if part.isdigit() else part for part in _name_parts(node.client_id)]
     )
 
 
 def assign_nodes(found: Sequence[ManifestNode], names: Sequence[str]) -> tuple[Node, ...]:
-    """The machines on the nodes: by name where the profile uses our names, else in order."""
+    """Assign the machines to the nodes: by name where the profile uses our names, else in order."""
     if len(found) != len(names):
         raise ConfigurationError(
             f"emulab: the profile made {len(found)} nodes ({', '.join(node.client_id for node in found)}), "
             f"{len(names)} are needed; set their number in testbed.options.emulab.bindings, or name count_binding"
         )
     by_name = {node.client_id: node for node in found}
-    chosen = [by_name[name] for name in names] if set(by_name) == set(names) else found
+    nodes = [by_name[name] for name in names] if set(by_name) == set(names) else found
     return tuple(
         Node(name, node.hostname, node.port, node.ipv4, node.experiment_address)
-        for name, node in zip(names, chosen, strict=True)
+        for name, node in zip(names, nodes, strict=True)
     )
 
 
 def _parse_manifest(text: str) -> ET.Element:
-    # The parser resolves no external entities; a document that defines its own is none of Emulab's.
+    # The parser resolves no external entities; a document that defines its own is not Emulab's.
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise InfrastructureError("emulab: the manifest defines entities, which no RSpec does; is the endpoint right?")
     try:
@@ -120,7 +120,9 @@ def _json(answer: "httpx.Response") -> Any:
 
 
 class PortalClient:
-    """`call` returns answers below 400 and 404; every other one is an error with a blame. The token is never told."""
+    """The portal's client. `call` returns answers below 400 and 404; others raise an error with a blame. It never shows
+    the token.
+    """
 
     def __init__(self, endpoint: str, timing: Timing, sleep: Callable[[float], None] = time.sleep) -> None:
         self._endpoint = endpoint
@@ -128,7 +130,7 @@ class PortalClient:
         self._sleep = sleep
 
     def call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> "httpx.Response":
-        """One request, asked again where the portal is busy, or where it failed and asking twice does no harm."""
+        """Send one request, again where the portal is busy, or where it failed and a repetition does no harm."""
         deadline = time.monotonic() + self._timing.busy_s
         while True:
             late = time.monotonic() >= deadline
@@ -160,7 +162,7 @@ class PortalClient:
                 f"emulab: {self._endpoint} redirects to {target.netloc.decode()}; the token is not carried there, "
                 "set testbed.options.emulab.endpoint to it"
             )
-        # A server behind another one that speaks TLS for it names the wrong scheme.
+        # A server behind a TLS proxy names the wrong scheme.
         return self._send(method, str(target.copy_with(scheme=answer.request.url.scheme)), body)
 
     def _target(self, answer: "httpx.Response") -> "httpx.URL":
@@ -211,27 +213,27 @@ class PortalClient:
     def _judged(self, method: str, path: str, answer: "httpx.Response") -> "httpx.Response":
         if answer.status_code < 400 or answer.status_code == 404:
             return answer
-        said = _error_text(answer)
+        message = _error_text(answer)
         if answer.status_code == 401:
             raise ConfigurationError(
-                f"emulab: the portal refuses the token in {TOKEN_VARIABLE} (401: {said}); if it"
+                f"emulab: the portal refuses the token in {TOKEN_VARIABLE} (401: {message}); if it"
                 f" expired, get another: {TOKEN_PAGE}"
             )
         if answer.status_code == 403:
             raise ConfigurationError(
-                f"emulab: the token's owner may not {method} {path} (403: {said}); check project and profile_project"
+                f"emulab: the token's owner may not {method} {path} (403: {message}); check project and profile_project"
             )
         if answer.status_code in BUSY_STATUSES:
-            raise CapacityError(f"emulab: the portal is too busy ({answer.status_code}: {said}); try later")
+            raise CapacityError(f"emulab: the portal is too busy ({answer.status_code}: {message}); try later")
         if answer.status_code >= 500:
             raise InfrastructureError(
-                f"emulab: the portal failed at {method} {path} ({answer.status_code}: {said}); try again"
+                f"emulab: the portal failed at {method} {path} ({answer.status_code}: {message}); try again"
             )
-        raise emulab_error(f"{method} {path} ({answer.status_code})", f"invalid: {said}")
+        raise emulab_error(f"{method} {path} ({answer.status_code})", f"invalid: {message}")
 
 
 def _error_text(answer: "httpx.Response") -> str:
-    """The portal's `{"code": …, "error": …}` as one line; whatever else came, shortened."""
+    """Return the portal's `{"code": …, "error": …}` as one line; any other answer, shortened."""
     try:
         data = json.loads(answer.text)
     except ValueError:
@@ -261,7 +263,9 @@ HOUR_S = 3600.0
 
 
 class Portal:
-    """`options` are the experiment's; without them (another process, the reaper) it can only look and end."""
+    """Access by portal. `options` are the experiment's; without them (another process, the reaper) it only looks and
+    ends.
+    """
 
     def __init__(
         self,
@@ -280,15 +284,15 @@ class Portal:
         return {"access": "portal", "endpoint": self._endpoint, "project": self._project}
 
     def check(self, requests: Sequence[MachineRequest]) -> None:  # noqa: ARG002  # the profile describes the machines
-        """See `Access.check`: the token, the project, the profile as far as it is listed."""
+        """See `Access.check`: the token, the project, the profile if it is listed."""
         options = self._needed()
         self.experiments()
         answer = self._client.call("GET", f"/profiles?project={options.profile_project}")
-        listed = [
+        profiles = [
             one for one in _object_rows(_json(answer), "profiles") if one.get("project") == options.profile_project
         ]
-        names = sorted({str(one.get("name")) for one in listed})
-        # Profiles of other people's projects may not be listed at all: then creating says it.
+        names = sorted({str(one.get("name")) for one in profiles})
+        # Other people's profiles may not be listed at all: then creating the experiment fails.
         if names and options.profile not in names:
             raise ConfigurationError(
                 f"testbed.options.emulab.profile is {options.profile!r}; known in {options.profile_project}: "
@@ -296,7 +300,7 @@ class Portal:
             )
 
     def start(self, experiment: str, requests: Sequence[MachineRequest], end_s: float) -> None:
-        """See `Access.start`. The portal counts in hours, so it ends up to an hour late."""
+        """See `Access.start`. The portal counts in hours, so the experiment ends up to an hour late."""
         options = self._needed()
         bindings = dict(options.bindings)
         if options.count_binding:
@@ -321,8 +325,8 @@ class Portal:
         texts = [text for text in data.values() if isinstance(text, str)] if isinstance(data, dict) else []
         if answer.status_code == 404 or not texts:
             raise InfrastructureError(f"emulab: experiment {experiment} has no manifest (was it ended?); start again")
-        found = manifest_nodes(texts, self._needed().user)
-        return assign_nodes(found, [request.name for request in requests])
+        nodes = manifest_nodes(texts, self._needed().user)
+        return assign_nodes(nodes, [request.name for request in requests])
 
     def prolong(self, experiment: str, end_s: float) -> None:
         """See `Access.prolong`: CapacityError where Emulab wants to approve it first."""
@@ -342,20 +346,20 @@ class Portal:
             )
 
     def end(self, experiment: str) -> None:
-        """See `Access.end`. A transition that is under way may have to end first, so it is asked for again."""
+        """See `Access.end`. A running transition may have to end first, so the request is repeated."""
         deadline = time.monotonic() + self._timing.end_s
-        refused: Exception | None = None
+        refusal: Exception | None = None
         while (now := self._experiment(experiment)) is not None:
             if time.monotonic() > deadline:
                 raise InfrastructureError(
                     f"emulab: experiment {experiment} is still there {self._timing.end_s:g} s after it was ended; "
-                    f"end it on its page, or later with `barograph reap`{f' ({refused})' if refused else ''}"
-                ) from refused
+                    f"end it on its page, or later with `barograph reap`{f' ({refusal})' if refusal else ''}"
+                ) from refusal
             try:
                 if now.get("status") not in ENDING_STATUSES:
                     self._client.call("DELETE", self._path(experiment))
             except ConfigurationError as error:  # 4xx: busy, as far as it is known
-                refused = error
+                refusal = error
             self._sleep(self._timing.poll_s)
 
     def experiments(self) -> tuple[str, ...]:
@@ -369,11 +373,11 @@ class Portal:
         return tuple(str(one.get("name")) for one in rows if one.get("project", self._project) == self._project)
 
     def _wait_until_ready(self, experiment: str, limit_s: float) -> None:
-        begun = time.monotonic()
+        start = time.monotonic()
         while (status := (now := self._experiment(experiment) or {}).get("status")) != READY_STATUS:
             if status in FINAL_STATUSES:
                 raise emulab_error(f"experiment {experiment} is {status}", _failure_text(now))
-            waited_s = time.monotonic() - begun
+            waited_s = time.monotonic() - start
             if waited_s > (limit_s if now else self._timing.busy_s):
                 raise InfrastructureError(
                     f"emulab: experiment {experiment} is {status or 'not there'} after {waited_s / 60:.1f} min; "
@@ -400,7 +404,7 @@ class Portal:
 
 
 def _object_rows(data: object, key: str) -> list[dict[str, Any]]:
-    """The README shows a bare list, the OpenAPI document `{key: […]}`: both are read."""
+    """Read rows from a bare list (README) or from `{key: […]}` (OpenAPI document)."""
     rows = data.get(key) if isinstance(data, dict) else data
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
@@ -413,6 +417,6 @@ def _epoch(stamp: object) -> float | None:
 
 
 def _failure_text(experiment: Mapping[str, Any]) -> str:
-    """Whatever an experiment that failed says of it, under whichever name."""
-    told = ("error", "message", "fail", "reason")
-    return " ".join(str(value) for key, value in experiment.items() if value and any(word in key for word in told))
+    """Join the messages of a failed experiment, whatever their keys."""
+    keywords = ("error", "message", "fail", "reason")
+    return " ".join(str(value) for key, value in experiment.items() if value and any(word in key for word in keywords))

@@ -23,13 +23,13 @@ from inventory.leases.registry import Lease
 from inventory.machines import Machine, MachineType
 from inventory.remote.ssh import Remote, Result, connect
 
-_OPS_TYPE = MachineType("ops", 1, 1, 1, 0)  # nothing runs on it; `connect` wants a machine
+_OPS_TYPE = MachineType("ops", 1, 1, 1, 0)  # nothing runs on it; `connect` needs a machine
 SCAN_S = 20
 
 
 @dataclass(frozen=True)
 class OpsAccount:
-    """Who logs in where."""
+    """Login on the ops host."""
 
     host: str
     port: int
@@ -51,14 +51,14 @@ class OpsHost:
         return self._remote.run(argv, timeout_s)
 
     def write(self, path: str, text: str) -> None:
-        """A file below the user's home; its folder must be there."""
+        """Write a file below the user's home; its folder must exist."""
         assert self._remote is not None
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "text").write_text(text)
             self._remote.put(Path(folder) / "text", path)
 
     def host_keys(self, host: str, port: int) -> str:
-        """A node's host keys as known_hosts lines, seen from inside Emulab's control net; empty if it is silent."""
+        """Return a node's host keys as known_hosts lines, scanned inside Emulab's control net; empty if silent."""
         answer = self.run(["ssh-keyscan", "-T", "5", "-p", str(port), host], SCAN_S)
         return "".join(f"{line}\n" for line in answer.stdout.splitlines() if line and not line.startswith("#"))
 
@@ -104,14 +104,14 @@ def _unreachable_error(account: OpsAccount, error: Exception) -> ConfigurationEr
 
 
 def host_keys_from_file(nodes: Sequence[Node], source: Path) -> str:
-    """What the user's file says of the nodes; a ConfigurationError lists those it does not know."""
+    """Return the user's host keys of the nodes; a ConfigurationError lists nodes without one."""
     import paramiko
 
     try:
-        known = paramiko.HostKeys(str(source))
+        host_keys = paramiko.HostKeys(str(source))
     except (OSError, paramiko.SSHException) as error:
         raise ConfigurationError(f"testbed.options.emulab.known_hosts: {source} cannot be read: {error}") from error
-    if strangers := [_known_hosts_name(node) for node in nodes if known.lookup(_known_hosts_name(node)) is None]:
+    if strangers := [_known_hosts_name(node) for node in nodes if host_keys.lookup(_known_hosts_name(node)) is None]:
         raise ConfigurationError(
             f"testbed.options.emulab.known_hosts: {source} has no key of {', '.join(strangers)}; add them, "
             "or set ops_host to have them scanned from there"
@@ -122,19 +122,19 @@ def host_keys_from_file(nodes: Sequence[Node], source: Path) -> str:
 def scan_host_keys(
     nodes: Sequence[Node], account: OpsAccount, timing: Timing, sleep: Callable[[float], None] = time.sleep
 ) -> str:
-    """What the nodes answer to the ops host, which also waits for each to answer ssh at all."""
+    """Return the nodes' host keys as the ops host sees them; it waits for each node to answer ssh."""
     deadline = time.monotonic() + timing.ssh_s
     lines = []
     with OpsHost(account) as ops:
         for node in nodes:
-            while not (found := ops.host_keys(node.control_address, node.ssh_port)):
+            while not (host_keys := ops.host_keys(node.control_address, node.ssh_port)):
                 if time.monotonic() > deadline:
                     raise InfrastructureError(
                         f"emulab: {node.name} ({_known_hosts_name(node)}) shows {account.host} no host key after "
                         f"{timing.ssh_s:g} s; look at its console, or start again"
                     )
                 sleep(timing.poll_s)
-            lines.append(found)
+            lines.append(host_keys)
     return "".join(lines)
 
 
@@ -146,7 +146,7 @@ KNOWN_HOSTS = "known_hosts"
 
 
 class NodeLogin:
-    """How this experiment's user comes to machines."""
+    """Login of this experiment's user on machines."""
 
     def __init__(self, options: EmulabOptions, timing: Timing, sleep: Callable[[float], None]) -> None:
         self._options, self._timing, self._sleep = options, timing, sleep
@@ -154,9 +154,9 @@ class NodeLogin:
     def machines(
         self, lease: Lease, nodes: Sequence[Node], types: Sequence[MachineType], begun: float
     ) -> tuple[Machine, ...]:
-        """Each node as a machine once it lets us in; `begun` is when it was asked for (monotonic)."""
-        known = _add_known_hosts(lease, self._host_keys(nodes))
-        return tuple(self._admitted(node, type, known, begun) for node, type in zip(nodes, types, strict=True))
+        """Return each node as a machine once login works; `begun` is the time of the request (monotonic)."""
+        known_hosts = _add_known_hosts(lease, self._host_keys(nodes))
+        return tuple(self._admitted(node, type, known_hosts, begun) for node, type in zip(nodes, types, strict=True))
 
     def _host_keys(self, nodes: Sequence[Node]) -> str:
         if self._options.known_hosts is not None:
@@ -170,7 +170,7 @@ class NodeLogin:
         )  # fmt: skip
         waiting = time.monotonic()
         while (error := _login_error(machine)) is not None:
-            # Accounts are made while a node boots, so a refusal may pass too, but not for as long as silence.
+            # Accounts are created while a node boots, so a refusal may pass too, but gets less time than silence.
             limit_s = self._timing.refused_s if error.blame == "configuration" else self._timing.ssh_s
             if time.monotonic() - waiting > limit_s:
                 raise error
@@ -179,7 +179,7 @@ class NodeLogin:
 
 
 def ops_account(options: EmulabOptions) -> OpsAccount:
-    assert options.ops_host is not None  # read_options saw to it: either this or known_hosts
+    assert options.ops_host is not None  # read_options ensures that either this or known_hosts is set
     return OpsAccount(
         options.ops_host,
         options.ops_port,
@@ -190,12 +190,12 @@ def ops_account(options: EmulabOptions) -> OpsAccount:
 
 
 def _login_error(machine: Machine) -> BarographError | None:
-    """Why the machine does not let us be root on it; None if it does."""
+    """Return why login as root fails on the machine; None if it works."""
     import paramiko
 
     try:
         with connect(machine) as remote:
-            remote.run(["true"])  # as root, as everything there
+            remote.run(["true"])  # as root, like all commands there
     except SudoRefusedError as error:
         return ConfigurationError(f"emulab: {error}, or use an image of Emulab's, where project members may")
     except InfrastructureError as error:

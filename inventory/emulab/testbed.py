@@ -1,6 +1,6 @@
-"""The `emulab` testbed: machines of an Emulab project, by whichever access the options choose.
+"""The `emulab` testbed: machines of an Emulab project, by the access in the options.
 
-Classic Emulab also has the abilities that `modexp` gives: a running experiment gets machines, or loses some.
+Classic Emulab also has the abilities of `modexp`: a running experiment gets machines, or loses some.
 """
 
 import logging
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class EmulabTestbed:
-    """Without options it releases, prolongs and sweeps from what is on record; with them it can acquire too."""
+    """The testbed. Without options it releases, prolongs and sweeps what is on record; with them it can acquire too."""
 
     name = NAME
     shared = True
@@ -52,7 +52,7 @@ class EmulabTestbed:
         self._needed().check(requests)
 
     def acquire(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
-        """See `Testbed.acquire`: every machine lets us in and be root when this returns."""
+        """See `Testbed.acquire`: every machine allows root's login when this returns."""
         access = self._needed()
         experiments.check_machines(requests)
         registry.require_on_record(lease)
@@ -64,12 +64,12 @@ class EmulabTestbed:
             raise
 
     def _acquire(self, access: Access, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
-        begun = time.monotonic()
+        start = time.monotonic()
         experiment = experiments.experiment_name(lease.lease_id)
         experiments.add_site(access.site())
         registry.hold(lease, [request.name for request in requests])
         access.start(experiment, requests, lease.expires_s)
-        machines = self._machines(access, lease, requests, begun)
+        machines = self._machines(access, lease, requests, start)
         if registry.read(lease.lease_id) is None:
             raise InfrastructureError(
                 f"lease {lease.lease_id} was reaped while its machines started (expired?); start again"
@@ -78,7 +78,7 @@ class EmulabTestbed:
         return machines
 
     def release(self, lease: Lease) -> None:
-        """See `Testbed.release`. The experiment is found by the lease's id alone, wherever its record says."""
+        """See `Testbed.release`. The experiment is found by the lease's id alone, at the site in its record."""
         self._of(lease).end(experiments.experiment_name(lease.lease_id))
         (registry.key_dir(lease.lease_id) / KNOWN_HOSTS).unlink(missing_ok=True)
         registry.hold_nothing(lease)
@@ -88,7 +88,7 @@ class EmulabTestbed:
         self._of(lease).prolong(experiments.experiment_name(lease.lease_id), lease.expires_s)
 
     def leftovers(self) -> tuple[str, ...]:
-        """See `Testbed.leftovers`: experiments of this harness without a lease, at every place it was ever at."""
+        """See `Testbed.leftovers`: experiments of this harness without a lease, at every recorded site."""
         return tuple(
             _leftover_name(found) for site in experiments.recorded_sites() for found in _ownerless_at(self._at(site))
         )
