@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole, ids that are made once, and locks between processes."""
+"""Files that are replaced as a whole, permanent ids, and locks between processes."""
 
 import logging
 import os
@@ -15,14 +15,14 @@ from barograph.errors import InfrastructureError
 
 log = logging.getLogger(__name__)
 QUICK_S = 60.0  # for a lock under which a few files are read and written
-SHORT_S = 0.3  # nobody hears of a wait that is no longer
+SHORT_S = 0.3  # a shorter wait is not reported
 
 
 def replace_file(path: Path, text: str, mode: int | None = None) -> None:
-    """The file has the text, and has it on disk, when this returns; a reader sees the old or the new one. `mode`: who
-    may read and write it, at no moment anybody else; None: as it is."""
+    """Write the text to the file and to disk; a reader sees the old or the new one. `mode`: permissions of the file at
+    every moment; None: as they are."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # A process that was killed may have left its part: the next one takes its place.
+    # A killed process may have left its part: the next one replaces it.
     with atomic_save(path, part_file=f".{path.name}.partial", overwrite_part=True, file_perms=mode) as file:
         file.write(text.encode())
     folder = os.open(path.parent, os.O_RDONLY)
@@ -36,14 +36,14 @@ def replace_file(path: Path, text: str, mode: int | None = None) -> None:
 def hold_lock(
     lock: Path, doing: str, limit_s: float = QUICK_S, say: Callable[[str], None] | None = None
 ) -> Iterator[None]:
-    """One process at a time; the kernel ends the lock of a process that dies. `doing` is for those who wait.
+    """Hold a lock between processes; the kernel ends the lock of a process that dies. Waiting ones report `doing`.
 
-    Who waits hears from `say` for whom, once; InfrastructureError after `limit_s`: the holder hangs. OSError where the
-    folder cannot be written.
+    A waiting process reports the holder to `say`, once; InfrastructureError after `limit_s`: the holder hangs. OSError
+    where the folder cannot be written.
     """
     file, holder = FileLock(lock), lock.with_name(f"{lock.name}.holder")
     try:
-        file.acquire(timeout=SHORT_S)  # who has just taken it has yet to write who it is
+        file.acquire(timeout=SHORT_S)  # a new holder may not have written its name yet
     except Timeout:
         (say or log.info)(f"waiting for {_holder_line(holder)}")
         _await(file, holder, limit_s)
@@ -75,13 +75,15 @@ def _holder_line(holder: Path) -> str:
 
 
 def lasting_id(file: Path) -> str:
-    """The id in the file, made when it is first asked for; also where a full disk or a kill has left the file empty."""
-    if not (found := _text_of(file)):
+    """Return the id in the file, created on the first call; also where a full disk or a kill has left the
+    file empty.
+    """
+    if not (text := _text_of(file)):
         with hold_lock(file.with_name(f"{file.name}.lock"), "making an id"):
-            if not (found := _text_of(file)):  # whoever had the lock before has made it
-                found = uuid.uuid4().hex
-                replace_file(file, found)
-    return found
+            if not (text := _text_of(file)):  # an earlier holder of the lock may have created it
+                text = uuid.uuid4().hex
+                replace_file(file, text)
+    return text
 
 
 def _text_of(file: Path) -> str:
@@ -91,10 +93,10 @@ def _text_of(file: Path) -> str:
 
 
 def users_folder(variable: str, system: Path, kind: str) -> Path:
-    """The folder that the environment's `variable` names; else `system`, where this user may write there; else one of
-    the user's own: `kind` is `state` or `cache`, as XDG has them."""
-    if said := os.environ.get(variable):
-        return Path(said).absolute()
+    """Return the folder that the environment's `variable` names; else `system`, where this user may write there; else
+    one of the user's own: `kind` is `state` or `cache`, as in XDG."""
+    if name := os.environ.get(variable):
+        return Path(name).absolute()
     if os.geteuid() == 0 or os.access(system, os.W_OK):
         return system
     default = Path.home() / {"state": ".local/state", "cache": ".cache"}[kind]

@@ -1,6 +1,6 @@
-"""Machines: what is requested, what one is, their types as data, and the names they may have.
+"""Machines: requests, machines, their types as data, and allowed names.
 
-The types stand in machine_types.yaml; one factor scales them to a testbed.
+The types are in machine_types.yaml; one factor scales them to a testbed.
 """
 
 import re
@@ -17,7 +17,7 @@ from barograph.errors import ConfigurationError
 
 @dataclass(frozen=True)
 class MachineType:
-    """What one machine is given. `cores` is CPU seconds per second, `slots` how many workers it may run."""
+    """Resources of one machine. `cores` is CPU seconds per second, `slots` the number of workers it may run."""
 
     name: str
     cores: float
@@ -28,7 +28,7 @@ class MachineType:
 
 @dataclass(frozen=True)
 class MachineRequest:
-    """One machine that is wanted; its type is already scaled to the testbed."""
+    """One requested machine; its type is already scaled to the testbed."""
 
     name: str
     type: MachineType
@@ -36,11 +36,11 @@ class MachineRequest:
 
 @dataclass(frozen=True)
 class Machine:
-    """One machine that is there and answers ssh on its control address.
+    """One machine that answers ssh on its control address.
 
     A user other than root must be able to `sudo` without a password. `inside_address` is where the other machines of
     the lease reach its services (the policy service, samples): it is not the control address where that is translated
-    on the way (a public address of EC2). `boot_s` is how long it took from asking for it to its first answer over ssh,
+    on the way (a public address of EC2). `boot_s` is the time from its request to its first answer over ssh,
     in seconds; None where nothing was booted.
     """
 
@@ -93,10 +93,8 @@ def load_types(path: Path) -> MachineTypes:
         raise ConfigurationError(_first_error(path, error)) from error
     except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path}: cannot be read as YAML: {error}") from error
-    stated = {
-        name: MachineType(name, t.cores, t.memory_mb, t.bandwidth_mbit, t.slots) for name, t in file.types.items()
-    }
-    return MachineTypes(stated, frozenset(n for n, t in file.types.items() if t.scaled), file.memory_floor_mb)
+    types = {name: MachineType(name, t.cores, t.memory_mb, t.bandwidth_mbit, t.slots) for name, t in file.types.items()}
+    return MachineTypes(types, frozenset(n for n, t in file.types.items() if t.scaled), file.memory_floor_mb)
 
 
 _TYPES = load_types(TYPES_FILE)
@@ -105,7 +103,7 @@ MEMORY_FLOOR_MB = _TYPES.memory_floor_mb
 
 
 def machine_type(name: str) -> MachineType:
-    """The stated type of that name; the error lists the known ones."""
+    """Return the stated type of that name; the error lists the known ones."""
     if name not in MACHINE_TYPES:
         raise ConfigurationError(
             f"machine type {name!r} is not known; known are {', '.join(MACHINE_TYPES)} ({TYPES_FILE.name})"
@@ -114,7 +112,7 @@ def machine_type(name: str) -> MachineType:
 
 
 def scale_type(type: MachineType, factor: float) -> MachineType:
-    """The type with cores and memory times `factor`, memory not under the floor; `master` stays as it is."""
+    """Return the type with cores and memory times `factor`, memory not under the floor; `master` stays as it is."""
     if not 0 < factor <= 1:
         raise ConfigurationError(
             f"scale factor is {factor}, must be above 0 and at most 1; 0.25 gives a quarter of a core"
@@ -126,22 +124,22 @@ def scale_type(type: MachineType, factor: float) -> MachineType:
 
 
 def describe_scaling(type: MachineType, factor: float, bandwidth_mbit: int) -> str:
-    """One line for logs and reports: what the factor made of the type, whether the memory floor was used, and the
-    bandwidth of each machine, which the factor leaves alone.
+    """Return one line for logs and reports: the scaled type, whether the memory floor was used, and each machine's
+    bandwidth, which the factor does not change.
     """
     result = scale_type(type, factor)
     wanted_mb = round(type.memory_mb * factor)
     floored = result is not type and wanted_mb < MEMORY_FLOOR_MB
     floor = f" (the least; the factor alone gives {wanted_mb} MB)" if floored else ""
-    given = f"{result.cores:g} cores, {result.memory_mb} MB{floor}, {bandwidth_mbit} Mbit/s"
-    return f"{type.name}: {given} (not scaled)" if result is type else f"{type.name} x {factor:g}: {given}"
+    size = f"{result.cores:g} cores, {result.memory_mb} MB{floor}, {bandwidth_mbit} Mbit/s"
+    return f"{type.name}: {size} (not scaled)" if result is type else f"{type.name} x {factor:g}: {size}"
 
 
 def _first_error(path: Path, error: ValidationError) -> str:
     first = error.errors()[0]
     field = ".".join(str(part) for part in first["loc"]) or "file"
-    known = f"; known keys are {', '.join(_TypeModel.model_fields)}" if first["type"] == "extra_forbidden" else ""
-    return f"{path}: {field} is {first['input']!r}: {first['msg']}{known}"
+    hint = f"; known keys are {', '.join(_TypeModel.model_fields)}" if first["type"] == "extra_forbidden" else ""
+    return f"{path}: {field} is {first['input']!r}: {first['msg']}{hint}"
 
 
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9-]{0,19}")
@@ -151,7 +149,7 @@ NAME_RULE = "lower case letters, digits, '-', at most 20"
 def check_names(
     testbed: str, requests: Sequence[MachineRequest], name: re.Pattern[str] = NAME_PATTERN, allowed: str = NAME_RULE
 ) -> None:
-    """At least one machine, each name allowed and given once; ConfigurationError otherwise."""
+    """Require at least one machine, each name allowed and given once; ConfigurationError otherwise."""
     names = [request.name for request in requests]
     if not names:
         raise ConfigurationError(f"{testbed}: no machine is asked for; ask for master and at least one worker")

@@ -1,7 +1,7 @@
-"""Machines in memory: leases and lives of machines that are only noted, for testbeds without real ones.
+"""Machines in memory: leases and lifetimes of machines without hardware, for testbeds without real ones.
 
-That a machine is there is a file, `<testbed>/<lease>/<machine>` in the state folder, with when the machine ends itself.
-So another process finds, keeps and ends what a killed one has left.
+A machine exists as a file, `<testbed>/<lease>/<machine>` in the state folder, with the time at which it ends itself.
+So another process finds, keeps and ends the machines of a killed one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Kept = TypeVar("Kept", bound=MachineInMemory)
 
 
 class MemoryTestbed(Generic[Kept]):
-    """`make` makes a machine of a name. What happens to machines is noted; whoever simulates or fakes them reads it."""
+    """A testbed in memory; `make` creates a machine by name. Machines record events; a simulator or fake reads them."""
 
     name: str
     shared = False
@@ -46,7 +46,7 @@ class MemoryTestbed(Generic[Kept]):
         self._held: dict[str, dict[str, Kept]] = {}
 
     def ends_s(self, lease: Lease) -> Mapping[str, float]:
-        """When each machine of the lease ends itself (epoch seconds), by name."""
+        """Return when each machine of the lease ends itself (epoch seconds), by name."""
         return {path.name: float(path.read_text()) for path in sorted(self._folder(lease.lease_id).glob("*"))}
 
     def site(self) -> Mapping[str, str]:
@@ -96,12 +96,12 @@ class MemoryTestbed(Generic[Kept]):
 
     def restart(self, machine: Machine) -> None:
         """See `SupportsFaults.restart`."""
-        kept = self._require(machine)
-        if not kept.alive:
-            kept.alive, kept.boots = True, kept.boots + 1
+        state = self._require(machine)
+        if not state.alive:
+            state.alive, state.boots = True, state.boots + 1
 
     def disturb(self, machine: Machine, disturbance: Disturbance, others: Sequence[Machine] = ()) -> None:
-        """See `SupportsDisturbances.disturb`; it is only noted."""
+        """See `SupportsDisturbances.disturb`; it is only recorded."""
         for each in others:
             self._require(each)
         self._require(machine).disturbances.add(disturbance)
@@ -118,10 +118,10 @@ class MemoryTestbed(Generic[Kept]):
 
     def sweep(self) -> tuple[str, ...]:
         """See `SupportsSweep.sweep`."""
-        found = self.leftovers()
+        names = self.leftovers()
         for lease_id in self._orphans():
             self._remove(lease_id)
-        return found
+        return names
 
     def _require_lease(self, lease: Lease) -> None:
         if self._dead:
@@ -129,26 +129,26 @@ class MemoryTestbed(Generic[Kept]):
         registry.require_on_record(lease)
 
     def _start(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
-        """All or none of them; what the lease had before stays."""
-        begun_s, before = time.monotonic(), registry.lease_machines(lease)
+        """Start all or none of them; the lease's earlier machines stay."""
+        start_s, earlier_names = time.monotonic(), registry.lease_machines(lease)
         names = [request.name for request in requests]
-        registry.hold(lease, [*before, *names])
-        held = self._held.setdefault(lease.lease_id, {})
+        registry.hold(lease, [*earlier_names, *names])
+        machines = self._held.setdefault(lease.lease_id, {})
         self._folder(lease.lease_id).mkdir(parents=True, exist_ok=True)
         try:
             for name in names:
                 (self._folder(lease.lease_id) / name).write_text(str(lease.expires_s))
-                held[name] = self._make(name)
+                machines[name] = self._make(name)
                 if self._fails(name):
                     raise InfrastructureError(f"{self.name}: {name} does not answer ssh; start again")
         except BaseException:
-            self._take_back(lease, names, before)
+            self._take_back(lease, names, earlier_names)
             raise
-        boot_s = time.monotonic() - begun_s
+        boot_s = time.monotonic() - start_s
         return tuple(_machine(lease, request, boot_s) for request in requests)
 
     def _fails(self, _name: str) -> bool:
-        """Whether the machine dies as it begins."""
+        """Return True if the machine dies as it begins."""
         return False
 
     def _take_back(self, lease: Lease, names: Sequence[str], before: Sequence[str]) -> None:
@@ -169,31 +169,31 @@ class MemoryTestbed(Generic[Kept]):
                 gone.alive = False
 
     def _find(self, machine: Machine) -> Kept | None:
-        """Also one that another process has started: as if it had just booted."""
+        """Return the machine, also one that another process has started: as if it had just booted."""
         lease_id = machine.ssh_key.parent.name
         if not (self._folder(lease_id) / machine.name).exists():
             return None
         return self._held.setdefault(lease_id, {}).setdefault(machine.name, self._make(machine.name))
 
     def _require(self, machine: Machine) -> Kept:
-        kept = self._find(machine)
-        if kept is None or self._dead:
+        state = self._find(machine)
+        if state is None or self._dead:
             raise InfrastructureError(
                 f"{self.name}: no lease has a machine {machine.name} (given back or released); name one that it has"
             )
-        return kept
+        return state
 
     def _all(self) -> list[Kept]:
-        return [machine for held in self._held.values() for machine in held.values()]
+        return [machine for machines in self._held.values() for machine in machines.values()]
 
     def _folder(self, lease_id: str) -> Path:
         return registry.state_dir() / self.name / lease_id
 
     def _orphans(self) -> list[str]:
-        """Leases that have machines and are not on record."""
-        there = [path.name for path in self._folder("").glob("*")]
-        owned = {lease.lease_id for lease in registry.read_all()}  # afterwards: a folder is made after its lease
-        return sorted(name for name in there if name not in owned)
+        """Return leases that have machines and are not on record."""
+        lease_ids = [path.name for path in self._folder("").glob("*")]
+        recorded = {lease.lease_id for lease in registry.read_all()}  # afterwards: a folder is made after its lease
+        return sorted(name for name in lease_ids if name not in recorded)
 
 
 def _machine(lease: Lease, request: MachineRequest, boot_s: float) -> Machine:

@@ -1,5 +1,5 @@
-"""The `simulated` testbed: machines of the simulator (`scheduler_plugins.simulator`). They cost nothing, there are as
-many as are asked for, and nothing is installed on this box."""
+"""The `simulated` testbed: machines of the simulator (`scheduler_plugins.simulator`). They cost nothing, their number
+is unlimited, and nothing is installed on this box."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -30,7 +30,7 @@ class SimulatedOptions(Options):
 
 
 class SimulatedTestbed(MemoryTestbed[MachineInMemory]):
-    """What its machines do and suffer is in the world of a run (`barograph.run.simulated_cluster`)."""
+    """The testbed's machines; their behaviour is in the world of a run (`barograph.run.simulated_cluster`)."""
 
     name = "simulated"
     shared = True

@@ -1,4 +1,4 @@
-"""Where machines come from: the contract that every testbed keeps, its optional abilities, and its options.
+"""Sources of machines: the contract of every testbed, its optional abilities, and its options.
 
 A testbed's options are the experiment's `testbed.options.<testbed>`, validated into a model of the testbed's own.
 """
@@ -18,7 +18,7 @@ from inventory.remote.ssh import Remote
 
 @dataclass(frozen=True)
 class Estimate:
-    """What machines cost, in US dollars, by readable line (`5 × c7a.medium, 2.0 h, on demand`).
+    """Machines' cost in US dollars, by readable line (`5 × c7a.medium, 2.0 h, on demand`).
 
     `prices_of` is the day of the price table.
     """
@@ -37,7 +37,7 @@ Place = Literal["memory", "this_box", "elsewhere"]
 class Testbed(Protocol):
     """A source of machines. Errors are those of `inventory.errors`.
 
-    `TESTBEDS[name](options=…)` gets the experiment's `testbed.options[name]` and refuses what it does not know with a
+    `TESTBEDS[name](options=…)` gets the experiment's `testbed.options[name]` and refuses unknown keys with a
     ConfigurationError that names the field; without options it can still release, list leftovers and sweep.
     `shared`: several leases may hold machines at once. `whole_machines`: it gives machines as they are; an experiment's
     `scale` and `bandwidth_mbit` are for testbeds that make them. `place` is where the machines are: in `memory`
@@ -51,26 +51,26 @@ class Testbed(Protocol):
     place: Place
 
     def site(self) -> Mapping[str, str]:
-        """What `release` needs beside the lease's id to find the lease's machines again in another process, no secrets.
+        """Return what `release` needs beside the lease's id to find the machines again in another process, no secrets.
 
-        It stands in the lease's record (`Lease.site`): a region, a portal's address, an inventory file.
+        It is part of the lease's record (`Lease.site`): a region, a portal's address, an inventory file.
         """
         ...
 
     def check(self, requests: Sequence[MachineRequest]) -> None:
-        """Say everything that can be said before anything is started (configuration and capacity errors)."""
+        """Raise the configuration and capacity errors that are known before anything is started."""
         ...
 
     def acquire(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
-        """All machines, in the order of the requests, or none: cleans up after itself if it fails."""
+        """Return all machines, in the order of the requests, or none: cleans up after itself if it fails."""
         ...
 
     def release(self, lease: Lease) -> None:
-        """Give back what the lease holds. Idempotent, also for what is half acquired or already gone."""
+        """Give back the lease's machines. Idempotent, also for a lease that is half acquired or already gone."""
         ...
 
     def leftovers(self) -> tuple[str, ...]:
-        """What exists on the testbed that no lease on record owns, one readable name each."""
+        """Return a readable name for each thing on the testbed that no lease on record owns."""
         ...
 
 
@@ -79,7 +79,7 @@ class SupportsSweep(Protocol):
     """The ability to remove leftovers."""
 
     def sweep(self) -> tuple[str, ...]:
-        """Remove what `leftovers` names and return the names; never touches what a lease on record owns."""
+        """Remove what `leftovers` names and return the names; never touches a recorded lease's machines."""
         ...
 
 
@@ -88,7 +88,7 @@ class SupportsConnect(Protocol):
     """The ability to run commands on an acquired machine."""
 
     def connect(self, machine: Machine) -> Remote:
-        """A connection to the machine; the caller closes it (it is a context manager)."""
+        """Return a connection to the machine; the caller closes it (it is a context manager)."""
         ...
 
 
@@ -97,11 +97,11 @@ class SupportsFaults(Protocol):
     """The ability to break machines on purpose. A machine that the lease no longer has is an InfrastructureError."""
 
     def crash(self, machine: Machine) -> None:
-        """As if its power failed: silent at once, every process gone, the disk kept. Idempotent."""
+        """Crash it as if its power failed: silent at once, every process gone, the disk kept. Idempotent."""
         ...
 
     def restart(self, machine: Machine) -> None:
-        """The crashed machine boots from its disk at its addresses and answers ssh when this returns. Idempotent."""
+        """Boot the crashed machine from its disk at its addresses; it answers ssh when this returns. Idempotent."""
         ...
 
 
@@ -111,11 +111,13 @@ class SupportsDisturbances(Protocol):
     InfrastructureError."""
 
     def disturb(self, machine: Machine, disturbance: Disturbance, others: Sequence[Machine] = ()) -> None:
-        """From now on, whatever its programs do. `others`: read for a `partition` and `sample_loss`. Idempotent."""
+        """Begin the disturbance, whatever programs run. `others`: read for a `partition` and `sample_loss`.
+        Idempotent.
+        """
         ...
 
     def end_disturbance(self, machine: Machine, disturbance: Disturbance, others: Sequence[Machine] = ()) -> None:
-        """It is as it was acquired, in this respect. Idempotent, also where nothing of the kind had begun."""
+        """End the disturbance; the machine is as acquired in this respect. Idempotent, also where none had begun."""
         ...
 
 
@@ -126,9 +128,9 @@ class SupportsGiveBack(Protocol):
     def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
         """End these machines of the lease for good; the others do not notice it.
 
-        `registry.lease_machines` says what is left.
+        `registry.lease_machines` lists the others.
 
-        Idempotent, also for what is half gone; `release` still ends the whole lease.
+        Idempotent, also for machines that are half gone; `release` still ends the whole lease.
         """
         ...
 
@@ -138,7 +140,7 @@ class SupportsGrow(Protocol):
     """The ability to add machines to a lease while a run goes on."""
 
     def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
-        """These machines too, in the order of the requests, or none of them: the lease keeps what it had before.
+        """Return these machines too, in the order of the requests, or none of them: the lease keeps its earlier ones.
 
         CapacityError where there are none now. The machines are taken back with `give_back` or at the lease's release.
         """
@@ -147,32 +149,32 @@ class SupportsGrow(Protocol):
 
 @runtime_checkable
 class SupportsProlong(Protocol):
-    """The ability to tell machines that end themselves when their lease ends that it lasts longer."""
+    """The ability to postpone the end of machines that end themselves when their lease ends."""
 
     def prolong(self, lease: Lease, machines: Sequence[Machine]) -> None:
-        """From now on the machines end themselves at `lease.expires_s`, and what is tagged says so."""
+        """Make the machines end themselves at `lease.expires_s`, and update the tags."""
         ...
 
 
 @runtime_checkable
 class SupportsPricing(Protocol):
-    """The ability to say what machines cost before they are started."""
+    """The ability to estimate costs before machines are started."""
 
     def estimate(self, requests: Sequence[MachineRequest], hours: float) -> Estimate:
-        """What these machines cost for that time. ConfigurationError where the price table has no price."""
+        """Return the machines' cost for that time. ConfigurationError where the price table has no price."""
         ...
 
     def budget_usd(self) -> float:
-        """The most that the experiment may cost, as its options say."""
+        """Return the most that the experiment may cost, from its options."""
         ...
 
 
 @runtime_checkable
 class SupportsRecall(Protocol):
-    """The ability to hear that machines will be taken away by their owner (a spot interruption notice)."""
+    """The ability to detect that machines' owner takes them away (a spot interruption notice)."""
 
     def recalled(self, lease: Lease) -> tuple[str, ...]:
-        """The lease's machines that were announced to end, or ended without us. It may be asked each second."""
+        """Return the lease's machines that were announced to end, or ended without us. It may be called each second."""
         ...
 
 
@@ -181,18 +183,18 @@ class SupportsRoam(Protocol):
     """The ability to look for leftovers also where this harness has never been."""
 
     def roam(self) -> tuple[str, ...]:
-        """From now on `leftovers` and `sweep` look in every place that the account can use; names these places."""
+        """Make `leftovers` and `sweep` look in every place that the account can use; returns these places."""
         ...
 
 
 class Options(BaseModel):
-    """What a testbed's own options model inherits from: strict, frozen, nothing unknown."""
+    """Base class of each testbed's options: strict, frozen, unknown keys refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
-# Options that name files of this box, or hosts that it trusts: only an experiment's file says these, no form does. With
-# them whoever may trigger a DAG could start a program (an inventory may be one), use a key, or be sent a token.
+# Options that name files of this box, or hosts that it trusts: only an experiment's file sets them, no form does. With
+# them anyone who may trigger a DAG could start a program (an inventory may be one), use a key, or receive a token.
 FILE_ONLY_OPTIONS = frozenset({
     "inventory", "ssh_key", "known_hosts", "ops_host", "ops_port", "ops_known_hosts", "endpoint",
 })  # fmt: skip
@@ -201,7 +203,7 @@ OptionsModel = TypeVar("OptionsModel", bound=Options)
 
 
 def read_options(model: type[OptionsModel], testbed: str, options: Mapping[str, object]) -> OptionsModel:
-    """The options as `model`; a ConfigurationError names every field that is wrong, its value and what is allowed."""
+    """Return the options as `model`; a ConfigurationError names every wrong field, its value and what is allowed."""
     try:
         return model.model_validate(dict(options))
     except ValidationError as error:
@@ -215,7 +217,7 @@ ONLY_SIMULATED = {
 
 
 def refuse_options(testbed: str, options: Mapping[str, object] | None) -> None:
-    """For a testbed that has none."""
+    """Refuse options of a testbed that has none."""
     if options:
         raise ConfigurationError(
             f"testbed.options.{testbed} has {', '.join(options)}; {testbed} has no options; remove{_why(options)}"
@@ -223,18 +225,18 @@ def refuse_options(testbed: str, options: Mapping[str, object] | None) -> None:
 
 
 def _why(options: Iterable[str]) -> str:
-    """What there is to say of options that another testbed has."""
+    """Return a hint for options that another testbed has."""
     return "".join(f"; {ONLY_SIMULATED[name]}" for name in options if name in ONLY_SIMULATED)
 
 
 def _option_error(model: type[Options], testbed: str, detail: Mapping[str, object]) -> str:
-    place = detail["loc"]
-    assert isinstance(place, tuple)
-    field = ".".join(str(part) for part in ("testbed.options", testbed, *place))
-    known = ", ".join(model.model_fields)
+    location = detail["loc"]
+    assert isinstance(location, tuple)
+    field = ".".join(str(part) for part in ("testbed.options", testbed, *location))
+    names = ", ".join(model.model_fields)
     if detail["type"] == "extra_forbidden":
-        return f"{field} is not known; known are {known}{_why([str(place[-1])])}"
+        return f"{field} is not known; known are {names}{_why([str(location[-1])])}"
     if detail["type"] == "missing":
-        about = model.model_fields[str(place[0])].description if len(place) == 1 else None
+        about = model.model_fields[str(location[0])].description if len(location) == 1 else None
         return f"{field} is missing" + (f": {about}" if about else "")
     return f"{field} is {detail['input']!r}: {detail['msg']}"

@@ -94,28 +94,28 @@ class EmulabTestbed:
         )
 
     def sweep(self) -> tuple[str, ...]:
-        """See `SupportsSweep.sweep`. A place where nothing is left, and where no lease is, need not be asked again."""
-        swept: list[str] = []
-        refused: list[BarographError] = []
-        # A place that nothing was ever started at is not asked: no reaper needs an account on Emulab.
+        """See `SupportsSweep.sweep`. A site without leftovers and leases is not asked again."""
+        names: list[str] = []
+        errors: list[BarographError] = []
+        # A site where nothing was ever started is not asked: the reaper needs no account on Emulab.
         for site in experiments.recorded_sites():
             try:
-                swept += self._swept(self._at(site))
-            except BarographError as error:  # the other places are looked at all the same
-                refused.append(error)
-        if refused:
-            for other in refused[1:]:
-                refused[0].add_note(str(other))
-            raise refused[0]
-        return tuple(swept)
+                names += self._swept(self._at(site))
+            except BarographError as error:  # the other sites are searched all the same
+                errors.append(error)
+        if errors:
+            for other in errors[1:]:
+                errors[0].add_note(str(other))
+            raise errors[0]
+        return tuple(names)
 
     def _swept(self, access: Access) -> list[str]:
-        found = _ownerless_at(access)
-        for lease_id in found:
+        lease_ids = _ownerless_at(access)
+        for lease_id in lease_ids:
             access.end(experiments.experiment_name(lease_id))
             log.info("swept experiment %s", experiments.experiment_name(lease_id))
         experiments.drop_site(access.site(), self.name)
-        return [_leftover_name(lease_id) for lease_id in found]
+        return [_leftover_name(lease_id) for lease_id in lease_ids]
 
     def connect(self, machine: Machine) -> Remote:
         """See `SupportsConnect.connect`."""
@@ -124,7 +124,7 @@ class EmulabTestbed:
     def _machines(
         self, access: Access, lease: Lease, requests: Sequence[MachineRequest], begun: float
     ) -> tuple[Machine, ...]:
-        """The machines of the requests, once each of them lets us in."""
+        """Return the requests' machines, once login works on each."""
         nodes = access.nodes(experiments.experiment_name(lease.lease_id), requests)
         types = [request.type for request in requests]
         return NodeLogin(self._given(), self._timing, self._sleep).machines(lease, nodes, types, begun)
@@ -137,7 +137,7 @@ class EmulabTestbed:
             log.warning("lease %s: not released (%s); `barograph reap` will", lease.lease_id, failed)
 
     def _of(self, lease: Lease) -> Access:
-        # What was started with other options than today's is ended where it was started.
+        # Experiments started with other options than today's are ended where they were started.
         return self._at(lease.site) if lease.site else self._needed()
 
     def _at(self, site: Mapping[str, str]) -> Access:
@@ -157,7 +157,7 @@ class EmulabTestbed:
 
 
 def _ownerless_at(access: Access) -> list[str]:
-    # What exists is listed before the leases are read: a lease is on record before its experiment exists.
+    # Experiments are listed before the leases are read: a lease is on record before its experiment exists.
     return experiments.ownerless_leases(access.experiments())
 
 
@@ -166,7 +166,7 @@ def _leftover_name(lease_id: str) -> str:
 
 
 def access_of_options(chosen: EmulabOptions, timing: Timing, sleep: Callable[[float], None]) -> Access:
-    """The way that the options choose."""
+    """Return the access in the options."""
     if isinstance(chosen, PortalOptions):
         return Portal(chosen.endpoint, chosen.project, chosen, timing, sleep)
     assert isinstance(chosen, ClassicOptions)
@@ -174,7 +174,7 @@ def access_of_options(chosen: EmulabOptions, timing: Timing, sleep: Callable[[fl
 
 
 def access_of_site(site: Mapping[str, str], timing: Timing, sleep: Callable[[float], None]) -> Access:
-    """The way back to a place, for looking and ending only."""
+    """Return the access to a recorded site, for looking and ending only."""
     if site["access"] == "portal":
         return Portal(site["endpoint"], site["project"], None, timing, sleep)
     account = OpsAccount(
@@ -184,38 +184,40 @@ def access_of_site(site: Mapping[str, str], timing: Timing, sleep: Callable[[flo
 
 
 class ClassicEmulabTestbed(EmulabTestbed):
-    """Emulab keeps the nodes of the machines that stay; the portal has no such promise, so it is not offered there."""
+    """Emulab by its ops host, with `grow` and `give_back`: Emulab keeps the other nodes, which the portal does not
+    promise.
+    """
 
     def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """See `SupportsGrow.grow`."""
-        begun, access = time.monotonic(), self._classic()
-        held, experiment = registry.lease_machines(lease), experiments.experiment_name(lease.lease_id)
+        start, access = time.monotonic(), self._classic()
+        names, experiment = registry.lease_machines(lease), experiments.experiment_name(lease.lease_id)
         registry.refuse_names_in_use(lease, [request.name for request in requests])
-        experiments.check_machines([*(MachineRequest(name, requests[0].type) for name in held), *requests])
+        experiments.check_machines([*(MachineRequest(name, requests[0].type) for name in names), *requests])
         before = experiments.read_record(experiment).seats
-        registry.hold(lease, [*held, *(request.name for request in requests)])
+        registry.hold(lease, [*names, *(request.name for request in requests)])
         try:
             access.modify(experiment, access.more_seats(experiment, requests))
-            return self._machines(access, lease, requests, begun)
+            return self._machines(access, lease, requests, start)
         except CapacityError:  # Emulab left the experiment as it was
-            registry.hold(lease, held)
+            registry.hold(lease, names)
             raise
         except BaseException:
             access.modify(experiment, before)
-            registry.hold(lease, held)
+            registry.hold(lease, names)
             raise
 
     def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
         """See `SupportsGiveBack.give_back`."""
-        gone, held = {machine.name for machine in machines}, registry.lease_machines(lease)
-        if not gone & set(held):
+        given_names, names = {machine.name for machine in machines}, registry.lease_machines(lease)
+        if not given_names & set(names):
             return
         experiment = experiments.experiment_name(lease.lease_id)
         self._classic().modify(
-            experiment, [one for one in experiments.read_record(experiment).seats if one.name not in gone]
+            experiment, [one for one in experiments.read_record(experiment).seats if one.name not in given_names]
         )
-        registry.hold(lease, [name for name in held if name not in gone])
-        log.info("lease %s: gave back %s", lease.lease_id, ", ".join(sorted(gone)))
+        registry.hold(lease, [name for name in names if name not in given_names])
+        log.info("lease %s: gave back %s", lease.lease_id, ", ".join(sorted(given_names)))
 
     def _classic(self) -> Classic:
         access = self._needed()
@@ -228,7 +230,7 @@ def emulab_testbed(
     timing: Timing = Timing(),  # noqa: B008  # frozen
     sleep: Callable[[float], None] = time.sleep,
 ) -> EmulabTestbed:
-    """The testbed with the abilities of the chosen access; without options what release and the reaper need."""
-    chosen = read_emulab_options(options) if options else None
-    kind = ClassicEmulabTestbed if isinstance(chosen, ClassicOptions) else EmulabTestbed
-    return kind(chosen, timing, sleep)
+    """Return the testbed with the abilities of the chosen access; without options, one for release and the reaper."""
+    emulab_options = read_emulab_options(options) if options else None
+    kind = ClassicEmulabTestbed if isinstance(emulab_options, ClassicOptions) else EmulabTestbed
+    return kind(emulab_options, timing, sleep)

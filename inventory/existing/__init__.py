@@ -1,4 +1,4 @@
-"""The `existing` testbed: machines that one already has, from an Ansible inventory file."""
+"""The `existing` testbed: the user's machines, from an Ansible inventory file."""
 
 from inventory.existing.testbed import ExistingTestbed
 

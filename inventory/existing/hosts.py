@@ -28,7 +28,7 @@ class ExistingOptions(Options):
         description="give the path of an Ansible inventory file (INI or YAML) that lists the machines"
     )
     group: Word = "all"  # the machines of this group, in the file's order
-    master: Word | None = None  # which of them is the master; None: the first of group `master`, else the first
+    master: Word | None = None  # the master's name; None: the first of group `master`, else the first
     ssh_key: Word | None = None  # for machines without ansible_ssh_private_key_file; None: the user's first own key
     known_hosts: Word = "~/.ssh/known_hosts"
 
@@ -41,13 +41,13 @@ HOST_VARIABLES = (
     "ansible_host", "ansible_port", "ansible_user", "ansible_ssh_private_key_file", "ansible_connection",
     "experiment_address", "inside_address", "machine_slots",
 )  # fmt: skip
-# Without this a file that cannot be read is a file without machines.
+# Without this a file that cannot be read counts as a file without machines.
 STRICT_PARSING = {"ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true", "ANSIBLE_NOCOLOR": "1"}
 
 
 @dataclass(frozen=True)
 class Host:
-    """One machine as its owner calls and reaches it. An address or key that is not given is None."""
+    """One machine under its owner's name and addresses. An address or key that is not set is None."""
 
     called: str
     address: str
@@ -71,50 +71,52 @@ class HostChoice:
 
 
 def choose_hosts(options: ExistingOptions) -> HostChoice:
-    """Who is in the group, the master first. ConfigurationError says what is wrong with the file."""
+    """Return the group's machines, the master first. ConfigurationError says what is wrong with the file."""
     file = options.inventory_file()
-    listed = read_inventory_file(file)
-    names = _group_hosts(listed, options.group, file)
-    hosts = [_host(name, listed["_meta"]["hostvars"].get(name, {}), file) for name in names]
-    master = _master(options, listed, names, file)
+    groups = read_inventory_file(file)
+    names = _group_hosts(groups, options.group, file)
+    hosts = [_host(name, groups["_meta"]["hostvars"].get(name, {}), file) for name in names]
+    master = _master(options, groups, names, file)
     first = [host for host in hosts if host.called == master]
     return HostChoice(file, (*first, *(host for host in hosts if host.called != master)))
 
 
 def read_inventory_file(file: Path) -> dict[str, Any]:
-    """What `ansible-inventory --list` says of the file."""
+    """Return the output of `ansible-inventory --list` for the file."""
     if not file.is_file():
         raise ConfigurationError(
             f"testbed.options.existing.inventory is {file}: there is no such file; give an Ansible inventory file"
         )
     argv = [str(Path(sys.executable).with_name("ansible-inventory")), "--list", "-i", str(file)]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             argv, capture_output=True, text=True, env={**os.environ, **STRICT_PARSING}, timeout=LIMIT_S
         )
     except subprocess.TimeoutExpired as error:
         raise ConfigurationError(f"{file}: ansible-inventory did not end within {LIMIT_S:g} s") from error
-    if done.returncode != 0:
-        raise ConfigurationError(f"{file} is no Ansible inventory: {_parse_error(done.stderr)}; see `{' '.join(argv)}`")
-    listed: dict[str, Any] = json.loads(done.stdout)
-    return listed
+    if process.returncode != 0:
+        raise ConfigurationError(
+            f"{file} is no Ansible inventory: {_parse_error(process.stderr)}; see `{' '.join(argv)}`"
+        )
+    groups: dict[str, Any] = json.loads(process.stdout)
+    return groups
 
 
 def _parse_error(stderr: str) -> str:
-    """What the parser for this kind of file said: the last one that was tried, and its place."""
-    said = [line.strip() for line in stderr.splitlines() if line.strip()]
-    telling = [
-        line.partition("] ")[2] or line for line in said if re.search(r"Failed to parse inventory( with|:)", line)
+    """Return the message of the parser for this kind of file (the last one tried) and its place."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    messages = [
+        line.partition("] ")[2] or line for line in lines if re.search(r"Failed to parse inventory( with|:)", line)
     ]
-    places = [line for line in said if line.startswith("Origin:")]
-    return " / ".join(dict.fromkeys([*telling[:1], *places[:1]])) or " / ".join(said[-2:]) or "no message"
+    places = [line for line in lines if line.startswith("Origin:")]
+    return " / ".join(dict.fromkeys([*messages[:1], *places[:1]])) or " / ".join(lines[-2:]) or "no message"
 
 
 def _group_hosts(listed: Mapping[str, Any], group: str, file: Path) -> tuple[str, ...]:
-    known = [name for name in listed if name != "_meta"]
-    if group not in known and group != "all":
+    groups = [name for name in listed if name != "_meta"]
+    if group not in groups and group != "all":
         raise ConfigurationError(
-            f"testbed.options.existing.group is {group!r}; {file} has the groups {', '.join(sorted(known))}"
+            f"testbed.options.existing.group is {group!r}; {file} has the groups {', '.join(sorted(groups))}"
         )
     return tuple(dict.fromkeys(_hosts_below(listed, group)))
 
@@ -138,21 +140,21 @@ def _master(options: ExistingOptions, listed: Mapping[str, Any], names: Sequence
 
 
 def _host(called: str, variables: Mapping[str, Any], file: Path) -> Host:
-    given = {name: variables[name] for name in HOST_VARIABLES if variables.get(name) not in (None, "")}
-    for name, value in given.items():
+    values = {name: variables[name] for name in HOST_VARIABLES if variables.get(name) not in (None, "")}
+    for name, value in values.items():
         if not isinstance(value, str | int) or "{{" in str(value):
             raise ConfigurationError(f"{file}: {name} of {called} is {value!r}; write the value itself")
-    if (connection := given.get("ansible_connection", "ssh")) not in ("ssh", "smart", "paramiko"):
+    if (connection := values.get("ansible_connection", "ssh")) not in ("ssh", "smart", "paramiko"):
         raise ConfigurationError(f"{file}: ansible_connection of {called} is {connection!r}, must be ssh")
     return Host(
         called,
-        str(given.get("ansible_host", called)),
-        _number(called, "ansible_port", given.get("ansible_port", 22), (1, 65535), file),
-        str(given.get("ansible_user") or getuser()),
-        _text(given.get("ansible_ssh_private_key_file")),
-        _text(given.get("experiment_address")),
-        _text(given.get("inside_address")),
-        _number(called, "machine_slots", given["machine_slots"], (1, 64), file) if "machine_slots" in given else None,
+        str(values.get("ansible_host", called)),
+        _number(called, "ansible_port", values.get("ansible_port", 22), (1, 65535), file),
+        str(values.get("ansible_user") or getuser()),
+        _text(values.get("ansible_ssh_private_key_file")),
+        _text(values.get("experiment_address")),
+        _text(values.get("inside_address")),
+        _number(called, "machine_slots", values["machine_slots"], (1, 64), file) if "machine_slots" in values else None,
     )
 
 

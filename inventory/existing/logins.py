@@ -1,5 +1,5 @@
-"""How the machines of others are reached: the owner's key and known host keys; and by lease, in
-`<state>/existing/<lease>.json`, which machines this harness uses.
+"""Logins on machines of others: the owner's key and known host keys; and by lease, in `<state>/existing/<lease>.json`,
+the machines that this harness uses.
 """
 
 import json
@@ -22,7 +22,7 @@ UNKNOWN_TYPE = MachineType("unmeasured", 0.0, 0, 0, 0)
 
 @dataclass(frozen=True)
 class Login:
-    """All that another process needs to log in. `known` are lines of a known_hosts file: public keys, no secrets."""
+    """Data for a login from another process. `known` are lines of a known_hosts file: public keys, no secrets."""
 
     called: str
     address: str
@@ -36,23 +36,23 @@ class Login:
 
 
 def login_to(host: Host, options: ExistingOptions) -> Login:
-    """Raises ConfigurationError without a key or without a host key that is known."""
+    """Return the login; ConfigurationError without a key or a known host key."""
     known = host_key_lines(host, Path(options.known_hosts).expanduser())
     return Login(host.called, host.address, host.port, host.user, str(_private_key_file(host, options)), known)
 
 
 def host_key_lines(host: Host, file: Path) -> tuple[str, ...]:
-    """The user's own lines about the machine, hashed names included; strict, as nothing is trusted on first use."""
+    """Return the user's known_hosts lines of the machine, hashed names included; nothing is trusted on first use."""
     name = host.address if host.port == 22 else f"[{host.address}]:{host.port}"
     argv = ["ssh-keygen", "-F", name, "-f", str(file)]
     try:
-        found = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=KEYGEN_LIMIT_S)
+        process = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=KEYGEN_LIMIT_S)
     except subprocess.TimeoutExpired as error:  # a pipe, or a file on a network that hangs
         raise ConfigurationError(
             f"{host}: {file} was not read within {KEYGEN_LIMIT_S:g} s; give a plain file"
         ) from error
-    # `@cert-authority` and `@revoked` are no keys of a machine.
-    lines = tuple(line for line in found.stdout.splitlines() if line and not line.startswith(("#", "@")))
+    # `@cert-authority` and `@revoked` are not keys of a machine.
+    lines = tuple(line for line in process.stdout.splitlines() if line and not line.startswith(("#", "@")))
     if not lines:
         raise ConfigurationError(
             f"{host}: {file} has no host key of {name}; log in once with ssh and compare its fingerprint, or name "
@@ -62,49 +62,49 @@ def host_key_lines(host: Host, file: Path) -> tuple[str, ...]:
 
 
 def machine_of_login(door: Login, name: str, known_hosts: Path) -> Machine:
-    """As far as a door says: enough to connect, under that name. Its host key must be in the file."""
+    """Return a machine to connect to under that name, its type unmeasured. Its host key must be in the file."""
     at = door.address
     return Machine(name, UNKNOWN_TYPE, at, at, at, door.user, door.port, Path(door.key), known_hosts)
 
 
 def known_hosts_text(many: Iterable[Login]) -> str:
-    """The content of a known_hosts file for these machines."""
+    """Return the content of a known_hosts file for these machines."""
     return "".join(f"{line}\n" for door in many for line in door.known)
 
 
 def duplicate_hosts(hosts: Sequence[Host]) -> list[str]:
-    """What is wrong where two names are one machine: the same port of the same address, however it is written."""
-    seen: dict[tuple[str, int], Host] = {}
+    """Return a message for each two names of one machine: the same port of the same address, however it is written."""
+    hosts_by_address: dict[tuple[str, int], Host] = {}
     problems = []
     for host in hosts:
-        first = seen.setdefault((resolve_address(host.address), host.port), host)
+        first = hosts_by_address.setdefault((resolve_address(host.address), host.port), host)
         if first is not host:
             problems.append(f"{first} and {host} are the same machine: remove one of them")
     return problems
 
 
 def resolve_address(address: str) -> str:
-    """The IPv4 address that ssh would take; a name without one stays as it is."""
+    """Return the IPv4 address that ssh would use; a name without one stays as it is."""
     try:
         return str(socket.getaddrinfo(address, None, socket.AF_INET)[0][4][0])
     except OSError:
-        return address  # whoever connects to it says that it has no address
+        return address  # connecting to it fails with that message
 
 
 def _private_key_file(host: Host, options: ExistingOptions) -> Path:
-    given = host.key or options.ssh_key
-    tried = [Path(given).expanduser()] if given else [Path("~/.ssh", name).expanduser() for name in DEFAULT_KEYS]
-    for path in tried:
+    key = host.key or options.ssh_key
+    candidates = [Path(key).expanduser()] if key else [Path("~/.ssh", name).expanduser() for name in DEFAULT_KEYS]
+    for path in candidates:
         if path.is_file():
             return path.absolute()
     raise ConfigurationError(
-        f"{host}: no ssh key, looked for {', '.join(str(path) for path in tried)}; set "
+        f"{host}: no ssh key, looked for {', '.join(str(path) for path in candidates)}; set "
         "ansible_ssh_private_key_file in the inventory or testbed.options.existing.ssh_key"
     )
 
 
 def logins_to_text(doors: Sequence[Login]) -> str:
-    """For the lease's record."""
+    """Return the logins as text for the lease's record."""
     return json.dumps([asdict(one) for one in doors])
 
 
@@ -113,15 +113,15 @@ def logins_from_text(text: str) -> tuple[Login, ...]:
 
 
 def _login_from_data(data: Mapping[str, object]) -> Login:
-    known = data["known"]
-    assert isinstance(known, list)
+    host_keys = data["known"]
+    assert isinstance(host_keys, list)
     return Login(
         str(data["called"]),
         str(data["address"]),
         int(str(data["port"])),
         str(data["user"]),
         str(data["key"]),
-        tuple(known),
+        tuple(host_keys),
     )
 
 
@@ -130,7 +130,7 @@ def logins_file(lease_id: str) -> Path:
 
 
 def read_logins(lease_id: str) -> tuple[Login, ...]:
-    """The machines that the lease has; none if it never had any."""
+    """Return the machines that the lease has; none if it never had any."""
     try:
         return logins_from_text(logins_file(lease_id).read_text())
     except FileNotFoundError:
@@ -138,7 +138,7 @@ def read_logins(lease_id: str) -> tuple[Login, ...]:
 
 
 def write_logins(lease_id: str, many: Sequence[Login]) -> None:
-    """From now on these are the lease's machines; a reader sees the old file or the new one."""
+    """Record these as the lease's machines; a reader sees the old file or the new one."""
     replace_file(logins_file(lease_id), logins_to_text(many))
 
 
@@ -147,7 +147,7 @@ def remove_logins(lease_id: str) -> None:
 
 
 def ownerless_leases() -> list[str]:
-    """The leases that have machines and are not on record."""
-    # Listed before the leases are read: a lease is on record before it borrows, so one taken in between is seen.
+    """Return the leases that have machines and are not on record."""
+    # Files are listed before the leases are read: a lease is on record before it borrows.
     files = [path.stem for path in (registry.state_dir() / "existing").glob("*.json")]
     return sorted(set(files) - {lease.lease_id for lease in registry.read_all()})

@@ -1,4 +1,4 @@
-"""Which lease owns a machine, in a file on the machine itself, and how it is taken, prolonged and given back."""
+"""A machine's lease, in a file on the machine itself, and how to take, prolong and give back a machine."""
 
 import json
 import time
@@ -21,7 +21,7 @@ CLEAR_LIMIT_S = 120.0
 
 @dataclass(frozen=True)
 class Holder:
-    """Who has a machine: the content of its lease.json."""
+    """A machine's holder: the content of its lease.json."""
 
     lease_id: str
     owner: str
@@ -30,7 +30,7 @@ class Holder:
 
     @classmethod
     def parse(cls, said: Any) -> "Holder | None":
-        """None for what is no such object: a damaged file holds nobody."""
+        """Return the holder; None for anything else: a damaged file holds nobody."""
         try:
             return cls(str(said["lease_id"]), str(said["owner"]), str(said["harness"]), float(said["expires_s"]))
         except (KeyError, TypeError, ValueError):
@@ -49,21 +49,21 @@ def holder_of_lease(lease: Lease) -> Holder:
 
 
 def take(remote: Remote, lease: Lease, instead: str = "") -> Holder | None:
-    """Who has the machine, if not the lease from now on. `instead`: a lease that nobody has any more."""
+    """Take the machine for the lease, or return its holder. `instead`: a dead lease to replace."""
     return _run_owner_script(remote, "take", lease, instead)
 
 
 def prolong(remote: Remote, lease: Lease) -> None:
-    """The machine is the lease's until its new end."""
+    """Keep the machine for the lease until its new end."""
     if (other := _run_owner_script(remote, "prolong", lease)) is not None:
         raise InfrastructureError(f"it is held by {other}")
     guard.prolong(remote, lease.expires_s)
 
 
 def prepare_machine(remote: Remote, lease: Lease) -> None:
-    """Nothing of an earlier lease is left, and the guard takes us off when this one ends.
+    """Remove what earlier leases left, and start the guard that removes our programs when this lease ends.
 
-    An earlier lease's guard may be clearing the machine this moment: it must not take off what is now brought.
+    An earlier lease's guard may be clearing the machine right now: it must not remove the new files.
     """
     guard.stop(remote)
     clear_machine(remote)
@@ -71,9 +71,11 @@ def prepare_machine(remote: Remote, lease: Lease) -> None:
 
 
 def leave(remote: Remote, lease_id: str) -> bool:
-    """Take everything of ours off the machine, the claim last; False if the machine is not that lease's (any more)."""
-    seen = remote.run(["cat", OWNER_FILE])
-    holder = Holder.parse(_parse_json(seen.stdout)) if seen.code == 0 else None
+    """Remove everything of ours from the machine, the claim last; False if the machine is not that lease's
+    (any more).
+    """
+    answer = remote.run(["cat", OWNER_FILE])
+    holder = Holder.parse(_parse_json(answer.stdout)) if answer.code == 0 else None
     if holder is None or holder.lease_id != lease_id:
         return False
     clear_machine(remote)
@@ -82,19 +84,19 @@ def leave(remote: Remote, lease_id: str) -> bool:
 
 
 def clear_machine(remote: Remote) -> None:
-    """No program, file or name of ours on the machine; packages stay."""
-    done = remote.run(["sh", "-c", CLEAR_SCRIPT.read_text()], timeout_s=CLEAR_LIMIT_S)
-    if done.code != 0:
-        raise InfrastructureError(f"it cannot be cleared: {done.stderr.strip() or f'code {done.code}'}")
+    """Remove our programs, files and names from the machine; packages stay."""
+    result = remote.run(["sh", "-c", CLEAR_SCRIPT.read_text()], timeout_s=CLEAR_LIMIT_S)
+    if result.code != 0:
+        raise InfrastructureError(f"it cannot be cleared: {result.stderr.strip() or f'code {result.code}'}")
 
 
 def _run_owner_script(remote: Remote, what: str, lease: Lease, instead: str = "") -> Holder | None:
     text = json.dumps(holder_of_lease(lease).__dict__)
-    done = remote.run(["python3", "-c", OWNER_SCRIPT.read_text(), what, f"{time.time()}", text, instead])
-    if done.code == IN_USE_CODE:
-        return Holder.parse(_parse_json(done.stdout)) or Holder("unknown", "unknown", "unknown", lease.expires_s)
-    if done.code != 0:
-        raise InfrastructureError(f"{OWNER_FILE} cannot be written: {done.stderr.strip()[-300:]}")
+    result = remote.run(["python3", "-c", OWNER_SCRIPT.read_text(), what, f"{time.time()}", text, instead])
+    if result.code == IN_USE_CODE:
+        return Holder.parse(_parse_json(result.stdout)) or Holder("unknown", "unknown", "unknown", lease.expires_s)
+    if result.code != 0:
+        raise InfrastructureError(f"{OWNER_FILE} cannot be written: {result.stderr.strip()[-300:]}")
     return None
 
 

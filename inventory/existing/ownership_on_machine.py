@@ -1,8 +1,8 @@
-"""Runs on the machine, as root, standard library only: whose the machine is, in one file that is replaced as a whole.
+"""Record a machine's lease in one file, replaced as a whole. Runs on the machine, as root, standard library only.
 
-Arguments: `take` NOW LEASE [INSTEAD] or `prolong` NOW LEASE. LEASE is what the file is to say, a JSON object with
+Arguments: `take` NOW LEASE [INSTEAD] or `prolong` NOW LEASE. LEASE is the file's new content, a JSON object with
 `lease_id`, `owner`, `harness` and `expires_s`; INSTEAD is the id of a lease that may be replaced although it has not
-ended. Ends with 3 and prints what the file says where another lease holds the machine.
+ended. Ends with 3 and prints the file's content where another lease holds the machine.
 """
 
 import fcntl
@@ -17,7 +17,7 @@ IN_USE_CODE = 3
 
 
 def read_holder() -> Any:
-    """What the file says; a file that is damaged says nothing."""
+    """Return the file's content; None if it is missing or damaged."""
     try:
         return json.loads((FOLDER / "lease.json").read_text())
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
-"""Which machine would get which name, and what each is: all are asked at once, and all that is wrong is said at once.
+"""Assign names to machines and look at each: all at once, and all problems in one error.
 
-What a machine says of itself is printed by facts.sh.
+facts.sh prints a machine's facts.
 """
 
 import json
@@ -30,7 +30,7 @@ Answer = TypeVar("Answer")
 
 
 def call_for_each(many: Sequence[One], do: Callable[[One], Answer]) -> list[Answer | BarographError]:
-    """The answers in their places; so are failures."""
+    """Return answers, or failures, in the order of `many`."""
 
     def one(thing: One) -> Answer | BarographError:
         try:
@@ -43,7 +43,7 @@ def call_for_each(many: Sequence[One], do: Callable[[One], Answer]) -> list[Answ
 
 
 def call_for_all(many: Sequence[One], do: Callable[[One], Answer], what: str) -> list[Answer]:
-    """The answers, if none failed; an InfrastructureError that names all failures begins with `what`."""
+    """Return the answers if none failed; else an InfrastructureError that names all failures begins with `what`."""
     answers = call_for_each(many, do)
     if failed := [str(answer) for answer in answers if isinstance(answer, BarographError)]:
         raise InfrastructureError(f"existing: {what}: {'; '.join(failed)}")
@@ -58,7 +58,7 @@ JAVA_VERSION = "17"
 
 @dataclass(frozen=True)
 class Facts:
-    """`lease` is what another harness, or we, left on the machine: the content of its lease.json."""
+    """Facts about a machine. `lease` is the content of a lease.json that another harness, or we, left there."""
 
     system: str
     families: tuple[str, ...]
@@ -71,33 +71,33 @@ class Facts:
     addresses: tuple[str, ...]
     lease: Mapping[str, Any] | None
     filters: bool = True
-    storm: tuple[tuple[str, str, str, str], ...] = ()  # somebody's: pid, user, ports, class
-    listeners: tuple[tuple[str, str, str, str], ...] = ()  # where ours will listen: port, pid, user, command
-    programs: tuple[tuple[str, str], ...] = ()  # of somebody's supervisord, called as ours: name, file
-    accounts: tuple[tuple[str, str, str], ...] = ()  # of somebody, called as ours: name, number, home
+    storm: tuple[tuple[str, str, str, str], ...] = ()  # of other programs: pid, user, ports, class
+    listeners: tuple[tuple[str, str, str, str], ...] = ()  # on the ports that we need: port, pid, user, command
+    programs: tuple[tuple[str, str], ...] = ()  # of another supervisord, named like ours: name, file
+    accounts: tuple[tuple[str, str, str], ...] = ()  # of others, named like ours: name, number, home
 
 
 def ask_facts(remote: Remote) -> Facts:
-    """Log in, become root, and look. SudoRefusedError, InfrastructureError."""
+    """Log in, become root, and read the facts. SudoRefusedError, InfrastructureError."""
     return parse_facts(remote.run(["sh", "-c", FACTS_SCRIPT.read_text()]).stdout)
 
 
 def parse_facts(text: str) -> Facts:
-    """The facts in what facts.sh printed."""
-    said = {key: value for key, _, value in (line.partition(" ") for line in text.splitlines())}
+    """Parse the output of facts.sh."""
+    facts = {key: value for key, _, value in (line.partition(" ") for line in text.splitlines())}
     try:
         return Facts(
-            said.get("system", "unknown"),
-            tuple(said.get("os", "").split()),
-            "apt" in said,
-            tuple(int(part) for part in said["python"].split(".")) if "python" in said else (),
-            said.get("java"),
-            "java17" in said,
-            float(said["cores"]),
-            int(said["memory_mb"]),
-            tuple(said.get("addresses", "").split()),
-            json.loads(said["lease"]) if "lease" in said else None,
-            "filters" in said,
+            facts.get("system", "unknown"),
+            tuple(facts.get("os", "").split()),
+            "apt" in facts,
+            tuple(int(part) for part in facts["python"].split(".")) if "python" in facts else (),
+            facts.get("java"),
+            "java17" in facts,
+            float(facts["cores"]),
+            int(facts["memory_mb"]),
+            tuple(facts.get("addresses", "").split()),
+            json.loads(facts["lease"]) if "lease" in facts else None,
+            "filters" in facts,
             tuple((pid, user, ports, name) for pid, user, ports, name in _listed(text, "storm", 4)),
             tuple((port, pid, user, name) for port, pid, user, name in _listed(text, "listener", 4)),
             tuple((name, file) for name, file in _listed(text, "program", 2)),
@@ -108,15 +108,15 @@ def parse_facts(text: str) -> Facts:
 
 
 def _listed(text: str, key: str, words: int) -> Iterator[list[str]]:
-    """The words of all lines with this key."""
+    """Yield the words of each line with this key."""
     lines = (line.partition(" ") for line in text.splitlines())
     yield from (rest.split(maxsplit=words - 1) for first, _, rest in lines if first == key)
 
 
 def occupation_problems(facts: Facts) -> list[str]:
-    """Why the machine is somebody's now: what runs there is never ended or replaced by us."""
-    theirs = {pid for pid, *_ in facts.storm}
-    unseen = {user for _, user, ports, _ in facts.storm if ports == "unknown"}
+    """Return why somebody else uses the machine now: we never end or replace other people's programs."""
+    pids = {pid for pid, *_ in facts.storm}
+    users = {user for _, user, ports, _ in facts.storm if ports == "unknown"}
     problems = [
         f"process {pid} of user {user} is somebody's {name} (ports {_ports_of(facts, user, ports)}); stop it, or name"
         " another machine"
@@ -126,7 +126,7 @@ def occupation_problems(facts: Facts) -> list[str]:
         f"port {port}, which Storm needs, is taken by process {pid} of user {user} ({command}); stop it, or name"
         " another machine"
         for port, pid, user, command in facts.listeners
-        if pid not in theirs and not (pid == "unknown" and user in unseen)
+        if pid not in pids and not (pid == "unknown" and user in users)
     ]
     problems += [
         f"{file} has a program {name!r} of supervisord, as Barograph's is called; rename it, or name another machine"
@@ -141,33 +141,35 @@ def occupation_problems(facts: Facts) -> list[str]:
 
 
 def _ports_of(facts: Facts, user: str, ports: str) -> str:
-    """Where the machine does not say which process listens, those of the same user that nobody is known to have."""
+    """Return the ports of somebody's Storm; of unknown ones, those of the same user without a known process."""
     if ports != "unknown":
         return ports
     return ",".join(port for port, pid, owner, _ in facts.listeners if (pid, owner) == ("unknown", user)) or ports
 
 
 def platform_problems(facts: Facts) -> list[str]:
-    """Why Storm cannot be put on such a machine."""
-    found = []
+    """Return why Storm cannot be installed on such a machine."""
+    problems = []
     if not set(SYSTEMS) & set(facts.families) or not facts.has_apt:
-        found.append(f"it runs {facts.system}, must be Debian or Ubuntu with apt-get")
+        problems.append(f"it runs {facts.system}, must be Debian or Ubuntu with apt-get")
     if facts.python < LEAST_PYTHON:
         has = ".".join(str(part) for part in facts.python) or "not there"
-        found.append(f"python3 is {has}, must be 3.11 or newer")
+        problems.append(f"python3 is {has}, must be 3.11 or newer")
     if facts.java != JAVA_VERSION and not (facts.java is None and facts.java_to_install):
         has = f"Java {facts.java}" if facts.java else "no Java, and apt knows no openjdk-17-jre-headless"
-        found.append(f"it has {has}; Storm runs on Java {JAVA_VERSION}: install openjdk-17-jre-headless as its `java`")
+        problems.append(
+            f"it has {has}; Storm runs on Java {JAVA_VERSION}: install openjdk-17-jre-headless as its `java`"
+        )
     if not facts.filters:
-        found.append(
+        problems.append(
             "its root has no CAP_NET_ADMIN, so it cannot keep others from Storm: whoever reaches the machine could run"
             " code there through Nimbus (6627) and read tuples (6700-6763); give it, or name another machine"
         )
-    return found
+    return problems
 
 
 def machine_addresses(host: Host, facts: Facts) -> tuple[str, str]:
-    """(inside, experiment) address: both the machine's own, because its services are bound to them."""
+    """Return (inside, experiment) address: both the machine's own, because its services are bound to them."""
     inside = host.inside_address or host.experiment_address or _own_address(host, facts)
     experiment = host.experiment_address or inside
     for name, address in (("inside_address", inside), ("experiment_address", experiment)):
@@ -180,7 +182,7 @@ _ADVICE = "set inside_address and experiment_address in the inventory to one of 
 
 
 def _own_address(host: Host, facts: Facts) -> str:
-    """Where ssh reaches it, unless that is translated on the way; then the only address that it has."""
+    """Return the address that ssh uses, unless it is translated on the way; then the only address of the machine."""
     if (reached := resolve_address(host.address)) in facts.addresses:
         return reached
     candidates = [address for address in facts.addresses if _is_ipv4(address)]
@@ -207,7 +209,7 @@ MASTER = "master"
 
 @dataclass(frozen=True)
 class SurveyedMachine:
-    """A machine that is wanted, and what it turned out to be."""
+    """A requested machine and its facts."""
 
     request: MachineRequest
     host: Host
@@ -217,7 +219,7 @@ class SurveyedMachine:
     experiment_address: str
 
     def machine(self, known_hosts: Path) -> Machine:
-        """As it will be in the lease."""
+        """Return the machine as the lease will have it."""
         return replace(
             logins.machine_of_login(self.door, self.request.name, known_hosts),
             type=actual_type(self.request, self.facts, self.host.slots),
@@ -229,7 +231,7 @@ class SurveyedMachine:
 def survey_machines(
     requests: Sequence[MachineRequest], choice: HostChoice, options: ExistingOptions, used: Sequence[str] = ()
 ) -> tuple[SurveyedMachine, ...]:
-    """The machines that would be taken; `used` are those that the lease has already, by their owner's names."""
+    """Return the machines to take; `used` are those that the lease has already, by their owner's names."""
     machines.check_names("existing", requests)
     pairs = assign_hosts(requests, choice, used)
     if problems := logins.duplicate_hosts(choice.hosts):
@@ -237,29 +239,29 @@ def survey_machines(
     answers = _survey_all(pairs, options)
     if problems := [problem for answer in answers if isinstance(answer, list) for problem in answer]:
         raise _file_error(choice, problems)
-    seen = tuple(answer for answer in answers if isinstance(answer, SurveyedMachine))
-    if taken := [(one.host, holder) for one in seen if (holder := _other_holder(one.facts))]:
-        raise in_use_error(taken)
-    for one in seen:
+    surveyed_machines = tuple(answer for answer in answers if isinstance(answer, SurveyedMachine))
+    if held_machines := [(one.host, holder) for one in surveyed_machines if (holder := _other_holder(one.facts))]:
+        raise in_use_error(held_machines)
+    for one in surveyed_machines:
         _warn_if_smaller(one)
-    return seen
+    return surveyed_machines
 
 
 def in_use_error(taken: Sequence[tuple[Host, Holder]]) -> CapacityError:
-    """Somebody else has these machines."""
-    held = "; ".join(f"{host} is held by {holder}" for host, holder in taken)
-    return CapacityError(f"existing: {held}; wait, or name other machines")
+    """Return the error for machines that somebody else holds."""
+    message = "; ".join(f"{host} is held by {holder}" for host, holder in taken)
+    return CapacityError(f"existing: {message}; wait, or name other machines")
 
 
 def is_dead_holder(holder: Holder) -> bool:
-    """A lease of this harness that is no more: whoever released it did not reach the machine."""
+    """Return True for a lease of this harness that no longer exists: its release did not reach the machine."""
     return holder.harness == harness_id() and registry.read(holder.lease_id) is None
 
 
 def assign_hosts(
     requests: Sequence[MachineRequest], choice: HostChoice, used: Sequence[str] = ()
 ) -> list[tuple[MachineRequest, Host]]:
-    """The master gets the machine that was chosen for it, the others get the rest, in the file's order."""
+    """Pair the master with the machine chosen for it, the others with the rest, in the file's order."""
     free = [host for host in choice.hosts if host.called not in used]
     if len(requests) > len(free):
         raise CapacityError(
@@ -272,16 +274,16 @@ def assign_hosts(
 
 
 def actual_type(request: MachineRequest, seen: Facts, slots: int | None) -> MachineType:
-    """What the machine is, under the asked type's name; bandwidth cannot be seen and is as asked."""
-    asked = request.type
-    kept = asked.slots if slots is None or asked.slots == 0 else slots
-    return replace(asked, cores=seen.cores, memory_mb=seen.memory_mb, slots=kept)
+    """Return the machine's real type under the requested type's name; bandwidth is as requested, it cannot be seen."""
+    type_ = request.type
+    worker_slots = type_.slots if slots is None or type_.slots == 0 else slots
+    return replace(type_, cores=seen.cores, memory_mb=seen.memory_mb, slots=worker_slots)
 
 
 def _survey_all(
     pairs: Sequence[tuple[MachineRequest, Host]], options: ExistingOptions
 ) -> list[SurveyedMachine | list[str]]:
-    """What each machine is, or what is wrong with it."""
+    """Return each machine, or its problems."""
     with TemporaryDirectory(prefix="barograph-") as folder:
 
         def one(pair: tuple[MachineRequest, Host]) -> SurveyedMachine | list[str]:
@@ -300,17 +302,17 @@ def _survey_one(
     request: MachineRequest, host: Host, options: ExistingOptions, folder: Path
 ) -> SurveyedMachine | list[str]:
     door = logins.login_to(host, options)
-    known = folder / f"{request.name}-known_hosts"
-    known.write_text(logins.known_hosts_text([door]))
-    with connect(logins.machine_of_login(door, door.called, known)) as remote:
-        seen = ask_facts(remote)
-    if wrong := [*platform_problems(seen), *occupation_problems(seen)]:
-        return [f"{host}: {problem}" for problem in wrong]
-    return SurveyedMachine(request, host, door, seen, *machine_addresses(host, seen))
+    known_hosts = folder / f"{request.name}-known_hosts"
+    known_hosts.write_text(logins.known_hosts_text([door]))
+    with connect(logins.machine_of_login(door, door.called, known_hosts)) as remote:
+        facts = ask_facts(remote)
+    if problems := [*platform_problems(facts), *occupation_problems(facts)]:
+        return [f"{host}: {problem}" for problem in problems]
+    return SurveyedMachine(request, host, door, facts, *machine_addresses(host, facts))
 
 
 def _file_error(choice: HostChoice, problems: Sequence[str]) -> ConfigurationError:
-    # Nothing was started: a machine that is silent now is its owner's to mend, as is a wrong line of the file.
+    # Nothing was started: a silent machine is for its owner to fix, as is a wrong line of the file.
     return ConfigurationError(f"existing: {len(problems)} to mend with {choice.file}: {'; '.join(problems)}")
 
 
@@ -320,9 +322,9 @@ def _other_holder(seen: Facts) -> Holder | None:
 
 
 def _warn_if_smaller(one: SurveyedMachine) -> None:
-    asked, real = one.request.type, one.facts
-    if real.cores < asked.cores or real.memory_mb < asked.memory_mb:
+    type_, facts = one.request.type, one.facts
+    if facts.cores < type_.cores or facts.memory_mb < type_.memory_mb:
         log.warning(
             "%s (%s) has %g cores and %d MB, less than %s asks for (%g cores, %d MB)",
-            one.request.name, one.host, real.cores, real.memory_mb, asked.name, asked.cores, asked.memory_mb,
+            one.request.name, one.host, facts.cores, facts.memory_mb, type_.name, type_.cores, type_.memory_mb,
         )  # fmt: skip

@@ -1,8 +1,8 @@
-"""The `existing` testbed: machines of others, used for a lease and given back as they were, but for packages.
+"""The `existing` testbed: machines of others, used for a lease and given back as they were, except for packages.
 
-Who has a machine stands on the machine (`ownership`), because other harnesses may know it too. Which machines this
-harness uses stands in its state folder (`logins`) from before the first machine is touched until the last one is
-clean. A guard on each machine removes our programs when the lease ends, whatever became of the harness.
+A machine's holder is written on the machine (`ownership`), because other harnesses may know it too. The machines
+of this harness are listed in its state folder (`logins`) from before the first machine is touched until the last one is
+clean. A guard on each machine removes our programs when the lease ends, even if the harness is gone.
 """
 
 import logging
@@ -28,12 +28,12 @@ from inventory.testbed import Place, read_options
 
 log = logging.getLogger(__name__)
 
-FORGET_AFTER_S = 600.0  # after its lease's end a silent machine has been left by its own guard, or is no more
+FORGET_AFTER_S = 600.0  # after its lease's end a silent machine was cleared by its own guard, or no longer exists
 LONGEST_LEASE_S = 7 * 86400.0  # of a lease whose record is lost
 
 
 class ExistingTestbed:
-    """Machines that one already has."""
+    """The user's own machines."""
 
     name = "existing"
     shared = False
@@ -41,20 +41,20 @@ class ExistingTestbed:
     place: Place = "elsewhere"
 
     def __init__(self, options: Mapping[str, object] | None = None) -> None:
-        # Without options it can still release; that they are missing is said when they are needed.
+        # Without options it can still release; an operation that needs them reports that they are missing.
         self._given = dict(options or {})
         if self._given:
             self._options()
 
     def site(self) -> Mapping[str, str]:
-        """See `Testbed.site`: how each machine of the group is reached, so that the file may change meanwhile."""
+        """See `Testbed.site`: the login on each machine of the group, so that the file may change meanwhile."""
         choice = self._choice()
         doors_or_not = call_for_each(choice.hosts, lambda host: logins.login_to(host, self._options()))
         reachable = [door for door in doors_or_not if isinstance(door, Login)]
         return {"inventory": str(choice.file), "machines": logins.logins_to_text(reachable)}
 
     def check(self, requests: Sequence[MachineRequest]) -> None:
-        """See `Testbed.check`: the file, every machine that is wanted, and who has it."""
+        """See `Testbed.check`: the file, every requested machine, and its holder."""
         machines.check_names(self.name, requests)
         survey.survey_machines(requests, self._choice(), self._options())
 
@@ -62,23 +62,25 @@ class ExistingTestbed:
         """See `Testbed.acquire`."""
         registry.require_on_record(lease)
         registry.require_empty(lease, logins.logins_file(lease.lease_id).exists())
-        seen = survey.survey_machines(requests, self._choice(), self._options())
+        surveyed_machines = survey.survey_machines(requests, self._choice(), self._options())
         with _undo_on_error(lambda: self.release(lease)):
-            return _take_all(lease, seen)
+            return _take_all(lease, surveyed_machines)
 
     def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
-        """See `SupportsGrow.grow`: the next machines of the file that the lease has not."""
+        """See `SupportsGrow.grow`: the next machines of the file that the lease does not have yet."""
         before, names = logins.read_logins(lease.lease_id), registry.lease_machines(lease)
         registry.refuse_names_in_use(lease, [request.name for request in requests])
-        seen = survey.survey_machines(requests, self._choice(), self._options(), [door.called for door in before])
+        surveyed_machines = survey.survey_machines(
+            requests, self._choice(), self._options(), [door.called for door in before]
+        )
 
         def undo() -> None:
-            _leave_all(lease, [one.door for one in seen])
+            _leave_all(lease, [one.door for one in surveyed_machines])
             logins.write_logins(lease.lease_id, before)
             registry.hold(lease, names)
 
         with _undo_on_error(undo):
-            return _take_all(lease, seen)
+            return _take_all(lease, surveyed_machines)
 
     def prolong(self, lease: Lease, machines: Sequence[Machine]) -> None:
         """See `SupportsProlong.prolong`."""
@@ -104,7 +106,7 @@ class ExistingTestbed:
         log.info("lease %s: gave back %s", lease.lease_id, ", ".join(door.called for door in going))
 
     def release(self, lease: Lease) -> None:
-        """See `Testbed.release`: our programs, files and names are gone from every machine; packages stay."""
+        """See `Testbed.release`: removes our programs, files and names from every machine; packages stay."""
         _leave_all(
             lease, logins.read_logins(lease.lease_id) or logins.logins_from_text(lease.site.get("machines", "[]"))
         )
@@ -118,12 +120,12 @@ class ExistingTestbed:
 
     def sweep(self) -> tuple[str, ...]:
         """See `SupportsSweep.sweep`."""
-        swept = logins.ownerless_leases()
-        for lease_id in swept:
+        lease_ids = logins.ownerless_leases()
+        for lease_id in lease_ids:
             since_s = logins.logins_file(lease_id).stat().st_mtime
             ended_s = since_s + LONGEST_LEASE_S
             self.release(Lease(lease_id, "nobody", "none", self.name, since_s, ended_s, 0, ""))
-        return tuple(f"machines of {lease_id}" for lease_id in swept)
+        return tuple(f"machines of {lease_id}" for lease_id in lease_ids)
 
     def connect(self, machine: Machine) -> Remote:
         """See `SupportsConnect.connect`."""
@@ -141,17 +143,17 @@ def _known_hosts(lease: Lease) -> Path:
 
 
 def _take_all(lease: Lease, seen: Sequence[SurveyedMachine]) -> tuple[Machine, ...]:
-    """The machines are the lease's and ready for it; on record before they are touched."""
-    known = _known_hosts(lease)
-    known.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Take the machines for the lease and prepare them; they are on record before they are touched."""
+    known_hosts = _known_hosts(lease)
+    known_hosts.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     ours = [*logins.read_logins(lease.lease_id), *(one.door for one in seen)]
     logins.write_logins(lease.lease_id, ours)
     registry.hold(lease, [*registry.lease_machines(lease), *(one.request.name for one in seen)])
-    known.write_text(logins.known_hosts_text(ours))
-    machines = tuple(one.machine(known) for one in seen)
+    known_hosts.write_text(logins.known_hosts_text(ours))
+    machines = tuple(one.machine(known_hosts) for one in seen)
     holders = call_for_all(machines, lambda machine: _take(machine, lease), "machines cannot be taken")
-    if taken := [(one.host, holder) for one, holder in zip(seen, holders, strict=True) if holder]:
-        raise survey.in_use_error(taken)
+    if held_machines := [(one.host, holder) for one, holder in zip(seen, holders, strict=True) if holder]:
+        raise survey.in_use_error(held_machines)
     call_for_all(machines, lambda machine: _prepare(machine, lease), "machines cannot be made ready")
     for one in seen:
         log.info("lease %s: %s is %s", lease.lease_id, one.request.name, one.host)
@@ -159,7 +161,7 @@ def _take_all(lease: Lease, seen: Sequence[SurveyedMachine]) -> tuple[Machine, .
 
 
 def _take(machine: Machine, lease: Lease) -> Holder | None:
-    """Who has the machine, if not the lease from now on."""
+    """Take the machine for the lease, or return its holder."""
     with connect(machine) as remote:
         other = ownership.take(remote, lease)
         return ownership.take(remote, lease, other.lease_id) if other and survey.is_dead_holder(other) else other
@@ -171,28 +173,28 @@ def _prepare(machine: Machine, lease: Lease) -> None:
 
 
 def _leave_all(lease: Lease, many: Sequence[Login]) -> None:
-    """Off these machines. A silent one is an InfrastructureError as long as it may still run what is ours."""
+    """Clear these machines. A silent one is an InfrastructureError as long as our programs may still run there."""
     with TemporaryDirectory(prefix="barograph-") as folder:
-        known = Path(folder, "known_hosts")
-        known.write_text(logins.known_hosts_text(many))
+        known_hosts = Path(folder, "known_hosts")
+        known_hosts.write_text(logins.known_hosts_text(many))
 
         def one(door: Login) -> None:
-            with connect(logins.machine_of_login(door, door.called, known)) as remote:
+            with connect(logins.machine_of_login(door, door.called, known_hosts)) as remote:
                 ownership.leave(remote, lease.lease_id)
 
-        failed = [str(answer) for answer in call_for_each(many, one) if isinstance(answer, BarographError)]
-    if failed and time.time() > lease.expires_s + FORGET_AFTER_S:
-        log.warning("lease %s has ended; given up: %s", lease.lease_id, "; ".join(failed))
-    elif failed:
+        errors = [str(answer) for answer in call_for_each(many, one) if isinstance(answer, BarographError)]
+    if errors and time.time() > lease.expires_s + FORGET_AFTER_S:
+        log.warning("lease %s has ended; given up: %s", lease.lease_id, "; ".join(errors))
+    elif errors:
         raise InfrastructureError(
-            f"lease {lease.lease_id} cannot be taken off {len(failed)} machines: {'; '.join(failed)}; their own guard "
+            f"lease {lease.lease_id} cannot be taken off {len(errors)} machines: {'; '.join(errors)}; their own guard "
             "does it when the lease ends, `barograph reap` tries before"
         )
 
 
 @contextmanager
 def _undo_on_error(undo: Callable[[], None]) -> Iterator[None]:
-    """All or nothing: what fails is undone, and what cannot be undone is the reaper's."""
+    """Undo everything on an error; the reaper removes what cannot be undone."""
     try:
         yield
     except BaseException:

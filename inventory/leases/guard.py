@@ -1,8 +1,8 @@
-"""The guard: a script on a machine that ends it (or what we run there) when its lease ends, whatever became of us.
+"""The guard: a script on a machine that ends it (or our programs there) when its lease ends, even without the harness.
 
 It reads the lease's end from `/var/lib/barograph-guard/expires` every few seconds. Beside the end stands the longest
-time from now, which the machine counts by a clock that nobody can set. It runs under systemd where there is one, else
-in a session of its own.
+time from now, which the machine counts by a monotonic clock. It runs under systemd if there is one, else in a
+session of its own.
 """
 
 import base64
@@ -20,7 +20,7 @@ FOLDER = "/var/lib/barograph-guard"
 PID = "/run/barograph-guard.pid"
 UNIT = "/etc/systemd/system/barograph-guard.service"
 SCRIPT = Path(__file__).with_name("guard.sh")
-# By the machine's own counting it may last this much longer: two clocks, and the way there.
+# By the machine's own clock it may last this much longer: two clocks, and the network delay.
 SLACK_S = 60
 
 UNIT_TEXT = f"""\
@@ -60,17 +60,17 @@ def start(remote: Remote, expires_s: float, end: str = "") -> None:
 
 
 def prolong(remote: Remote, expires_s: float) -> None:
-    """The machine ends itself at `expires_s` from now on; the file is replaced as a whole."""
+    """Set the machine's end to `expires_s`; the file is replaced as a whole."""
     _as_root(remote, f"test -d {FOLDER} && {_expiry(expires_s, time.time())}", "telling the guard the lease's new end")
 
 
 def stop(remote: Remote) -> None:
-    """No guard runs, nor what it began at its end; what it is told stays. Harmless where there is none."""
+    """End the guard and what it began at its end; the expiry file stays. Harmless where there is none."""
     _as_root(remote, _HALT, "stopping the guard of before")
 
 
 def remove(remote: Remote) -> None:
-    """The guard is gone without having done anything; harmless where there is none."""
+    """Remove the guard without its having done anything; harmless where there is none."""
     _as_root(remote, _STOP, "removing the guard")
 
 
@@ -86,7 +86,7 @@ elif ! grep -qs {PROGRAM} "/proc/$(cat {PID} 2>/dev/null)/cmdline"; then
     grep -qs {PROGRAM} "/proc/$(cat {PID})/cmdline"
 fi"""
 
-# A session of its own is a process group, with what the guard has begun.
+# A session of its own is a process group that includes the guard's children.
 _HALT = f"""\
 if [ -d /run/systemd/system ] && [ -e {UNIT} ]; then
     systemctl stop barograph-guard.service || exit 1
@@ -113,7 +113,7 @@ rm -rf {FOLDER} {PROGRAM} {PID}"""
 
 
 def _expiry(expires_s: float, now_s: float) -> str:
-    """Shell text that replaces the file with the lease's end, in one step."""
+    """Return shell text that replaces the file with the lease's end, in one step."""
     longest_s = max(0, math.ceil(expires_s - now_s)) + SLACK_S
     line = f"{math.ceil(expires_s)} {longest_s}"
     partial = f"{FOLDER}/expires.partial"
@@ -121,7 +121,7 @@ def _expiry(expires_s: float, now_s: float) -> str:
 
 
 def _file(path: str, text: str, mode: str) -> str:
-    # Replaced, never written over: a shell reads its script while it runs it.
+    # Replaced, not overwritten: a shell reads its script while it runs it.
     encoded = base64.b64encode(text.encode()).decode()
     new = shlex.quote(f"{path}.new")
     return f"echo {encoded} | base64 -d >{new} && chmod {mode} {new} && mv {new} {shlex.quote(path)}"

@@ -1,4 +1,4 @@
-"""Who holds a lease, a series or a night, and whether it still lives.
+"""Holders of leases, series and nights, and whether they live.
 
 A holder is a process, or, with pid 0, work that lives in several processes one after the other: the tasks of a DAG.
 Whether a process lives can be seen in its own `system`, the boot of a kernel and one of its process namespaces; there
@@ -6,7 +6,7 @@ its death counts at once. From anywhere else (another host, another container), 
 heartbeat is known: the holder writes the time (epoch seconds) beside what it holds, every HEARTBEAT_S while it works,
 and counts as dead HEARTBEAT_BOUND_S after the last. Between two tasks of a DAG only the reaper DAG beats, so the bound
 is longer than Airflow takes to notice a task whose worker died and to try it again. A heartbeat that is as far in the
-future counts as little: the clock was set back since, and who lives has written it anew by then.
+future counts as little: the clock was set back since, and a living holder has written it anew by then.
 """
 
 import os
@@ -20,9 +20,10 @@ PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class Holder:
-    """`born` names the process's birth (boot id and clock ticks), so a reused pid is no holder; with pid 0, the work.
+    """A holder. `born` names the process's birth (boot id and clock ticks), so that a reused pid does not count; with
+    pid 0, the work.
 
-    `system` is empty in records of before it was noted: those are of this one. `run` says which run of a DAG it is, for
+    `system` is empty in older records: those are of this one. `run` names the run of a DAG, for
     people: a DAG has one at a time.
     """
 
@@ -36,11 +37,11 @@ class Holder:
 
     @property
     def is_visible(self) -> bool:
-        """Whether its process can be seen from here."""
+        """Return True if its process can be seen from here."""
         return self.pid != 0 and self.system in ("", this_system()) and not _is_hidden(self.pid)
 
     def is_alive(self, heartbeat_s: float, now_s: float) -> bool:
-        """By its process where that can be seen, else by its heartbeat."""
+        """Judge by its process where that can be seen, else by its heartbeat."""
         if self.is_visible:
             return self.born != "" and process_start(self.pid) == self.born
         return is_recent(heartbeat_s, now_s)
@@ -51,18 +52,18 @@ def is_recent(heartbeat_s: float, now_s: float) -> bool:
 
 
 def process_holder(pid: int) -> Holder:
-    """A process of this system; `born` is empty where there is none."""
+    """Return the holder for a process of this system; `born` is empty where there is none."""
     return Holder(pid, process_start(pid), this_system())
 
 
 def this_system() -> str:
-    """The kernel's boot, and the namespace in which this process's ids count: containers of one host differ in it."""
+    """Return the kernel's boot and this process's pid namespace: containers of one host differ in it."""
     return f"{_boot()}/{Path('/proc/self/ns/pid').readlink()}"
 
 
 def process_start(pid: int) -> str:
-    """When the process was born: boot id and clock ticks since boot; empty if there is no such process, or none that
-    may be seen.
+    """Return the process's birth: boot id and clock ticks since boot; empty if there is no such process, or it is
+    hidden.
     """
     try:
         after_name = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
@@ -73,7 +74,7 @@ def process_start(pid: int) -> str:
 
 
 def _is_hidden(pid: int) -> bool:
-    """Whether there is such a process that /proc does not show, which may be mounted to hide those of other users."""
+    """Return True if there is such a process that /proc does not show: it may be mounted to hide other users'."""
     if os.access(PROC / str(pid) / "stat", os.R_OK):
         return False
     try:

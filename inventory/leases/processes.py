@@ -1,5 +1,4 @@
-"""Programs that run on this box for a lease: starting them, their cgroups, and the end of everything that still
-runs."""
+"""Run programs on this box for a lease, manage their cgroups, and end everything that still runs."""
 
 import logging
 import os
@@ -29,16 +28,16 @@ def run(argv: Sequence[str], lease_id: str, text: str = "", timeout_s: float = 1
     path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"  # cron's lacks these
     environment = {**os.environ, MARK: lease_id, "PATH": path}
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             argv, input=text, capture_output=True, text=True, env=environment, timeout=timeout_s, check=False
         )
     except FileNotFoundError as error:
         raise ConfigurationError(f"{argv[0]} is not installed; `barograph check` lists what is missing") from error
     except subprocess.TimeoutExpired as error:
         raise InfrastructureError(f"`{shlex.join(argv)}` did not end within {timeout_s:g} s") from error
-    if done.returncode != 0:
-        raise _failure(argv, done.stderr.strip())
-    return done.stdout
+    if process.returncode != 0:
+        raise _failure(argv, process.stderr.strip())
+    return process.stdout
 
 
 def _failure(argv: Sequence[str], stderr: str) -> InfrastructureError | CapacityError:
@@ -61,16 +60,16 @@ def kill_all(lease_id: str, folders: Sequence[Path]) -> None:
 def end_marked(lease_id: str) -> None:
     """Kill every process on this box that was started for the lease, so that none works on while its machines go.
 
-    One that does not die waits in the kernel, and ends there: it does no harm any more, and machines must not cost on
-    for it.
+    A process that does not die waits in the kernel and ends there: it does no harm any more, and machines must not
+    cost on for it.
     """
     if stubborn := kill(lambda: set(_pids_with_mark(lease_id))):
         log.warning("lease %s: processes %s do not end, whatever signal they get", lease_id, stubborn)
 
 
 def kill(find: Callable[[], set[int]]) -> list[int]:
-    """Kill what is found until two looks find nothing: it starts others meanwhile, and who does has no environment for
-    a moment. What still lives after KILL_LIMIT_S."""
+    """Kill the processes found until two looks find none: they start others meanwhile, and a new one has no environment
+    for a moment. Return those that still live after KILL_LIMIT_S."""
     deadline, clean = time.monotonic() + KILL_LIMIT_S, 0
     while clean < 2:
         if not (pids := find() - {os.getpid()}):
@@ -85,7 +84,7 @@ def kill(find: Callable[[], set[int]]) -> list[int]:
 
 
 def _kill_once(pids: set[int], find: Callable[[], set[int]]) -> None:
-    """What has ended and left its number to another process is not signalled."""
+    """Signal processes by handle, so that a reused pid is not hit."""
     handles: dict[int, int] = {}
     try:
         for pid in pids:
@@ -100,19 +99,19 @@ def _kill_once(pids: set[int], find: Callable[[], set[int]]) -> None:
 
 
 def cgroup_name(lease_id: str) -> str:
-    """The cgroup that holds all machines of a lease, in each hierarchy."""
+    """Return the name of the cgroup that holds all machines of a lease, in each hierarchy."""
     return f"barograph-{lease_id}"
 
 
 def cgroup_folders(lease_id: str) -> list[Path]:
-    """The lease's cgroup in the one hierarchy of version 2 or the several of version 1."""
+    """Return the lease's cgroup in the one hierarchy of version 2 or the several of version 1."""
     name = cgroup_name(lease_id)
     return [path for path in (CGROUPS / name, *CGROUPS.glob(f"*/{name}")) if path.is_dir()]
 
 
 def put_first(lease_id: str) -> None:
-    """The lease's machines get their quotas before all else that runs on the box: what is measured must not wait for a
-    build beside it, however many sessions (each a group of its own to the kernel's autogroup) it has."""
+    """Give the lease's machines their quotas before all else on the box: a measured run must not wait for a build
+    beside it, however many sessions (each an autogroup of the kernel) that has."""
     for folder in cgroup_folders(lease_id):
         for name, most in HIGHEST_WEIGHT.items():
             if (folder / name).exists():
@@ -120,7 +119,7 @@ def put_first(lease_id: str) -> None:
 
 
 def cgroup_pids(lease_id: str) -> Iterator[int]:
-    """Every process in the lease's cgroups."""
+    """Yield every process in the lease's cgroups."""
     for top in cgroup_folders(lease_id):
         for folder, _, _ in os.walk(top):
             yield from pids(Path(folder))
@@ -141,7 +140,7 @@ def remove_cgroups(lease_id: str) -> None:
 
 
 def _thaw(lease_id: str) -> None:
-    """A machine that is paused does not notice that it was killed (cgroup version 1)."""
+    """Resume paused machines: a paused one does not notice that it was killed (cgroup version 1)."""
     for top in cgroup_folders(lease_id):
         for state in top.rglob("freezer.state"):
             try:
@@ -158,11 +157,11 @@ def _pids_with_mark(lease_id: str) -> Iterator[int]:
 
 
 def _tool_pids(folders: Sequence[Path]) -> Iterator[int]:
-    wanted = [str(folder).encode() for folder in folders]
+    names = [str(folder).encode() for folder in folders]
     for process in Path("/proc").glob("[0-9]*"):
         if _bytes(process / "comm").decode(errors="replace").strip() in TOOLS:
             arguments = _bytes(process / "cmdline")
-            if any(folder in arguments for folder in wanted):
+            if any(folder in arguments for folder in names):
                 yield int(process.name)
 
 
@@ -174,7 +173,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def pids(cgroup: Path) -> list[int]:
-    """The processes of one cgroup folder; none if it is gone."""
+    """Return the processes of one cgroup folder; none if it is gone."""
     return [int(word) for word in _bytes(cgroup / "cgroup.procs").split()]
 
 

@@ -14,15 +14,15 @@ from inventory.leases.registry import Lease
 from inventory.testbed import SupportsRoam, SupportsSweep, Testbed
 
 log = logging.getLogger(__name__)
-LIMIT_S = 600.0  # EC2 needs minutes to end machines and let their group go
+LIMIT_S = 600.0  # EC2 needs minutes to end machines and release their group
 TestbedFactories = Mapping[str, Callable[..., Testbed]]
 
 
 @dataclass(frozen=True)
 class ReapResult:
-    """One thing that was released (or would be, in a dry run). `error` says why it could not be, if so.
+    """One lease or leftover that was released (or would be, in a dry run). `error` is the reason if that failed.
 
-    `lease` is None for what no lease on record owned.
+    `lease` is None for leftovers that no lease on record owned.
     """
 
     testbed: str
@@ -34,7 +34,7 @@ class ReapResult:
 
 @dataclass
 class _TestbedWork:
-    """What is done on one testbed, in a thread of its own: one that hangs must not keep the others."""
+    """The reaper's work on one testbed, in a thread of its own: a hanging testbed must not block the others."""
 
     testbed: str
     done: list[ReapResult] = field(default_factory=list)
@@ -49,11 +49,11 @@ def reap(
     limit_s: float = LIMIT_S,
     only: Collection[str] | None = None,
 ) -> tuple[ReapResult, ...]:
-    """Release what is over at `now` (epoch seconds; None: the time it is). Safe beside live leases and other reapers.
+    """Release what is over at `now` (epoch seconds; None: the current time). Safe beside live leases and other reapers.
 
-    What cannot be released, on a testbed that does not answer within `limit_s` of the beginning too, is reported with
-    its error and stays on record for the next time. `everywhere`: also where this harness has never been. `only`: on
-    these testbeds; the others are not waited for.
+    A lease that cannot be released, also because its testbed does not answer within `limit_s` of the beginning, is
+    reported with its error and stays on record for the next time. `everywhere`: also where this harness has never been.
+    `only`: on these testbeds; the others are not waited for.
     """
     moment, deadline = time.time() if now is None else now, time.monotonic() + limit_s
     if not dry_run:
@@ -87,7 +87,7 @@ def _begin(
             log.exception("reaping %s", name)
             work.done.append(ReapResult(name, "leftovers", "no lease owns it", f"{type(error).__name__}: {error}"))
 
-    # A daemon: what hangs for good ends with this process.
+    # A daemon: a thread that hangs ends with this process.
     work.thread = threading.Thread(target=do, name=f"reap {name}", daemon=True)
     work.thread.start()
     return work
@@ -103,7 +103,7 @@ def _end_of(work: _TestbedWork, deadline: float) -> list[ReapResult]:
 
 
 def _end(lease: Lease, now: float, dry_run: bool, testbed: Testbed) -> list[ReapResult]:
-    """Nothing where it was renewed, or ended by its holder, since it was listed."""
+    """End the lease; no result if it was renewed, or ended by its holder, since it was listed."""
     what, why = _lease_name(lease), registry.over_reason(lease, now)
     if dry_run:
         return [ReapResult(lease.testbed, what, why, lease=lease)]
@@ -113,11 +113,11 @@ def _end(lease: Lease, now: float, dry_run: bool, testbed: Testbed) -> list[Reap
                 return []
             testbed.release(current)
             registry.drop(current)
-    except Exception as error:  # a bug must not keep the other leases
-        known = isinstance(error, BarographError)
-        log.info("releasing lease %s", lease.lease_id, exc_info=not known)
+    except Exception as error:  # a bug must not block the other leases
+        is_known = isinstance(error, BarographError)
+        log.info("releasing lease %s", lease.lease_id, exc_info=not is_known)
         return [
-            ReapResult(lease.testbed, what, why, str(error) if known else f"{type(error).__name__}: {error}", lease)
+            ReapResult(lease.testbed, what, why, str(error) if is_known else f"{type(error).__name__}: {error}", lease)
         ]
     return [ReapResult(lease.testbed, what, why, lease=lease)]
 
@@ -136,10 +136,10 @@ def _sweep(testbed: Testbed, dry_run: bool, everywhere: bool) -> list[ReapResult
     try:
         if everywhere and isinstance(testbed, SupportsRoam):
             log.info("%s: looking in %s", testbed.name, ", ".join(testbed.roam()))
-        found = testbed.leftovers() if dry_run or not isinstance(testbed, SupportsSweep) else testbed.sweep()
+        names = testbed.leftovers() if dry_run or not isinstance(testbed, SupportsSweep) else testbed.sweep()
     except BarographError as error:
         return [ReapResult(testbed.name, "leftovers", why, str(error))]
-    return [ReapResult(testbed.name, what, why) for what in found]
+    return [ReapResult(testbed.name, what, why) for what in names]
 
 
 def _suffix(one: ReapResult) -> str:

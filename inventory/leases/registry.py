@@ -1,8 +1,8 @@
-"""The registry of leases: who holds which testbed until when, one JSON file each; and the id of this harness.
+"""The registry of leases: holder, testbed and expiry, one JSON file each; and the id of this harness.
 
 The file is written before the first machine exists and removed after the last one is gone, so whatever a killed
-harness leaves behind is either named by a lease or has a name that no lease owns. Beside it stands, as
-`<lease>.machines`, which machines the lease has: a part of them may be given back before its end.
+harness leaves behind is either named by a lease or has a name that no lease owns. Beside it, `<lease>.machines` lists
+the lease's machines: a part of them may be given back before its end.
 
 A lease is live until it expires, its holder is dead, or its end has begun. Whether the holder lives: see
 `inventory.leases.holder`. In short, on the holder's own system its process says so; everywhere else, and where the
@@ -10,8 +10,8 @@ holder is a DAG (pid 0) and no process, `heartbeat_s` does, at most HEARTBEAT_BO
 - `take(…, holder=…)` and `renew` are heartbeats too; `beat(lease_id)` is one alone. All three work from any process
   that sees the state folder; while a step of a series runs, `barograph.machines.series_lease.keep_alive` calls them.
 - `ending(lease_id, …)` is how a lease ends, by its holder or by the reaper, one at a time. It reads the lease again
-  under the lock and marks it; from then on `renew`, `beat` and `hold` refuse it, so nobody ends what was renewed
-  meanwhile, and nobody goes on with what is being ended. A lease whose release failed keeps the mark: the reaper's
+  under the lock and marks it; from then on `renew`, `beat` and `hold` refuse it, so that no renewed lease is ended,
+  and no ending lease is used. A lease whose release failed keeps the mark: the reaper's
   next pass ends it, however alive its holder is.
 """
 
@@ -33,14 +33,14 @@ from inventory.leases.holder import Holder, process_holder
 
 log = logging.getLogger(__name__)
 DEFAULT_STATE = Path("/var/lib/barograph")
-ENDING_LIMIT_S = 3600.0  # EC2 and Emulab need minutes to let machines go, each time they are asked
+ENDING_LIMIT_S = 3600.0  # EC2 and Emulab need minutes to end machines, each time
 
 
 @dataclass(frozen=True)
 class Lease:
     """The right to a testbed's machines until `expires_s` (epoch seconds), as long as its holder lives.
 
-    The holder's fields are those of `Holder`; `heartbeat_s` (epoch seconds) is when it was last heard of.
+    The holder's fields are those of `Holder`; `heartbeat_s` (epoch seconds) is its last heartbeat.
     """
 
     lease_id: str
@@ -65,23 +65,23 @@ class Lease:
 
 
 def state_dir() -> Path:
-    """Where leases, keys and emulated machines live: $BAROGRAPH_STATE or /var/lib/barograph, without root a folder of
-    the user's."""
+    """Return the folder of leases, keys and emulated machines: $BAROGRAPH_STATE or /var/lib/barograph, without root a
+    folder of the user's."""
     return users_folder("BAROGRAPH_STATE", DEFAULT_STATE, "state")
 
 
 def key_dir(lease_id: str, state: Path | None = None) -> Path:
-    """The folder of a lease's ssh keys (0700)."""
+    """Return the folder of a lease's ssh keys (0700)."""
     return (state or state_dir()) / "keys" / lease_id
 
 
 def holder_alive(lease: Lease, now: float) -> bool:
-    """Whether who holds the lease still works, as far as can be seen from here."""
+    """Return True if the lease's holder still works, as far as can be seen from here."""
     return lease.holder.is_alive(lease.heartbeat_s, now)
 
 
 def is_live(lease: Lease, now: float) -> bool:
-    """Whether the lease has neither expired nor lost its holder, and its end has not begun."""
+    """Return True if the lease has not expired, its holder lives, and its end has not begun."""
     return not lease.ending and now < lease.expires_s and holder_alive(lease, now)
 
 
@@ -129,13 +129,13 @@ def renew(lease: Lease, ttl_s: float, *, clock: Callable[[], float] = time.time)
 
 
 def beat(lease_id: str, *, clock: Callable[[], float] = time.time) -> None:
-    """Say that the lease's holder lives; InfrastructureError if it is gone or its end has begun."""
+    """Record that the lease's holder lives; InfrastructureError if it is gone or its end has begun."""
     with _lock():
         _write(replace(_standing(lease_id), heartbeat_s=clock()))
 
 
 def hold(lease: Lease, machines: Iterable[str]) -> None:
-    """Record which machines the lease has from now on; InfrastructureError if it is gone or its end has begun."""
+    """Record the lease's machines; InfrastructureError if it is gone or its end has begun."""
     with _lock():
         _standing(lease.lease_id)
         replace_file(_machines_path(lease.lease_id), json.dumps(list(machines)))
@@ -145,12 +145,13 @@ def hold(lease: Lease, machines: Iterable[str]) -> None:
 def ending(
     lease_id: str, is_over: Callable[[Lease], bool] = lambda _: True, say: Callable[[str], None] | None = None
 ) -> Iterator[Lease | None]:
-    """The lease as it stands, to be released in the block and dropped; None where it is gone, or not over any more.
+    """Yield the lease as it is now, to be released in the block and dropped; None where it is gone, or not over any
+    more.
 
-    What was started for it on this box is ended before the block, plays of a killed harness too.
-    One at a time: who comes second waits, hears from `say` for whom, and finds it gone. What the block does not drop
-    keeps the mark. Where the mark cannot be written it is ended all the same: the disk may be full of what its machines
-    have.
+    Processes started for it on this box are ended before the block, plays of a killed harness too.
+    One at a time: a second process waits, reports the holder to `say`, and finds it gone. A lease that the block does
+    not drop keeps the mark. Where the mark cannot be written it is ended all the same: its machines may have filled the
+    disk.
     """
     with _lock(f"{lease_id}.ending", ENDING_LIMIT_S, f"ending lease {lease_id}", say):
         with _lock():
@@ -167,7 +168,7 @@ def ending(
 
 
 def _standing(lease_id: str) -> Lease:
-    """Under the lock."""
+    """Return the lease if it is not ending; call it under the lock."""
     lease = read(lease_id)
     if lease is None or lease.ending:
         what = f"lease {lease_id}" if lease is None else f"lease {lease_id} on {lease.testbed}"
@@ -184,7 +185,7 @@ def hold_nothing(lease: Lease) -> None:
 
 
 def lease_machines(lease: Lease) -> tuple[str, ...]:
-    """The machines that the lease has now, in the order in which they were acquired."""
+    """Return the lease's current machines, in the order in which they were acquired."""
     try:
         return tuple(json.loads(_machines_path(lease.lease_id).read_text()))
     except FileNotFoundError:
@@ -192,20 +193,20 @@ def lease_machines(lease: Lease) -> tuple[str, ...]:
 
 
 def require_on_record(lease: Lease) -> None:
-    """InfrastructureError where the lease is gone or ends: what it would acquire, nobody would release."""
+    """Raise InfrastructureError where the lease is gone or ends: nobody would release what it acquires."""
     current = read(lease.lease_id)
     if current is None or current.ending:
         raise InfrastructureError(f"lease {lease.lease_id} is not on record (released or reaped); take a new one")
 
 
 def require_empty(lease: Lease, has_machines: object) -> None:
-    """ConfigurationError where the lease has machines: it acquires once. `has_machines`: what the testbed finds."""
+    """Raise ConfigurationError where the lease has machines: it acquires once. `has_machines`: as the testbed finds."""
     if has_machines:
         raise ConfigurationError(f"lease {lease.lease_id} holds machines already; release it before it acquires others")
 
 
 def refuse_names_in_use(lease: Lease, machines: Iterable[str]) -> None:
-    """ConfigurationError where the lease has a machine of one of these names already."""
+    """Raise ConfigurationError where the lease already has a machine with one of these names."""
     if again := sorted(set(machines) & set(lease_machines(lease))):
         raise ConfigurationError(
             f"lease {lease.lease_id} has {', '.join(again)} already; give new machines names of their own"
@@ -222,14 +223,14 @@ def drop(lease: Lease) -> None:
 
 
 def read(lease_id: str) -> Lease | None:
-    """The lease of that id as it is on record now."""
+    """Return the lease of that id as it is on record now."""
     return _read(lease_file(lease_id))
 
 
 def read_all() -> tuple[Lease, ...]:
-    """Every lease on record, live or not, by id."""
-    found = (_read(path) for path in sorted((state_dir() / "leases").glob("*.json")))
-    return tuple(lease for lease in found if lease is not None)
+    """Return every lease on record, live or not, by id."""
+    leases = (_read(path) for path in sorted((state_dir() / "leases").glob("*.json")))
+    return tuple(lease for lease in leases if lease is not None)
 
 
 def lease_file(lease_id: str) -> Path:
@@ -243,11 +244,11 @@ def _machines_path(lease_id: str) -> Path:
 def _read(path: Path) -> Lease | None:
     try:
         data = json.loads(path.read_text())
-        known = {each.name: each for each in fields(Lease)}
-        needed = [name for name, each in known.items() if each.default is each.default_factory is MISSING]
+        fields_by_name = {each.name: each for each in fields(Lease)}
+        needed = [name for name, each in fields_by_name.items() if each.default is each.default_factory is MISSING]
         if missing := [name for name in needed if name not in data]:
             raise KeyError(*missing)
-        return Lease(**{name: data[name] for name in known if name in data})
+        return Lease(**{name: data[name] for name in fields_by_name if name in data})
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
@@ -261,11 +262,11 @@ def _write(lease: Lease) -> None:
 
 
 def tidy() -> None:
-    """Remove what a process that died while it wrote or dropped a lease left."""
-    with _lock():  # they are written under the lock: whoever has it looks at remains
+    """Remove partial files of a process that died while it wrote or dropped a lease."""
+    with _lock():  # files are written under the lock, so these are remains
         folder = state_dir() / "leases"
-        ended = [path for path in folder.glob("*.ending*") if not lease_file(path.name.partition(".")[0]).exists()]
-        for stale in (*folder.glob("*.partial"), *ended):
+        marks = [path for path in folder.glob("*.ending*") if not lease_file(path.name.partition(".")[0]).exists()]
+        for stale in (*folder.glob("*.partial"), *marks):
             stale.unlink(missing_ok=True)
 
 
@@ -276,9 +277,9 @@ def _lock(
     doing: str = "writing leases",
     say: Callable[[str], None] | None = None,
 ) -> Iterator[None]:
-    with ExitStack() as held:
+    with ExitStack() as stack:
         try:
-            held.enter_context(hold_lock(state_dir() / "leases" / name, doing, limit_s, say))
+            stack.enter_context(hold_lock(state_dir() / "leases" / name, doing, limit_s, say))
         except OSError as error:
             raise ConfigurationError(
                 f"state folder {state_dir()}: {error.strerror}; run as root or set BAROGRAPH_STATE to a writable folder"
@@ -287,7 +288,7 @@ def _lock(
 
 
 def in_use_message(other: Lease, now: float) -> str:
-    """Of a testbed, to whom it is refused."""
+    """Return why the testbed is refused."""
     holder = f"lease {other.lease_id} of {other.owner} (series {other.series_id}, {other.holder})"
     if is_live(other, now):
         minutes = max(1, round((other.expires_s - now) / 60))
@@ -298,7 +299,7 @@ def in_use_message(other: Lease, now: float) -> str:
 
 
 def over_reason(lease: Lease, now: float) -> str:
-    """Why a lease is over."""
+    """Return why a lease is over."""
     if now >= lease.expires_s:
         return "expired"
     if lease.ending:
@@ -314,7 +315,7 @@ def heard_of(heartbeat_s: float, now: float) -> str:
 
 
 def harness_id() -> str:
-    """The id of this state folder, made when it is first asked for; who loses the folder is another harness."""
+    """Return the id of this state folder, created on the first call; a new folder is another harness."""
     try:
         return lasting_id(state_dir() / "harness_id")
     except OSError as error:

@@ -13,7 +13,7 @@ TURN_S = 0.05
 
 
 def compute(share: float, parent: int) -> None:
-    """A child: busy for that share of each turn."""
+    """Keep a child process busy for that share of each turn."""
     while os.getppid() == parent:
         begin = time.monotonic()
         while time.monotonic() - begin < share * TURN_S:
@@ -23,10 +23,10 @@ def compute(share: float, parent: int) -> None:
 
 
 def main(cores: float) -> None:
-    there, ready = os.pipe()
+    reader, ready = os.pipe()
     if os.fork():
         os.close(ready)
-        if os.read(there, 1) != b"1":
+        if os.read(reader, 1) != b"1":
             sys.exit("the load ended as it began")
         return
     os.setsid()

@@ -1,6 +1,6 @@
-"""Disturbances of emulated machines: what Podman, the bridges and the kernel of the box are asked for each.
+"""Disturbances of emulated machines, by Podman, the bridges and the kernel of the box.
 
-Each can be ended without knowing whether it began, so that a harness finds its way back after one that died in it.
+Each can be ended without knowing whether it began, so that a harness can continue after one that died in it.
 """
 
 from collections.abc import Sequence
@@ -65,17 +65,17 @@ class DisturbedMachine:
                     lan.show(self.lease_id, self.seat, lan.CONTROL_INTERFACE, other.control_address)
 
     def _begin_load(self, cores: float) -> None:
-        """In the place of one that is there."""
+        """Start the load, instead of an earlier one."""
         self._end_load()
         with connect(self.machine) as remote:
             remote.put(LOAD, LOAD_ON_MACHINE)
-            begun = remote.run(["python3", LOAD_ON_MACHINE, f"{cores:g}"])
-            if begun.code != 0:
-                said = begun.stderr.strip() or begun.stdout.strip()
-                raise InfrastructureError(f"local: no load could be put on {self.machine.name}: {said}")
+            result = remote.run(["python3", LOAD_ON_MACHINE, f"{cores:g}"])
+            if result.code != 0:
+                reason = result.stderr.strip() or result.stdout.strip()
+                raise InfrastructureError(f"local: no load could be put on {self.machine.name}: {reason}")
 
     def _end_load(self) -> None:
-        """From the box: a machine with such a load may not let us in."""
+        """End the load from the box: a machine with such a load may refuse logins."""
         if stubborn := processes.kill(lambda: set(filter(_is_load, self.podman.pids(self.seat.netns)))):
             raise InfrastructureError(f"local: the load on {self.machine.name} does not end: processes {stubborn}")
 

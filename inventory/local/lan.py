@@ -34,25 +34,25 @@ SMALLEST_BURST_BYTES = 128 * 1024  # smaller ones cost CPU and do not reach the 
 QUEUE_MS = 50
 MNT_DETACH = 2
 CONTROL_INTERFACE, EXPERIMENT_INTERFACE = "ctl0", "exp0"
-NOBODY = "02:00:00:00:00:01"  # a link address that no machine has
+NOBODY = "02:00:00:00:00:01"  # a link address of no machine
 
 
 def network(lan: tuple[str, str]) -> IPv4Network:
-    """The address range of CONTROL or EXPERIMENT, a /24."""
+    """Return the address range of CONTROL or EXPERIMENT, a /24."""
     variable, default = lan
     value = os.environ.get(variable) or default
     try:
-        chosen = IPv4Network(value)
+        result = IPv4Network(value)
     except ValueError as error:
         raise ConfigurationError(f"{variable} is {value!r}: {error}; give a range like {default}") from error
-    if chosen.prefixlen != PREFIX:
+    if result.prefixlen != PREFIX:
         raise ConfigurationError(f"{variable} is {value!r}, must be a /{PREFIX}; give a range like {default}")
-    return chosen
+    return result
 
 
 @dataclass(frozen=True)
 class LanEndpoint:
-    """One machine's place on both LANs."""
+    """One machine's addresses on both LANs."""
 
     netns: str
     number: int
@@ -62,7 +62,7 @@ class LanEndpoint:
 
 
 def lan_endpoint(lease_id: str, machine: str, number: int, bandwidth_mbit: int) -> LanEndpoint:
-    """The addresses and names of the machine that is the lease's `number`-th, from 0."""
+    """Return the addresses and names of the lease's `number`-th machine, from 0."""
     host = FIRST_HOST + number
     return LanEndpoint(
         f"baro-{lease_id}-{machine}",
@@ -74,19 +74,19 @@ def lan_endpoint(lease_id: str, machine: str, number: int, bandwidth_mbit: int) 
 
 
 def endpoint_number(control_address: str) -> int:
-    """Which machine of its lease has that control address, from 0: the inverse of `seat`."""
+    """Return which machine of its lease has that control address, from 0: the inverse of `lan_endpoint`."""
     return int(IPv4Address(control_address)) - int(network(CONTROL).network_address) - FIRST_HOST
 
 
 def burst_bytes(bandwidth_mbit: int) -> int:
-    """A token bucket that reaches the rate: 128 KiB, and at least what passes in 1/250 s."""
+    """Return a token bucket's size that reaches the rate: 128 KiB, and at least what passes in 1/250 s."""
     return max(SMALLEST_BURST_BYTES, bandwidth_mbit * 1_000_000 // 8 // 250)
 
 
 def guard_ranges(lease_id: str) -> None:
     """Make both ranges unreachable where no bridge serves them.
 
-    Else the packets of a client that has not noticed the end of its machine leave by the default route.
+    Otherwise a client that has not noticed the end of its machine sends packets by the default route.
     """
     for lan in (CONTROL, EXPERIMENT):
         run(
@@ -116,7 +116,7 @@ def unguard_ranges(lease_id: str) -> tuple[str, ...]:
 
 
 def routes_in_use(lease_id: str) -> list[str]:
-    """The box's routes into or around the two ranges that are not ours to guard them, as readable text."""
+    """Return the box's routes into or around the two ranges that are not our guards, as readable text."""
     foreign = (route for route in _routes(lease_id) if route.get("protocol") != ROUTE_PROTOCOL)
     return [f"{route['dst']} by {_user(route.get('dev', route.get('type', '?')))}" for route in foreign]
 
@@ -137,10 +137,10 @@ def _overlaps(destination: str) -> bool:
 
 
 def require_free(lease_id: str) -> None:
-    """CapacityError if something else on the box uses the address ranges."""
-    if taken := routes_in_use(lease_id):
+    """Raise CapacityError if something else on the box uses the address ranges."""
+    if routes := routes_in_use(lease_id):
         raise CapacityError(
-            f"the ranges {network(CONTROL)} and {network(EXPERIMENT)} are in use on this box: {', '.join(taken)}; "
+            f"the ranges {network(CONTROL)} and {network(EXPERIMENT)} are in use on this box: {', '.join(routes)}; "
             "if a dead run left them, `barograph reap` frees them; else stop what uses them, or set "
             f"{CONTROL[0]} and {EXPERIMENT[0]} to free ranges"
         )
@@ -148,15 +148,15 @@ def require_free(lease_id: str) -> None:
 
 @contextmanager
 def free_ranges(lease_id: str) -> Iterator[None]:
-    """The block may take the address ranges: nothing on the box uses them, and no other process takes them meanwhile,
-    whatever its state folder is. CapacityError if something else uses them."""
+    """Let the block take the address ranges: nothing on the box uses them, and no other process takes them meanwhile,
+    even from another state folder. CapacityError if something else uses them."""
     with hold_lock(LOCK, f"making the LANs of lease {lease_id}"):
         require_free(lease_id)
         yield
 
 
 def build(lease_id: str, seats: Sequence[LanEndpoint], state: Path) -> None:
-    """Make both bridges and give every seat its namespace, its two interfaces, addresses and shaping."""
+    """Create both bridges and give every seat its namespace, its two interfaces, addresses and shaping."""
     for one in seats:
         run(["ip", "netns", "add", one.netns], lease_id)
     lines = [*_bridge_commands(lease_id, "ctl", state), f"addr add {network(CONTROL)[1]}/{PREFIX} dev b{lease_id}ctl"]
@@ -204,12 +204,14 @@ def _shape(one: LanEndpoint) -> str:
 
 
 def cut_links(lease_id: str, one: LanEndpoint) -> None:
-    """Cut the machine from both LANs, as a power loss does: nothing it sends arrives any more, not even a farewell."""
+    """Cut the machine from both LANs, as a power loss does: nothing it sends arrives any more, not even the end of a
+    connection.
+    """
     _set_links(lease_id, one, "down")
 
 
 def restore_links(lease_id: str, one: LanEndpoint) -> None:
-    """Put the machine on both LANs again; addresses and shaping are as they were."""
+    """Connect the machine to both LANs again; addresses and shaping are as they were."""
     _set_links(lease_id, one, "up")
 
 
@@ -219,7 +221,7 @@ def _set_links(lease_id: str, one: LanEndpoint, state: str) -> None:
 
 
 def _ends(lease_id: str, one: LanEndpoint) -> tuple[str, str]:
-    """The box's ends of the machine's two cables."""
+    """Return the box's ends of the machine's two cables."""
     return f"b{lease_id}c{one.number}", f"b{lease_id}e{one.number}"
 
 
@@ -229,23 +231,23 @@ def cut_experiment_link(lease_id: str, one: LanEndpoint) -> None:
 
 
 def restore_experiment_link(lease_id: str, one: LanEndpoint) -> None:
-    """Put it on the experiment LAN again."""
+    """Connect it to the experiment LAN again."""
     run(["ip", "link", "set", _ends(lease_id, one)[1], "up"], lease_id)
 
 
 def hide(lease_id: str, one: LanEndpoint, interface: str, address: str) -> None:
-    """What the machine sends to that address is lost, without a word: it goes to a station that is not there."""
+    """Drop silently what the machine sends to that address: it goes to a link address of no machine."""
     entry = ["neigh", "replace", address, "lladdr", NOBODY, "dev", interface, "nud", "permanent"]
     run(["ip", "-n", one.netns, *entry], lease_id)
 
 
 def show(lease_id: str, one: LanEndpoint, interface: str, address: str) -> None:
-    """It arrives again."""
+    """Let packets to that address arrive again."""
     run(["ip", "-n", one.netns, "neigh", "flush", "to", address, "dev", interface, "nud", "permanent"], lease_id)
 
 
 def remove(lease_id: str) -> None:
-    """Remove the lease's links and namespaces, whatever of them exists."""
+    """Remove the lease's links and namespaces, as far as they exist."""
     links = [name for name in _link_names() if name.startswith(f"b{lease_id}")]
     for name in links:
         _remove_link(name, lease_id)
@@ -254,7 +256,7 @@ def remove(lease_id: str) -> None:
 
 
 def remove_endpoint(lease_id: str, one: LanEndpoint) -> None:
-    """Remove one machine's links and namespace, whatever of them exists."""
+    """Remove one machine's links and namespace, as far as they exist."""
     for name in _ends(lease_id, one):
         _remove_link(name, lease_id)
     _remove_namespace(NETNS / one.netns)
@@ -266,7 +268,9 @@ def _remove_namespace(path: Path) -> None:
 
 
 def _remove_link(name: str, lease_id: str) -> None:
-    """A link may go while we look: a veth goes with its peer, and the reaper may be at work beside a release."""
+    """Remove a link. It may vanish meanwhile: a veth goes with its peer, and the reaper may be at work beside a
+    release.
+    """
     try:
         if (LINKS / name).exists():
             run(["ip", "link", "del", name], lease_id)
@@ -276,7 +280,7 @@ def _remove_link(name: str, lease_id: str) -> None:
 
 
 def lease_ids(state: Path) -> set[str]:
-    """The leases whose links exist on the box and were made under this state folder."""
+    """Return the leases whose links exist on the box and were created under this state folder."""
     ours = (name for name in _link_names() if _alias(name) == f"{ALIAS}{state}")
     return {name[1:9] for name in ours}
 
@@ -293,7 +297,7 @@ def _alias(link: str) -> str:
 
 
 def unmount(path: Path) -> None:
-    """Detach whatever is mounted at the path, every layer of it."""
+    """Detach everything mounted at the path, every layer of it."""
     libc = ctypes.CDLL(None, use_errno=True)
     while libc.umount2(os.fsencode(path), MNT_DETACH) == 0:
         pass

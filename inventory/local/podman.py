@@ -1,4 +1,4 @@
-"""Containers of one lease, in a Podman storage of their own: nobody else's containers are seen or touched."""
+"""Containers of one lease, in a Podman storage of their own: other containers are neither seen nor touched."""
 
 import os
 import resource
@@ -18,8 +18,8 @@ PIDS = 8192
 OPEN_FILES = 65536
 MACHINE_FOLDER = "/opt/barograph/machine"
 
-# Locks in files of the lease's own: the default is one shared memory segment for all of the box's containers.
-# The network folder is only looked at, and would be made under /etc.
+# Locks in files of the lease's own: the default is one shared memory segment for all of the box's containers. The
+# network folder is only read, and would be created under /etc.
 CONTAINERS_CONF = """\
 [engine]
 lock_type = "file"
@@ -33,7 +33,7 @@ log_size_max = 1048576
 
 @dataclass(frozen=True)
 class Container:
-    """One machine as Podman gets it. `mounts` maps folders of the box to read-only places in the machine.
+    """One machine as a Podman container. `mounts` maps folders of the box to read-only places in the machine.
 
     `program` is its first one, `capabilities` are beyond Podman's own: sshd logs, and a machine has packet filters.
     """
@@ -58,7 +58,7 @@ class Podman:
         self._lease_id = lease_id
 
     def prepare(self) -> None:
-        """Write the configuration that keeps this storage apart."""
+        """Write the configuration that separates this storage."""
         (self._folder / "tmp").mkdir()
         (self._folder / "containers.conf").write_text(CONTAINERS_CONF.format(folder=self._folder))
 
@@ -80,14 +80,14 @@ class Podman:
         return self._id(name)
 
     def limit_cores(self, name: str, cores: float) -> None:
-        """From now on the machine may use so many."""
+        """Limit the machine to this many cores from now on."""
         self._run(["update", f"--cpu-period={PERIOD_US}", f"--cpu-quota={round(cores * PERIOD_US)}", name])
 
     def limit_memory(self, name: str, memory_mb: int) -> None:
-        """From now on the machine may use so much; what needs more ends, the largest process first.
+        """Limit the machine's memory from now on; the largest processes end until it fits.
 
-        The kernel sees to that in cgroup version 2. In version 1 it refuses a limit below what is in use and cannot be
-        given back; to ask may have given enough back, so what is refused with room is asked for once more.
+        In cgroup version 2 the kernel does that. In version 1 it refuses a limit below what is in use and cannot be
+        given back; the attempt may have freed enough, so a refusal with room is tried once more.
         """
         argv = ["update", f"--memory={memory_mb}m", f"--memory-swap={memory_mb}m", name]
         ended, had_room = 0, False
@@ -108,7 +108,9 @@ class Podman:
         raise InfrastructureError(f"{name} does not come below {memory_mb} MB, whatever is ended there")
 
     def _end_largest(self, name: str) -> bool:
-        """Whether there was a process to end; the machine's own first ones stay, for with them it would end."""
+        """End the largest process and return True; False if there is none. The first two stay: the machine would end
+        with them.
+        """
         others = [pid for pid in self.pids(name) if _number_on_machine(pid) > FIRST_PROCESSES]
         largest = max(others, key=_resident_pages, default=None)
         if largest is None:
@@ -117,13 +119,13 @@ class Podman:
         return True
 
     def pids(self, name: str) -> list[int]:
-        """Every process of the machine, as the box numbers them."""
+        """Return every process of the machine, by pids of the box."""
         return sorted(
             {pid for top in self._cgroups(name) for folder, _, _ in os.walk(top) for pid in pids(Path(folder))}
         )
 
     def _memory_in_use(self, name: str) -> int:
-        """Bytes, with what the kernel keeps of files."""
+        """Return bytes in use, the kernel's file cache included."""
         files = (top / file for top in self._cgroups(name) for file in MEMORY_IN_USE)
         return max((int(file.read_text()) for file in files if file.exists()), default=0)
 
@@ -131,16 +133,16 @@ class Podman:
         return {top / f"libpod-{self._id(name)}" for top in cgroup_folders(self._lease_id)}
 
     def remove(self, name: str) -> None:
-        """The machine's processes and disk are gone; nothing happens if they were."""
+        """Remove the machine's processes and disk; harmless if they are gone."""
         self._run(["rm", "--force", "--ignore", "--time=0", name])
 
     def is_running(self, container_id: str) -> bool:
-        """Whether the machine has any process, seen from its cgroup: asking Podman costs 0.1 CPU seconds."""
+        """Return True if the machine has any process, by its cgroup: asking Podman costs 0.1 CPU seconds."""
         tops = (top / f"libpod-{container_id}" for top in cgroup_folders(self._lease_id))
         return any(pids(Path(folder)) for top in tops for folder, _, _ in os.walk(top))
 
     def last_words(self, container_id: str) -> str:
-        """The last lines the machine's main process wrote, from Podman's own file: `time stream F text`."""
+        """Return the last lines of the machine's main process, from Podman's own file: `time stream F text`."""
         log = self._folder / "root" / "vfs-containers" / container_id / "userdata" / "ctr.log"
         lines = log.read_text(errors="replace").splitlines()[-3:] if log.exists() else []
         return " / ".join(line.split(" ", 3)[-1] for line in lines)
@@ -165,7 +167,7 @@ def _resident_pages(pid: int) -> int:
 
 
 def _number_on_machine(pid: int) -> int:
-    """As the machine itself numbers the process; 0 for one that has ended."""
+    """Return the process's pid inside the machine; 0 for one that has ended."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("NSpid:"):
@@ -174,7 +176,7 @@ def _number_on_machine(pid: int) -> int:
 
 
 def run_flags(container: Container, lease_id: str) -> list[str]:
-    """`podman run`'s flags for a machine, without the root filesystem."""
+    """Return `podman run`'s flags for a machine, without the root filesystem."""
     mounts = {**container.mounts, container.identity: MACHINE_FOLDER}
     return [
         f"--name={container.name}", f"--hostname={container.hostname}", f"--network=ns:{container.netns}",
@@ -191,7 +193,7 @@ def run_flags(container: Container, lease_id: str) -> list[str]:
 
 
 def cgroup_version() -> int:
-    """1 or 2, as the box has it."""
+    """Return the box's cgroup version, 1 or 2."""
     return 2 if (CGROUPS / "cgroup.controllers").exists() else 1
 
 
@@ -200,7 +202,7 @@ def _swappiness() -> list[str]:
 
 
 def _limit(kind: int, wanted: int) -> str:
-    """Soft and hard limit; without CAP_SYS_RESOURCE none may exceed the box's own hard limit."""
+    """Return soft and hard limit; without CAP_SYS_RESOURCE none may exceed the box's own hard limit."""
     hard = resource.getrlimit(kind)[1]
     value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     return f"{value}:{value}"

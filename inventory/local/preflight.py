@@ -1,5 +1,5 @@
-"""Checks before anything is started on this box: whether it can carry the machines that are requested of the `local`
-testbed (cores, memory, disk), and what keeps the testbed from working at all (programs, cgroups, kernel, room).
+"""Checks before anything is started on this box: whether it has room for the requested machines of the `local` testbed
+(cores, memory, disk), and what prevents the testbed from working (programs, cgroups, kernel, room).
 """
 
 import os
@@ -21,18 +21,18 @@ from inventory.machines import MachineRequest
 
 DISK_MB_PER_MACHINE = 200  # Storm's state and logs in the machine's overlay
 MEMORY_SHARE = 0.9  # of the box; the rest is the harness's
-MASTER_CORES = 0.3  # what the master uses while a run is measured; its whole core it needs only between runs
-COMMAND_LIMIT_S = 20.0  # of a program that only looks
+MASTER_CORES = 0.3  # the master's use while a run is measured; it needs its whole core only between runs
+COMMAND_LIMIT_S = 20.0  # for a program that only reads
 LONGEST_STATE_PATH = 30  # Podman refuses a runroot of more than 50 characters
 
 
 def box_cores() -> float:
-    """The CPUs this process may use."""
+    """Return the number of CPUs that this process may use."""
     return float(len(os.sched_getaffinity(0)))
 
 
 def check_state(state: Path) -> None:
-    """The state folder's path is short enough for Podman and free of characters that its flags understand."""
+    """Check that the state folder's path is short enough for Podman and free of characters that its flags interpret."""
     if len(str(state)) > LONGEST_STATE_PATH or not re.fullmatch(r"[\w./-]+", str(state)):
         raise ConfigurationError(
             f"local: the state folder is {state}; Podman needs at most {LONGEST_STATE_PATH} characters,"
@@ -49,21 +49,21 @@ def check_names(requests: Sequence[MachineRequest]) -> None:
 
 def check_cores(requests: Sequence[MachineRequest], cores: float) -> None:
     shares = [measured_cores(request) for request in requests]
-    wanted = sum(shares)
-    if wanted <= cores + 1e-9:
+    total_cores = sum(shares)
+    if total_cores <= cores + 1e-9:
         return
     fixed = sum(share for share, request in zip(shares, requests, strict=True) if request.type.slots == 0)
-    workers = wanted - fixed
+    workers = total_cores - fixed
     room = cores - fixed
     share = f"make the workers' share {room / workers:.2f} of what it is" if room > 0 < workers else "use a larger box"
     raise CapacityError(
-        f"local: {len(requests)} machines need {wanted:g} cores, this box has {cores:g}: "
+        f"local: {len(requests)} machines need {total_cores:g} cores, this box has {cores:g}: "
         f"the first {_count_fitting(shares, cores)} would fit; ask for fewer, or {share}"
     )
 
 
 def measured_cores(request: MachineRequest) -> float:
-    """Cores that a machine may need while others are measured beside it."""
+    """Return the cores that a machine may need while others are measured beside it."""
     return request.type.cores if request.type.slots else min(request.type.cores, MASTER_CORES)
 
 
@@ -89,7 +89,7 @@ def check_disk(requests: Sequence[MachineRequest], state: Path) -> None:
 
 
 def _count_fitting(sizes: Sequence[float], available: float) -> int:
-    """How many of the sizes fit, taken in order."""
+    """Return how many of the sizes fit, taken in order."""
     return sum(1 for end in range(1, len(sizes) + 1) if sum(sizes[:end]) <= available + 1e-9)
 
 
@@ -102,7 +102,7 @@ PROGRAMS = {
     "podman": "podman", "runc": "runc", "conmon": "conmon", "ip": "iproute2", "tc": "iproute2", "ssh": "openssh-client",
     "ssh-keygen": "openssh-client", "debootstrap": "debootstrap", "unshare": "util-linux", "setpriv": "util-linux",
 }  # fmt: skip
-CATATONIT = ("/usr/libexec/podman/catatonit", "/usr/bin/catatonit")  # what `podman run --init` looks for
+CATATONIT = ("/usr/libexec/podman/catatonit", "/usr/bin/catatonit")  # the paths that `podman run --init` searches
 CONTROLLERS = {1: ("cpu", "cpuacct", "memory", "pids", "freezer"), 2: ("cpu", "memory", "pids")}
 STATE_MB = 2000
 MEMORY_MB = 4000  # a master and four machines at the memory floor are 5 GB of limits, of which 3 are used
@@ -110,7 +110,7 @@ MEMORY_MB = 4000  # a master and four machines at the memory floor are 5 GB of l
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong and what to do. Without it nothing works if `fatal`, else only what `what` says."""
+    """One problem and its remedy. If `fatal`, nothing works, else only `what` fails."""
 
     what: str
     remedy: str
@@ -123,7 +123,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Box:
-    """What was found. `works` are the kernel's abilities that were tried: tbf, netem, veth, bridge, overlay."""
+    """Facts about the box. `works` are the kernel's abilities that passed: tbf, netem, veth, bridge, overlay."""
 
     system: str
     user_id: int
@@ -141,13 +141,13 @@ class Box:
 
 
 def check_box(state: Path | None = None, cache: Path | None = None) -> list[Problem]:
-    """Every problem of this box, the fatal ones first; nothing is started and nothing stays behind."""
-    found = box_problems(inspect_box(state or registry.state_dir(), cache or rootfs.cache_dir()))
-    return sorted(found, key=lambda problem: not problem.fatal)
+    """Return every problem of this box, the fatal ones first; nothing is started or left behind."""
+    problems = box_problems(inspect_box(state or registry.state_dir(), cache or rootfs.cache_dir()))
+    return sorted(problems, key=lambda problem: not problem.fatal)
 
 
 def box_problems(box: Box) -> list[Problem]:
-    """What is wrong with a box, decided from what was found on it."""
+    """Return the problems of a box, from its facts."""
     if box.system != "Linux":
         return [
             Problem(
@@ -217,7 +217,7 @@ def _room_problems(box: Box) -> Iterator[Problem]:
 
 
 def inspect_box(state: Path, cache: Path) -> Box:
-    """Find out what `problems` needs to know."""
+    """Collect the facts for `box_problems`."""
     version, controllers = _cgroup_controllers()
     root = platform.system() == "Linux" and os.geteuid() == 0
     return Box(
@@ -232,7 +232,7 @@ def _rootfs_cached(cache: Path) -> bool:
 
 
 def _with_sbin() -> dict[str, str]:
-    """The environment with /usr/sbin on PATH: cron's and many users' lack it."""
+    """Return the environment with /usr/sbin on PATH: cron's and many users' lack it."""
     return {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
 
 
@@ -250,7 +250,7 @@ def _cgroup_controllers() -> tuple[int, frozenset[str]]:
 
 
 def _kernel_abilities(folder: Path) -> Iterator[str]:
-    """Try each ability in a namespace of its own, which takes with it whatever was made."""
+    """Try each ability in a namespace of its own, which is removed with its contents."""
     net = ["unshare", "--net"]
     shaped = ["tc", "qdisc", "add", "dev", "lo", "root"]
     trials = {
@@ -268,7 +268,7 @@ def _kernel_abilities(folder: Path) -> Iterator[str]:
             mount = ["mount", "-t", "overlay", "overlay", "-o", layers, f"{trial}/merged"]
             if _succeeds(["unshare", "--mount", *mount]):
                 yield "overlay"
-    except OSError:  # a folder that cannot be written carries no overlay
+    except OSError:  # a folder that is not writable cannot have an overlay
         return
 
 
@@ -286,8 +286,8 @@ def _bridge_filtered() -> bool:
 
 def _succeeds(argv: Sequence[str]) -> bool:
     try:
-        done = subprocess.run(argv, capture_output=True, check=False, timeout=COMMAND_LIMIT_S, env=_with_sbin())
-        return done.returncode == 0
+        process = subprocess.run(argv, capture_output=True, check=False, timeout=COMMAND_LIMIT_S, env=_with_sbin())
+        return process.returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 

@@ -22,13 +22,13 @@ PACKAGES = (
     JRE, "openssh-server", "supervisor", "python3", "python3-numpy", "iproute2", "iputils-ping", "procps", "sudo",
     "rsync", "ca-certificates", "nftables",
 )  # fmt: skip
-# Storm and whatever it is given to run; and those who record what it does, whose files it must not write.
+# Storm and the code that it runs; and the recorders, whose files that code must not write.
 USERS = {"storm": (900, ()), "barograph": (901, ("storm",))}
-# Seconds. A minute each where the mirror is near: these are for a slow one.
+# Seconds. A minute each with a near mirror: these are for a slow one.
 DEBOOTSTRAP_LIMIT_S = 1200.0
 INSTALL_LIMIT_S = 1200.0
 UPDATE_LIMIT_S = 300.0
-COMMAND_LIMIT_S = 60.0  # for what needs no network
+COMMAND_LIMIT_S = 60.0  # for commands without network
 BUILD_LIMIT_S = DEBOOTSTRAP_LIMIT_S + UPDATE_LIMIT_S + INSTALL_LIMIT_S + 3 * COMMAND_LIMIT_S
 
 START = """\
@@ -90,22 +90,25 @@ UNNEEDED_FILES = (
     "var/cache/apt", "var/cache/debconf", "usr/sbin/policy-rc.d",
 )  # fmt: skip
 
-# A build that is killed must not write on into the folder that the next one begins with.
+# A killed build must not write on into the folder that the next one begins with.
 KILL_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL")
 
 Log = Callable[[str], None]
 
 
 def cache_dir() -> Path:
-    """Where what is built once is kept: $BAROGRAPH_CACHE or /var/cache/barograph, or without root below the home."""
+    """Return the folder of permanent builds: $BAROGRAPH_CACHE or /var/cache/barograph, or without root
+    below the home.
+    """
     return users_folder("BAROGRAPH_CACHE", DEFAULT_CACHE, "cache")
 
 
 def build(cache: Path, log: Log) -> Path:
-    """The root filesystem's folder, built if the cache has none for these inputs (about a minute).
+    """Return the root filesystem's folder, built if the cache has none for these inputs (about a minute).
 
-    A configuration error if the host is no Debian or Ubuntu; infrastructure if the mirror fails or hangs, or another
-    process hangs that builds it. Killed at any time it leaves only a `.partial` folder, which the next build removes.
+    A configuration error if the host is neither Debian nor Ubuntu; infrastructure if the mirror fails or hangs, or
+    another process hangs that builds it. Killed at any time it leaves only a `.partial` folder, which the next build
+    removes.
     """
     suite = _suite()
     target = cache / f"rootfs-{_inputs_hash(suite)}"
@@ -165,7 +168,7 @@ def _install(root: Path, sources: Sequence[tuple[str, str, str]], log: Log, outp
 
 
 def _isolated(argv: Sequence[str], output: int, root: Path | None, limit_s: float) -> None:
-    """Run in own mount and pid namespaces: if the build is killed, its processes and mounts go with it."""
+    """Run in own mount and pid namespaces: if the build is killed, its processes and mounts end with it."""
     inside = ["--mount-proc", f"--root={root}"] if root else []
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", **_proxy()}
     subprocess.run(
@@ -218,25 +221,25 @@ def _os_release(lines: Iterable[str]) -> dict[str, str]:
 
 
 def _sources() -> tuple[tuple[str, str, str], ...]:
-    """(uri, release, component) of the distribution's own archives in the host's apt configuration."""
+    """Return (uri, release, component) of the distribution's own archives in the host's apt configuration."""
     form = "$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(ORIGIN)"
     targets = _output_of(["apt-get", "indextargets", "--format", form, "Created-By: Packages"])
     return distribution_sources(targets.splitlines())
 
 
 def distribution_sources(targets: Iterable[str]) -> tuple[tuple[str, str, str], ...]:
-    """Those `uri|release|component|origin` lines that are Debian's or Ubuntu's main and universe, over http."""
+    """Select the `uri|release|component|origin` lines that are Debian's or Ubuntu's main and universe, over http."""
     rows = (line.split("|") for line in targets)
-    kept = dict.fromkeys(
+    sources = dict.fromkeys(
         (row[0], row[1], row[2])
         for row in rows
         if row[3] in ("Debian", "Ubuntu") and row[2] in ("main", "universe") and row[0].startswith(("http:", "https:"))
     )
-    if not kept:
+    if not sources:
         raise ConfigurationError(
             "apt knows no Debian or Ubuntu archive over http(s): run `apt-get update`, or mend /etc/apt"
         )
-    return tuple(kept)
+    return tuple(sources)
 
 
 def _proxy() -> dict[str, str]:
@@ -245,7 +248,7 @@ def _proxy() -> dict[str, str]:
 
 
 def _output_of(argv: Sequence[str]) -> str:
-    """What a program that looks at apt's settings prints, whether it succeeds or not."""
+    """Return the output of a program that reads apt's settings, whether it succeeds or not."""
     try:
         return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=COMMAND_LIMIT_S).stdout
     except subprocess.TimeoutExpired as error:

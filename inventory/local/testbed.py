@@ -1,7 +1,7 @@
 """The `local` testbed: machines emulated on this box with Podman and runc.
 
-What a lease has made lives under `<state>/local/<lease>` (Podman's storage), `<state>/keys/<lease>`, in the cgroup
-`barograph-<lease>` and under the names of `inventory.local.testbed.testbed.lan`. The folder is made first and removed
+A lease's files are in `<state>/local/<lease>` (Podman's storage), `<state>/keys/<lease>`, the cgroup
+`barograph-<lease>` and under the names of `inventory.local.lan`. The folder is created first and removed
 last, so a harness that is killed at any moment leaves a name that `release` or `sweep` can start from.
 """
 
@@ -169,19 +169,19 @@ class LocalTestbed:
 
     def sweep(self) -> tuple[str, ...]:
         """See `SupportsSweep.sweep`; also removes the routes that guard the address ranges, if nobody uses them."""
-        swept = self._ownerless()
-        for lease_id in swept:
+        lease_ids = self._ownerless()
+        for lease_id in lease_ids:
             self._remove(lease_id)
         if not any(lease.testbed == self.name for lease in registry.read_all()):
             lan.unguard_ranges(SWEEPER)
-        return tuple(f"machines of {lease_id}" for lease_id in swept)
+        return tuple(f"machines of {lease_id}" for lease_id in lease_ids)
 
     def connect(self, machine: Machine) -> Remote:
         """See `SupportsConnect.connect`."""
         return connect(machine)
 
     def _require(self, machine: Machine) -> tuple[str, lan.LanEndpoint]:
-        """The lease that has the machine, and its seat; InfrastructureError if no lease has it any more."""
+        """Return the lease that has the machine, and its seat; InfrastructureError if no lease has it any more."""
         lease_id = machine.ssh_key.parent.name
         seat = _endpoint_of(lease_id, machine)
         if not (lan.NETNS / seat.netns).exists():
@@ -195,15 +195,14 @@ class LocalTestbed:
         return Podman(self._folder(lease_id), lease_id)
 
     def _identity(self, lease_id: str, machine: str) -> Path:
-        """What the machine reads of the box: its host key, who may log in, the others' names."""
+        """Return the folder that the machine mounts: its host key, authorized keys, the others' names."""
         return registry.key_dir(lease_id, self._state) / "machines" / machine
 
     def _folder(self, lease_id: str) -> Path:
         return self._state / "local" / lease_id
 
     def _ownerless(self) -> list[str]:
-        # What exists is listed before the leases are read: a lease is on record before its machines exist, so one
-        # that is taken in between is seen.
+        # Folders are listed before the leases are read: a lease is on record before its machines exist.
         folders = [*(self._state / "local").glob("*"), *(self._state / "keys").glob("*")]
         existing = {path.name for path in folders} | lan.lease_ids(self._state)
         return sorted(existing - {lease.lease_id for lease in registry.read_all()})
@@ -248,14 +247,14 @@ def _endpoint_of(lease_id: str, machine: Machine) -> lan.LanEndpoint:
 
 
 def _mount_points(folder: Path) -> list[Path]:
-    """Mount points below the folder, innermost first."""
+    """Return mount points below the folder, innermost first."""
     points = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
     below = [point for point in points if point.startswith(f"{folder}/")]
     return [Path(point) for point in sorted(below, key=len, reverse=True)]
 
 
 def _wait_for_ssh(started: Mapping[Machine, str], podman: Podman) -> None:
-    """`started` maps machines to container ids."""
+    """Wait until all answer; `started` maps machines to container ids."""
     deadline = time.monotonic() + READY_LIMIT_S
     for machine, container_id in started.items():
         while not _answers_ssh(machine):

@@ -17,13 +17,13 @@ PYTHON = "/usr/bin/python3"
 def write_ansible_inventory(machines: Sequence[Machine], groups: Mapping[str, Sequence[str]], path: Path) -> Path:
     """Write a YAML inventory and return its path (pass Ansible this file, never its folder).
 
-    `groups` maps `master`, `workers`, `joining` to machine names; a group that is not given is empty. Machines of
+    `groups` maps `master`, `workers`, `joining` to machine names; a group that is missing is empty. Machines of
     `joining` that do not exist yet are left out of it and of `workers`. Every machine carries its addresses and
     `machine_cores`, `machine_memory_mb`, `machine_slots`, … as host variables.
     """
     _validate(machines, groups)
-    there = {machine.name for machine in machines}
-    children = {group: {"hosts": {name: None for name in groups.get(group, ()) if name in there}} for group in GROUPS}
+    names = {machine.name for machine in machines}
+    children = {group: {"hosts": {name: None for name in groups.get(group, ()) if name in names}} for group in GROUPS}
     hosts = {machine.name: _host_vars(machine) for machine in machines}
     replace_file(path, _yaml({"all": {"hosts": hosts, "children": children}}))
     return path

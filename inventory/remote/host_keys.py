@@ -19,14 +19,14 @@ def make_keys(folder: Path, addresses: Mapping[str, str], lease_id: str) -> None
 
 
 def make_key_folder(folder: Path, lease_id: str) -> None:
-    """Make the lease's folder, with its key and a known_hosts that knows nobody."""
+    """Create the lease's folder, with its key and an empty known_hosts."""
     folder.mkdir(mode=0o700, parents=True)
     _generate(folder / "id_ed25519", f"barograph-{lease_id}", lease_id)
     (folder / "known_hosts").touch()
 
 
 def add_host_keys(folder: Path, names: Iterable[str], lease_id: str) -> None:
-    """Make the host key of each machine, whose address may not be known yet; a key from before is replaced."""
+    """Create the host key of each machine, whose address may not be known yet; an earlier key is replaced."""
     login = (folder / "id_ed25519.pub").read_text()
     for name in names:
         machine = folder / "machines" / name
@@ -37,14 +37,14 @@ def add_host_keys(folder: Path, names: Iterable[str], lease_id: str) -> None:
 
 
 def add_known_hosts(folder: Path, addresses: Mapping[str, str]) -> None:
-    """From now on the machines are known at these addresses, and nobody else by these names or there."""
+    """Set the machines' addresses in known_hosts; other entries for these names and addresses are removed."""
     new = [_known_hosts_line(folder, name, at) for name, at in addresses.items()]
     others = _other_lines(folder, {*addresses, *addresses.values()})
     replace_file(folder / "known_hosts", "".join([*others, *new]))
 
 
 def remove_known_hosts(folder: Path, names: Iterable[str]) -> None:
-    """These machines are gone."""
+    """Remove these machines from known_hosts."""
     replace_file(folder / "known_hosts", "".join(_other_lines(folder, set(names))))
 
 

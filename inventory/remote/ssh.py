@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 CONNECT_TIMEOUT_S = 10.0
-REACH_TIMEOUT_S = 10.0  # for the first packet back, which a machine that is merely busy sends at once
+REACH_TIMEOUT_S = 10.0  # for the first packet back, which even a busy machine sends at once
 KILL_GRACE_S = 2
 TIMED_OUT = (124, 137)  # coreutils timeout: the command ended on SIGTERM, or needed SIGKILL
 NO_FILE = 44
@@ -35,14 +35,14 @@ SUDO_REFUSAL = re.compile(
     r"|is not in the sudoers file|is not allowed to (execute|run)|may not run sudo|\bsudo: (command )?not found"
 )
 FILE_LIMIT_S = 600.0
-# A file appears with its content and mode at once; nobody else can read it on the way.
+# A file appears with its content and mode at once; nobody else can read it before.
 RECEIVE = 'umask 077; cat > "$1.partial" && chmod "$2" "$1.partial" && mv "$1.partial" "$1"'
 SEND = f'[ -f "$1" ] || exit {NO_FILE}; cat -- "$1"'
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a command left: its output as text and its exit code (128 + signal if a signal ended it)."""
+    """Result of a command: its output as text and its exit code (128 + signal if a signal ended it)."""
 
     stdout: str
     stderr: str
@@ -50,7 +50,7 @@ class Result:
 
 
 class Remote(Protocol):
-    """A machine that can be told to do something. Every failure to reach it is an InfrastructureError."""
+    """A machine that runs commands. Every failure to reach it is an InfrastructureError."""
 
     def run(self, argv: Sequence[str], timeout_s: float = 60.0) -> Result:
         """Run a program, not a shell; a non-zero code is a result. RemoteTimeoutError at the limit: it is killed."""
@@ -78,7 +78,7 @@ class Remote(Protocol):
 class SshRemote:
     """A machine over ssh with the lease's key; only the host key in the lease's known_hosts is accepted.
 
-    Everything is done as root: a user who is not is to `sudo` without a password. `as_user`: nothing is, for a host
+    Everything runs as root: another user must be able to `sudo` without a password. `as_user`: nothing does, for a host
     that is not ours.
     """
 
@@ -89,8 +89,8 @@ class SshRemote:
 
     def run(self, argv: Sequence[str], timeout_s: float = 60.0) -> Result:
         """See `Remote.run`."""
-        ended = self._run(argv, timeout_s)
-        return Result(_text(ended.stdout), _text(ended.stderr), ended.code)
+        result = self._run(argv, timeout_s)
+        return Result(_text(result.stdout), _text(result.stderr), result.code)
 
     def put(self, source: Path, target: str) -> None:
         """See `Remote.put`."""
@@ -100,10 +100,10 @@ class SshRemote:
                 sftp.put(str(source), target)
                 sftp.chmod(target, mode)
             return
-        ended = self._run(["sh", "-c", RECEIVE, "put", target, f"{mode:o}"], FILE_LIMIT_S, source)
-        if ended.code != 0:
+        result = self._run(["sh", "-c", RECEIVE, "put", target, f"{mode:o}"], FILE_LIMIT_S, source)
+        if result.code != 0:
             raise InfrastructureError(
-                _lost_message(self._machine, f"{target} cannot be written: {_text(ended.stderr)}")
+                _lost_message(self._machine, f"{target} cannot be written: {_text(result.stderr)}")
             )
 
     def get(self, source: str, target: Path) -> None:
@@ -113,43 +113,43 @@ class SshRemote:
                 sftp.stat(source)  # before the local file is created
                 sftp.get(source, str(target))
             return
-        ended = self._run(["sh", "-c", SEND, "get", source], FILE_LIMIT_S)
-        if ended.code == NO_FILE:
+        result = self._run(["sh", "-c", SEND, "get", source], FILE_LIMIT_S)
+        if result.code == NO_FILE:
             raise FileNotFoundError(f"{self._machine.name} has no file {source}")
-        if ended.code != 0:
-            raise InfrastructureError(_lost_message(self._machine, f"{source} cannot be read: {_text(ended.stderr)}"))
-        target.write_bytes(ended.stdout)
+        if result.code != 0:
+            raise InfrastructureError(_lost_message(self._machine, f"{source} cannot be read: {_text(result.stderr)}"))
+        target.write_bytes(result.stdout)
 
     def close(self) -> None:
         """See `Remote.close`."""
         self._client.close()
 
     def _run(self, argv: Sequence[str], timeout_s: float, given: Path | None = None) -> _CommandOutput:
-        """`given`: a file that the command reads as its input."""
-        # The limit is kept on the machine too, or a command outlives the session that started it. The explicit
-        # exit keeps the shell there, which turns an ending by signal into 128 + signal.
-        limited = ["timeout", "-k", f"{KILL_GRACE_S}", f"{timeout_s:g}", *argv]
-        command = shlex.join(limited if self._direct else [*SUDO, *limited])
+        """Run the command; `given` is a file that it reads as its input."""
+        # The limit is set on the machine too, or a command outlives the session that started it. The explicit exit
+        # keeps the shell there, which turns an ending by signal into 128 + signal.
+        timed_argv = ["timeout", "-k", f"{KILL_GRACE_S}", f"{timeout_s:g}", *argv]
+        command = shlex.join(timed_argv if self._direct else [*SUDO, *timed_argv])
         whole_s = timeout_s + 2 * KILL_GRACE_S + CONNECT_TIMEOUT_S
         with self._limited(f"`{shlex.join(argv)}`", whole_s), self._session() as channel:
             channel.settimeout(whole_s)
-            ended = _execute(channel, f"{command}; exit $?", given)
-        if ended.code in TIMED_OUT and ended.elapsed_s >= timeout_s:
+            result = _execute(channel, f"{command}; exit $?", given)
+        if result.code in TIMED_OUT and result.elapsed_s >= timeout_s:
             raise RemoteTimeoutError(
                 f"{self._machine.name}: `{shlex.join(argv)}` still ran after {timeout_s:g} s and was killed"
             )
-        if ended.code < 0:
+        if result.code < 0:
             raise InfrastructureError(_lost_message(self._machine, f"the connection ended during `{shlex.join(argv)}`"))
-        if not self._direct and (why := sudo_refusal(ended.code, _text(ended.stderr))):
+        if not self._direct and (why := sudo_refusal(result.code, _text(result.stderr))):
             raise SudoRefusedError(
                 f"{self._machine.name}: user {self._machine.ssh_user} may not become root ({why}); install sudo there "
                 f"and allow it without a password: {self._machine.ssh_user} ALL=(ALL) NOPASSWD: ALL"
             )
-        return ended
+        return result
 
     @contextmanager
     def _limited(self, what: str, limit_s: float) -> Iterator[None]:
-        """At the limit the connection is closed: some answers of a machine that hangs paramiko awaits without one."""
+        """Close the connection at the limit: paramiko awaits some answers without a timeout."""
         late = threading.Event()
 
         def end() -> None:
@@ -214,8 +214,8 @@ def connect(machine: Machine, *, as_user: bool = False) -> SshRemote:
 
 
 def _send_at_once(client: paramiko.SSHClient) -> None:
-    """As ssh does: what ends a command and what begins the next are two small packets, and by default the second waits
-    until the first is acknowledged, which takes the other side 40 ms where it has nothing to say.
+    """Disable Nagle's algorithm, as ssh does: the end of a command and the begin of the next are two small packets, and
+    by default the second waits until the first is acknowledged, which takes an idle peer 40 ms.
     """
     transport = client.get_transport()
     assert transport is not None and isinstance(transport.sock, socket.socket), "it is connected, by TCP"
@@ -223,7 +223,9 @@ def _send_at_once(client: paramiko.SSHClient) -> None:
 
 
 def _private_key(path: Path) -> paramiko.PKey:
-    """Read by us: paramiko tries each kind of key on the file, and its last complaint hides that a key was refused."""
+    """Read the key here: paramiko tries each kind of key on the file, and its last message hides that a key was
+    refused.
+    """
     import paramiko
     from paramiko.pkey import UnknownKeyType
 
@@ -237,7 +239,7 @@ def _private_key(path: Path) -> paramiko.PKey:
 
 
 class _SshErrors:
-    """Turn whatever ssh and sockets raise into an InfrastructureError that names the machine."""
+    """Turn any exception of ssh and sockets into an InfrastructureError that names the machine."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -264,7 +266,7 @@ def _lost_message(machine: Machine, why: str) -> str:
 
 
 def sudo_refusal(code: int, stderr: str) -> str | None:
-    """What sudo, or the shell that did not find it, said where the command did not run; None where it ran."""
+    """Return the message of sudo, or of a shell without sudo, if the command did not run; None if it ran."""
     if code not in (1, 127):
         return None
     return next((line for line in stderr.splitlines() if SUDO_REFUSAL.search(line)), None)
@@ -280,17 +282,17 @@ class _CommandOutput:
 
 def _execute(channel: paramiko.Channel, command: str, given: Path | None) -> _CommandOutput:
     """Read both streams to their end at once: a full pipe on one must not block the other."""
-    begun = time.monotonic()  # the machine's own limit counts from a moment after this one
+    start = time.monotonic()  # the machine's own limit counts from a moment after this one
     channel.exec_command(command)
     stderr: list[bytes] = []
-    failed: list[BaseException] = []
+    errors: list[BaseException] = []
 
     def read_stderr() -> None:
         try:
             while piece := channel.recv_stderr(65536):
                 stderr.append(piece)
         except OSError as error:
-            failed.append(error)
+            errors.append(error)
 
     reader = threading.Thread(target=read_stderr, daemon=True)
     reader.start()
@@ -298,14 +300,14 @@ def _execute(channel: paramiko.Channel, command: str, given: Path | None) -> _Co
         _feed(channel, given)
     stdout = b"".join(iter(lambda: channel.recv(65536), b""))
     reader.join()  # it ends with the channel, which has a limit
-    if failed:
-        raise failed[0]
+    if errors:
+        raise errors[0]
     code = channel.recv_exit_status()
-    return _CommandOutput(stdout, b"".join(stderr), code, time.monotonic() - begun)
+    return _CommandOutput(stdout, b"".join(stderr), code, time.monotonic() - start)
 
 
 def _feed(channel: paramiko.Channel, given: Path) -> None:
-    """The command's input, to its end; a command that ends before it has read everything says why by its code."""
+    """Send the command's input; a command that ends before it has read everything says why by its code."""
     try:
         with given.open("rb") as file:
             while piece := file.read(65536):
