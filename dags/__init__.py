@@ -1,1 +1,1 @@
-"""Order only: which experiment, which runs, in which sequence, and what to do when one fails."""
+"""Order of steps only: experiment, runs and their sequence, and what to do when one fails."""

@@ -1,8 +1,8 @@
-"""The DAG `compare_branches`: is B better than A, on one experiment, in blocks on the same machines.
+"""The DAG `compare_branches`: whether B is better than A, on one experiment, in blocks on the same machines.
 
-A and B are git refs of this repository, or files of `schedulers/`, each of which describes a scheduler that is not
-ours (docs/comparing.md). Only wiring: the first task refuses what cannot be compared and builds both sides, the others
-are those of every experiment (`dags.wiring`).
+A and B are git refs of this repository, or files of `schedulers/`, each of which describes a scheduler that is not ours
+(docs/comparing.md). Only wiring: the first task refuses sides that cannot be compared and builds both, the others are
+those of every experiment (`dags.wiring`).
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ def build() -> DAG:
             from barograph.compare import request
 
             assert params is not None and ti is not None, "Airflow passes the form's answers and the task instance"
-            asked = request.comparison_request(request.with_registered_sides(params))
+            comparison = request.comparison_request(request.with_registered_sides(params))
             new, rebuild = params["series"] == NEW, params["rebuild"]
-            opened = request.open_comparison(asked, new=new, again=is_cleared(ti), rebuild=rebuild)
-            return series_of(opened, ti)
+            folder = request.open_comparison(comparison, new=new, again=is_cleared(ti), rebuild=rebuild)
+            return series_of(folder, ti)
 
         add_series_tasks(open_comparison())
     return dag

@@ -27,7 +27,7 @@ from dags.wiring import (
 
 
 def build(experiment: Experiment) -> DAG:
-    """The DAG of an experiment; its id is `family.name`."""
+    """Return the DAG of an experiment; its id is `family.name`."""
     with new_dag(
         dag_id_of(experiment.name),
         experiment.title,
@@ -49,10 +49,12 @@ def build(experiment: Experiment) -> DAG:
 
 
 def build_all() -> dict[str, DAG]:
-    """Those of all files, or the one that Airflow asks for: a process that does a task has no use for the others."""
-    asked = get_parsing_context().dag_id
-    wanted = [name for name in names() if asked in (None, dag_id_of(name))]
-    return dags_of(wanted, lambda name: build(load(name)))
+    """Return the DAGs of all files, or the one that Airflow names: a process that runs a task does not need
+    the others.
+    """
+    dag_id = get_parsing_context().dag_id
+    experiments = [name for name in names() if dag_id in (None, dag_id_of(name))]
+    return dags_of(experiments, lambda name: build(load(name)))
 
 
 globals().update({dag_id.replace(".", "_"): dag for dag_id, dag in build_all().items()})

@@ -19,20 +19,20 @@ from dags.wiring import OF_RELEASE, QUICK, add_series_tasks, add_watcher, dags_o
 
 
 def form(suite: Suite) -> dict[str, Param]:
-    chosen = [choice.experiment for choice in suite.experiments]
+    choices = [choice.experiment for choice in suite.experiments]
     deadline = Param(
         suite.deadline_hours, type="number", exclusiveMinimum=0, maximum=LONGEST_H,
         title="Deadline (hours from the start)", description="No run begins whose expected end is later",
     )  # fmt: skip
     experiments = Param(
-        chosen, type="array", items={"type": "string", "enum": chosen}, examples=chosen, minItems=1,
+        choices, type="array", items={"type": "string", "enum": choices}, examples=choices, minItems=1,
         title="Experiments", description="Which of the suite's experiments to measure",
     )  # fmt: skip
     return {"deadline_hours": deadline, "experiments": experiments}
 
 
 def build(suite: Suite) -> DAG:
-    """The DAG of a suite; its id is `nightly.<suite>`."""
+    """Return the DAG of a suite; its id is `nightly.<suite>`."""
     name = suite.name
     with new_dag(
         dag_id_of(name),
@@ -95,13 +95,13 @@ def build(suite: Suite) -> DAG:
         page >> message >> verdict
         released: Any = release_testbed(night)
         page >> released
-        # Of `released` too, because Airflow forgives a teardown.
+        # `released` too, because Airflow ignores a failed teardown.
         add_watcher([night, *conclusions, page, message, verdict, released])
     return dag
 
 
 def experiment_group(of: Suite, choice: Choice, night: Any, before: Any) -> Any:
-    """The group of one experiment, after `before`, whatever became of that; the task that ends it."""
+    """Return the group of one experiment, which runs after `before` whatever its result, and the task that ends it."""
     suite, experiment = of.name, choice.experiment
     with TaskGroup(experiment.replace("/", "_")) as group:
 
@@ -126,7 +126,7 @@ def experiment_group(of: Suite, choice: Choice, night: Any, before: Any) -> Any:
         before >> series
         add_series_tasks(series, of.resolved(choice))
         conclusion: Any = conclude(night)
-        # Not of the watcher, which does not wait for what it watches.
+        # Not the watcher, which does not wait for the tasks that it watches.
         group.get_child_by_label("report") >> conclusion
     return conclusion
 
@@ -136,10 +136,10 @@ def dag_id_of(suite: str) -> str:
 
 
 def build_all() -> dict[str, DAG]:
-    """As that of experiments: those of all files, or the one that Airflow asks for."""
-    asked = get_parsing_context().dag_id
-    wanted = [name for name in suite_names() if asked in (None, dag_id_of(name))]
-    return dags_of(wanted, lambda name: build(load_suite(name)))
+    """Return the DAGs of all suites, or the one that Airflow names."""
+    dag_id = get_parsing_context().dag_id
+    suites = [name for name in suite_names() if dag_id in (None, dag_id_of(name))]
+    return dags_of(suites, lambda name: build(load_suite(name)))
 
 
 globals().update({dag_id.replace(".", "_"): dag for dag_id, dag in build_all().items()})

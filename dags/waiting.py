@@ -1,7 +1,7 @@
-"""How a task waits for what another run has: the testbed, or the night of a suite.
+"""Wait in a task for something that another run uses: the testbed, or the night of a suite.
 
-It asks again when the file is gone that says so, and holds no slot of a worker until then: Airflow's triggerer looks.
-docs/decisions/airflow_and_nights.md says why it is this and no pool.
+It tries again when the file of that use is gone, and holds no slot of a worker until then: Airflow's triggerer watches
+the file. docs/decisions/airflow_and_nights.md says why it is this and no pool.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from analysis.errors import SeriesInUse
 from barograph.errors import InUse, blame_of, message_of
 
 LOOK_S = 5.0
-# Then it is asked all the same: who has it may be dead, or the night's deadline may have come.
+# Then it tries all the same: the holder may be dead, or the night's deadline may have come.
 LONGEST_LOOK_S = 600.0
 NAMELESS_LOOK_S = 30.0  # where no file says that it is in use
 LONGEST_WAIT = timedelta(days=7)
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class FileGone(BaseTrigger):
-    """Fires when the file is not there any more, and after `limit_s` in any case; `path` "" names none."""
+    """Fires when the file does not exist any more, and after `limit_s` in any case; `path` "" names none."""
 
     def __init__(self, path: str, limit_s: float = LONGEST_LOOK_S) -> None:
         super().__init__()  # type: ignore[no-untyped-call] # Airflow's has no types
@@ -48,7 +48,7 @@ class FileGone(BaseTrigger):
 
 
 class WaitingOperator(DecoratedOperator, PythonOperator):
-    """A Python task that is deferred where something is in use, and then done again from its beginning."""
+    """A Python task that is deferred where something is in use, and then starts again from its beginning."""
 
     template_fields: Sequence[str] = PythonOperator.template_fields
     template_fields_renderers: ClassVar[dict[str, str]] = dict(PythonOperator.template_fields_renderers)
@@ -57,8 +57,8 @@ class WaitingOperator(DecoratedOperator, PythonOperator):
     def __init__(
         self, *, python_callable: Callable[..., Any], op_args: Sequence[Any], op_kwargs: Mapping[str, Any], **more: Any
     ) -> None:
-        given: dict[str, Any] = {"python_callable": python_callable, "op_args": op_args, "op_kwargs": op_kwargs}
-        super().__init__(kwargs_to_upstream=given, **given, **more)
+        arguments: dict[str, Any] = {"python_callable": python_callable, "op_args": op_args, "op_kwargs": op_kwargs}
+        super().__init__(kwargs_to_upstream=arguments, **arguments, **more)
 
     def execute(self, context: Context) -> Any:
         return self._attempt(context, time.time())
@@ -79,7 +79,7 @@ class WaitingOperator(DecoratedOperator, PythonOperator):
             self.defer(trigger=trigger, method_name="execute_again", kwargs={"since_s": since_s})
 
     def _tell(self, kind: str, **facts: str) -> None:
-        """In the log, and to who looks at the series, if it is opened by now."""
+        """Report to the log, and to the series' progress if it is opened by now."""
         from barograph.series.progress import ProgressFile
 
         log.info("%s", facts)
@@ -88,5 +88,5 @@ class WaitingOperator(DecoratedOperator, PythonOperator):
 
 
 def waiting_task(python_callable: Callable[..., Any] | None = None, **options: Any) -> TaskDecorator:
-    """Like Airflow's `@task`, for a function that may raise InUse."""
+    """Decorate like Airflow's `@task`, for a function that may raise InUse."""
     return task_decorator_factory(python_callable, decorated_operator_class=WaitingOperator, **options)

@@ -1,4 +1,4 @@
-"""What the DAG files share of Airflow: trigger forms, limits, pools, and the tasks of a series.
+"""Parts of Airflow that the DAG files share: trigger forms, limits, pools, and the tasks of a series.
 
 open_series → provision, deploy (setups) → plan → runs → release (teardown) → analyse → report, and a watcher.
 Opening is a task of its own because a setup's direct children must all succeed: every task learns the series' folder
@@ -27,9 +27,9 @@ from inventory import TESTBEDS
 from inventory.testbed import FILE_ONLY_OPTIONS
 
 RESUME, NEW = "resume", "new"
-# Folded away in the form: most runs leave them as they are.
+# Collapsed in the form: most runs do not change them.
 DURATIONS_SECTION, OPTIONS_SECTION = "Durations", "Options of the testbed"
-# `dags/pools.json` says how many slots each has. What gives machines back never waits for what takes them.
+# `dags/pools.json` says how many slots each has. A task that gives machines back never waits for one that takes them.
 WORK_POOL, RELEASE_POOL, REAPER_POOL = "barograph", "barograph_release", "barograph_reaper"
 RETRIES, RELEASE_RETRIES = 1, 3
 RETRY_DELAY = timedelta(seconds=30)
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 class RetryByBlame(RetryPolicy):
-    """Another try does not help against a wrong request, a result, or somebody's wish to end."""
+    """Do not retry after a wrong request, a result, or somebody's request to end: it would not help."""
 
     def evaluate(
         self,
@@ -71,7 +71,7 @@ DEFAULTS: dict[str, Any] = {
     "retry_policy": RetryByBlame(),
     "execution_timeout": QUICK,
     "pool": WORK_POOL,
-    # Else Airflow prefers what has the most after it: a new series to one that holds machines.
+    # Otherwise Airflow prefers the task with the most successors: a new series before one that holds machines.
     "weight_rule": "absolute",
 }
 WITH_MACHINES: dict[str, Any] = {"priority_weight": 100}
@@ -87,7 +87,7 @@ def new_dag(
     documentation: str,
     schedule: str | None = None,
 ) -> DAG:
-    """A DAG that measures: one run at a time, and none for the past.
+    """Return a DAG that measures: one run at a time, and none for the past.
 
     It has no time limit as a whole, for Airflow would skip the teardowns at its end: each of its tasks has one.
     """
@@ -106,12 +106,12 @@ def new_dag(
 
 
 def limit_of(step: str, experiment: Experiment | None = None) -> timedelta:
-    """How long a task may take that does this step of a series."""
+    """Return how long a task may take that does this step of a series."""
     return timedelta(seconds=step_limit(step, experiment).seconds)
 
 
 def experiment_form(experiment: Experiment) -> dict[str, Param]:
-    """The trigger form: what `barograph.plan.experiment` lets one change, and how the series is opened."""
+    """Return the trigger form: what `barograph.plan.experiment` allows to change, and how the series is opened."""
     names = [variant.name for variant in experiment.variants]
     variants = Param(
         names, type="array", items={"type": "string", "enum": names}, examples=names, minItems=1, title="Variants",
@@ -170,12 +170,12 @@ def _duration_param(name: str, default: float) -> Param:
 
 
 def changes_of(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The form's answers as `barograph.plan.experiment` takes them."""
+    """Return the form's answers for `barograph.plan.experiment`."""
     return {key: params[key] for key in CHANGEABLE if key in params}
 
 
 def dags_of(names: Iterable[str], build: Callable[[str], DAG]) -> dict[str, DAG]:
-    """A file that is wrong must not hide the others: it becomes an import error only when nothing is right."""
+    """Build DAGs; a wrong file must not hide the others, so it becomes an import error only when no file is right."""
     dags, wrong = {}, []
     for name in names:
         try:
@@ -189,13 +189,13 @@ def dags_of(names: Iterable[str], build: Callable[[str], DAG]) -> dict[str, DAG]
 
 
 def result_of(opened: object, ti: Any) -> str:
-    """The answer of the task that opens what a DAG run makes; the pages find it by its key, whatever the task."""
+    """Return the opened folder as the task's result; the pages find it by its key, whatever the task."""
     ti.xcom_push(RESULT_KEY, str(opened))
     return str(opened)
 
 
 def series_of(opened: Path, ti: Any) -> str:
-    """As `result_of`, for a series whose runs Airflow can map."""
+    """Return it as `result_of` does, for a series whose runs Airflow can map."""
     from airflow.sdk.configuration import conf
 
     from barograph.campaign.steps import runs_of_execution
@@ -203,7 +203,7 @@ def series_of(opened: Path, ti: Any) -> str:
 
     runs, most = len(runs_of_execution(opened)), conf.getint("core", "max_map_length", fallback=1024)
     if runs > most:
-        store(opened, log.info)  # nobody does it, so others may open it
+        store(opened, log.info)  # no other task does it, and others may open the series then
         raise ExperimentError(
             f"{opened.name} has {runs} runs to do, and this Airflow does {most} mapped tasks of a DAG run at most;"
             f" choose fewer repetitions or variants, or set AIRFLOW__CORE__MAX_MAP_LENGTH to {runs} or more"
@@ -212,9 +212,9 @@ def series_of(opened: Path, ti: Any) -> str:
 
 
 def add_series_tasks(series: Any, experiment: Experiment | None = None) -> None:
-    """Everything after `series`, the task that answers with a series' folder.
+    """Add every task after `series`, the task that returns a series' folder.
 
-    `experiment`: whose runs these are; None: any may be chosen in the form.
+    `experiment`: of these runs; None: any may be chosen in the form.
     """
 
     @setup
@@ -245,8 +245,8 @@ def add_series_tasks(series: Any, experiment: Experiment | None = None) -> None:
 
         return runs_of_execution(Path(series))
 
-    # One at a time, for a run has the whole cluster. Its retry is for a worker that died: a run that failed has been
-    # repeated where that helps.
+    # One at a time, for a run has the whole cluster. Its retry is for a dead worker: a failed run has been repeated
+    # where that helps.
     @task(
         execution_timeout=limit_of("run", experiment), pre_execute=_limit_run, max_active_tis_per_dagrun=1,
         map_index_template="{{ task.op_kwargs['name'] }}", retry_policy=OnlyDeadWorkers(),
@@ -270,7 +270,7 @@ def add_series_tasks(series: Any, experiment: Experiment | None = None) -> None:
 
         release(Path(series))
 
-    # A teardown is left out where its setup failed, and one whose process was killed has given nothing back.
+    # Airflow skips a teardown whose setup failed, and a killed setup has given nothing back.
     @task(trigger_rule="one_failed", execution_timeout=limit_of("release"), **OF_RELEASE)
     def release_unprovisioned(series: str | None) -> None:
         from airflow.sdk.exceptions import AirflowSkipException
@@ -300,7 +300,7 @@ def add_series_tasks(series: Any, experiment: Experiment | None = None) -> None:
 
         announce(Path(series), Path(path))
 
-    machines: Any = provision(series=series)  # by name: `waiting_task` tells in it what it waits for
+    machines: Any = provision(series=series)  # by keyword: `waiting_task` reports in it what it waits for
     deployed: Any = deploy(series)
     planned: Any = plan_runs(series)
     runs: Any = run.partial(series=series).expand(name=planned)
@@ -313,13 +313,13 @@ def add_series_tasks(series: Any, experiment: Experiment | None = None) -> None:
     planned >> unprovisioned
     runs >> analysed
     released >> analysed
-    # Not of the setups, whose direct children must be all_success: a failed one fails `planned` too.
-    # Of `released`, because Airflow forgives a teardown: what it could not give back goes on costing.
+    # Not the setups, whose direct children must be all_success: a failed one fails `planned` too. `released`, because
+    # Airflow ignores a failed teardown: machines that it could not give back go on costing.
     add_watcher([series, planned, runs, released, unprovisioned, analysed, reported])
 
 
 class OnlyDeadWorkers(RetryByBlame):
-    """What Python raised has been dealt with; Airflow alone knows of a process that was killed."""
+    """Retry only after a killed process, which only Airflow knows of; errors from Python have been handled."""
 
     def evaluate(
         self,
@@ -332,7 +332,7 @@ class OnlyDeadWorkers(RetryByBlame):
 
 
 def _limit_run(context: Context) -> None:
-    """The limit that fits what was chosen in the form, in the place of the one that fits the file."""
+    """Set the limit for the form's choices in place of the file's."""
     from barograph.series.series import read_series
 
     current: Any = context["task"]
@@ -340,12 +340,12 @@ def _limit_run(context: Context) -> None:
 
 
 def is_cleared(ti: Any) -> bool:
-    """Whether this is the first try after somebody cleared the task: Airflow then allows so many tries more."""
+    """Return True for the first try after somebody cleared the task: Airflow then allows as many tries again."""
     return bool(ti.try_number > 1 and ti.try_number == ti.max_tries - ti.task.retries + 1)
 
 
 def add_watcher(tasks: list[Any]) -> None:
-    """A task that fails where one of these did, so that the DAG run is red although its last task went well."""
+    """Add a task that fails where one of these did, so that the DAG run is red although its last task went well."""
 
     @task(trigger_rule="one_failed")
     def watcher() -> None:

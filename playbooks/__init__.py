@@ -1,1 +1,1 @@
-"""Software onto machines: Ansible playbooks, and the two files that run them (`runner.py`, `cluster.py`)."""
+"""Ansible playbooks that install software on machines, and the two files that run them (`runner.py`, `cluster.py`)."""

@@ -1,4 +1,4 @@
-"""How far each machine's clock is from the controller's."""
+"""Offsets of the machines' clocks from the controller's."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class ClockOffset(NamedTuple):
 def offsets_ms(
     hosts: Mapping[str, Mapping[str, Any]], now: Now = time.time, limit_s: float = LIMIT_S
 ) -> dict[str, ClockOffset | None]:
-    """Each machine's clock minus ours, from the host variables of an inventory; None where it could not be asked.
+    """Return each machine's clock minus ours, from the host variables of an inventory; None where it did not answer.
 
     `now` is our clock (epoch seconds). Of several rounds the fastest counts (Cristian's algorithm); the error is at
-    most half its round trip. What does not answer within `limit_s` is not asked further.
+    most half its round trip. A machine that does not answer within `limit_s` is not asked further.
     """
     with ThreadPoolExecutor(len(hosts) or 1) as pool:
         answers = pool.map(lambda host: _offset_ms(host, now, limit_s), hosts.values())
@@ -42,7 +42,7 @@ def offsets_ms(
 
 
 def ssh_command(host: Mapping[str, Any]) -> list[str]:
-    """The ssh client with the inventory's options; it shares the connection that Ansible keeps open."""
+    """Return the ssh client with the inventory's options; it shares the connection that Ansible keeps open."""
     options = shlex.split(host.get("ansible_ssh_common_args", ""))
     key = ["-i", host["ansible_ssh_private_key_file"]] if host.get("ansible_ssh_private_key_file") else []
     target = f"{host['ansible_user']}@{host['ansible_host']}"
@@ -54,29 +54,29 @@ def _offset_ms(host: Mapping[str, Any], now: Now, limit_s: float) -> ClockOffset
     pipe = subprocess.PIPE
     try:
         # Leaving the block closes the pipe, which fails too if the other end is gone with a question unread.
-        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as asked:
-            limit = threading.Timer(limit_s, asked.kill)
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as process:
+            limit = threading.Timer(limit_s, process.kill)
             limit.start()
             try:
-                return _fastest(asked, now)
+                return _fastest(process, now)
             finally:
                 limit.cancel()
-                asked.kill()
+                process.kill()
     except (OSError, ValueError) as error:
         log.warning("clock of %s could not be asked: %s", host["ansible_host"], error or f"no answer in {limit_s:g} s")
         return None
 
 
 def _ask_once(asked: subprocess.Popen[str], now: Now) -> tuple[float, float]:
-    """(round trip, offset) in seconds."""
+    """Return (round trip, offset) in seconds."""
     assert asked.stdin
     assert asked.stdout
-    sent = now()
+    sent_s = now()
     asked.stdin.write("\n")
     asked.stdin.flush()
-    theirs = float(asked.stdout.readline())
-    received = now()
-    return received - sent, theirs - (sent + received) / 2
+    machine_s = float(asked.stdout.readline())
+    received_s = now()
+    return received_s - sent_s, machine_s - (sent_s + received_s) / 2
 
 
 def _fastest(asked: subprocess.Popen[str], now: Now) -> ClockOffset:

@@ -1,11 +1,11 @@
-"""What the steps of an experiment do with a cluster.
+"""An experiment's steps on a cluster.
 
 deploy, extend; switch; reset, submit, join, leave, revive, kill, collect; stop.
 
 `inventory` is an Ansible inventory file with the groups `master`, `workers` and `joining` (a part of `workers`),
 written by the testbed's side; `directory` belongs to one cluster and holds its secrets (0600), the delivery (policy
 service and jars, for the master) and the artifacts. `run_id` begins every line of a play's events. Machines are given
-by name; what each was last told to be, in the cluster or out of it, it keeps through a crash. Errors are those of
+by name; a machine keeps its last state, in the cluster or out of it, through a crash. Errors are those of
 `playbooks.errors`.
 """
 
@@ -40,40 +40,42 @@ from playbooks.storm_home import commands
 
 ROOT = Path(__file__).parent.parent
 SERVICE_PACKAGE = "scheduler_plugins"
-EXCLUDED_FOLDERS = ("nimbus_bridge", "driver", "simulator", "__pycache__")  # what the service on a master never imports
+EXCLUDED_FOLDERS = ("nimbus_bridge", "driver", "simulator", "__pycache__")  # never imported by the service on a master
 TOPOLOGIES = ROOT / "topologies" / "target" / "barograph-topologies.jar"
 DELIVERY_NAME = "delivery.tar.gz"
 PARCEL_STORE = "deliveries"  # beside the folder of homes
 JARS = "/opt/barograph/jars"
-LIBRARIES = "libraries"  # of the policy service, below /opt/barograph
-TOKEN_NAME, HARNESS_TOKEN_NAME = "token", "harness_token"  # of the machines and the harness; of the harness alone
-CERTIFICATE_NAME, KEY_NAME = "service.crt", "service.key"  # of the policy service, where it speaks TLS
+LIBRARIES = "libraries"  # for the policy service, below /opt/barograph
+TOKEN_NAME, HARNESS_TOKEN_NAME = "token", "harness_token"  # for the machines and the harness; for the harness alone
+CERTIFICATE_NAME, KEY_NAME = "service.crt", "service.key"  # for the policy service, where it speaks TLS
 CERTIFICATE_LIFE = timedelta(days=400)
 
 
 def pack_delivery(
     directory: Path, service: Path = ROOT, name: str = DELIVERY_NAME, libraries: Path | None = None
 ) -> Path:
-    """`<directory>/<name>`, the same bytes for the same parts, so that a second deploy changes nothing.
+    """Pack `<directory>/<name>`, the same bytes for the same parts, so that a second deploy changes nothing.
 
     The policy service is that of `service`, a folder with `scheduler_plugins/`; the jars are always ours. `libraries`:
-    Python packages for it, in a folder; None: those that the master has stay.
+    Python packages for it, in a folder; None: the master keeps its own.
     """
     if not TOPOLOGIES.is_file():
         raise ConfigurationError(f"{TOPOLOGIES} is not there; build it: mvn -f topologies/pom.xml package")
     target = directory / name
     with (
-        target.open("wb") as raw,
-        gzip.GzipFile("", "wb", compresslevel=1, fileobj=raw, mtime=0) as zipped,
-        tarfile.open(fileobj=zipped, mode="w") as packed,
+        target.open("wb") as output,
+        gzip.GzipFile("", "wb", compresslevel=1, fileobj=output, mtime=0) as zipped,
+        tarfile.open(fileobj=zipped, mode="w") as tar,
     ):
         for file, name in _delivery_files(service, libraries):
-            packed.add(file, name, filter=_without_owner)
+            tar.add(file, name, filter=_without_owner)
     return target
 
 
 def parcels_command(storm_home: Path) -> str:
-    """The shell command that prints the home's archives (`storm_home.parcels`); only a play that needs them runs it."""
+    """Return the shell command that prints the home's archives (`storm_home.parcels`); only a play that needs them runs
+    it.
+    """
     home = storm_home.absolute()
     argv = [sys.executable, "-m", "playbooks.storm_home.parcels", str(home), str(home.parent.with_name(PARCEL_STORE))]
     return f"cd {shlex.quote(str(ROOT))} && {shlex.join(argv)}"
@@ -104,8 +106,8 @@ SETTINGS = frozenset({
 SSH_LIMIT_S = 10.0
 SWITCH_DELIVERY_NAME = "switched.tar.gz"
 TOPOLOGIES_JAR = "barograph-topologies.jar"
-MISSING_PREFIX = "missing "  # as pack.sh says it
-NO_SAMPLES = "workers/*.avro"  # what is missing where no worker left any
+MISSING_PREFIX = "missing "  # pack.sh's prefix
+NO_SAMPLES = "workers/*.avro"  # reported as missing where no worker left any
 RECORD_PARTS = (
     "decisions.jsonl",
     "workers",
@@ -115,7 +117,7 @@ RECORD_PARTS = (
 
 @dataclass(frozen=True)
 class CollectResult:
-    """What `collect` brought: the files that should be there and are not."""
+    """Result of `collect`: missing files, and the play's."""
 
     missing: tuple[str, ...]
     result: PlayResult
@@ -127,39 +129,39 @@ def log_event(line: str) -> None:
 
 
 def token(directory: Path, name: str = TOKEN_NAME) -> str:
-    """The cluster's token; made at the first call, then the same. `HARNESS_TOKEN_NAME`: the one that stays here.
+    """Return the cluster's token, created by the first call. `HARNESS_TOKEN_NAME`: the one that stays here.
 
     Raises ConfigurationError.
     """
     file = directory / name
     if not file.exists():
         _write_secret(file, secrets.token_urlsafe(32).encode())
-    kept = file.read_text()
-    if not kept.strip():
+    text = file.read_text()
+    if not text.strip():
         raise ConfigurationError(
             f"{file} is empty, and an empty token lets everybody in; remove the file and start again"
         )
-    return kept
+    return text
 
 
 def _write_secret(file: Path, content: bytes) -> None:
-    """As a whole or not at all: a full disk must not leave an empty one."""
+    """Write the file as a whole or not at all: a full disk must not leave an empty one."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with atomic_save(file, part_file=f".{file.name}.partial", overwrite_part=True, file_perms=0o600) as new:
         new.write(content)
 
 
 def certificate(inventory: Path, directory: Path) -> Path:
-    """A certificate for the master's addresses; from the next deploy on the policy service speaks TLS with it.
+    """Return a certificate for the master's addresses; from the next deploy on the policy service speaks TLS with it.
 
-    Made at the first call, and again where the master has other addresses. Whoever calls the service trusts this one
+    Created by the first call, and again where the master has other addresses. Clients of the service trust this one
     alone, so nobody has to sign it.
     """
     (master,) = _group(inventory, "master")
     host, file = _hosts(inventory)[master], directory / CERTIFICATE_NAME
-    wanted = sorted({str(host["ansible_host"]), str(host["inside_address"])})
-    if not file.exists() or _addresses_of(file) != wanted:
-        key, pem = _self_signed(wanted)
+    addresses = sorted({str(host["ansible_host"]), str(host["inside_address"])})
+    if not file.exists() or _addresses_of(file) != addresses:
+        key, pem = _self_signed(addresses)
         _write_secret(directory / KEY_NAME, key)
         file.write_bytes(pem)
     return file
@@ -182,13 +184,13 @@ def _self_signed(addresses: Sequence[str]) -> tuple[bytes, bytes]:
 
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Barograph's policy service")])
-    own = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-    own = own.serial_number(x509.random_serial_number())
-    own = own.not_valid_before(now - timedelta(days=1)).not_valid_after(now + CERTIFICATE_LIFE)  # clocks differ
-    listed = [x509.IPAddress(ip_address(address)) for address in addresses]
-    own = own.add_extension(x509.SubjectAlternativeName(listed), critical=False)
-    own = own.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    pem = own.sign(key, SHA256()).public_bytes(Encoding.PEM)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(x509.random_serial_number())
+    builder = builder.not_valid_before(now - timedelta(days=1)).not_valid_after(now + CERTIFICATE_LIFE)  # clocks differ
+    names = [x509.IPAddress(ip_address(address)) for address in addresses]
+    builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    pem = builder.sign(key, SHA256()).public_bytes(Encoding.PEM)
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), pem
 
 
@@ -200,11 +202,11 @@ def deploy(
     on_event: EventListener = log_event,
     libraries: Path | None = None,
 ) -> PlayResult:
-    """Everything up and, of the workers' supervisors, those outside `joining` registered with Nimbus; idempotent.
+    """Start everything and register the workers' supervisors, except those in `joining`, with Nimbus; idempotent.
 
     `storm_home` is in the folder of homes that the machines mount, and may be another at the next deploy. Machines that
-    mount none get it from the master, and the master from here (`storm_home.parcels`). `libraries`: of `pack_delivery`.
-    ConfigurationError for others than SETTINGS.
+    mount none get it from the master, and the master from here (`storm_home.parcels`). `libraries`: see
+    `pack_delivery`. ConfigurationError for others than SETTINGS.
     """
     _check_settings(settings)
     archive = pack_delivery(directory, libraries=libraries)
@@ -220,17 +222,17 @@ def extend(
     settings: Mapping[str, Any] | None = None,
     on_event: EventListener = log_event,
 ) -> PlayResult:
-    """These machines of the inventory are new: deployed as by `deploy`, and all others know their names.
+    """Deploy new machines of the inventory as `deploy` does, and give all others their names.
 
-    Nothing that runs is restarted. The supervisors of those in `joining` wait for `join`, as after `deploy`.
+    No running program is restarted. The supervisors of those in `joining` wait for `join`, as after `deploy`.
     """
     _check_machines(inventory, machines)
     _check_settings(settings or {})
     hosts = _hosts(inventory)
     for name in machines:
-        forget_connection(hosts[name])  # an address may have been another machine's, which was given back
-    deployed = _role_variables(inventory, directory, storm_home, settings or {}, _delivery_archive(directory))
-    return play("extend", inventory, {**deployed, "machines": list(machines)}, directory, on_event)
+        forget_connection(hosts[name])  # the address may have belonged to another machine, which was given back
+    role_variables = _role_variables(inventory, directory, storm_home, settings or {}, _delivery_archive(directory))
+    return play("extend", inventory, {**role_variables, "machines": list(machines)}, directory, on_event)
 
 
 def switch(
@@ -241,9 +243,9 @@ def switch(
     service: Path | None = None,
     on_event: EventListener = log_event,
 ) -> PlayResult:
-    """Nimbus runs from `storm_home`, and the policy service is that of the folder `service`; returns when both answer.
+    """Run Nimbus from `storm_home`, and the policy service from the folder `service`; returns when both answer.
 
-    `service` None: the one that deploy delivered. Only the master is touched, and on it only what is other: ZooKeeper
+    `service` None: the one that deploy delivered. Only the master is touched, and on it only what differs: ZooKeeper
     goes on if the libraries are the same. Between runs only. StormRefused: Nimbus or the service does not start.
     """
     _check_settings(settings)
@@ -254,15 +256,15 @@ def switch(
 
 
 def _delivery_archive(directory: Path) -> Path:
-    """What deploy delivered, also when files here were changed since."""
-    packed = directory / DELIVERY_NAME
-    return packed if packed.is_file() else pack_delivery(directory)
+    """Return deploy's delivery, also when files here were changed since."""
+    archive = directory / DELIVERY_NAME
+    return archive if archive.is_file() else pack_delivery(directory)
 
 
 def _role_variables(
     inventory: Path, directory: Path, storm_home: Path, settings: Mapping[str, Any], archive: Path
 ) -> dict[str, Any]:
-    """The variables of the roles."""
+    """Return the variables of the roles."""
     return {
         **settings,
         "commands": commands_by_machine(inventory),
@@ -286,9 +288,10 @@ def _text_of(file: Path) -> str:
 
 
 def reset(inventory: Path, directory: Path, run_id: str, on_event: EventListener = log_event) -> PlayResult:
-    """Before a run: no topology, no worker, the supervisors of `joining` stopped and all others registered with Nimbus.
+    """Prepare a run: no topology, no worker, the supervisors of `joining` stopped and all others registered with
+    Nimbus.
 
-    Sample files and logs are empty. Whatever the last run did is undone: machines that joined, left, or crashed and
+    Sample files and logs are empty. The last run's changes are undone: machines that joined, left, or crashed and
     answer again.
     """
     return play("reset", inventory, {"run_id": run_id}, directory, on_event)
@@ -320,9 +323,11 @@ def join(
     machines: Sequence[str] | None = None,
     on_event: EventListener = log_event,
 ) -> PlayResult:
-    """Start the supervisors of these machines, None: of all in `joining`; returns when Nimbus has them."""
-    chosen = _group(inventory, "joining") if machines is None else machines
-    return _play_on("join", inventory, directory, chosen, {"run_id": run_id}, on_event)
+    """Start the supervisors of these machines, None: of all in `joining`; returns when they are registered
+    with Nimbus.
+    """
+    names = _group(inventory, "joining") if machines is None else machines
+    return _play_on("join", inventory, directory, names, {"run_id": run_id}, on_event)
 
 
 def leave(inventory: Path, directory: Path, machines: Sequence[str], on_event: EventListener = log_event) -> PlayResult:
@@ -331,7 +336,7 @@ def leave(inventory: Path, directory: Path, machines: Sequence[str], on_event: E
 
 
 def revive(inventory: Path, directory: Path, machine: str, on_event: EventListener = log_event) -> PlayResult:
-    """After a machine's crash and restart: its programs run; returns when Nimbus has its supervisor."""
+    """Start a machine's programs after its crash and restart; returns when Nimbus has its supervisor."""
     hosts = _hosts(inventory)
     _check_machines(inventory, [machine])
     forget_connection(hosts[machine])
@@ -346,7 +351,7 @@ def kill(
 
 
 def stop(inventory: Path, directory: Path, on_event: EventListener = log_event) -> PlayResult:
-    """All daemons down."""
+    """Stop all daemons."""
     return play("stop", inventory, {}, directory, on_event)
 
 
@@ -360,24 +365,24 @@ def collect(
 ) -> CollectResult:
     """Fetch a run's files into `run_dir`: decisions.jsonl, workers/, machines/, and logs/<machine>/ with all else.
 
-    `machines`: only theirs, None: everyone's. It may be called again for others, and for the same: that replaces their
-    files. Files that should be there and are not are reported, not raised; `workers/*.avro` where the record has no
-    samples of any machine yet. A full local disk raises DiskFull.
+    `machines`: only theirs, None: all machines'. It may be called again for others, and for the same: that replaces
+    their files. Missing files are reported, not raised; `workers/*.avro` where the record has no samples of any machine
+    yet. A full local disk raises DiskFull.
     """
-    chosen = list(_hosts(inventory)) if machines is None else machines
-    fetched = run_dir / ".fetched"
+    names = list(_hosts(inventory)) if machines is None else machines
+    folder = run_dir / ".fetched"
     try:
-        fetched.mkdir(parents=True, exist_ok=True)
-        variables = {"run_id": run_id, "collect_to": str(fetched.absolute())}
-        result = _play_on("collect", inventory, directory, chosen, variables, on_event)
-        for archive in sorted(fetched.glob("*.tar.gz")):
+        folder.mkdir(parents=True, exist_ok=True)
+        variables = {"run_id": run_id, "collect_to": str(folder.absolute())}
+        result = _play_on("collect", inventory, directory, names, variables, on_event)
+        for archive in sorted(folder.glob("*.tar.gz")):
             _unpack(archive, run_dir)
     except (OSError, EOFError, tarfile.TarError) as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskFull(f"{run_dir}: the local disk is full; free some space and collect again") from error
         raise PlayFailed(f"{run_dir}: what was fetched cannot be unpacked: {error}; collect again") from error
     finally:
-        shutil.rmtree(fetched, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
     missing = _missing_files(result, run_dir)
     for name in missing:
         log.warning("%s collect: %s is missing", run_id, name)
@@ -385,17 +390,19 @@ def collect(
 
 
 def clock_offsets_ms(inventory: Path, machines: Sequence[str], now: clock.Now) -> dict[str, clock.ClockOffset | None]:
-    """Each machine's clock minus `now`; None where it could not be asked."""
+    """Return each machine's clock minus `now`; None where it did not answer."""
     _check_machines(inventory, machines)
     hosts = _hosts(inventory)
     return clock.offsets_ms({name: hosts[name] for name in machines}, now)
 
 
 def libraries(storm_home: Path) -> str:
-    """Changes with what every daemon runs from the home; the bridge and foreign schedulers concern Nimbus alone."""
+    """Return a digest of all files that every daemon runs from the home; bridge and foreign schedulers concern Nimbus
+    alone.
+    """
     files = [path for path in sorted(storm_home.rglob("*")) if path.is_file() and not _of_nimbus(storm_home, path)]
-    listed = [(str(file.relative_to(storm_home)), file.stat().st_size, int(file.stat().st_mtime)) for file in files]
-    return hashlib.sha256(json.dumps(listed).encode()).hexdigest()
+    facts = [(str(file.relative_to(storm_home)), file.stat().st_size, int(file.stat().st_mtime)) for file in files]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
 def _of_nimbus(storm_home: Path, path: Path) -> bool:
@@ -403,21 +410,21 @@ def _of_nimbus(storm_home: Path, path: Path) -> bool:
 
 
 def commands_by_machine(inventory: Path) -> dict[str, dict[str, Any]]:
-    """By machine: `command` and `environment` of each of its daemons, and `worker_childopts`."""
+    """Return by machine: `command` and `environment` of each of its daemons, and `worker_childopts`."""
     hosts = _hosts(inventory)
     return {name: _machine_commands(host["machine_memory_mb"], host["machine_slots"]) for name, host in hosts.items()}
 
 
 def declared_resources(inventory: Path, settings: Mapping[str, Any]) -> commands.ResourceDefaults:
-    """What executors declare by default on these machines."""
+    """Return the default resources of executors on these machines."""
     workers = [host for host in _hosts(inventory).values() if host["machine_slots"]]
     return commands.resource_defaults(workers, settings.get(EXECUTORS_PER_SLOT_SETTING, commands.EXECUTORS_PER_SLOT))
 
 
 def forget_connection(host: Mapping[str, Any]) -> None:
-    """End the connection that Ansible keeps open: it does not know that the machine has booted since."""
+    """End the connection that Ansible keeps open: it does not notice that the machine has booted since."""
     argv = clock.ssh_command(host)
-    # Without such a connection ssh says so and fails: there is nothing to end.
+    # Without such a connection ssh fails with a message: there is nothing to end.
     subprocess.run([argv[0], "-O", "exit", *argv[1:]], capture_output=True, timeout=SSH_LIMIT_S, check=False)
 
 
@@ -441,14 +448,14 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
 
 
 def _check_machines(inventory: Path, machines: Sequence[str]) -> None:
-    """Ansible runs a play on nobody without a word, and says ok."""
-    known = list(_hosts(inventory))
-    if not machines or not set(machines) <= set(known):
-        raise MachineUnknown(f"{inventory}: machines are {list(machines)}, must be some of {', '.join(known)}")
+    """Check the names: Ansible runs a play on no machines silently, and reports success."""
+    names = list(_hosts(inventory))
+    if not machines or not set(machines) <= set(names):
+        raise MachineUnknown(f"{inventory}: machines are {list(machines)}, must be some of {', '.join(names)}")
 
 
 def _hosts(inventory: Path) -> dict[str, dict[str, Any]]:
-    """Host variables by machine."""
+    """Return host variables by machine."""
     hosts: dict[str, dict[str, Any]] = yaml.safe_load(inventory.read_text())["all"]["hosts"]
     return hosts
 
@@ -470,11 +477,11 @@ def _machine_commands(memory_mb: int, slots: int) -> dict[str, Any]:
 
 
 def _unpack(archive: Path, run_dir: Path) -> None:
-    """One machine's files to their places in the record; only plain files, and none outside it."""
+    """Unpack one machine's files to their places in the record; only plain files, and none outside it."""
     machine = archive.name.removesuffix(".tar.gz")
-    with tarfile.open(archive) as packed:
-        for member in packed:
-            content, path = packed.extractfile(member) if member.isfile() else None, PurePosixPath(member.name)
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            content, path = tar.extractfile(member) if member.isfile() else None, PurePosixPath(member.name)
             if content is None or path.is_absolute() or ".." in path.parts:
                 continue
             target = run_dir / (path if path.parts[0] in RECORD_PARTS else PurePosixPath("logs", machine, path))
@@ -484,10 +491,10 @@ def _unpack(archive: Path, run_dir: Path) -> None:
 
 
 def _missing_files(result: PlayResult, run_dir: Path) -> tuple[str, ...]:
-    """What the machines said, and worker samples if the record has none of any machine yet."""
+    """Return the machines' missing files, and worker samples if the record has none of any machine yet."""
     lines = [line for task in result.tasks if task.outcome == "ok" for line in task.stderr.splitlines()]
-    # What is on the way (ssh, sudo) may speak on standard error too.
-    said = [line.removeprefix(MISSING_PREFIX) for line in lines if line.startswith(MISSING_PREFIX)]
-    # On a full disk a worker leaves an empty one.
+    # ssh and sudo may write to standard error too.
+    names = [line.removeprefix(MISSING_PREFIX) for line in lines if line.startswith(MISSING_PREFIX)]
+    # On a full disk a worker leaves an empty file.
     none = [] if any(file.stat().st_size for file in run_dir.glob(NO_SAMPLES)) else [NO_SAMPLES]
-    return tuple(sorted(said) + none)
+    return tuple(sorted(names) + none)

@@ -1,10 +1,10 @@
-"""Failures of plays and of the Storm home that are told apart, beside those of `barograph.errors`."""
+"""Failures of plays and of the Storm home that callers distinguish, beside those of `barograph.errors`."""
 
 from barograph.errors import BarographError
 
 
 class MachineUnknown(BarographError):
-    """A play is to run on a machine that the inventory has not, or on none."""
+    """A play names a machine that the inventory does not have, or none."""
 
 
 class PlayFailed(BarographError):
@@ -18,12 +18,12 @@ class MachineUnreachable(PlayFailed):
 
 
 class StormRefused(PlayFailed):
-    """A task that depends on Storm alone failed."""
+    """A task failed that depends on Storm alone."""
 
     blame = "system_under_test"
 
 
 class TrainingFailed(BarographError):
-    """No class data archive came out; Storm runs without, only slower to start."""
+    """No class data archive was produced; Storm runs without, only slower to start."""
 
     blame = "infrastructure"

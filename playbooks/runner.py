@@ -1,4 +1,4 @@
-"""Runs one playbook through ansible-runner and reports each task's result."""
+"""Run one playbook through ansible-runner and report each task's result."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ log = logging.getLogger(__name__)
 HERE = Path(__file__).parent
 KEPT_ARTIFACTS = 50
 STDERR_LINES = 8
-# Where these tasks fail, machine and harness did their part: it was Nimbus or Flux that refused. Each ends by itself on
-# the machine before its play's limit; where one is still open then, ssh or the machine hangs and not Storm.
+# Where these tasks fail, machine and harness did their part: Nimbus or Flux refused. Each ends by itself on the machine
+# before its play's limit; where one is still open then, ssh or the machine hangs and not Storm.
 STORM_TASKS = frozenset({
     "Submit the topology with Flux", "Kill topologies", "Wait until Nimbus has the supervisors",
     "Wait until the policy service answers", "Wait until Nimbus answers",
@@ -41,19 +41,19 @@ LOCAL_TASKS = frozenset({"Pack the Storm home"})  # done on this box, whichever 
 MARK, LEASE_MARK = "BAROGRAPH_PLAY", "BAROGRAPH_STARTED_FOR_LEASE"
 END_LIMIT_S = 10.0
 
-NO_FIREWALL = "cannot load the firewall"  # as apply.py says it
+NO_FIREWALL = "cannot load the firewall"  # apply.py's message
 EXPOSURE = (
     "Storm was not started: whoever reaches {machine} could run code there through Nimbus (6627), and reach ZooKeeper"
     " (2181), supervisors (6628) and workers (6700-6763). Give the machine a kernel with nf_tables, the package"
     " nftables, and a root with CAP_NET_ADMIN, or use another machine"
 )
-FIREWALL_GONE = "the firewall was gone"  # as apply.py says it
+FIREWALL_GONE = "the firewall was gone"  # apply.py's message
 OPENED = (
     "Whoever reached {machine} could meanwhile run code there through Nimbus (6627): the run does not count. The rules"
     " are loaded again. Find what removed the table `inet barograph` (`nft flush ruleset`, the restart of another"
     " firewall), and run it again"
 )
-OCCUPIED = "the machine is somebody's"  # as prepare.sh says it
+OCCUPIED = "the machine is somebody's"  # prepare.sh's message
 ADVICE = "Rename or remove it on {machine}, or use another machine"
 
 Event = Mapping[str, Any]
@@ -76,7 +76,7 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class PlayResult:
-    """How a play went. `ok`, `changed`, `failed` count tasks over all machines; `tasks` are in order of their end."""
+    """Result of a play. `ok`, `changed`, `failed` count tasks over all machines; `tasks` are in order of their end."""
 
     playbook: str
     ok: int
@@ -88,7 +88,7 @@ class PlayResult:
 
 @dataclass
 class OpenTasks:
-    """The tasks that machines are at, and the time limit of the play."""
+    """The running tasks by machine, and the time limit of the play."""
 
     limit_s: float
     begin_s: float = field(default_factory=time.monotonic)
@@ -118,9 +118,10 @@ def play(
 ) -> PlayResult:
     """Run `playbooks/<playbook>.yml` on an inventory file; artifacts go below `directory`.
 
-    `variables` hold no secrets: they stand in the artifacts. `on_event` gets a line for each task on each machine; it
-    begins with `variables["run_id"]` if there is one. Raises PlayFailed or a subclass of it (`playbooks.errors`), and
-    that too where it is not over after `limit_s` (None: that of `LIMITS_S`).
+    `variables` hold no secrets: they are written to the artifacts. `on_event` gets a line for each task on each
+    machine; it begins with `variables["run_id"]` if there is one. Raises PlayFailed or a subclass of it
+    (`playbooks.errors`), also where it is not over after `limit_s` (None: that of `LIMITS_S`). `directory` is named
+    after the lease; all processes that the play started end with it. One play at a time.
 
     `directory` is named after the lease, whose end is the end of all that the play started; one play at a time.
     """
@@ -128,7 +129,7 @@ def play(
     results: list[TaskResult] = []
     totals: dict[str, int] = {}
     open_tasks = OpenTasks(LIMITS_S[playbook] if limit_s is None else limit_s)
-    _end_plays(directory, but_connections=True)  # of a harness that was killed: they would go on beside this one
+    _end_plays(directory, but_connections=True)  # of a killed harness: they would go on beside this one
 
     def hear(event: Event) -> bool:
         open_tasks.hear(event)
@@ -158,21 +159,21 @@ def play(
 
 
 def changed_by_host(event: Event) -> dict[str, int]:
-    """Changed tasks by machine, from the event that ends a playbook: a censored task (`no_log`) hides its own."""
+    """Count changed tasks by machine, from the event that ends a playbook: a censored task (`no_log`) hides its own."""
     if event.get("event") != "playbook_on_stats":
         return {}
     return {host: int(count) for host, count in event["event_data"].get("changed", {}).items()}
 
 
 def summarise(playbook: str, results: Sequence[TaskResult], changed: int, seconds: float) -> PlayResult:
-    """Count what the tasks did."""
-    done = [result for result in results if result.outcome == "ok"]
-    failed = [result for result in results if result.outcome in ("failed", "unreachable")]
-    return PlayResult(playbook, len(done), changed, len(failed), seconds, tuple(results))
+    """Count the tasks by outcome."""
+    successes = [result for result in results if result.outcome == "ok"]
+    failures = [result for result in results if result.outcome in ("failed", "unreachable")]
+    return PlayResult(playbook, len(successes), changed, len(failures), seconds, tuple(results))
 
 
 def task_result(event: Event) -> TaskResult | None:
-    """The result that an event of ansible-runner reports; None for every other kind of event."""
+    """Return the result that an event of ansible-runner reports; None for every other kind of event."""
     outcome = {
         "runner_on_ok": "ok",
         "runner_on_failed": "failed",
@@ -191,14 +192,14 @@ def task_result(event: Event) -> TaskResult | None:
 
 
 def describe(result: TaskResult) -> str:
-    """One line: machine, task, outcome, seconds, and the problem if there was one."""
+    """Return one line: machine, task, outcome, seconds, and the problem if there was one."""
     word = "changed" if result.outcome == "ok" and result.changed else result.outcome
     problem = f": {' / '.join(result.problem.splitlines())}" if result.outcome in ("failed", "unreachable") else ""
     return f"{result.host} {result.task}: {word} ({result.seconds:.1f} s){problem}"
 
 
 def failure(playbook: str, results: Sequence[TaskResult], complaint: str) -> PlayFailed | DiskFull:
-    """Whose failure it was. An unreachable machine comes first: what else failed may follow from it."""
+    """Return an error with the right blame. An unreachable machine comes first: other failures may follow from it."""
     bad = [result for result in results if result.outcome in ("unreachable", "failed")]
     bad.sort(key=lambda result: result.outcome != "unreachable")
     if not bad:
@@ -222,7 +223,7 @@ def failure(playbook: str, results: Sequence[TaskResult], complaint: str) -> Pla
 
 
 def lateness(playbook: str, limit_s: float, begun_s: Mapping[tuple[str, str], float], now_s: float) -> PlayFailed:
-    """Whose failure it was that a play went beyond its limit: that of the task which has run for the longest."""
+    """Return an error with the blame for a play beyond its limit: that of the task which has run for the longest."""
     message = f"{playbook}: not over after {limit_s:g} s, its limit, and ended"
     if not begun_s:
         return PlayFailed(f"{message}: no task ran, ansible-playbook itself hung")
@@ -249,13 +250,13 @@ def _run_ansible(
     playbook: str, inventory: Path, variables: Mapping[str, Any], directory: Path, hear: Callable[[Event], bool],
     is_late: Callable[[], bool],
 ) -> tuple[str, str]:  # fmt: skip
-    """(status, what Ansible printed last). Ctrl-C and a polite end reach the caller as they would without Ansible."""
+    """Return (status, Ansible's last output). Ctrl-C and SIGTERM reach the caller as they would without Ansible."""
     import ansible_runner
 
     directory.mkdir(parents=True, exist_ok=True)
     ident = f"{playbook}-{uuid4().hex[:8]}"
-    given = directory / "variables.json"  # a file, because a command line has an end
-    given.write_text(json.dumps(dict(variables)))
+    variables_file = directory / "variables.json"  # a file, because a command line has a maximum length
+    variables_file.write_text(json.dumps(dict(variables)))
 
     def cancelled() -> bool:
         if not asked_to_stop and not is_late():
@@ -269,7 +270,7 @@ def _run_ansible(
             project_dir=str(HERE),
             playbook=f"{playbook}.yml",
             inventory=str(inventory),
-            cmdline=shlex.join(["--extra-vars", f"@{given.absolute()}"]),
+            cmdline=shlex.join(["--extra-vars", f"@{variables_file.absolute()}"]),
             envvars={**_environment(), MARK: str(directory.absolute()), LEASE_MARK: directory.absolute().name},
             ident=ident,
             rotate_artifacts=KEPT_ARTIFACTS,
@@ -287,10 +288,10 @@ def _run_ansible(
 def _end_plays(directory: Path, *, but_connections: bool = False) -> None:
     """Kill all that plays of this cluster started; ansible-runner misses Ansible's workers, which have own sessions.
 
-    `but_connections`: ssh connections that outlive their play, for the next one, are left.
+    `but_connections`: ssh connections that outlive their play, for the next one, are kept.
     """
     mark, deadline_s = f"{MARK}={directory.absolute()}".encode(), time.monotonic() + END_LIMIT_S
-    clean = 0  # looks that found none; one is not enough, for who starts a program has no environment for a moment
+    clean = 0  # looks that found none; one is not enough, for a new process has no environment for a moment
     while clean < 2:
         clean = 0 if _kill_marked(mark, but_connections) else clean + 1
         if time.monotonic() > deadline_s:
@@ -300,11 +301,11 @@ def _end_plays(directory: Path, *, but_connections: bool = False) -> None:
 
 
 def _kill_marked(mark: bytes, but_connections: bool) -> int:
-    """How many there were."""
+    """Kill the processes with the mark and return their number."""
     number = 0
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it ended meanwhile, or is somebody else's
-            handle = os.pidfd_open(int(process.name))  # first: its number may become another's
+            handle = os.pidfd_open(int(process.name))  # first: its pid may be reused
             try:
                 connection = but_connections and (process / "cmdline").read_bytes().startswith(b"ssh: ")
                 if mark in (process / "environ").read_bytes().split(b"\0") and not connection:
@@ -316,7 +317,7 @@ def _kill_marked(mark: bytes, but_connections: bool) -> int:
 
 
 def _environment() -> dict[str, str]:
-    """ansible-runner finds ansible-playbook by PATH; ours stands beside this interpreter."""
+    """Return the environment with ansible-playbook, which is beside this interpreter, on PATH."""
     beside = str(Path(sys.executable).parent)
     return {
         "PATH": os.pathsep.join([beside, os.environ.get("PATH", os.defpath)]),
@@ -326,7 +327,7 @@ def _environment() -> dict[str, str]:
 
 
 def _drop_environment(artifacts: Path, status: Mapping[str, Any]) -> None:
-    """ansible-runner writes the whole environment, credentials too, beside its command: keep the command only."""
+    """Keep only the command: ansible-runner writes the whole environment, credentials too, beside it."""
     file = artifacts / "command"
     if status.get("status") == "running" and file.exists():
         file.write_text(json.dumps({"command": json.loads(file.read_text())["command"]}))
@@ -340,17 +341,17 @@ def _ansible_output(artifacts: Path) -> str:
 
 @contextmanager
 def _collect_signals() -> Iterator[list[int]]:
-    """Collects SIGINT and SIGTERM meanwhile, so that Ansible ends first; only the main thread can."""
-    heard: list[int] = []
+    """Collect SIGINT and SIGTERM meanwhile, so that Ansible ends first; only the main thread can."""
+    signals: list[int] = []
     try:
         before = {
-            number: signal.signal(number, lambda n, _: heard.append(n)) for number in (signal.SIGINT, signal.SIGTERM)
+            number: signal.signal(number, lambda n, _: signals.append(n)) for number in (signal.SIGINT, signal.SIGTERM)
         }
     except ValueError:
-        yield heard
+        yield signals
         return
     try:
-        yield heard
+        yield signals
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -1,1 +1,1 @@
-"""The code of variants: git refs of this repository, and schedulers of others, built once per commit and kept."""
+"""Code of variants: git refs of this repository, and schedulers of others, built once per commit and kept."""

@@ -1,4 +1,4 @@
-"""A variant's code as files, built once per commit: of ours `tree/scheduler_plugins/`, of others the scheduler's jar.
+"""Build a variant's code once per commit: of ours `tree/scheduler_plugins/`, of others the scheduler's jar.
 
 `<home>/sources/<repository>/<commit>/`; where a build command or a jar is part of it, `<commit>-<digest of those>/`.
 Bridges are kept by a digest of their content, because most branches change only policies:
@@ -51,9 +51,9 @@ ENDING = ((signal.SIGTERM, 3.0), (signal.SIGKILL, 10.0))
 
 
 def run_program(argv: Sequence[str], sandbox: Sandbox, log: Path, *, limit_s: float) -> None:
-    """Run it in the sandbox; its output is appended to `log`. Whatever it started ends with it.
+    """Run it in the sandbox; its output is appended to `log`. Processes that it started end with it.
 
-    Raises BuildFailed or BuildHung with the log's last words; SandboxUnavailable.
+    Raises BuildFailed or BuildHung with the log's last lines; SandboxUnavailable.
     """
     require_sandbox()
     if "/" not in argv[0] and shutil.which(argv[0], path=PATH) is None:
@@ -66,7 +66,7 @@ def run_program(argv: Sequence[str], sandbox: Sandbox, log: Path, *, limit_s: fl
         output = stack.enter_context(log.open("ab"))
         output.write(f"$ {' '.join(argv)}\n".encode())
         output.flush()
-        # Inside, process 1 is bubblewrap itself: what its environment holds, a program of the same user can read.
+        # Inside, process 1 is bubblewrap itself: a program of the same user can read its environment.
         environment = {"PATH": process_environment().get("PATH", PATH)}
         program = ChildProcess(command, folder=files, output=output, environment=environment, ending=ENDING)
         code = stack.enter_context(program).wait(limit_s, Watch(program.pid, sandbox, log))
@@ -85,12 +85,12 @@ MAVEN = ("mvn", "-B", "-q", "-DskipTests", "package")
 
 
 def codes_of(variants: Iterable[Variant]) -> tuple[Code, ...]:
-    """Each code once, in the variants' order."""
+    """Return each code once, in the variants' order."""
     return tuple(dict.fromkeys(variant.code for variant in variants if variant.code is not None))
 
 
 def build_folder(code: Code) -> Path:
-    """The folder that the code is built in; the same for every label of the same commit."""
+    """Return the folder that the code is built in; the same for every label of the same commit."""
     if not code.scheduler:
         return repository_home(code.repository) / code.commit
     recipe = json.dumps([code.build, code.jar, code.scheduler])
@@ -98,7 +98,7 @@ def build_folder(code: Code) -> Path:
 
 
 def build_code(code: Code, say: Say, *, rebuild: bool = False, limit_s: float = BUILD_LIMIT_S) -> Path:
-    """The folder of the code, built if it is not there. Raises NoSuchRef, BuildFailed, BuildHung, Unfit."""
+    """Return the code's folder, built if it is missing. Raises NoSuchRef, BuildFailed, BuildHung, Unfit."""
 
     def make(folder: Path) -> Mapping[str, Any]:
         say(f"{refs.code_label(code)}: building, at most {limit_s / 60:g} min")
@@ -108,17 +108,17 @@ def build_code(code: Code, say: Say, *, rebuild: bool = False, limit_s: float = 
 
 
 def service_of(code: Code) -> Path | None:
-    """The folder that has the commit's `scheduler_plugins`; None: the harness's own policy service hosts it."""
+    """Return the folder with the commit's `scheduler_plugins`; None: the harness's own policy service hosts it."""
     return None if code.scheduler else build_folder(code) / TREE
 
 
 def jar_of(code: Code) -> Path:
-    """The jar of a scheduler that is not ours."""
+    """Return the jar of a scheduler that is not ours."""
     return build_folder(code) / str(built_facts(build_folder(code))["jar"])
 
 
 def bridge_of(code: Code, say: Say, *, rebuild: bool = False) -> Path:
-    """The jar of the commit's bridge. Raises BuildFailed, BuildHung."""
+    """Return the jar of the commit's bridge. Raises BuildFailed, BuildHung."""
     module = build_folder(code) / TREE / PLUGINS / BRIDGE.name
     made_of = _content_digest(module)
 
@@ -134,7 +134,9 @@ def bridge_of(code: Code, say: Say, *, rebuild: bool = False) -> Path:
 
 @contextmanager
 def _build_sandbox(tree: Path) -> Iterator[Sandbox]:
-    """For a build in `tree`. What it downloads is its own: a commit must not choose the dependencies of another."""
+    """Yield a sandbox for a build in `tree`, with downloads of its own: a commit must not choose another's
+    dependencies.
+    """
     home, tmp = tree.with_name("home"), tree.with_name("tmp")
     for folder in (home, tmp):
         folder.mkdir()
@@ -147,7 +149,7 @@ def _build_sandbox(tree: Path) -> Iterator[Sandbox]:
 
 
 def _storm_homes() -> tuple[Path, ...]:
-    """Storm's jars, for builds that compile against them without Maven."""
+    """Return the folder of Storm's jars, for builds that compile against them without Maven."""
     homes = cache_dir() / HOMES
     return (homes,) if homes.is_dir() else ()
 
@@ -180,22 +182,22 @@ def _find_jar(code: Code, tree: Path) -> Path:
     jar = (tree / code.jar).resolve()
     if jar.is_file() and jar.is_relative_to(tree.resolve()):
         return jar
-    there = _jars_below(tree)
-    done = "the build left no" if code.build else "the commit has no"
-    raise Unfit(f"{refs.code_label(code)}: {done} {code.jar}; jars that are there: {', '.join(there[:10]) or 'none'}")
+    jars = _jars_below(tree)
+    reason = "the build left no" if code.build else "the commit has no"
+    raise Unfit(f"{refs.code_label(code)}: {reason} {code.jar}; jars that are there: {', '.join(jars[:10]) or 'none'}")
 
 
 def _jars_below(tree: Path) -> list[str]:
-    """However deep the tree is."""
+    """List jars below the folder, however deep it is."""
     argv = ["find", str(tree), "-name", "*.jar", "-printf", "%P\\n"]
-    done = subprocess.run(argv, capture_output=True, timeout=SEARCH_LIMIT_S, check=False)
-    return sorted(done.stdout.decode(errors="replace").splitlines())
+    find = subprocess.run(argv, capture_output=True, timeout=SEARCH_LIMIT_S, check=False)
+    return sorted(find.stdout.decode(errors="replace").splitlines())
 
 
 def _require_class(code: Code, jar: Path) -> None:
     try:
-        with zipfile.ZipFile(jar) as opened:
-            classes = [name.removesuffix(".class").replace("/", ".") for name in opened.namelist() if _is_class(name)]
+        with zipfile.ZipFile(jar) as archive:
+            classes = [name.removesuffix(".class").replace("/", ".") for name in archive.namelist() if _is_class(name)]
     except zipfile.BadZipFile as error:
         raise Unfit(f"{refs.code_label(code)}: {code.jar} is not a jar: {error}") from error
     if code.scheduler not in classes:
@@ -217,7 +219,7 @@ def _maven(module: Path, folder: Path) -> Path:
     with _build_sandbox(folder / "module") as sandbox:
         run_program(MAVEN, sandbox, folder / LOG, limit_s=BUILD_LIMIT_S)
     target = folder / "module" / "target"
-    # The build may have put links to files of others in their places.
+    # The build may have replaced jars by links to other people's files.
     jars = [path for path in sorted(target.glob("*.jar")) if path.resolve().parent == target.absolute()]
     if len(jars) != 1:
         raise BuildFailed(f"the bridge's build left {len(jars)} jars in target/; it must leave one")
@@ -236,9 +238,10 @@ CHECK_LIMIT_S = 30.0
 
 
 def storm_home_of(code: Code, base: Path, say: Say, *, rebuild: bool = False) -> Path:
-    """Like `base`, with the commit's bridge, or with a scheduler that is not ours; beside it. `base` if it is the same.
+    """Return a home like `base`, with the commit's bridge or a scheduler that is not ours; beside it. `base` if it is
+    the same.
 
-    Raises BuildFailed, BuildHung; Unfit where the class is none that the bridge can host.
+    Raises BuildFailed, BuildHung; Unfit where the bridge cannot host the class.
     """
     build_code(code, say)
     if not code.scheduler:
@@ -249,7 +252,7 @@ def storm_home_of(code: Code, base: Path, say: Say, *, rebuild: bool = False) ->
 
 
 def _require_scheduler(code: Code, base: Path, jar: Path) -> None:
-    """Looked at as Nimbus will, once for each bridge and Storm."""
+    """Check the class as Nimbus will, once for each bridge and Storm."""
     mark, log = jar.with_name(f"fits-{base.name}"), jar.with_name(f"check-{LOG}")
     if mark.exists() or shutil.which("java") is None:
         return

@@ -2,8 +2,8 @@
 
     describe_checkout.py QUESTION ANSWER
 
-QUESTION: {"variants": [{"policy", "parameters"}]}. ANSWER, which it writes: {"folder", "v", "state", "variants":
-[{"error", "events"}]}.
+QUESTION: {"variants": [{"policy", "parameters"}]}. It writes ANSWER: {"folder", "v", "state", "variants": [{"error",
+"events"}]}.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can be wrong with the code that a variant names; all of it is said before machines are touched.
+"""Errors of the code that a variant names; all are raised before machines are touched.
 
 SourceError (an ExperimentError: configuration)
 ├── NoSuchRef           the repository has no such branch, tag or commit

@@ -1,6 +1,6 @@
-"""Branches, tags and short hashes to full commits, and a commit's files in a folder of their own.
+"""Resolve branches, tags and short hashes to full commits, and copy a commit's files to a folder.
 
-A series records the commit, and is resumed on the very same one. The user's work tree is not touched.
+A series records the commit, and is resumed on the same one. The user's work tree is not touched.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ MOST_REFS = 8  # of the repository's refs, in a message
 
 
 def resolve_ref(ref: str, repository: str = "") -> Code:
-    """The code of a branch, a tag or a commit; what is not said is as for a ref of this repository.
+    """Return the code of a branch, a tag or a commit; other settings are those of a ref of this repository.
 
-    Raises NoSuchRef naming close ones, NoSuchRepository.
+    Raises NoSuchRef naming similar ones, NoSuchRepository.
     """
     return resolve_code(Code(ref, ref, repository))
 
 
 def resolve_code(code: Code) -> Code:
-    """With its full commit. One that has it is not looked for: its repository may be out of reach now."""
+    """Add the full commit. A code that has it is not looked up: its repository may be out of reach now."""
     _refuse_secrets(code.repository)
     if FULL.fullmatch(code.commit):
         return code
@@ -43,7 +43,7 @@ def resolve_code(code: Code) -> Code:
 
 
 def _jar_digest(jar: Path) -> str:
-    """SHA-256 of a jar that is in no repository. Raises NoSuchRepository."""
+    """Return the SHA-256 of a jar that is in no repository. Raises NoSuchRepository."""
     try:
         return hashlib.sha256(jar.read_bytes()).hexdigest()
     except OSError as error:
@@ -51,34 +51,34 @@ def _jar_digest(jar: Path) -> str:
 
 
 def resolve_experiment(experiment: Experiment) -> Experiment:
-    """Each variant's code with its full commit. Raises NoSuchRef, NoSuchRepository naming the variant."""
+    """Add the full commit to each variant's code. Raises NoSuchRef, NoSuchRepository naming the variant."""
     if all(variant.code is None for variant in experiment.variants):
         return experiment
     return replace(experiment, variants=tuple(_resolve_variant(variant) for variant in experiment.variants))
 
 
 def repository_folder(repository: str, *, fetch: bool = False) -> Path:
-    """A local git folder with the repository's commits; of another repository its mirror."""
+    """Return a local git folder with the repository's commits; for another repository its mirror."""
     return mirror_of(repository, fetch=fetch) if repository else ROOT
 
 
 def uncommitted_remark(experiment: Experiment) -> str | None:
-    """What is worth saying where this repository's refs are compared while its files are changed."""
+    """Return a remark where this repository's refs are compared while its files have uncommitted changes."""
     ours = [v for v in experiment.variants if v.code is not None and not v.code.repository]
     if not ours:
         return None
     try:
-        changed = git(ROOT, "status", "--porcelain", "--untracked-files=no").splitlines()
+        changes = git(ROOT, "status", "--porcelain", "--untracked-files=no").splitlines()
     except GitFailed:
         return None
-    if not changed:
+    if not changes:
         return None
-    files, names = f"{len(changed)} file{'s'[: len(changed) - 1]}", ", ".join(variant.name for variant in ours)
+    files, names = f"{len(changes)} file{'s'[: len(changes) - 1]}", ", ".join(variant.name for variant in ours)
     return f"what is changed here and not committed ({files}) is in no ref: {names} run without it"
 
 
 def _refuse_secrets(repository: str) -> None:
-    """What names a repository stands in every record."""
+    """Refuse an address with secrets: every record contains it."""
     if SECRET.search(repository):
         raise NoSuchRepository(
             "a repository's address must hold no password or token, because records name it; give it without, and"
@@ -111,29 +111,29 @@ def _suggestion(folder: Path, ref: str) -> str:
     except GitFailed:
         return "; it is no git repository: clone it with git instead of copying its files"
     close = difflib.get_close_matches(ref, names, n=3) or [n for n in names if n.rpartition("/")[2] == ref]
-    said = (
+    suggestion = (
         f"; did you mean {' or '.join(close)}?"
         if close
         else f"; its newest refs: {', '.join(names[:MOST_REFS]) or 'none'}"
     )
-    return said + ("; it is a shallow clone: git fetch --unshallow gives it the rest" if shallow else "")
+    return suggestion + ("; it is a shallow clone: git fetch --unshallow gives it the rest" if shallow else "")
 
 
 def _repository_name(code: Code) -> str:
     return code.repository or "this repository"
 
 
-SHORT = 12  # digits of a commit that people are shown
+SHORT = 12  # digits of a commit in messages
 
 
 def code_label(code: Code) -> str:
-    """`my-branch (0123456789ab)`, as messages call it."""
+    """Return `my-branch (0123456789ab)`, for messages."""
     short = code.commit[:SHORT]
     return short if code.commit.startswith(code.label) else f"{code.label} ({short})"
 
 
 def folder_with_commit(code: Code) -> Path:
-    """A git folder that has the commit; a mirror that has not is fetched. Raises NoSuchRef."""
+    """Return a git folder that has the commit; a mirror without it is fetched. Raises NoSuchRef."""
     for fetch in (False, True):
         folder = repository_folder(code.repository, fetch=fetch)
         try:
@@ -146,19 +146,19 @@ def folder_with_commit(code: Code) -> Path:
 
 
 def export_folder(code: Code, name: str, to: Path) -> None:
-    """The files of one top folder of the commit, without git's. Raises Unfit where the commit has no such folder."""
-    source, packed = folder_with_commit(code), to / "part.tar"
+    """Copy one top folder of the commit, without git's files. Raises Unfit where the commit has no such folder."""
+    source, archive = folder_with_commit(code), to / "part.tar"
     try:
-        git(source, "archive", "--format=tar", f"--output={packed}", code.commit, name, limit_s=FETCH_LIMIT_S)
+        git(source, "archive", "--format=tar", f"--output={archive}", code.commit, name, limit_s=FETCH_LIMIT_S)
     except GitFailed as error:
         raise Unfit(
             f"{code_label(code)} has no {name}/: it is not a commit of Barograph; for a scheduler that is not ours give"
             " build, jar and scheduler too"
         ) from error
-    with tarfile.open(packed) as opened:
+    with tarfile.open(archive) as tar:
         # A commit may hold a link to anywhere, and a file behind it: plain files only.
-        opened.extractall(to, members=(member for member in opened if _is_plain(member)))
-    packed.unlink()
+        tar.extractall(to, members=(member for member in tar if _is_plain(member)))
+    archive.unlink()
 
 
 def _is_plain(member: tarfile.TarInfo) -> bool:
@@ -167,7 +167,7 @@ def _is_plain(member: tarfile.TarInfo) -> bool:
 
 
 def _copy_jar(code: Code, to: Path) -> None:
-    """Copy first and hash the copy: the file may be built anew meanwhile."""
+    """Copy first and hash the copy: the file may be rebuilt meanwhile."""
     to.mkdir()
     copy = to / Path(code.jar).name
     try:
@@ -179,8 +179,8 @@ def _copy_jar(code: Code, to: Path) -> None:
 
 
 def clone_commit(code: Code, to: Path) -> None:
-    """The commit as a clone of its own: builds ask git for versions. No object is shared with the source, which the
-    build does not see, and whose files it must not own.
+    """Clone the commit: builds ask git for versions. No object is shared with the source, which the build does not see,
+    and whose files it must not own.
 
     A jar without git is copied, if it is still the one that was resolved.
     """

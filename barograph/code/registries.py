@@ -1,7 +1,7 @@
-"""The way out of a sandbox: a proxy that connects to the registries of builds over TLS, and to nothing else.
+"""Network access of a sandbox: a proxy that connects to the registries of builds over TLS, and to nothing else.
 
-It listens inside the sandbox's network, which has a loopback and no more, and connects from here. The launcher hands
-over the listening socket through a Unix socket that the sandbox does not see.
+It listens inside the sandbox's network, which has only a loopback, and connects from here. The launcher hands over the
+listening socket through a Unix socket that the sandbox does not see.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-PORT = 3128  # inside: the network is the sandbox's own, so nobody else has it
+PORT = 3128  # inside: the network is the sandbox's own, so the port is free
 TLS_PORT = 443
 CONNECT_LIMIT_S = 30.0
 IDLE_LIMIT_S = 300.0
-END_LIMIT_S = 10.0  # of the proxy, once nobody uses it
+END_LIMIT_S = 10.0  # for the proxy, once nobody uses it
 LONGEST_LINE, MOST_LINES = 8192, 100
 PIECE = 1 << 16
-# What Maven and Gradle ask by default.
+# Default hosts of Maven and Gradle.
 REGISTRIES = (
     "repo.maven.apache.org", "repo1.maven.org", "repository.apache.org", "plugins.gradle.org",
     "plugins-artifacts.gradle.org", "services.gradle.org", "downloads.gradle.org",
@@ -32,10 +32,10 @@ REGISTRIES = (
 
 
 class RegistryProxy(socketserver.ThreadingTCPServer):
-    """Answers `CONNECT host:443` for these hosts; what it refuses it says in the build's log."""
+    """Answer `CONNECT host:443` for these hosts; refusals are written to the build's log."""
 
     daemon_threads = True
-    timeout = 0.1  # of a look for a connection
+    timeout = 0.1  # seconds to wait for a connection
 
     def __init__(self, listening: socket.socket, hosts: Collection[str], log: Path) -> None:
         super().__init__(("", 0), _Handler, bind_and_activate=False)
@@ -59,8 +59,8 @@ class _Handler(socketserver.StreamRequestHandler):
         target = request[1] if len(request) == 3 else ""
         host, _, port = target.rpartition(":")
         if request[:1] != ["CONNECT"] or host.lower() not in self.server.hosts or port != str(TLS_PORT):
-            asked = " ".join(request[:2])[:200]
-            self.server.note(f"network: {asked!r} is refused; set BAROGRAPH_BUILD_REGISTRIES to hosts that builds need")
+            line = " ".join(request[:2])[:200]
+            self.server.note(f"network: {line!r} is refused; set BAROGRAPH_BUILD_REGISTRIES to hosts that builds need")
             self.wfile.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             return
         try:
@@ -75,7 +75,7 @@ class _Handler(socketserver.StreamRequestHandler):
 
 
 def connect(host: str) -> socket.socket:
-    """A connection to the host, through this process's own proxy where it has one."""
+    """Return a connection to the host, through this process's own proxy where it has one."""
     proxy = urllib.request.getproxies().get("https")
     if not proxy or urllib.request.proxy_bypass(host):
         return socket.create_connection((host, TLS_PORT), CONNECT_LIMIT_S)
@@ -94,7 +94,7 @@ def _proxy_login(parts: urllib.parse.SplitResult) -> dict[str, str]:
 
 
 def relay(one: socket.socket, other: socket.socket) -> None:
-    """Bytes both ways, until both have ended."""
+    """Copy bytes both ways, until both have ended."""
     other.settimeout(IDLE_LIMIT_S)
     back = threading.Thread(target=_pump, args=(other, one), daemon=True)
     back.start()
@@ -112,18 +112,18 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
 
 @contextmanager
 def registry_access(folder: Path, hosts: Collection[str], log: Path) -> Iterator[Path]:
-    """The Unix socket, made in `folder`, that takes a sandbox's listening socket; the proxy ends with the block."""
+    """Yield the Unix socket in `folder` that takes a sandbox's listening socket; the proxy ends with the block."""
     path = folder / "launcher.sock"
     with socket.socket(socket.AF_UNIX) as launcher:
         launcher.bind(str(path))
         launcher.listen(1)
-        ended = threading.Event()
-        thread = threading.Thread(target=_serve, args=(launcher, hosts, log, ended), daemon=True)
+        stop = threading.Event()
+        thread = threading.Thread(target=_serve, args=(launcher, hosts, log, stop), daemon=True)
         thread.start()
         try:
             yield path
         finally:
-            ended.set()
+            stop.set()
             with suppress(OSError):
                 launcher.shutdown(socket.SHUT_RDWR)  # ends the wait for a launcher that never came
             thread.join(END_LIMIT_S)

@@ -1,8 +1,8 @@
-"""Where programs of others run: a container without root, without the user's files and variables, without a network but
-for the registries of builds.
+"""Sandbox for programs of others: a container without root, without the user's files and variables, and with a network
+only to the registries of builds.
 
-Bubblewrap makes it of the box's own programs, read-only. Root's sandboxes run as a user who owns nothing else; those of
-another user need user namespaces.
+Bubblewrap builds it from the box's own programs, read-only. Root's sandboxes run as a user who owns nothing else; those
+of another user need user namespaces.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from barograph.code.errors import BuildFailed, SandboxUnavailable
 from barograph.code.registries import PORT
 from barograph.settings import process_environment
 
-UID = 64900  # no package has it: Debian gives system users 100–999 and people 1000–59999
+UID = 64900  # no package uses it: Debian gives system users 100–999 and people 1000–59999
 HOME, TMP = "/build/home", "/tmp"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 KEPT_VARIABLES = ("LANG", "TZ", "JAVA_HOME")
 PROGRAMS = ("/usr", "/opt")
 LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")  # into /usr on a merged system
-# What the JDK, Maven and TLS read. Not /etc as a whole: keys of services are there.
+# Settings that the JDK, Maven and TLS read. Not /etc as a whole: keys of services are there.
 SETTINGS = (
     "alternatives", "ca-certificates", "default/locale", "java-*", "ld.so.cache", "localtime", "maven", "mavenrc",
     "nsswitch.conf", "pki", "ssl/certs", "ssl/openssl.cnf", "timezone",
@@ -40,19 +40,19 @@ HOSTS = "127.0.0.1 localhost\n"
 LAUNCHER = Path(__file__).with_name("sandbox_launcher.py")
 CHECK_LIMIT_S = 30.0
 GIVE_LIMIT_S = 300.0
-COUNT_LIMIT_S = 30.0  # more names than are allowed are counted in less
+COUNT_LIMIT_S = 30.0  # more names than the limit are counted in less
 NAME_BYTES = 4096
-LOOK_S, DISK_LOOK_S = 1.0, 5.0  # how often it is looked at what the programs take; many files take long to look at
+LOOK_S, DISK_LOOK_S = 1.0, 5.0  # how often use of memory and of disk is measured; many files take long
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What the programs of a sandbox may take together; a single file may be as large as all may be."""
+    """Limits of a sandbox's programs together; a single file may be as large as the whole disk limit."""
 
     memory_mb: int = 6144
     disk_mb: int = 6144
-    processes: int = 2048  # threads too, of all sandboxes of this box; where root makes them
-    memory_files_mb: int = 512  # of /tmp where it is no folder of the box, and of /dev/shm
+    processes: int = 2048  # threads too, in all sandboxes of this box, if root makes them
+    memory_files_mb: int = 512  # of /tmp where it is not a folder of the box, and of /dev/shm
 
 
 RESOURCES = Resources()
@@ -60,10 +60,10 @@ RESOURCES = Resources()
 
 @dataclass(frozen=True)
 class Sandbox:
-    """What a program sees beside the system's own.
+    """A sandbox's contents beside the system's own.
 
-    `folder` is where it starts; `writable` maps folders of the box to places inside; `readable` are where they are on
-    the box. `registries`: hosts that it may reach over TLS.
+    `folder` is where it starts; `writable` maps folders of the box to places inside; `readable` have the same paths as
+    on the box. `registries`: hosts that it may reach over TLS.
     """
 
     folder: str
@@ -74,30 +74,32 @@ class Sandbox:
     resources: Resources = RESOURCES
 
     def environment(self) -> dict[str, str]:
-        """All variables of the program."""
-        kept = {name: value for name, value in process_environment().items() if name in KEPT_VARIABLES}
+        """Return all variables of the program."""
+        variables = {name: value for name, value in process_environment().items() if name in KEPT_VARIABLES}
         network = _proxy_variables() if self.registries else {}
-        return {**kept, "PATH": PATH, "HOME": HOME, "TMPDIR": TMP, **network, **self.variables}
+        return {**variables, "PATH": PATH, "HOME": HOME, "TMPDIR": TMP, **network, **self.variables}
 
 
 def require_sandbox() -> None:
-    """Raises SandboxUnavailable where this box cannot make one."""
+    """Raise SandboxUnavailable where this box cannot create one."""
     if shutil.which("bwrap") is None:
         raise SandboxUnavailable(
             "bubblewrap is not installed; code of others runs only in its sandbox. Install it with: apt-get install"
             " bubblewrap"
         )
     argv = sandbox_command(["true"], Sandbox("/"), Path("/nonexistent"))
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=CHECK_LIMIT_S, stdin=subprocess.DEVNULL)
-    if done.returncode:
+    test = subprocess.run(argv, capture_output=True, text=True, timeout=CHECK_LIMIT_S, stdin=subprocess.DEVNULL)
+    if test.returncode:
         raise SandboxUnavailable(
-            f"code of others runs only in a sandbox, and this box cannot make one: {done.stderr.strip()[-300:]}; run as"
+            f"code of others runs only in a sandbox, and this box cannot make one: {test.stderr.strip()[-300:]}; run as"
             " root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
         )
 
 
 def checkout_sandbox(tree: Path, folder: str, writable: Mapping[Path, str], readable: Sequence[Path] = ()) -> Sandbox:
-    """For a program that loads a commit's policies: Python and its packages, nothing of the user's, and no network."""
+    """Return a sandbox for a program that loads a commit's policies: Python and its packages, no network or
+    user files.
+    """
     pythons = dict.fromkeys(Path(prefix) for prefix in (sys.prefix, sys.base_prefix))
     return Sandbox(
         folder,
@@ -108,7 +110,7 @@ def checkout_sandbox(tree: Path, folder: str, writable: Mapping[Path, str], read
 
 
 def give_to_sandbox(folder: Path) -> None:
-    """Let the sandbox's user own a folder and all that is in it; links are not followed."""
+    """Let the sandbox's user own a folder and its content; links are not followed."""
     if os.geteuid() != 0:
         return
     argv = ["chown", "--recursive", "--no-dereference", f"{UID}:{UID}", "--", str(folder)]
@@ -116,14 +118,16 @@ def give_to_sandbox(folder: Path) -> None:
 
 
 def write_accounts(files: Path) -> None:
-    """The users that there are inside; Java takes its home from them and not from HOME."""
+    """Write the users that exist inside; Java takes its home from them and not from HOME."""
     for name, text in (("passwd", PASSWD), ("group", GROUP), ("hosts", HOSTS)):
         (files / name).write_text(text)
         (files / name).chmod(0o644)
 
 
 def sandbox_command(argv: Sequence[str], sandbox: Sandbox, files: Path, launcher: Path | None = None) -> list[str]:
-    """The command that runs `argv` in the sandbox. `files` has `write_accounts`'s; `launcher`: `registry_access`'s."""
+    """Return the command that runs `argv` in the sandbox. `files`: `write_accounts`'s; `launcher`:
+    `registry_access`'s.
+    """
     bwrap = ["bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent", "--new-session"]
     bwrap += ["--clearenv", *_set_variables(sandbox.environment()), *_mounts(sandbox, files)]
     if os.geteuid() != 0:
@@ -137,16 +141,18 @@ def sandbox_command(argv: Sequence[str], sandbox: Sandbox, files: Path, launcher
 
 
 def _limits(sandbox: Sandbox) -> list[str]:
-    """What measures on this box goes first, and a kernel without memory ends these programs before all others."""
+    """Return the prefix for low priority: measurements go first, and a full memory ends these programs
+    before others.
+    """
     most = sandbox.resources
     limits = [f"--fsize={most.disk_mb * 1024**2}", "--core=0"]
-    # Without root the number would count whatever the user runs.
+    # Without root the number would count all processes of the user.
     limits += [f"--nproc={most.processes}"] if os.geteuid() == 0 else []
     return ["nice", "-n", "10", "choom", "-n", "1000", "--", "prlimit", *limits, "--"]
 
 
 class Watch:
-    """Looks at what the processes below `pid`, their writable folders, and the log take. Raises BuildFailed."""
+    """Measure what the processes below `pid`, their writable folders, and the log use. Raises BuildFailed."""
 
     def __init__(self, pid: int, sandbox: Sandbox, log: Path) -> None:
         self._pid, self._sandbox, self._log = pid, sandbox, log
@@ -159,8 +165,8 @@ class Watch:
             _require("memory", sum(map(_resident_bytes, descendants(self._pid))), most.memory_mb)
         if now_s >= self._disk_look_s:
             self._disk_look_s = now_s + DISK_LOOK_S
-            named = _disk_bytes([*self._sandbox.writable, self._log])
-            _require("disk", named + _nameless_bytes(descendants(self._pid)), most.disk_mb)
+            named_bytes = _disk_bytes([*self._sandbox.writable, self._log])
+            _require("disk", named_bytes + _nameless_bytes(descendants(self._pid)), most.disk_mb)
 
 
 def _require(what: str, taken: int, most_mb: int) -> None:
@@ -176,21 +182,21 @@ def _resident_bytes(pid: int) -> int:
 
 
 def _disk_bytes(paths: Sequence[Path]) -> int:
-    """What is below them, however deep; empty files take something, too."""
+    """Return the size of everything below the paths, however deep; empty files count, too."""
     return max(_total(paths, "--block-size=1"), _total(paths, "--inodes") * NAME_BYTES)
 
 
 def _total(paths: Sequence[Path], unit: str) -> int:
     argv = ["du", "--summarize", "--total", "--one-file-system", unit, "--", *map(str, paths)]
     try:
-        done = subprocess.run(argv, capture_output=True, timeout=COUNT_LIMIT_S, check=False)
+        process = subprocess.run(argv, capture_output=True, timeout=COUNT_LIMIT_S, check=False)
     except subprocess.TimeoutExpired as error:
         raise BuildFailed(f"its files cannot be counted within {COUNT_LIMIT_S:g} s; it was ended") from error
-    return int((done.stdout.split() or [b"0"])[-2:][0])  # it fails where a file goes meanwhile
+    return int((process.stdout.split() or [b"0"])[-2:][0])  # fails where a file vanishes meanwhile
 
 
 def _nameless_bytes(pids: Sequence[int]) -> int:
-    """Of files that are open and have been removed."""
+    """Return the size of files that are open and have been removed."""
     sizes: dict[tuple[int, int], int] = {}
     for pid in pids:
         with suppress(OSError):  # it has ended
@@ -203,7 +209,9 @@ def _nameless_bytes(pids: Sequence[int]) -> int:
 
 
 def _without_rights() -> list[str]:
-    """Another user, for good: no file with a capability or of another user gives any back."""
+    """Return the prefix that changes the user for good: no file with a capability or of another user gives
+    rights back.
+    """
     if os.geteuid() != 0:
         return []
     user = [f"--reuid={UID}", f"--regid={UID}", "--clear-groups"]
@@ -242,13 +250,13 @@ def _memory_folder(place: str, sandbox: Sandbox) -> list[str]:
 
 
 def _open_folders(places: Sequence[str]) -> list[str]:
-    """Folders that others than root may enter, with all above them."""
+    """Return flags for folders that others than root may enter, with their parents."""
     above = [folder for place in places for folder in reversed([Path(place), *Path(place).parents][:-1])]
     return [word for folder in dict.fromkeys(above) for word in ("--perms", "0755", "--dir", str(folder))]
 
 
 def _proxy_variables() -> dict[str, str]:
-    """The way out, as curl and as every JVM is told."""
+    """Return the proxy as variables for curl and every JVM."""
     url = f"http://127.0.0.1:{PORT}"
     flags = [f"-D{scheme}.proxy{part}" for scheme in ("http", "https") for part in ("Host=127.0.0.1", f"Port={PORT}")]
     java = " ".join([*flags, "-Daether.connector.http.useSystemProperties=true"])

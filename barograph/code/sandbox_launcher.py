@@ -1,5 +1,5 @@
-"""Runs in a network of its own that has nothing yet: makes its loopback, hands a listening socket to the harness, and
-becomes the sandbox. Standard library only.
+"""Start the sandbox in an empty network of its own: create its loopback, pass a listening socket to the harness, and
+become the sandbox. Standard library only.
 
     sandbox_launcher.py SOCKET PORT PROGRAM ARGUMENT…
 """

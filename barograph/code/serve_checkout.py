@@ -1,4 +1,4 @@
-"""A commit's policy service over pipes, on a clock that is told with each call. `barograph.run.code_service` runs it,
+"""A commit's policy service over pipes, on a clock that is set with each call. `barograph.run.code_service` runs it,
 with that commit on PYTHONPATH.
 
     serve_checkout.py FOLDER [SAMPLE_S]
@@ -49,7 +49,7 @@ class Checkout:
         return CALLS[call["method"], call["path"]](self._state, call["body"].encode(), call["headers"])
 
     def _schedule(self, request: Mapping[str, Any]) -> Any:
-        """With the service's own limit for a policy; one that the box has kept from a CPU is asked again."""
+        """Decide with the service's own limit for a policy; one that had no CPU in time is asked again."""
         round = self._state.begin_round(request_from_json(request))
         outcome: Outcome | None = round.decision
         while outcome is None or isinstance(outcome, Postponement):
@@ -61,7 +61,7 @@ class Checkout:
 
 def main(folder: Path, sample_s: int = 1) -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a policy prints is no answer
+    os.dup2(2, 1)  # a policy's output is not an answer
     checkout = Checkout(folder, sample_s)
     for line in sys.stdin:
         print(json.dumps(checkout.answer(json.loads(line))), file=answers, flush=True)

@@ -1,7 +1,7 @@
-"""Folders that are made once and kept: a lock between processes, success or failure on record, the oldest are removed.
+"""Folders that are built once and kept: a lock between processes, success or failure on record, the oldest are removed.
 
-A folder appears as a whole. It holds `built.json` (what its maker said of it) or `failed.json`
-(`{"why", "error", "failed_s"}`), and `build.log`.
+A folder appears as a whole. It holds `built.json` (its maker's result) or `failed.json` (`{"why", "error",
+"failed_s"}`), and `build.log`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from playbooks.storm_home.assemble import atomic_folder, remove_tree
 
 BUILT, FAILED, LOG = "built.json", "failed.json", "build.log"
 KEPT_ERRORS: Mapping[str, type[SourceError]] = {kind.__name__: kind for kind in (BuildFailed, BuildHung, Unfit)}
-MAKING_LIMIT_S = 3600.0  # of the longest thing: a repository is cloned twice (10 min each), its code is built (30)
+MAKING_LIMIT_S = 3600.0  # for the longest: a repository is cloned twice (10 min each), its code is built (30)
 LOG_END_CHARACTERS = 600  # of a log's end, in a message
 
 Make = Callable[[Path], Mapping[str, Any]]
 
 
 def lock_folder(thing: Path, say: Say | None = None, limit_s: float = MAKING_LIMIT_S) -> AbstractContextManager[None]:
-    """One process at a time (`inventory.files.hold_lock`)."""
+    """Lock the thing for one process at a time (`inventory.files.hold_lock`)."""
     return hold_lock(_lock_of(thing), f"building {thing.name[:12]}", limit_s, say)
 
 
@@ -40,7 +40,7 @@ def _lock_of(thing: Path) -> Path:
 
 
 def make_once(thing: Path, make: Make, say: Say, *, rebuild: bool = False) -> Path:
-    """The folder, made by `make` in another place unless it is there. Raises what `make` raised, also when remembered.
+    """Return the folder, built by `make` in another place if missing. Raises what `make` raised, also from the record.
 
     Only errors of KEPT_ERRORS are kept: a full disk or a lost network may be better tomorrow.
     """
@@ -53,31 +53,31 @@ def make_once(thing: Path, make: Make, say: Say, *, rebuild: bool = False) -> Pa
     failed = read_json_or_none(thing / FAILED)
     if failed is not None:
         raise KEPT_ERRORS.get(str(failed.get("error")), BuildFailed)(_failure_message(thing, failed))
-    os.utime(thing)  # the oldest that nobody uses go
+    os.utime(thing)  # the least recently used are removed
     return thing
 
 
 def sweep(thing: Path) -> None:
-    """What a process that was killed left unfinished; only who holds the thing's lock may."""
+    """Remove unfinished folders of a killed process; the caller must hold the thing's lock."""
     unfinished = re.compile(rf"\.{re.escape(thing.name)}-[a-z0-9_]{{8}}")  # as tempfile names them
-    for left in thing.parent.iterdir():
-        if unfinished.fullmatch(left.name):
-            remove_tree(left)
+    for path in thing.parent.iterdir():
+        if unfinished.fullmatch(path.name):
+            remove_tree(path)
 
 
 def built_facts(thing: Path) -> Mapping[str, Any]:
-    """What the maker said."""
+    """Return the maker's result."""
     return read_json_or_none(thing / BUILT) or {}
 
 
 def prune(folder: Path, pattern: str, used: Collection[Path], keep: int) -> tuple[Path, ...]:
-    """Remove all but the `keep` last used of the things that fit, and those in use; returns what went."""
+    """Remove all but the `keep` last used of the things that match, and those in use; returns the removed ones."""
     things = sorted((p for p in folder.glob(pattern) if _is_kept(p)), key=lambda p: p.stat().st_mtime, reverse=True)
     return tuple(thing for thing in things[keep:] if thing not in used and _remove_unused(thing))
 
 
 def log_end(log: Path) -> str:
-    """The end of a log in one line."""
+    """Return the end of a log in one line."""
     try:
         text = " ".join(last_lines(log))
     except OSError:
@@ -86,7 +86,7 @@ def log_end(log: Path) -> str:
 
 
 def last_lines(log: Path) -> list[str]:
-    """Of a log that may be longer than the memory. Raises OSError."""
+    """Return the last lines of a log that may be larger than the memory. Raises OSError."""
     with log.open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - 8 * LOG_END_CHARACTERS))
         return file.read(8 * LOG_END_CHARACTERS).decode(errors="replace").splitlines()
@@ -95,8 +95,8 @@ def last_lines(log: Path) -> list[str]:
 def _make_folder(thing: Path, make: Make) -> None:
     with atomic_folder(thing) as unfinished:
         try:
-            said = dict(make(unfinished))
-            write_json_atomic(unfinished / BUILT, {"v": 1, **said, "built_s": time.time()})
+            result = dict(make(unfinished))
+            write_json_atomic(unfinished / BUILT, {"v": 1, **result, "built_s": time.time()})
         except tuple(KEPT_ERRORS.values()) as error:
             _keep_only_log(unfinished)
             write_json_atomic(
@@ -106,12 +106,12 @@ def _make_folder(thing: Path, make: Make) -> None:
 
 def _failure_message(thing: Path, failed: Mapping[str, Any]) -> str:
     log = thing / LOG
-    said = f"{failed['why']}; log: {log}" if log.is_file() else str(failed["why"])
+    message = f"{failed['why']}; log: {log}" if log.is_file() else str(failed["why"])
     age_s = time.time() - float(failed.get("failed_s", 0.0))
     if age_s < 60:
-        return said
+        return message
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(failed["failed_s"])))
-    return f"{said} (it was tried at {when} and is not tried again for the same commit, unless with --rebuild)"
+    return f"{message} (it was tried at {when} and is not tried again for the same commit, unless with --rebuild)"
 
 
 def _keep_only_log(folder: Path) -> None:
@@ -125,7 +125,7 @@ def _is_kept(path: Path) -> bool:
 
 
 def _remove_unused(thing: Path) -> bool:
-    """Not one that somebody is making or taking this moment."""
+    """Remove the thing and return True; False if somebody is building or taking it now."""
     try:
         with FileLock(_lock_of(thing)).acquire(blocking=False):
             remove_tree(thing)

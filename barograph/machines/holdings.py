@@ -1,8 +1,8 @@
-"""What a series really held and what that cost: `holdings.jsonl`, appended before a machine exists and after it is
-gone, and `money.json`, the estimates beside what was used, where the testbed has a price.
+"""Machines that a series really held, and their cost: `holdings.jsonl`, appended before a machine exists and after it
+is gone, and `money.json`, the estimates beside the use, where the testbed has a price.
 
-A harness that is killed leaves machines without an end in it; these count until they were reaped, or else until the
-end of their lease, when they have ended themselves.
+A killed harness leaves machines without an end in it; these count until they were reaped, or else until the end of
+their lease, when they have ended themselves.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HOLDINGS_FILE = "holdings.jsonl"
 
 @dataclass(frozen=True)
 class Holding:
-    """One machine, from when it was asked for to when it was gone (epoch seconds)."""
+    """One machine, from its request to its end (epoch seconds)."""
 
     request: MachineRequest
     lease_id: str
@@ -49,18 +49,18 @@ class Holding:
 
 
 def note_request(series_dir: Path, lease: Lease, requests: Sequence[MachineRequest], now_s: float) -> None:
-    """Before they are asked for. Raises OSError: what cannot be written down must not be rented."""
+    """Record the request before it is made. Raises OSError: a machine that cannot be recorded must not be rented."""
     machines = [{"name": request.name, "type": asdict(request.type)} for request in requests]
     _append_line(series_dir, {"t": now_s, "kind": "held", **_lease_facts(lease), "machines": machines})
 
 
 def note_expiry(series_dir: Path, lease: Lease, now_s: float) -> None:
-    """The lease, and with it its machines, now ends at another time."""
+    """Record that the lease, and with it its machines, now ends at another time."""
     _append_line(series_dir, {"t": now_s, "kind": "until", **_lease_facts(lease)})
 
 
 def note_return(series_dir: Path, lease: Lease, names: Collection[str] | None, now_s: float) -> None:
-    """These machines are gone, None: all. Nobody may be kept from releasing by a folder that cannot be written."""
+    """Record that these machines are gone, None: all. A folder that is not writable must not prevent a release."""
     try:
         _append_line(
             series_dir,
@@ -71,28 +71,28 @@ def note_return(series_dir: Path, lease: Lease, names: Collection[str] | None, n
 
 
 def read_holdings(series_dir: Path, now_s: float) -> tuple[Holding, ...]:
-    """Every machine that the series has had, in the order in which they came; those that it has count until now."""
+    """Return every machine that the series has had, in order of their requests; current ones count until now."""
     open_: dict[tuple[str, str], tuple[MachineRequest, float]] = {}
     until_s: dict[str, float] = {}
-    done: list[Holding] = []
+    past: list[Holding] = []
     for line in filter(None, _lines(series_dir)):
         if line.kind == "gone":
             names = [name for lease, name in open_ if lease == line.lease_id] if line.names is None else line.names
-            over = [open_.pop(key) for name in names if (key := (line.lease_id, name)) in open_]
-            done += [Holding(request, line.lease_id, from_s, line.t) for request, from_s in over]
+            ended = [open_.pop(key) for name in names if (key := (line.lease_id, name)) in open_]
+            past += [Holding(request, line.lease_id, from_s, line.t) for request, from_s in ended]
             continue
         until_s[line.lease_id] = line.expires_s
         for request in line.machines:
             open_.setdefault((line.lease_id, request.name), (request, line.t))
-    there = [
+    present = [
         Holding(request, lease_id, from_s, max(from_s, min(now_s, until_s[lease_id])))
         for (lease_id, _), (request, from_s) in open_.items()
     ]
-    return tuple(sorted([*done, *there], key=lambda each: each.from_s))
+    return tuple(sorted([*past, *present], key=lambda each: each.from_s))
 
 
 def damaged_holdings(series_dir: Path) -> int:
-    """Count the lines that cannot be read: what they say is in no cost."""
+    """Count the unreadable lines: their machines are in no cost."""
     return _lines(series_dir).count(None)
 
 
@@ -102,7 +102,7 @@ class _Line:
     kind: Literal["held", "until", "gone"]
     lease_id: str
     expires_s: float
-    names: tuple[str, ...] | None = None  # of what is gone; None: all of the lease
+    names: tuple[str, ...] | None = None  # of machines that are gone; None: all of the lease
     machines: tuple[MachineRequest, ...] = ()
 
 
@@ -112,7 +112,7 @@ def _form() -> TypeAdapter[_Line]:
 
 
 def _lines(series_dir: Path) -> list[_Line | None]:
-    """None for a damaged one."""
+    """Return the lines, None for a damaged one."""
     lines: list[_Line | None] = []
     for line in parsed_lines(series_dir / HOLDINGS_FILE):
         try:
@@ -123,7 +123,7 @@ def _lines(series_dir: Path) -> list[_Line | None]:
 
 
 def clip(machines: Sequence[Holding], from_s: float, to_s: float) -> Iterator[Holding]:
-    """The part of each that lies between two times."""
+    """Yield the part of each that lies between two times."""
     for each in machines:
         begin_s, end_s = max(each.from_s, from_s), min(each.to_s, to_s)
         if begin_s < end_s:
@@ -142,7 +142,7 @@ MONEY_FILE = "money.json"
 
 
 def pricing_of(experiment: Experiment) -> SupportsPricing | None:
-    """None where machines cost nothing."""
+    """Return the testbed's prices; None where machines cost nothing."""
     testbed = testbed_of(experiment.testbed)
     return testbed if isinstance(testbed, SupportsPricing) else None
 
@@ -163,7 +163,7 @@ def estimate_cost(experiment: Experiment, *, new: bool) -> Cost | None:
 
 
 def require_one_more(series: Series) -> None:
-    """Raise BudgetSpent where the next run could cost more than the budget has left, or nobody knows what that is."""
+    """Raise BudgetSpent where the next run could cost more than the budget has left, or its cost is unknown."""
     pricing = pricing_of(series.experiment)
     if pricing is not None:
         _require_readable(series)
@@ -171,19 +171,19 @@ def require_one_more(series: Series) -> None:
 
 
 def require_covered(series: Series, names: Sequence[str], rest_s: float) -> None:
-    """Raise BudgetSpent where these machines too could cost more than the budget has left, in the `rest_s` that the
-    run may still take, or nobody knows what that is."""
+    """Raise BudgetSpent where these machines too could cost more than the budget has left, in the `rest_s` that the run
+    may still take, or their cost is unknown."""
     pricing = pricing_of(series.experiment)
     if pricing is not None:
         _require_readable(series)
         now_s = time.time()
-        held = [each.request.name for each in read_holdings(series.folder, now_s) if each.to_s >= now_s]
-        workers = [name for name in held if name != "master"]
+        machines = [each.request.name for each in read_holdings(series.folder, now_s) if each.to_s >= now_s]
+        workers = [name for name in machines if name != "master"]
         costs.require_covered(series.experiment, spent_usd(series, now_s), workers, names, rest_s, pricing)
 
 
 def _require_readable(series: Series) -> None:
-    """Machines of a line that cannot be read would be free."""
+    """Raise an error where a line is unreadable: its machines would count as free."""
     if damaged := damaged_holdings(series.folder):
         raise BudgetSpent(
             f"{series.folder / HOLDINGS_FILE}: {damaged} of its lines cannot be read, so that nobody knows what the"
@@ -199,7 +199,7 @@ def spent_usd(series: Series, now_s: float) -> float:
 
 
 def usage_so_far(series: Series) -> dict[str, Any]:
-    """Return what was spent and held until now, for progress lines."""
+    """Return money and machine hours until now, for progress lines."""
     now_s = time.time()
     machines = read_holdings(series.folder, now_s)
     pricing = pricing_of(series.experiment)
@@ -212,7 +212,7 @@ def usage_so_far(series: Series) -> dict[str, Any]:
 
 
 def write_money(series: Series) -> None:
-    """`money.json`: the estimates beside what was used, by execution and by type of machine."""
+    """Write `money.json`: the estimates beside the use, by execution and by type of machine."""
     pricing = pricing_of(series.experiment)
     if pricing is None:
         return
@@ -236,14 +236,14 @@ def write_money(series: Series) -> None:
 def _cost_of_executions(
     estimates: list[dict[str, Any]], machines: Iterable[Holding], pricing: SupportsPricing, now_s: float
 ) -> list[dict[str, Any]]:
-    """Each estimate with what was held from its opening to the next one's."""
+    """Return each estimate with the use from its opening to the next one's."""
     all_machines = tuple(machines)
     ends = [*(float(each["opened_s"]) for each in estimates[1:]), now_s]
     rows = []
     for estimate, end_s in zip(estimates, ends, strict=False):
-        mine = tuple(clip(all_machines, float(estimate["opened_s"]), end_s))
-        used = {"used_usd": _price_usd(mine, pricing), "machine_hours": sum(each.hours for each in mine)}
-        rows.append({**estimate, **used})
+        holdings = tuple(clip(all_machines, float(estimate["opened_s"]), end_s))
+        use = {"used_usd": _price_usd(holdings, pricing), "machine_hours": sum(each.hours for each in holdings)}
+        rows.append({**estimate, **use})
     return rows
 
 
@@ -263,7 +263,7 @@ def _cost_of_types(machines: Iterable[Holding], pricing: SupportsPricing) -> lis
 
 
 def _price_usd(machines: Iterable[Holding], pricing: SupportsPricing) -> float:
-    """Machines that came and went together are priced together."""
+    """Return the price of the machines; those with the same times are priced together."""
     together: dict[tuple[float, float], list[MachineRequest]] = defaultdict(list)
     for each in machines:
         together[(each.from_s, each.to_s)].append(each.request)

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 def open_requested(name: str, changes: Mapping[str, Any], *, new: bool, again: bool = False) -> Path:
-    """Validate what was asked for and open its series. Nothing is started."""
+    """Validate the request and open its series. Nothing is started."""
     return open_checked(resolve_experiment(with_changes(load(name), changes)), new=new, again=again).folder
 
 
@@ -39,9 +39,9 @@ def open_checked(
 ) -> Series:
     """Open a series that can be run. No machine is touched.
 
-    `again`: a task that has opened it is repeated. `before_open`: done once the testbed is known to be free, and before
-    the runs that are left are counted and priced. `build` makes what the runs need beside the code of variants;
-    `rebuild`: that code is built again, even what failed before.
+    `again`: a task that has opened it is repeated. `before_open` runs once the testbed is known to be free, and before
+    the remaining runs are counted and priced. `build` builds what the runs need beside the code of variants; `rebuild`:
+    that code is built again, even if it failed before.
     """
     check(experiment)
     new = not (again and _release_repeated(experiment)) and new
@@ -66,8 +66,7 @@ def _release_repeated(experiment: Experiment) -> bool:
 
 
 def cost_remarks(cost: Cost | None) -> list[str]:
-    """Return what it may cost, and whether what ends forgotten machines is awake; nothing where machines cost
-    nothing."""
+    """Return what it may cost, and whether the reaper runs; nothing where machines cost nothing."""
     if cost is None:
         return []
     warning = health_warning(time.time())

@@ -1,4 +1,6 @@
-"""Take the lease and acquire the machines of a series. It cleans up itself: after a failed setup no teardown runs."""
+"""Take the lease and acquire the machines of a series. Cleans up after itself: after a failed setup no
+teardown runs.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 def require_free_testbed(experiment: Experiment) -> None:
-    """Raise TestbedTaken where somebody uses it; one that is shared is refused to nobody, for series are held."""
+    """Raise TestbedTaken where somebody uses it; a shared testbed is refused to nobody."""
     name = experiment.testbed.name
     if testbed_of(experiment.testbed).shared:
         return
@@ -70,7 +72,7 @@ def _reserve(testbed: str) -> None:
 
 
 def provision(series_dir: Path) -> str:
-    """All machines of the series, or none; returns the lease's id."""
+    """Acquire all machines of the series, or none; returns the lease's id."""
     with step(series_dir, first=_release_earlier) as series:
         experiment, progress = series.experiment, ProgressFile(series_dir)
         testbed = ready_testbed(experiment.testbed)
@@ -86,7 +88,7 @@ def provision(series_dir: Path) -> str:
 
 
 def _release_after(error: BaseException, series_dir: Path, lease: Lease, testbed: Testbed) -> None:
-    """The original error matters more than a failed cleanup, which is added to it as a note."""
+    """Release the lease; a failed cleanup becomes a note of the original error, which matters more."""
     try:
         series_lease.release(series_dir, lease, testbed)
     except Exception as failure:  # noqa: BLE001 - `error` is raised
@@ -110,9 +112,9 @@ def _take_lease(series: Series, testbed: Testbed) -> Lease:
 
 
 def _release_earlier(series_dir: Path) -> None:
-    """A setup task that is cleared comes twice: what it took the first time must not stay beside the second.
+    """Release the machines of a cleared setup task, which runs twice: they must not stay beside the new ones.
 
-    Clearing interrupts the run that goes on, which asks the series to stop; whoever clears wants it to go on.
+    Clearing interrupts the current run, which asks the series to stop; the user who clears wants it to go on.
     """
     earlier = _lease_on_record(series_dir)
     if earlier is not None:
@@ -125,8 +127,8 @@ def _release_earlier(series_dir: Path) -> None:
 def release(series_dir: Path, say: Say | None = None) -> None:
     """Give the machines back; nothing happens where that was done before.
 
-    Raises NotReleased, which says what is left and how to end it, also where another execution that lives has them.
-    `say`: to who waits; None: in the series' progress.
+    Raises NotReleased, which says what is left and how to end it, also where another living execution has them. `say`
+    reports to a waiting caller; None: to the series' progress.
     """
     lease = _lease_on_record(series_dir)
     if lease is None:
@@ -150,7 +152,7 @@ def release(series_dir: Path, say: Say | None = None) -> None:
 
 
 def release_own(series_dir: Path) -> None:
-    """Release as `release` does, but leave to another execution that lives what it has."""
+    """Release as `release` does, but keep machines of another living execution."""
     lease = _lease_on_record(series_dir)
     if lease is not None and _is_ours(lease):
         release(series_dir)
@@ -158,12 +160,12 @@ def release_own(series_dir: Path) -> None:
 
 def _lease_on_record(series_dir: Path) -> Lease | None:
     """Return the lease of the series' machines; None where none were taken, or they were given back."""
-    saved = series_lease.saved_lease(series_dir)
-    return registry.read(saved.lease_id) if saved else None
+    lease = series_lease.saved_lease(series_dir)
+    return registry.read(lease.lease_id) if lease else None
 
 
 def _is_ours(lease: Lease) -> bool:
-    """Return whether this execution has taken it, or whoever has is dead."""
+    """Return whether this execution has taken it, or its holder is dead."""
     return lease.holder == holder() or not registry.is_live(lease, time.time())
 
 
@@ -189,7 +191,9 @@ def _owner() -> str:
 
 
 def ready_testbed(choice: TestbedChoice) -> Testbed:
-    """A testbed that can acquire: machines on this box mount the software, for others it is built before they cost."""
+    """Return a testbed that can acquire: machines on this box mount the software, for others it is built before they
+    cost.
+    """
     testbed = testbed_of(choice)
     if testbed.place == "memory":
         return testbed

@@ -1,4 +1,4 @@
-"""Release what dead runs and expired leases have left, note what it cost, and keep the reaper's health on record:
+"""Release machines of dead runs and expired leases, record their cost, and keep the reaper's health on record:
 `reaper.json` in the state folder, the passes of the DAG apart from those of the command.
 """
 
@@ -25,7 +25,7 @@ from inventory.leases.registry import Lease
 from inventory.testbed import Testbed
 
 HEALTH_FILE = "reaper.json"
-LATE_S = 35 * 60.0  # three passes of the DAG, and some
+LATE_S = 35 * 60.0  # three passes of the DAG, and a margin
 PassOrigin = Literal["dag", "command"]
 HOW_TO_RUN = "`barograph ui` runs it every ten minutes; `barograph reap` is one pass"
 
@@ -35,7 +35,7 @@ def health_path() -> Path:
 
 
 def note_pass(by: PassOrigin, begun_s: float, ended_s: float, ended: Sequence[str], errors: Sequence[str]) -> None:
-    """One pass. The last success stays on record when a later pass fails."""
+    """Record one pass. The last success stays on record when a later pass fails."""
     document = read_health()
     before = document.get(by, {})
     success_s = before.get("last_success_s") if errors else ended_s
@@ -50,12 +50,12 @@ def note_pass(by: PassOrigin, begun_s: float, ended_s: float, ended: Sequence[st
 
 
 def read_health() -> dict[str, Any]:
-    """Nothing where no pass was noted, or what was noted cannot be read: then it counts as never."""
+    """Return the reaper's health; empty where no pass was recorded, or the record is unreadable: it counts as never."""
     return read_json_or_none(health_path()) or {}
 
 
 def health_warning(now_s: float) -> str | None:
-    """For who is about to rent machines: that nobody watches over them, and how to mend that."""
+    """Return a warning for a user about to rent machines: no reaper runs, and how to start one."""
     success_s = read_health().get("dag", {}).get("last_success_s")
     if success_s is not None and now_s - success_s <= LATE_S:
         return None
@@ -64,7 +64,7 @@ def health_warning(now_s: float) -> str | None:
 
 
 def health_lines(now_s: float) -> list[str]:
-    """Of the DAG and of the command."""
+    """Return the health of the DAG and of the command."""
     document = read_health()
     return [line for by in ("dag", "command") for line in _pass_lines(by, document.get(by), now_s)] + [HOW_TO_RUN]
 
@@ -88,7 +88,7 @@ def _pass_lines(by: str, passed: dict[str, Any] | None, now_s: float) -> list[st
 
 
 def age(seconds: float) -> str:
-    """`40 s`, `12 min`, `3.5 h`, `2.1 days`."""
+    """Return `40 s`, `12 min`, `3.5 h`, `2.1 days`."""
     if seconds < 90:
         return f"{max(0.0, seconds):.0f} s"
     if seconds < 5400:
@@ -100,14 +100,14 @@ log = logging.getLogger(__name__)
 
 
 class NotReaped(BarographError):
-    """Something is still there and could not be removed."""
+    """Something could not be removed and still exists."""
 
     blame = "infrastructure"
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """One thing that was, or would be, ended. None: nobody on this box knows."""
+    """One thing that was, or would be, ended. None: unknown on this box."""
 
     testbed: str
     what: str
@@ -124,9 +124,9 @@ def sweep(
     *, dry_run: bool, everywhere: bool = False, by: PassOrigin = "command", now_s: float | None = None,
     testbeds: Mapping[str, Callable[..., Testbed]] | None = None, only: Collection[str] | None = None,
 ) -> tuple[Leftover, ...]:  # fmt: skip
-    """A row for each thing, those that could not be ended too. A pass that is no dry run is noted for `--status`.
+    """Return a row for each thing, also for failures. A pass that is no dry run is recorded for `--status`.
 
-    `only`: on these testbeds; that is no whole pass, and not noted.
+    `only`: on these testbeds; that is no whole pass, and not recorded.
     """
     begun_s = time.time()
     now = begun_s if now_s is None else now_s
@@ -144,9 +144,9 @@ def sweep(
 
 
 def beat_for_dags(is_running: Callable[[str, str], bool]) -> None:
-    """Leases of DAG runs that go on live on while no task of theirs beats: they wait for a worker, behind other runs.
-    At the longest until they expire. `is_running` is asked with a DAG and its run (empty in older leases). What fails
-    here is only logged, for what is dead is still to be ended.
+    """Keep alive leases of running DAG runs while none of their tasks beats: they wait for a worker, behind other runs.
+    At the longest until they expire. `is_running` gets a DAG and its run (empty in older leases). Failures here are
+    only logged, so that dead leases are still ended.
     """
     try:
         leases = registry.read_all()
@@ -162,14 +162,14 @@ def beat_for_dags(is_running: Callable[[str, str], bool]) -> None:
 
 
 def leases_over(*, but: str) -> list[str]:
-    """A line for each lease that a reaper would end now, those on the testbed `but` excepted."""
+    """Return a line for each lease that a reaper would end now, except on the testbed `but`."""
     now_s = time.time()
-    over = [each for each in registry.read_all() if each.testbed != but and not registry.is_live(each, now_s)]
-    return [registry.in_use_message(lease, now_s) for lease in over]
+    leases = [each for each in registry.read_all() if each.testbed != but and not registry.is_live(each, now_s)]
+    return [registry.in_use_message(lease, now_s) for lease in leases]
 
 
 def reap(*, dry_run: bool, by: PassOrigin = "command") -> tuple[str, ...]:
-    """One line for each thing that was released. Raises NotReaped, after the rest, where one could not be."""
+    """Return one line for each thing that was released. Raises NotReaped, after the rest, where one could not be."""
     rows = sweep(dry_run=dry_run, by=by)
     require_all_released(rows)
     return tuple(str(row) for row in rows)
@@ -177,9 +177,9 @@ def reap(*, dry_run: bool, by: PassOrigin = "command") -> tuple[str, ...]:
 
 def require_all_released(rows: tuple[Leftover, ...]) -> None:
     """Raise NotReaped naming what could not be ended."""
-    stuck = [f"{row.what} on {row.testbed}: {row.error}" for row in rows if row.error]
-    if stuck:
-        raise NotReaped(f"could not release {'; '.join(stuck)}; mend that, then reap again")
+    failures = [f"{row.what} on {row.testbed}: {row.error}" for row in rows if row.error]
+    if failures:
+        raise NotReaped(f"could not release {'; '.join(failures)}; mend that, then reap again")
 
 
 def _leftover_of(one: ReapResult, now_s: float, dry_run: bool) -> Leftover:
@@ -199,7 +199,7 @@ def _note_gone(lease: Lease, now_s: float) -> None:
 
 
 def _cost_usd(lease: Lease, now_s: float) -> float | None:
-    """Return what its series has cost; None where the series is not here or has no price."""
+    """Return its series' cost; None where the series is not here or has no price."""
     for path in results_root().glob(f"*/*/{lease.series_id}/series.json"):
         try:
             series = read_series(path.parent)

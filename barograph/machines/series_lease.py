@@ -1,6 +1,6 @@
-"""The lease of a series and the machines under it, through its testbed: taken, added, replaced, prolonged, given back;
-on record first, in `machines.json`, so that later steps find them. A lease is kept alive while work goes on under it,
-also while machines boot and within one long run, but not longer than that work may take.
+"""The lease of a series and its machines, through its testbed: taken, added, replaced, prolonged, given back; on record
+first, in `machines.json`, so that later steps find them. A lease is kept alive while work goes on under it, also while
+machines boot and within one long run, but not longer than that work may take.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def save_lease(series_dir: Path, lease: Lease, machines: Sequence[Machine]) -> N
 
 
 def saved_lease(series_dir: Path) -> Lease | None:
-    """The lease that the series took last, whether or not it still stands."""
+    """Return the lease that the series took last, whether or not it still exists."""
     document = _read_document(series_dir)
     return Lease(**document["lease"]) if document else None
 
@@ -83,7 +83,7 @@ log = logging.getLogger(__name__)
 
 
 def acquire(series: Series, testbed: Testbed, lease: Lease) -> tuple[Machine, ...]:
-    """The machines of the start, or none."""
+    """Acquire the machines of the start, or none."""
     requests = machine_requests(series.experiment, series.experiment.acquired())
     save_lease(series.folder, lease, ())
     note_request(series.folder, lease, requests, time.time())
@@ -94,7 +94,7 @@ def acquire(series: Series, testbed: Testbed, lease: Lease) -> tuple[Machine, ..
 
 
 def grow(series: Series, names: Sequence[str]) -> tuple[Machine, ...]:
-    """These machines too. What an execution that was cut short has left of that name goes first."""
+    """Acquire these machines too. Remains with these names, of an interrupted execution, are removed first."""
     testbed, lease = testbed_of(series.experiment.testbed), _current_lease(series.folder)
     assert isinstance(testbed, SupportsGrow), "checked before anything was started"
     if stale := [machine.name for machine in current_machines(series.folder) if machine.name in names]:
@@ -123,11 +123,11 @@ def give_back(series: Series, names: Collection[str]) -> bool:
 
 
 def prolong(series: Series, minutes: float) -> None:
-    """From now on the lease lasts `minutes`, and machines that end themselves hear of it."""
-    saved = saved_lease(series.folder)
-    if saved is None:
+    """Let the lease last `minutes` from now, and tell machines that end themselves."""
+    earlier_lease = saved_lease(series.folder)
+    if earlier_lease is None:
         return
-    lease = registry.renew(saved, minutes * 60)  # a heartbeat, too
+    lease = registry.renew(earlier_lease, minutes * 60)  # a heartbeat, too
     note_expiry(series.folder, lease, time.time())
     testbed = testbed_of(series.experiment.testbed)
     if isinstance(testbed, SupportsProlong):
@@ -135,14 +135,14 @@ def prolong(series: Series, minutes: float) -> None:
 
 
 def recalled(series: Series) -> tuple[str, ...]:
-    """Machines that their owner takes away; none where a testbed does not say so."""
+    """Return machines that their owner takes away; none where a testbed does not report them."""
     testbed = testbed_of(series.experiment.testbed)
     if not isinstance(testbed, SupportsRecall):
         return ()
     lease = _current_lease(series.folder)
     try:
         return testbed.recalled(lease)
-    except BarographError as error:  # an interface that cannot be asked now is no machine that is lost
+    except BarographError as error:  # a failed request does not mean a lost machine
         log.warning("asking whether machines are taken away failed: %s", error)
         return ()
 
@@ -153,7 +153,7 @@ def can_replace(series: Series) -> bool:
 
 
 def replace(series: Series, lost: Collection[str]) -> bool:
-    """Other machines in the place of these workers; False where the testbed cannot, or the master is among them."""
+    """Replace these workers by other machines; False where the testbed cannot, or the master is among them."""
     if "master" in lost or not can_replace(series):
         return False
     log.warning("series %s: replacing %s", series.series_id, ", ".join(sorted(lost)))
@@ -163,8 +163,9 @@ def replace(series: Series, lost: Collection[str]) -> bool:
 
 
 def release(series_dir: Path, lease: Lease, testbed: Testbed, say: Say | None = None) -> None:
-    """Everything that the lease holds, half acquired or whole; nothing where the reaper has ended it. What cannot be
-    released stays on record, and the reaper's next pass tries again. Where another is at it, `say` says who.
+    """Release everything that the lease holds, half acquired or whole; nothing where the reaper has ended it. A failed
+    release stays on record, and the reaper's next pass tries again. Where another process is releasing it, `say` says
+    which.
     """
     with registry.ending(lease.lease_id, say=say) as current:
         if current is not None:
@@ -175,8 +176,8 @@ def release(series_dir: Path, lease: Lease, testbed: Testbed, say: Say | None = 
 
 def _current_lease(series_dir: Path) -> Lease:
     """Return the lease as it is on record now: it may have been prolonged since it was taken."""
-    saved = saved_lease(series_dir)
-    lease = registry.read(saved.lease_id) if saved else None
+    earlier_lease = saved_lease(series_dir)
+    lease = registry.read(earlier_lease.lease_id) if earlier_lease else None
     if lease is None or lease.ending:
         raise NoMachines(series_dir)
     return lease
@@ -197,8 +198,8 @@ RETRY_S = 30.0
 
 @contextmanager
 def keep_alive(series: Series, limit_s: float) -> Iterator[None]:
-    """Beats, and prolongs what the series has each third of its lease, for `limit_s` at the most: what hangs must not
-    hold machines. In two threads: machines that do not answer must not keep the heart from beating.
+    """Send heartbeats, and prolong the series' machines each third of its lease, for `limit_s` at the most: a hanging
+    step must not hold machines. In two threads: machines that do not answer must not stop the heartbeat.
     """
     every_s = min(HEARTBEAT_S, series.experiment.lease_minutes * 60 / 3)
     with (
@@ -209,13 +210,13 @@ def keep_alive(series: Series, limit_s: float) -> Iterator[None]:
 
 
 def _beat(series_dir: Path) -> None:
-    if (saved := saved_lease(series_dir)) is not None:
-        registry.beat(saved.lease_id)
+    if (lease := saved_lease(series_dir)) is not None:
+        registry.beat(lease.lease_id)
 
 
 def _prolongation(series: Series) -> Callable[[], None]:
     minutes = series.experiment.lease_minutes
-    due_s = time.monotonic()  # at once: a step may begin when little of the lease is left
+    due_s = time.monotonic()  # at once: a step may begin near the lease's end
 
     def prolong_if_due() -> None:
         nonlocal due_s

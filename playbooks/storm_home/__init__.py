@@ -1,1 +1,1 @@
-"""The Storm home: Storm 2.8.3 as Maven Central has it, in one folder that machines mount or unpack."""
+"""The Storm home: Storm 2.8.3 from Maven Central, in one folder that machines mount or unpack."""

@@ -1,4 +1,4 @@
-"""Assembles the Storm home from Maven Central into a content-addressed folder.
+"""Assemble the Storm home from Maven Central into a content-addressed folder.
 
 bin/run          starts a daemon or a tool on the libraries, with its class data archive
 lib/             daemons and commands
@@ -46,9 +46,9 @@ FILE_PLACES = {
 
 
 def assemble_home(cache: Path, log: Log) -> Path:
-    """The home without archives and without our jars: `<cache>/storm-home-<hash of its inputs>`.
+    """Return the home without archives and without our jars: `<cache>/storm-home-<hash of its inputs>`.
 
-    Downloads once (about 90 MB); a second call only looks. Raises ConfigurationError or InfrastructureError.
+    Downloads once (about 90 MB); a second call only checks. Raises ConfigurationError or InfrastructureError.
     """
     home = cache / f"storm-home-{fingerprint(_inputs(), str(LAYOUT))}"
     if home.is_dir():
@@ -63,7 +63,7 @@ def assemble_home(cache: Path, log: Log) -> Path:
 
 
 def complete_home(home: Path, archives: Path | None, jars: Sequence[Path], cache: Path) -> Path:
-    """A home with class data archives in `cds/` and `jars` in `extlib-daemon/`: what machines mount or unpack.
+    """Return a home with class data archives in `cds/` and `jars` in `extlib-daemon/`, for machines to mount or unpack.
 
     Files of `home` are linked, not copied. `archives` None: daemons start without, only slower.
     """
@@ -73,7 +73,7 @@ def complete_home(home: Path, archives: Path | None, jars: Sequence[Path], cache
     name = fingerprint(jars, home.name, archives.name if archives else "no archives")
     whole = cache / f"storm-{name}"
     if whole.is_dir():
-        if fingerprint(_daemon_jars(whole)) != fingerprint(sorted(jars)):  # somebody wrote into it
+        if fingerprint(_daemon_jars(whole)) != fingerprint(sorted(jars)):  # somebody changed it
             _place_jars(jars, whole / "extlib-daemon")
         return whole
     with atomic_folder(whole) as unfinished:
@@ -86,9 +86,10 @@ def complete_home(home: Path, archives: Path | None, jars: Sequence[Path], cache
 
 
 def derive_home(base: Path, *, bridge: Path | None = None, foreign: Path | None = None) -> Path:
-    """`base` with another jar in `extlib-daemon/`, or with a scheduler that is not ours in `foreign/`; beside it.
+    """Return `base` with another jar in `extlib-daemon/`, or with a scheduler that is not ours in `foreign/`; beside
+    it.
 
-    `base` itself where nothing would be other. The libraries are the very same files.
+    `base` itself where nothing would differ. The libraries are the same files.
     """
     ours = _daemon_jars(base)
     daemon = [bridge] if bridge else ours
@@ -106,14 +107,14 @@ def derive_home(base: Path, *, bridge: Path | None = None, foreign: Path | None 
 
 
 def storm_version() -> str:
-    """The version that pom.xml names."""
+    """Return the version in pom.xml."""
     version = ET.parse(POM).findtext(".//{*}properties/{*}storm.version")
     assert version, f"{POM} names no storm.version"
     return version
 
 
 def fingerprint(files: Sequence[Path], *words: str) -> str:
-    """Twelve hexadecimal digits that change with the files' names and contents and with the words."""
+    """Return twelve hexadecimal digits that change with the files' names and contents and with the words."""
     digest = hashlib.sha256(json.dumps(words).encode())
     for file in files:
         digest.update(json.dumps([file.name, hashlib.sha256(file.read_bytes()).hexdigest()]).encode())
@@ -122,7 +123,7 @@ def fingerprint(files: Sequence[Path], *words: str) -> str:
 
 @contextmanager
 def atomic_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder that becomes `folder` at once when the block succeeds, and goes when it fails."""
+    """Yield a temporary folder that becomes `folder` at once when the block succeeds, and is removed when it fails."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
@@ -134,14 +135,14 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 
 
 def remove_tree(folder: Path) -> None:
-    """As far as it can be removed, however deep it is: Python's own way ends after 1,000 folders."""
+    """Remove a tree as far as possible, however deep it is: Python's own way ends after 1,000 folders."""
     with suppress(subprocess.TimeoutExpired):
         argv = ["rm", "-rf", "--one-file-system", "--", str(folder)]
         subprocess.run(argv, capture_output=True, timeout=REMOVAL_LIMIT_S, check=False)
 
 
 def link(source: Path, target: Path) -> None:
-    """A hard link, so that size and modification time (which archives check) stay; a copy across file systems."""
+    """Make a hard link, so that size and modification time (which archives check) stay; a copy across file systems."""
     try:
         os.link(source, target)
     except OSError:
@@ -153,7 +154,7 @@ def _daemon_jars(home: Path) -> list[Path]:
 
 
 def _place_jars(jars: Sequence[Path], folder: Path) -> None:
-    """These and no others; what is there is a link to another home's file, which must not be written to."""
+    """Link exactly these jars; existing files are links to another home's, which must not be written to."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     for jar in jars:
@@ -192,7 +193,7 @@ def _inputs() -> list[Path]:
 
 
 def _write_version(home: Path, contents: str) -> None:
-    """VERSION differs where the home differs: machines that do not mount it compare it with theirs."""
+    """Write VERSION, which differs where the home differs: machines that do not mount it compare it with theirs."""
     files = sorted(str(f.relative_to(home)) for pattern in ("*lib*/*.jar", "cds/*") for f in home.glob(pattern))
     facts = {"storm": storm_version(), "contents": contents, "files": files}
     (home / "VERSION").unlink(missing_ok=True)  # it may be a link to another home's
@@ -206,11 +207,11 @@ def _link_tree(source: Path, target: Path) -> None:
 def _maven(*arguments: str) -> None:
     command = ["mvn", "--batch-mode", "--quiet", "--file", str(POM), *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_S, check=False)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired as expired:
         raise InfrastructureError(
             f"{arguments[0]} took more than {MAVEN_TIMEOUT_S} s; is Maven Central reachable?"
         ) from expired
-    if done.returncode != 0:
-        lines = [line for line in done.stdout.splitlines() if "[ERROR]" in line] or ["no message"]
+    if process.returncode != 0:
+        lines = [line for line in process.stdout.splitlines() if "[ERROR]" in line] or ["no message"]
         raise InfrastructureError(f"{arguments[0]} failed: {lines[0]}; is Maven Central reachable?")

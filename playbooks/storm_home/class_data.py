@@ -1,7 +1,7 @@
 """Class data archives (AppCDS), with which Java starts a worker in half the CPU time.
 
-An archive fits one build of Java, one class path and the very jars (size and time of change). So it is made inside the
-machines' root filesystem, with the home where machines have it. One that does not fit is ignored by Java.
+An archive fits one build of Java, one class path and exactly these jars (size and time of change). So it is made inside
+the machines' root filesystem, with the home where machines have it. Java ignores one that does not fit.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ WORKERS = 3
 
 
 def train_archives(home: Path, rootfs: Path, cache: Path, log: Log) -> Path:
-    """`<cache>/cds-<hash of home and Java>` with an archive per daemon, worker and Flux; about 60 s the first time.
+    """Return `<cache>/cds-<hash of home and Java>` with an archive per daemon, worker and Flux; about 60 s the first
+    time.
 
-    Needs root and `unshare`. The Storm it runs is alone: own processes, own network (loopback only), an overlay over
-    `rootfs` that is thrown away; all of it ends with the namespace. Raises TrainingFailed, which callers may take as
-    "without archives".
+    Needs root and `unshare`. The Storm it runs is isolated: own processes, own network (loopback only), a temporary
+    overlay over `rootfs`; all of it ends with the namespace. Raises TrainingFailed, which callers may treat as "without
+    archives".
     """
     archives = cache / f"cds-{fingerprint(sorted(TRAINING.iterdir()), home.name, java_build(rootfs))}"
     if archives.is_dir():
@@ -58,7 +59,9 @@ def train_archives(home: Path, rootfs: Path, cache: Path, log: Log) -> Path:
 
 
 def java_build(rootfs: Path) -> str:
-    """What identifies the Java in `rootfs`: its library and the stamp of its modules. Raises ConfigurationError."""
+    """Return an identifier of the Java in `rootfs`: its library and the stamp of its modules. Raises
+    ConfigurationError.
+    """
     libraries = sorted(p for p in rootfs.glob("usr/lib/jvm/*/lib/server/libjvm.so") if not p.parents[2].is_symlink())
     if not libraries:
         raise ConfigurationError(f"{rootfs} has no Java under usr/lib/jvm; build the machines' root filesystem first")
@@ -123,7 +126,7 @@ def _spec(home: Path) -> dict[str, Any]:
 
 
 def class_path(home: Path, archive: str) -> str:
-    """The libraries as `bin/run` and the supervisor's java spell them out, where machines have the home."""
+    """Return the libraries as in `bin/run` and the supervisor's java, with the paths on machines."""
     folders = {"worker": ("lib-worker",), "flux": ("lib", "lib-flux")}.get(archive, ("lib",))
     return ":".join(
         f"{commands.HOME}/{folder}/{jar.name}" for folder in folders for jar in sorted((home / folder).glob("*.jar"))
@@ -131,7 +134,7 @@ def class_path(home: Path, archive: str) -> str:
 
 
 def _run_inside(rootfs: Path, home: Path, scratch: Path) -> None:
-    """In namespaces of its own, so that nothing it starts can outlive it or be reached."""
+    """Run it in namespaces of its own, so that no process can outlive it or be reached."""
     if shutil.which("unshare") is None or os.geteuid() != 0:
         raise ConfigurationError("training class data archives needs root and unshare (package util-linux)")
     root = scratch / "root"
@@ -148,9 +151,9 @@ def _run_inside(rootfs: Path, home: Path, scratch: Path) -> None:
         f"exec chroot {root} /usr/bin/python3 {PLACE}/train.py",
     ]
     flags = ["--mount", "--net", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--propagation=private"]
-    done = _run_command(["unshare", *flags, "sh", "-ec", "\n".join(script)])
-    if done.returncode != 0:
-        raise TrainingFailed(f"training class data archives failed: {_failure_text(done, scratch / 'training')}")
+    process = _run_command(["unshare", *flags, "sh", "-ec", "\n".join(script)])
+    if process.returncode != 0:
+        raise TrainingFailed(f"training class data archives failed: {_failure_text(process, scratch / 'training')}")
 
 
 def _run_command(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -164,8 +167,8 @@ def _run_command(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def _failure_text(done: subprocess.CompletedProcess[str], training: Path) -> str:
-    """The driver's last line, and the last line of each daemon that said something."""
-    said = (done.stderr or done.stdout).strip().splitlines()[-1:]
+    """Return the driver's last line, and the last line of each daemon with output."""
+    lines = (done.stderr or done.stdout).strip().splitlines()[-1:]
     for output in sorted(training.glob("*.out")):
-        said += [f"{output.stem}: {line}" for line in output.read_text(errors="replace").splitlines()[-1:]]
-    return "; ".join(said) or f"exit code {done.returncode}"
+        lines += [f"{output.stem}: {line}" for line in output.read_text(errors="replace").splitlines()[-1:]]
+    return "; ".join(lines) or f"exit code {done.returncode}"

@@ -1,4 +1,4 @@
-"""How each daemon is started from the Storm home, and what executors declare by default: template variables of the
+"""Commands that start each daemon from the Storm home, and default resources of executors: template variables of the
 roles.
 
 A command is `<home>/bin/run <archive> <class path after the libraries> <flags by memory> <properties> <main class>
@@ -6,10 +6,10 @@ A command is `<home>/bin/run <archive> <class path after the libraries> <flags b
 `BAROGRAPH_JAVA`, else `/usr/bin/java`.
 
 Storm's resource-aware scheduler places by declared numbers alone, and Storm's defaults (a tenth of a core and 128 MB an
-executor) do not fit machines of a fifth of a core. A machine declares what it has; an executor that its topology says
-nothing about declares an equal share of a slot of the smallest machine. The scheduler fills one machine before it takes
-the next, so the fewer executors are to share a slot (the setting `storm_executors_per_slot`), the further they are
-spread. No other scheduler reads this.
+executor) do not fit machines of a fifth of a core. A machine declares its real resources; an executor without numbers
+in its topology declares an equal share of a slot of the smallest machine. The scheduler fills one machine before it
+takes the next, so the fewer executors are to share a slot (the setting `storm_executors_per_slot`), the further they
+are spread. No other scheduler reads this.
 """
 
 from __future__ import annotations
@@ -44,18 +44,20 @@ TOOL_FLAGS = ("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 def jvm_flags(daemon: Daemon, memory_mb: int) -> list[str]:
-    """Heap and, on a small machine, lean flags. `memory_mb` is the machine's memory limit."""
+    """Return heap and, on a small machine, lean flags. `memory_mb` is the machine's memory limit."""
     divisor, least, most = HEAP_MB[daemon]
     return [_heap(memory_mb // divisor, least, most), *_lean(memory_mb)]
 
 
 def worker_childopts(memory_mb: int, slots: int) -> str:
-    """`worker.childopts` for storm.yaml."""
+    """Return `worker.childopts` for storm.yaml."""
     return " ".join([f"-Xmx{worker_heap_mb(memory_mb, slots)}m", *_lean(memory_mb)])
 
 
 def worker_heap_mb(memory_mb: int, slots: int) -> int:
-    """A quarter of the machine's memory is heap, shared by its slots: small JVMs need as much again beside it."""
+    """Return the heap: a quarter of the machine's memory, shared by its slots; small JVMs need as much
+    again beside it.
+    """
     least, most = WORKER_HEAP_MB
     return min(max(memory_mb // (4 * slots), least), most)
 
@@ -63,7 +65,7 @@ def worker_heap_mb(memory_mb: int, slots: int) -> int:
 def daemon_command(
     daemon: Daemon, memory_mb: int, *, home: str = HOME, conf: str = CONF, logs: str = LOGS
 ) -> list[str]:
-    """The argument vector that starts `daemon` in the foreground; ZooKeeper reads `<conf>/zoo.cfg`."""
+    """Return the argument vector that starts `daemon` in the foreground; ZooKeeper reads `<conf>/zoo.cfg`."""
     properties = {
         "daemon.name": daemon,
         "storm.home": home,
@@ -79,7 +81,9 @@ def daemon_command(
 
 
 def environment(daemon: Daemon, *, home: str = HOME, conf: str = CONF) -> dict[str, str]:
-    """Environment of a daemon. The supervisor's JAVA_HOME holds the wrapper that starts workers without a LogWriter."""
+    """Return a daemon's environment. The supervisor's JAVA_HOME holds the wrapper that starts workers without a
+    LogWriter.
+    """
     shared = {"STORM_CONF_DIR": conf, "MALLOC_ARENA_MAX": "1"}
     return {**shared, "JAVA_HOME": f"{home}/supervisor-java"} if daemon == "supervisor" else shared
 
@@ -122,7 +126,7 @@ class ResourceDefaults:
 def resource_defaults(
     workers: Sequence[Mapping[str, float]], executors_per_slot: int = EXECUTORS_PER_SLOT
 ) -> ResourceDefaults:
-    """`workers` are the host variables of the machines that have slots, at least one."""
+    """Return the defaults. `workers` are the host variables of the machines that have slots, at least one."""
     heap_mb = min(worker_heap_mb(int(w["machine_memory_mb"]), int(w["machine_slots"])) for w in workers)
     cpu_percent = min(100 * w["machine_cores"] / w["machine_slots"] for w in workers)
     return ResourceDefaults(
@@ -131,5 +135,5 @@ def resource_defaults(
 
 
 def _round_down(value: float) -> float:
-    """Two decimals, never more than the value: a full machine must not be over its capacity by a rounding error."""
+    """Round down to two decimals: a full machine must not be over its capacity by a rounding error."""
     return math.floor(value * 100 + 1e-9) / 100

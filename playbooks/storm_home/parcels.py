@@ -1,9 +1,9 @@
-"""A Storm home as archives for machines that do not mount it, made once and kept by what is in them.
+"""A Storm home as archives for machines that do not mount it, packed once and named by their content.
 
-A home is links into other folders of the cache; an archive of it stands alone. It is in parts, because they change at
-different times: the libraries with Storm's version, the class data with Java, the rest (our bridge) with our sources.
-A jar that is in two folders is packed once: the second is a link with its own time of change, which `unpack.py` copies,
-because class data fits only jars of the very size and time that it was made of.
+A home is links into other folders of the cache; an archive of it is self-contained. It is in parts, because they change
+at different times: the libraries with Storm's version, the class data with Java, the rest (our bridge) with our
+sources. A jar that is in two folders is packed once: the second is a link with its own time of change, which
+`unpack.py` copies, because class data fits only jars of exactly the size and time that it was made with.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from boltons.fileutils import atomic_save
 
 FOLDERS = {"libraries": ("lib", "lib-worker", "lib-flux"), "classes": ("cds",)}
 REST_PART = "rest"
-# Jars are packed already: more effort finds nothing, and costs minutes beside a measurement.
+# Jars are compressed already: more effort gains nothing, and costs minutes beside a measurement.
 COMPRESSION = {"libraries": 1, "classes": 6, REST_PART: 6}
 HEADER_BYTES = 8192  # class data begins with the name of the Java that made it
-KEEP_PARCELS = 12  # archives of other homes, for those who change between them
-ABANDONED_S = 3600.0  # an archive is packed in seconds: nobody packs this one any more
+KEEP_PARCELS = 12  # archives of other homes, for users who change between them
+ABANDONED_S = 3600.0  # an archive is packed in seconds: this one was abandoned
 
 
 @dataclass(frozen=True)
 class Parcel:
-    """One archive. `java` is the only Java that can use it, as `java -Xinternalversion` says it; empty: any."""
+    """One archive. `java` is the only Java that can use it, as printed by `java -Xinternalversion`; empty: any."""
 
     name: str
     path: str
@@ -43,55 +43,55 @@ class Parcel:
 
 
 def make_parcels(home: Path, store: Path) -> tuple[Parcel, ...]:
-    """The home's archives in `store`, made if they are not there."""
+    """Return the home's archives in `store`, packed if they are missing."""
     store.mkdir(parents=True, exist_ok=True)
-    made = tuple(_parcel(home, part, files, store) for part, files in files_by_part(home).items() if files)
-    _prune(store, made)
-    return made
+    parcels = tuple(_parcel(home, part, files, store) for part, files in files_by_part(home).items() if files)
+    _prune(store, parcels)
+    return parcels
 
 
 def files_by_part(home: Path) -> dict[str, list[Path]]:
-    """The home's files by part; folders, some of which are empty, belong to the rest."""
+    """Return the home's files by part; folders, some of which are empty, belong to the rest."""
     owner = {folder: part for part, folders in FOLDERS.items() for folder in folders}
-    found: dict[str, list[Path]] = {part: [] for part in (*FOLDERS, REST_PART)}
+    paths: dict[str, list[Path]] = {part: [] for part in (*FOLDERS, REST_PART)}
     for path in sorted(home.rglob("*")):
         top = path.relative_to(home).parts[0]
-        found[REST_PART if path.is_dir() else owner.get(top, REST_PART)].append(path)
-    return found
+        paths[REST_PART if path.is_dir() else owner.get(top, REST_PART)].append(path)
+    return paths
 
 
 def java_of_class_data(home: Path) -> str:
-    """The Java that the home's class data was made with; empty where there is none."""
+    """Return the Java that the home's class data was made with; empty where there is none."""
     for archive in sorted((home / "cds").glob("*.jsa")):
         with archive.open("rb") as file:
-            said = re.search(rb"[ -~]+ VM \([ -~]+", file.read(HEADER_BYTES))
-        return said.group().decode() if said else ""
+            match = re.search(rb"[ -~]+ VM \([ -~]+", file.read(HEADER_BYTES))
+        return match.group().decode() if match else ""
     return ""
 
 
 def _parcel(home: Path, part: str, files: list[Path], store: Path) -> Parcel:
     name = f"{part}-{_fingerprint(home, files)}.tar.gz"
     archive, facts = store / name, store / f"{name}.json"
-    known = _read_facts(facts) if archive.is_file() else None
-    if known is None:
+    digest_and_size = _read_facts(facts) if archive.is_file() else None
+    if digest_and_size is None:
         _pack(home, files, archive, COMPRESSION[part])
-        known = _digest(archive), archive.stat().st_size
+        digest_and_size = _digest(archive), archive.stat().st_size
         with atomic_save(facts, part_file=f".{facts.name}.partial", overwrite_part=True) as file:
-            file.write(json.dumps({"sha256": known[0], "size": known[1]}).encode())
-    return Parcel(name, str(archive), *known, java_of_class_data(home) if part == "classes" else "")
+            file.write(json.dumps({"sha256": digest_and_size[0], "size": digest_and_size[1]}).encode())
+    return Parcel(name, str(archive), *digest_and_size, java_of_class_data(home) if part == "classes" else "")
 
 
 def _read_facts(facts: Path) -> tuple[str, int] | None:
-    """Digest and size of the archive; None where they are not there, or damaged."""
+    """Return digest and size of the archive; None where they are missing, or damaged."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        known = json.loads(facts.read_text())
-        return str(known["sha256"]), int(known["size"])
+        document = json.loads(facts.read_text())
+        return str(document["sha256"]), int(document["size"])
     return None
 
 
 def _fingerprint(home: Path, files: list[Path]) -> str:
-    listed = [(str(f.relative_to(home)), *_stamp(f)) for f in files if f.is_file()]
-    return hashlib.sha256(json.dumps(listed).encode()).hexdigest()[:12]
+    stamps = [(str(f.relative_to(home)), *_stamp(f)) for f in files if f.is_file()]
+    return hashlib.sha256(json.dumps(stamps).encode()).hexdigest()[:12]
 
 
 def _stamp(file: Path) -> tuple[int, int]:
@@ -103,10 +103,10 @@ def _pack(home: Path, files: list[Path], archive: Path, effort: int) -> None:
     with tempfile.NamedTemporaryFile(dir=archive.parent, prefix=f".{archive.name}-", delete=False) as unfinished:
         partial = Path(unfinished.name)
     try:
-        with tarfile.open(partial, "w:gz", compresslevel=effort) as packed:
+        with tarfile.open(partial, "w:gz", compresslevel=effort) as tar:
             for member, file in _members(home, files):
                 with file.open("rb") if member.isreg() else Path("/dev/null").open("rb") as content:
-                    packed.addfile(member, content if member.isreg() else None)
+                    tar.addfile(member, content if member.isreg() else None)
         partial.chmod(0o644)
         partial.rename(archive)
     finally:
@@ -127,8 +127,8 @@ def _members(home: Path, files: list[Path]) -> Iterator[tuple[tarfile.TarInfo, P
 
 
 def _digest(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _prune(store: Path, used: tuple[Parcel, ...]) -> None:

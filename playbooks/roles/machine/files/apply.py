@@ -43,7 +43,7 @@ BEGIN, END = "# BEGIN Barograph\n", "# END Barograph\n"
 FIREWALL, TABLE = Path("/etc/barograph/firewall.nft"), "barograph"
 NFT = "/usr/sbin/nft"
 CLOSED = Path("/run/barograph-firewall")  # the rules are loaded since the boot: without it no daemon starts
-BOOT_S = 3.0  # supervisord loads them beside what else it starts
+BOOT_S = 3.0  # supervisord loads them beside other programs
 OURS = frozenset(
     {"barograph-firewall", "zookeeper", "nimbus", "policy-service", "supervisor", "probe"}
 )  # of supervisord
@@ -73,16 +73,16 @@ class UnixTransport(xmlrpc.client.Transport):
 def own(path: Path, owner: str, mode: str, group: str = "") -> bool:
     """Set owner, group (else that of the same name), and permissions; True if they were others.
 
-    OSError for a link: what runs as storm may have put it there, and root must not give away what it names.
+    OSError for a link: a program of storm's may have put it there, and root must not give away its target.
     """
-    wanted = pwd.getpwnam(owner).pw_uid, grp.getgrnam(group or owner).gr_gid, int(mode, 8)
+    target = pwd.getpwnam(owner).pw_uid, grp.getgrnam(group or owner).gr_gid, int(mode, 8)
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         now = os.fstat(handle)
-        if (now.st_uid, now.st_gid, now.st_mode & 0o7777) == wanted:
+        if (now.st_uid, now.st_gid, now.st_mode & 0o7777) == target:
             return False
-        os.fchown(handle, *wanted[:2])
-        os.fchmod(handle, wanted[2])
+        os.fchown(handle, *target[:2])
+        os.fchmod(handle, target[2])
     finally:
         os.close(handle)
     return True
@@ -109,16 +109,16 @@ def file(wanted: Wanted) -> bool:
 
 
 def archive(wanted: Wanted) -> bool:
-    """Replace the archive's top folders by its content; the digest kept beside them says what was unpacked."""
-    packed, to = Path(wanted["path"]), Path(wanted["to"])
-    mark = to / f".{packed.name}.sha256"
-    digest = hashlib.sha256(packed.read_bytes()).hexdigest()
+    """Replace the archive's top folders by its content; the digest beside them records what was unpacked."""
+    archive_path, to = Path(wanted["path"]), Path(wanted["to"])
+    mark = to / f".{archive_path.name}.sha256"
+    digest = hashlib.sha256(archive_path.read_bytes()).hexdigest()
     if mark.is_file() and mark.read_text() == digest:
         return False
     draft = Path(tempfile.mkdtemp(dir=to))
     try:
-        with tarfile.open(packed) as opened:
-            opened.extractall(draft, members=(member for member in opened if member.isfile()))  # no links
+        with tarfile.open(archive_path) as tar:
+            tar.extractall(draft, members=(member for member in tar if member.isfile()))  # no links
         for folder in draft.iterdir():
             shutil.rmtree(to / folder.name, ignore_errors=True)
             folder.rename(to / folder.name)
@@ -131,32 +131,32 @@ def archive(wanted: Wanted) -> bool:
 def names(wanted: Mapping[str, str], hosts: Path = HOSTS) -> bool:
     """Let the machine know these names; True if it did not.
 
-    Where its own lines say the same (an emulated machine is made with them) nothing is added. Else a block of ours
-    comes before them, because the first line that has a name counts, and a machine's own is often 127.0.1.1.
+    Where its own lines say the same (an emulated machine is created with them) nothing is added. Otherwise a block of
+    ours comes before them, because the first line with a name counts, and a machine's own is often 127.0.1.1.
     """
-    now = hosts.read_text()
-    head, begin, rest = now.partition(BEGIN)
-    own = head + rest.partition(END)[2] if begin else now
+    text = hosts.read_text()
+    head, begin, rest = text.partition(BEGIN)
+    other_lines = head + rest.partition(END)[2] if begin else text
     block = BEGIN + "".join(f"{address} {name}\n" for name, address in wanted.items()) + END
-    told = own if wanted.items() <= addresses(own).items() else block + own
+    content = other_lines if wanted.items() <= addresses(other_lines).items() else block + other_lines
     mode = f"{hosts.stat().st_mode & 0o7777:o}"
-    return file({"path": str(hosts), "content": told, "owner": hosts.owner(), "mode": mode})
+    return file({"path": str(hosts), "content": content, "owner": hosts.owner(), "mode": mode})
 
 
 def addresses(text: str) -> dict[str, str]:
-    """Name → address, as the lines of a hosts file say it: the first counts."""
-    found: dict[str, str] = {}
+    """Return name → address in the lines of a hosts file: the first counts."""
+    result: dict[str, str] = {}
     for line in text.splitlines():
         address, *called = line.partition("#")[0].split() or [""]
         for name in called:
-            found.setdefault(name, address)
-    return found
+            result.setdefault(name, address)
+    return result
 
 
 def firewall(rules: str, path: Path = FIREWALL, nft: str = NFT) -> bool:
     """Load the rules in one step; True if they were others, or were not loaded.
 
-    Without them Storm must not start: whoever reaches Nimbus runs code here.
+    Without them Storm must not start: anybody who reaches Nimbus could run code here.
     """
     changed = file({"path": str(path), "content": rules, "owner": path.parent.owner()})
     if not changed and is_loaded(path, nft):
@@ -166,31 +166,31 @@ def firewall(rules: str, path: Path = FIREWALL, nft: str = NFT) -> bool:
 
 
 def load(path: Path, nft: str) -> None:
-    """Load the rules of the file, and keep how nft lists them: that is what is compared later."""
-    loaded = run(nft, "-f", str(path))
-    if loaded.returncode:
+    """Load the rules of the file, and save nft's listing of them for later comparison."""
+    result = run(nft, "-f", str(path))
+    if result.returncode:
         path.unlink(missing_ok=True)
-        said = loaded.stderr.strip().splitlines()[:1] or [f"code {loaded.returncode}"]
-        sys.exit(f"cannot load the firewall: {said[0]}")
+        lines = result.stderr.strip().splitlines()[:1] or [f"code {result.returncode}"]
+        sys.exit(f"cannot load the firewall: {lines[0]}")
     file({"path": str(path.with_suffix(".loaded")), "content": listed(nft), "owner": path.parent.owner()})
     if path == FIREWALL:
         CLOSED.touch()
 
 
 def listed(nft: str) -> str:
-    """The table as it is now; empty where there is none."""
+    """Return the table as it is now; empty where there is none."""
     return run(nft, "list", "table", "inet", TABLE).stdout
 
 
 def is_loaded(path: Path, nft: str) -> bool:
-    kept = path.with_suffix(".loaded")
-    return kept.is_file() and bool(now := listed(nft)) and kept.read_text() == now
+    listing = path.with_suffix(".loaded")
+    return listing.is_file() and bool(now := listed(nft)) and listing.read_text() == now
 
 
 def require_firewall(stop: Callable[[], None], path: Path = FIREWALL, nft: str = NFT, boot_s: float = BOOT_S) -> None:
-    """End with a message where the rules are others than those that were loaded, or gone: Storm was open to all.
+    """End with a message where the rules differ from the loaded ones, or are gone: Storm was open to all.
 
-    They are loaded at once; where that cannot be done `stop` is called.
+    They are loaded at once; if that fails `stop` is called.
     """
     until_s = time.monotonic() + boot_s
     while not (intact := is_loaded(path, nft)) and time.monotonic() < until_s:
@@ -214,14 +214,14 @@ def at_boot(wanted: Wanted, configuration: Path = PROGRAMS) -> bool:
     text = configuration.read_text()
     head, section, rest = text.partition(f"[program:{wanted['name']}]\n")
     start = "true" if wanted["running"] else "false"
-    told = head + section + re.sub(r"(?m)^autostart=.*$", f"autostart={start}", rest, count=1)
-    return file({"path": str(configuration), "content": told, "owner": configuration.owner()})
+    content = head + section + re.sub(r"(?m)^autostart=.*$", f"autostart={start}", rest, count=1)
+    return file({"path": str(configuration), "content": content, "owner": configuration.owner()})
 
 
 def reload_programs(supervisor: Any) -> list[str]:
     """Let supervisord read its configuration; new and changed programs start if they are to start by themselves.
 
-    Only ours: others' files may have changed too, and what of that is put into effect their owner decides.
+    Only ours: others' files may have changed too, and only their owner decides when those take effect.
     """
     added, changed, removed = ([name for name in names if name in OURS] for names in supervisor.reloadConfig()[0])
     for name in removed + changed:
@@ -247,7 +247,7 @@ def supervisord() -> Any:
 
 
 def program(supervisor: Any, wanted: Wanted) -> bool:
-    """Start or stop one program; True if it had to be. Whether it serves is for its clients to say."""
+    """Start or stop one program; True if it had to be. Its clients check whether it serves."""
     stopped = supervisor.getProcessInfo(wanted["name"])["statename"] in STOPPED
     if stopped != wanted["running"]:
         return False
@@ -269,7 +269,7 @@ def main() -> None:
     changed += ["names"] if "names" in plan and names(plan["names"]) else []
     changed += ["firewall"] if "firewall" in plan and firewall(plan["firewall"]) else []
     changed += [f"{wanted['name']} at boot" for wanted in plan.get("programs", []) if at_boot(wanted)]
-    # Who is only told of others has nothing to start.
+    # A machine that only gets names and rules has no program to start.
     if plan.keys() <= {"names", "firewall", "firewall_kept"}:
         print(json.dumps({"changed": changed}))
         return

@@ -1,9 +1,9 @@
-"""Wait until a program of this machine can be connected to; runs on the machine, standard library only.
+"""Wait until a program of this machine accepts connections; runs on the machine, standard library only.
 
     listening.py WHO PROGRAM ADDRESS:PORT SECONDS LOG …
 
-Where it cannot be, what its logs say last of an error goes into the message: they were emptied before it started.
-A program that ends again and again is not waited for.
+If it does not, the last errors in its logs go into the message: they were emptied before it started. A program that
+ends again and again is not waited for.
 """
 
 import re
@@ -17,7 +17,7 @@ FRAME = re.compile(r"^\s+at |^\s+File |^\s+\.\.\. \d+ more")
 LINES, WIDTH = 4, 300
 LOGS = Path("/var/log/barograph")
 SUPERVISORD = Path("/var/log/supervisor/supervisord.log")
-EXITS = 2  # once may be because of what it needs, which was not there yet
+EXITS = 2  # one exit may be because something it needs was not ready yet
 
 
 def listens(address: tuple[str, int]) -> bool:
@@ -29,7 +29,7 @@ def listens(address: tuple[str, int]) -> bool:
 
 
 def told() -> bytes:
-    """What supervisord has logged; nothing where it logs elsewhere."""
+    """Return supervisord's log; empty where it logs elsewhere."""
     try:
         return SUPERVISORD.read_bytes()
     except OSError:
@@ -37,16 +37,16 @@ def told() -> bytes:
 
 
 def exits(program: str, since: int) -> int:
-    """How often supervisord saw the program end by itself, from that place of its log on."""
+    """Count how often supervisord saw the program end by itself, from that place of its log on."""
     return told()[since:].count(f" exited: {program} (".encode())
 
 
 def last_words(logs: list[Path]) -> str:
-    """The last lines that name an error, else the last lines."""
+    """Return the last lines that name an error, else the last lines."""
     lines = [line for log in logs if log.is_file() for line in log.read_text(errors="replace").splitlines()]
-    said = [line.strip()[:WIDTH] for line in lines if line.strip() and not FRAME.match(line)]
-    errors = [line for line in said if ERROR.search(line)]
-    return " / ".join(dict.fromkeys((errors or said)[-LINES:])) or "its logs are empty"
+    texts = [line.strip()[:WIDTH] for line in lines if line.strip() and not FRAME.match(line)]
+    errors = [line for line in texts if ERROR.search(line)]
+    return " / ".join(dict.fromkeys((errors or texts)[-LINES:])) or "its logs are empty"
 
 
 def main(who: str, program: str, place: str, seconds: str, *logs: str) -> None:
@@ -54,8 +54,8 @@ def main(who: str, program: str, place: str, seconds: str, *logs: str) -> None:
     deadline, since = time.monotonic() + float(seconds), len(told())
     while not listens((host, int(port))):
         if time.monotonic() > deadline or exits(program, since) >= EXITS:
-            said = last_words([LOGS / log for log in logs])
-            sys.exit(f"{who} does not start with the code of this run; it said: {said}")
+            message = last_words([LOGS / log for log in logs])
+            sys.exit(f"{who} does not start with the code of this run; it said: {message}")
         time.sleep(0.25)
 
 

@@ -28,7 +28,7 @@ class NimbusError(Exception):
 
 
 class Reader:
-    """Values of the binary protocol, without a schema: a struct is a dict by field number."""
+    """Reader of the binary protocol's values, without a schema: a struct is a dict by field number."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
@@ -56,13 +56,13 @@ class Reader:
         raise NimbusError(f"unknown Thrift type {kind}")
 
     def fields(self) -> dict[int, Any]:
-        found: dict[int, Any] = {}
+        values: dict[int, Any] = {}
         while True:
             kind = self.number(">b")
             if kind == STOP:
-                return found
+                return values
             number = self.number(">h")
-            found[number] = self.value(kind)
+            values[number] = self.value(kind)
 
 
 def receive(connection: socket.socket, size: int) -> bytes:
@@ -76,7 +76,7 @@ def receive(connection: socket.socket, size: int) -> bytes:
 
 
 def call(method: str, arguments: bytes = b"") -> Any:
-    """One call; the arguments are the encoded fields of its argument struct. Returns the result, None for void."""
+    """Call a method; the arguments are the encoded fields of its argument struct. Returns the result, None for void."""
     name = method.encode()
     message = struct.pack(">Ii", 0x80010000 | CALL, len(name)) + name + struct.pack(">i", 0) + arguments + b"\0"
     with socket.create_connection(ADDRESS, 10) as connection:
@@ -109,7 +109,7 @@ def supervisors() -> list[str]:
 
 
 def until(wanted: object, seen: Callable[[], object], seconds: float, what: str) -> None:
-    """Poll until `seen()` is what is wanted; what it was last, or why it failed, goes into the message."""
+    """Poll until `seen()` equals `wanted`; its last value, or why it failed, goes into the message."""
     deadline = time.monotonic() + seconds
     while True:
         last: object
@@ -125,7 +125,7 @@ def until(wanted: object, seen: Callable[[], object], seconds: float, what: str)
 
 
 def kill(only: str | None = None) -> list[str]:
-    """A Nimbus that has just started needs some seconds until it leads: it is asked again."""
+    """Kill topologies; repeated while a Nimbus that has just started does not lead yet."""
     killed: dict[str, None] = {}
 
     def wanted() -> list[tuple[str, str]]:
@@ -142,7 +142,7 @@ def kill(only: str | None = None) -> list[str]:
 
 
 def waits(how: str, machines: list[str]) -> tuple[list[str], Callable[[], list[str]], str]:
-    """What is waited for: the answer that is wanted, who gives it, and it in words."""
+    """Return the wanted answer, the function that gets it, and its description."""
     names = ", ".join(machines)
     if how == "gone":
         return [], lambda: [name for name in supervisors() if name in machines], f"Nimbus has forgotten {names}"
@@ -157,8 +157,8 @@ def main(arguments: list[str]) -> None:
         return
     machines = sorted(filter(None, arguments[1].split(",")))
     seconds = float(arguments[2]) if len(arguments) > 2 else 60.0
-    wanted, seen, what = waits(arguments[0], machines)
-    until(wanted, seen, seconds, what)
+    target, current, what = waits(arguments[0], machines)
+    until(target, current, seconds, what)
     print(json.dumps({"supervisors": machines}))
 
 

@@ -30,7 +30,7 @@ Interfaces = dict[str, "str | None"]  # name in the line -> the machine's own na
 
 
 class Counters(Protocol):
-    """Where a machine's use is counted. Times in s since the start, sizes in bytes; None: not measured here."""
+    """Source of a machine's use. Times in s since the start, sizes in bytes; None: not measured here."""
 
     def quota_cores(self) -> float: ...
     def cpu_s(self) -> float: ...
@@ -40,12 +40,12 @@ class Counters(Protocol):
 
 
 def read(path: str) -> str:
-    """A file of the kernel's."""
+    """Read a file of the kernel's."""
     return Path(path).read_text(encoding="ascii")
 
 
 def pairs(text: str) -> dict[str, int]:
-    """The numbers of a cgroup's `name value` lines, by name."""
+    """Return the numbers of a cgroup's `name value` lines, by name."""
     return {name: int(value) for name, value in (line.split()[:2] for line in text.splitlines() if line)}
 
 
@@ -72,9 +72,9 @@ class CgroupV1:
         return pairs(read(self.root + "/cpu/cpu.stat"))["throttled_time"] / 1e9
 
     def memory_bytes(self) -> int:
-        """What could not be given back at once: the kernel counts page cache as use."""
-        used = int(read(self.root + "/memory/memory.usage_in_bytes"))
-        return used - pairs(read(self.root + "/memory/memory.stat"))["total_inactive_file"]
+        """Return memory that could not be freed at once: the kernel counts page cache as use."""
+        usage = int(read(self.root + "/memory/memory.usage_in_bytes"))
+        return usage - pairs(read(self.root + "/memory/memory.stat"))["total_inactive_file"]
 
     def memory_limit_bytes(self) -> int:
         return int(read(self.root + "/memory/memory.limit_in_bytes"))
@@ -143,38 +143,38 @@ class RealMachine:
 
 
 def source() -> Counters:
-    """Where this machine's use is counted."""
+    """Return the counters of this machine."""
     v1, v2 = CgroupV1(), CgroupV2()
     return v1 if v1.limited() else v2 if v2.limited() else RealMachine()
 
 
 def interface_of(address: str) -> str | None:
-    """The name of the interface that has an IPv4 address; None if none has."""
+    """Return the name of the interface that has an IPv4 address; None if none has."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
             try:
-                found = fcntl.ioctl(probe.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()))[20:24]
+                packed = fcntl.ioctl(probe.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()))[20:24]
             except OSError:
                 continue
-            if socket.inet_ntoa(found) == address:
+            if socket.inet_ntoa(packed) == address:
                 return name
     return None
 
 
 def traffic(text: str) -> dict[str, tuple[int, int]]:
-    """(received, sent) bytes by interface from the text of /proc/net/dev."""
+    """Return (received, sent) bytes by interface from the text of /proc/net/dev."""
     rows = (line.split(":", 1) for line in text.splitlines() if ":" in line)
     return {name.strip(): (int(row.split()[0]), int(row.split()[8])) for name, row in rows}
 
 
 def box_time(text: str) -> tuple[int, int]:
-    """Ticks of all cores since the start from the text of /proc/stat: (taken by the hypervisor, all)."""
+    """Return ticks of all cores since the start from the text of /proc/stat: (taken by the hypervisor, all)."""
     ticks = [int(each) for each in text.split("\n", 1)[0].split()[1:9]]
     return ticks[7], sum(ticks)
 
 
 def reading(machine: Counters, interfaces: Interfaces) -> dict[str, Any]:
-    """Counters now; what cannot be read is None."""
+    """Read the counters; unreadable ones are None."""
     counters = traffic(read("/proc/net/dev"))
     return {
         "t": time.time(),
@@ -186,14 +186,14 @@ def reading(machine: Counters, interfaces: Interfaces) -> dict[str, Any]:
 
 
 def difference(new: float | None, old: float | None, scale: float = 1.0) -> float | None:
-    """New minus old, scaled; None if either was not measured."""
+    """Return new minus old, scaled; None if either was not measured."""
     return None if new is None or old is None else round((new - old) * scale, 4)
 
 
 def line(
     name: str, interfaces: Interfaces, before: dict[str, Any], now: dict[str, Any], machine: Counters
 ) -> dict[str, Any]:
-    """The machine line of the second between two readings."""
+    """Return the machine line of the second between two readings."""
     dt_s = now["t"] - before["t"]
     both = list(zip(now["bytes"], before["bytes"], strict=True))
     columns = [[new[i] - old[i] if new and old else None for new, old in both] for i in (0, 1)]
@@ -209,7 +209,7 @@ def line(
 
 
 class Service:
-    """The policy service, told every few seconds; one that does not answer never stops the probe."""
+    """The policy service, which gets lines every few seconds; if it does not answer, the probe goes on."""
 
     def __init__(self, url: str, token: str, certificate: str = "") -> None:
         self.address, self.token, self.silent = urllib.parse.urlsplit(url).netloc, token, False
@@ -222,7 +222,7 @@ class Service:
         self.waiting = [*self.waiting[1 - KEPT_LINES :], text]
 
     def post(self) -> None:
-        """Send what waits; it waits on if that fails."""
+        """Send the waiting lines; they stay if that fails."""
         headers = {"Authorization": "Bearer " + self.token, "Content-Type": "application/x-ndjson"}
         try:
             self.connection = self.connection or self.connect()
@@ -241,14 +241,14 @@ class Service:
         return http.client.HTTPSConnection(self.address, timeout=2, context=self.tls)
 
     def said(self, problem: str | None) -> None:
-        """One line when it stops answering, one when it answers again."""
+        """Print one line when it stops answering, one when it answers again."""
         if bool(problem) != self.silent:
             self.silent = bool(problem)
             print(f"policy service: {problem or 'answers again'}", file=sys.stderr, flush=True)
 
 
 def watch(name: str, interfaces: Interfaces, output: Path, service: Service) -> None:
-    """A line at every whole second, for ever."""
+    """Write a line at every whole second, for ever."""
     machine = source()
     before = reading(machine, interfaces)
     for second in range(1, sys.maxsize):

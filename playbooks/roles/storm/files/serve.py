@@ -1,10 +1,10 @@
-"""Hand out a folder's files to the other machines for a while; runs on the master, standard library only.
+"""Serve a folder's files to the other machines for a while; runs on the master, standard library only.
 
     serve.py start FOLDER ADDRESS SECONDS   in the background, as the daemons' user, at a path that nobody can guess;
                                             prints {"url"}
     serve.py stop FOLDER                    whoever serves it ends within a second
 
-What a machine fetches it compares with the digest that the harness gave it.
+A machine compares what it fetches with the digest that the harness gave it.
 """
 
 import http.server
@@ -25,38 +25,38 @@ USER = "storm"
 
 
 class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
-    """A thread a request; requests of the same machines at the same moment are many."""
+    """A server with a thread for each request: many come at the same moment."""
 
     daemon_threads = True
     request_queue_size = 128
 
 
 def handler(folder: Path, secret: str) -> type[http.server.BaseHTTPRequestHandler]:
-    """Answers `/<secret>/<file of the folder>` and nothing else."""
+    """Return a handler of `/<secret>/<file of the folder>` and of nothing else."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         timeout = 60
 
         def do_GET(self) -> None:
-            _, given, *rest = (*self.path.split("/"), "")
+            _, token, *rest = (*self.path.split("/"), "")
             file = folder / rest[0] if rest else folder
-            if given != secret or len(rest) != 2 or rest[0].startswith(".") or not file.is_file():
+            if token != secret or len(rest) != 2 or rest[0].startswith(".") or not file.is_file():
                 self.send_error(404)
                 return
-            with file.open("rb") as opened:
+            with file.open("rb") as content:
                 self.send_response(200)
-                self.send_header("Content-Length", str(os.fstat(opened.fileno()).st_size))
+                self.send_header("Content-Length", str(os.fstat(content.fileno()).st_size))
                 self.end_headers()
-                shutil.copyfileobj(opened, self.wfile, 1 << 18)
+                shutil.copyfileobj(content, self.wfile, 1 << 18)
 
         def log_message(self, *_: object) -> None:
-            """Nobody reads it."""
+            """Log nothing."""
 
     return Handler
 
 
 def serve(server: Server, mark: Path, secret: str, seconds: float) -> None:
-    """Until the time is over, or the mark is gone or another's."""
+    """Serve until the time is over, or the mark is gone or another's."""
     threading.Thread(target=server.serve_forever, daemon=True).start()
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and mark.is_file() and mark.read_text() == secret:
@@ -64,7 +64,7 @@ def serve(server: Server, mark: Path, secret: str, seconds: float) -> None:
 
 
 def detach() -> bool:
-    """True in a process that has no terminal, no parent that waits, and none of the files that ours has open."""
+    """Detach; True in a process without terminal, waiting parent, or any of our open files."""
     if os.fork():
         return False
     os.setsid()

@@ -31,24 +31,24 @@ Plan = Mapping[str, Any]
 
 
 class Refused(Exception):
-    """What arrived is not what was sent, or nothing arrived."""
+    """A parcel arrived damaged, or not at all."""
 
 
 def digest(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def fetch(url: str, file: Path) -> None:
-    """The way there is the machines' own network: no proxy is on it."""
+    """Fetch a file over the machines' own network, without a proxy."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    for left in reversed(range(TRIES)):
+    for tries in reversed(range(TRIES)):
         try:
             with opener.open(url, timeout=SILENCE_S) as answer, file.open("wb") as new:
                 shutil.copyfileobj(answer, new, 1 << 18)
             return
         except (OSError, urllib.error.URLError) as error:
-            if not left:
+            if not tries:
                 place = url.rpartition("/")[2]
                 raise Refused(f"{place} cannot be fetched from the master: {error}; do the machines reach its inside "
                               "address on every port?") from error  # fmt: skip
@@ -56,21 +56,21 @@ def fetch(url: str, file: Path) -> None:
 
 
 def parcel(plan: Plan, wanted: Plan, scratch: Path) -> Path:
-    """The archive, with the digest that was said."""
-    kept = Path(plan["kept"], wanted["name"])
-    if kept.is_file() and digest(kept) == wanted["sha256"]:
-        return kept
-    fetched = Path(scratch, wanted["name"])
-    fetch(f"{plan['url']}/{wanted['name']}", fetched)
-    if digest(fetched) != wanted["sha256"]:
+    """Return the archive with the planned digest."""
+    local = Path(plan["kept"], wanted["name"])
+    if local.is_file() and digest(local) == wanted["sha256"]:
+        return local
+    target = Path(scratch, wanted["name"])
+    fetch(f"{plan['url']}/{wanted['name']}", target)
+    if digest(target) != wanted["sha256"]:
         raise Refused(f"{wanted['name']} arrived with another digest than it was sent with; deploy again")
-    return fetched
+    return target
 
 
 def unpack(archive: Path, to: Path) -> None:
-    """Files with their times; a link is a copy of what it names, with its own time."""
-    with tarfile.open(archive) as packed:
-        for member in packed:
+    """Unpack files with their times; a link becomes a copy of its target, with its own time."""
+    with tarfile.open(archive) as tar:
+        for member in tar:
             target = to / member.name
             if to not in (*target.resolve().parents, target.resolve()):
                 raise Refused(f"{archive.name} has {member.name}, which is outside")
@@ -81,7 +81,7 @@ def unpack(archive: Path, to: Path) -> None:
             elif member.islnk():
                 shutil.copyfile(to / member.linkname, target)
                 finish(target, member)
-            elif content := packed.extractfile(member):
+            elif content := tar.extractfile(member):
                 with target.open("wb") as new:
                     shutil.copyfileobj(content, new)
                 finish(target, member)
@@ -93,7 +93,7 @@ def finish(target: Path, member: tarfile.TarInfo) -> None:
 
 
 def point(link: Path, home: Path) -> None:
-    """The link leads to the home, in one step."""
+    """Point the link to the home, in one step."""
     if link.is_dir() and not link.is_symlink():
         shutil.rmtree(link)
     new = link.with_name(f".{link.name}.new")

@@ -1,11 +1,11 @@
-"""Ansible action `barograph.machine.script`: a role's script runs on the machine in one round trip.
+"""Ansible action `barograph.machine.script`: run a role's script on the machine in one round trip.
 
 An ordinary module costs a quarter of a CPU second on the machine (unpacking and importing Ansible's part of it), which
 is more than a second of wall time on a machine with a fifth of a core; `sh -c` and `python3 -c` cost next to nothing.
 
-Arguments: `script`, a file in the role's `files/` (.py or .sh); `arguments`, a list; `stdin`, a text;
-`save_to`, a local file that gets what the script prints in base64, which then is not part of the result.
-Result: rc, stdout, stdout_lines, stderr; failed unless rc is 0. Say with `changed_when` what a change is.
+Arguments: `script`, a file in the role's `files/` (.py or .sh); `arguments`, a list; `stdin`, a text; `save_to`, a
+local file that gets the script's base64 output decoded, which then is not part of the result. Result: rc, stdout,
+stdout_lines, stderr; failed unless rc is 0. Define a change with `changed_when`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # its base class has no t
     _supports_check_mode = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Run the script; what it prints is the result."""
+        """Run the script and return its output."""
         result: dict[str, Any] = super().run(tmp, task_vars)
-        _, given = self.validate_argument_spec(
+        _, arguments = self.validate_argument_spec(
             {
                 "script": {"type": "str", "required": True},
                 "arguments": {"type": "list", "elements": "str", "default": []},
@@ -34,20 +34,20 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # its base class has no t
                 "save_to": {"type": "str"},
             }
         )
-        command = script_command(Path(self._find_needle("files", given["script"])), given["arguments"])
+        command = script_command(Path(self._find_needle("files", arguments["script"])), arguments["arguments"])
         # Without input the ssh plugin would allocate a terminal, which mixes standard error into standard output.
-        result.update(self._low_level_execute_command(command, in_data=(given["stdin"] or "\n").encode()))
+        result.update(self._low_level_execute_command(command, in_data=(arguments["stdin"] or "\n").encode()))
         result["failed"] = result["rc"] != 0
         if result["failed"]:
-            result["msg"] = f"{given['script']} ended with {result['rc']}"
-        elif given["save_to"]:
-            Path(given["save_to"]).write_bytes(base64.b64decode(result.pop("stdout")))
+            result["msg"] = f"{arguments['script']} ended with {result['rc']}"
+        elif arguments["save_to"]:
+            Path(arguments["save_to"]).write_bytes(base64.b64decode(result.pop("stdout")))
             result["stdout_lines"] = []
         return result
 
 
 def script_command(script: Path, arguments: list[str]) -> str:
-    """The shell command that runs the script's text with these arguments."""
+    """Return the shell command that runs the script's text with these arguments."""
     interpreter = ["python3", "-c"] if script.suffix == ".py" else ["sh", "-c"]
     name = [] if script.suffix == ".py" else [script.name]  # sh takes the first word after the text as $0
     return shlex.join([*interpreter, script.read_text(), *name, *arguments])
