@@ -1,5 +1,5 @@
-"""The harness: plans experiments, takes machines, runs them and keeps their records. Only `web` and `cli` know
-Airflow. `plan`, `yaml_files` and `errors` stand below every other package but policies and topologies.
+"""The harness: plans experiments, acquires machines, runs experiments and keeps their records. Only `web` and `cli`
+know Airflow. `plan`, `yaml_files` and `errors` are below every other package but policies and topologies.
 """
 
 from pathlib import Path

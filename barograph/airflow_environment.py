@@ -1,4 +1,5 @@
-"""Airflow's own folder for this harness: its settings as environment variables, and its database, made once a version.
+"""Airflow's own folder for this harness: its settings as environment variables, and its database, created once a
+version.
 
 It is a SQLite file. Where the user names a database by Airflow's own setting, the scheduler has that one.
 """
@@ -23,15 +24,15 @@ from inventory.files import hold_lock, replace_file
 POOLS = ROOT / "dags" / "pools.json"
 SCHEDULER_DATABASE = "airflow.db"
 CONNECTION = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
-# What Airflow hides from its tasks, so that they do not write to its database.
+# Hidden by Airflow from its tasks, so that they do not write to its database.
 HIDDEN_CONNECTIONS = (CONNECTION, f"{CONNECTION}_ASYNC", "AIRFLOW__CORE__SQL_ALCHEMY_CONN")
 DATABASE = "BAROGRAPH_AIRFLOW_DATABASE"  # names a file with the scheduler's connection, for the task that cleans it
 DATABASE_FILE = "scheduler_database"
-# Of a database that others may use too: tables whose rows name their DAG.
+# Tables of a shared database whose rows name their DAG.
 TABLES_OF_DAGS = ("dag_run", "task_instance", "task_reschedule", "log", "job", "dag_version")
 # How long one process waits while another writes. After SQLite's own 5 s Airflow's pages answer 500 on a busy box.
 SQLITE_WAIT_S = 60
-PREPARE_LIMIT_S = 600.0  # to make the tables of a database on a slow disk
+PREPARE_LIMIT_S = 600.0  # to create the tables of a database on a slow disk
 
 
 class AirflowFailure(BarographError):
@@ -39,20 +40,20 @@ class AirflowFailure(BarographError):
 
 
 class DatabaseUnknown(BarographError):
-    """What names the scheduler's database does not."""
+    """The variable that names the scheduler's database is wrong."""
 
     blame = "configuration"
 
 
 def settings(home: Path) -> dict[str, str]:
-    """The environment of every Airflow process of ours."""
+    """Return the environment of every Airflow process of ours."""
     return {
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "barograph" / "web" / "plugin"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
-        # A process for each slot of the pools: what waits in one of them does not wait for the other.
+        # A process for each slot of the pools: a task that waits in one of them does not block the other.
         "AIRFLOW__CORE__PARALLELISM": str(sum(pools().values())),
         "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "60",
         # Runs of a series are mapped tasks: 1,000 blocks of 20 variants.
@@ -61,9 +62,9 @@ def settings(home: Path) -> dict[str, str]:
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
         # A failed task held its slot for 5.4 s otherwise.
         "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
-        # A task that hears nothing from Airflow's own server for 5 s is killed; on a busy box that is no failure.
+        # A task without an answer from Airflow's own server for 5 s is killed; on a busy box that is no failure.
         "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",
-        # A task that is asked to end collects its measurements first.
+        # A task that is being ended collects its measurements first.
         "AIRFLOW__CORE__KILLED_TASK_CLEANUP_TIME": "60",
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
         "PYTHONPATH": str(ROOT),
@@ -71,18 +72,22 @@ def settings(home: Path) -> dict[str, str]:
 
 
 def environment(home: Path, base: Mapping[str, str] | None = None) -> dict[str, str]:
-    """`base` (default: this process's) with our settings, and the virtual environment's programs first on PATH."""
+    """Return `base` (default: this process's) with our settings, and the virtual environment's programs
+    first on PATH.
+    """
     variables = dict(process_environment() if base is None else base)
     path = f"{Path(sys.executable).parent}{os.pathsep}{variables.get('PATH', os.defpath)}"
     modules = os.pathsep.join(filter(None, (str(ROOT), variables.get("PYTHONPATH"))))
-    named = {CONNECTION: users} if (users := _users_database(variables)) else {}
-    return {**variables, **settings(home), **named, "PATH": path, "PYTHONPATH": modules}
+    connection = {CONNECTION: users} if (users := _users_database(variables)) else {}
+    return {**variables, **settings(home), **connection, "PATH": path, "PYTHONPATH": modules}
 
 
 def _users_database(given: Mapping[str, str]) -> str | None:
-    """The scheduler's database that the user names by Airflow's setting; no file, for processes of ours name those."""
-    named = given.get(CONNECTION)
-    return named if named and not named.startswith("sqlite:") else None
+    """Return the scheduler's database that the user names by Airflow's setting; not a file, which our
+    processes name.
+    """
+    connection = given.get(CONNECTION)
+    return connection if connection and not connection.startswith("sqlite:") else None
 
 
 def _sqlite(home: Path) -> str:
@@ -94,9 +99,9 @@ def ready(home: Path) -> bool:
 
 
 def prepare(home: Path) -> bool:
-    """Make the database and the pools unless that was done for this version; returns whether it was needed.
+    """Create the database and the pools unless that was done for this version; returns whether it was needed.
 
-    One process at a time; a database that is there is changed in place, for somebody may work with it.
+    One process at a time; an existing database is changed in place, for somebody may work with it.
     """
     if ready(home):
         return False
@@ -105,14 +110,14 @@ def prepare(home: Path) -> bool:
         if ready(home):
             return False
         variables = {**environment(home), CONNECTION: _sqlite(home)}
-        variables.pop(f"{CONNECTION}_ASYNC", None)  # it would be of the database that the user names
+        variables.pop(f"{CONNECTION}_ASYNC", None)  # it would name the user's database
         _make(home, variables)
         _mark(home).touch()
     return True
 
 
 def prepare_users_database(home: Path) -> None:
-    """Make the tables and pools in the database that the user names, if one is named. Only the scheduler needs it."""
+    """Create the tables and pools in the database that the user names, if any. Only the scheduler needs it."""
     users = _users_database(process_environment())
     if users is None:
         return
@@ -123,7 +128,7 @@ def prepare_users_database(home: Path) -> None:
 
 
 def write_scheduler_database(home: Path, connection: str) -> Path:
-    """A file with the connection that nobody else may read: every task's environment is no place for a password."""
+    """Write the connection to a file that nobody else may read: every task's environment is no place for a password."""
     file = home / DATABASE_FILE
     replace_file(file, connection, mode=0o600)
     return file
@@ -149,14 +154,14 @@ def clean(home: Path, keep_days: float, now: datetime, dags: Collection[str]) ->
 
 
 def _scheduler_database() -> str | None:
-    """The connection in the file that DATABASE names."""
-    if not (said := process_environment().get(DATABASE)):
+    """Return the connection in the file that DATABASE names."""
+    if not (name := process_environment().get(DATABASE)):
         return None
     try:
-        return Path(said).read_text(encoding="utf-8").strip()
+        return Path(name).read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
-        # Not what it says: a connection has a password.
-        why = "a connection" if "://" in said else f"a file that cannot be read ({type(error).__name__})"
+        # Not its value: a connection has a password.
+        why = "a connection" if "://" in name else f"a file that cannot be read ({type(error).__name__})"
         raise DatabaseUnknown(
             f"{DATABASE} is {why}; it must name a file that holds the connection of Airflow's database and that others"
             " cannot read (mode 0600)"
@@ -164,7 +169,7 @@ def _scheduler_database() -> str | None:
 
 
 def _database_name(connection: str) -> str:
-    """Kind and name alone: user, password and options may be secrets."""
+    """Return kind and name alone: user, password and options may be secrets."""
     parts = urlsplit(connection)
     return f"{parts.scheme} {parts.path.rpartition('/')[2]}"
 
@@ -175,12 +180,12 @@ def _make(home: Path, variables: Mapping[str, str]) -> None:
 
 
 def pools() -> dict[str, int]:
-    """The slots of our pools, by name."""
+    """Return the slots of our pools, by name."""
     return {name: int(pool["slots"]) for name, pool in json.loads(POOLS.read_text(encoding="utf-8")).items()}
 
 
 def _mark(home: Path, users: str = "") -> Path:
-    """Says that our files are made, or the user's database; with the pools of now."""
+    """Return the file that marks our files, or the user's database, as prepared with the current pools."""
     state = hashlib.sha256((repr(sorted(pools().items())) + users).encode()).hexdigest()[:8]
     return home / f"prepared-{version('apache-airflow')}-{state}"
 
@@ -190,12 +195,12 @@ def _airflow(home: Path, variables: Mapping[str, str], *arguments: str) -> None:
     with log.open("a") as file:
         argv = [sys.executable, "-m", "airflow", *arguments]
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 argv, env=variables, stdout=file, stderr=file, stdin=subprocess.DEVNULL, timeout=PREPARE_LIMIT_S
             )
         except subprocess.TimeoutExpired as error:
-            said = f"airflow {' '.join(arguments[:2])} did not end within {PREPARE_LIMIT_S:g} s"
-            raise AirflowFailure(f"{said}: does another process hold its database? See {log}") from error
-    code = done.returncode
+            reason = f"airflow {' '.join(arguments[:2])} did not end within {PREPARE_LIMIT_S:g} s"
+            raise AirflowFailure(f"{reason}: does another process hold its database? See {log}") from error
+    code = process.returncode
     if code != 0:
         raise AirflowFailure(f"airflow {' '.join(arguments[:2])} failed with {code}; see {log}")

@@ -1,7 +1,7 @@
-"""A calibration: costs of the simulator from real series, judged on others, and the folder that it leaves.
+"""Calibrate the simulator's costs on real series, judge them on others, and write a folder with the result.
 
-`barograph.cli.calibrate` is its command. The sums and the fit are `analysis.calibration`'s; here series are found,
-read and simulated.
+`barograph.cli.calibrate` is its command. The sums and the fit are `analysis.calibration`'s; this module finds, reads
+and simulates series.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Calibration:
 
 
 def require_usable(folders: Sequence[Path], judged: Sequence[Path]) -> None:
-    """Raises ExperimentError for series that say nothing of real machines, that were not analysed, or that are to be
-    judged on and were analysed by other code than simulated runs are now."""
+    """Raise ExperimentError for series without real machines, series that were not analysed, or series to be judged on
+    that were analysed by other code than simulated runs are now."""
     fitted_ids, judged_ids = ([_series_id(each) for each in of] for of in (folders, judged))
     for names in (fitted_ids, judged_ids):
         if again := sorted({name for name in names if names.count(name) > 1}):
@@ -76,7 +76,7 @@ def require_usable(folders: Sequence[Path], judged: Sequence[Path]) -> None:
 
 
 def _series_id(folder: Path) -> str:
-    """A copy's folder may have another name."""
+    """Return the id from the document: a copy's folder may have another name."""
     return str(series_document(folder).get("series_id") or folder.name)
 
 
@@ -90,8 +90,8 @@ def _require_real(series: Series) -> None:
 
 
 def _require_tables(folder: Path) -> None:
-    found = results_of(folder).tables(folder)
-    missing = [name for name in NEEDED if found is None or not found.has(name)]
+    tables = results_of(folder).tables(folder)
+    missing = [name for name in NEEDED if tables is None or not tables.has(name)]
     if missing:
         raise ExperimentError(
             f"{folder} has no table {', '.join(missing)}: it was not analysed, or by an older version; run `barograph"
@@ -103,7 +103,7 @@ def _require_tables(folder: Path) -> None:
 
 
 def _require_analysis(folder: Path, code: str) -> None:
-    """Else a difference might be one of two rules for a metric, and none of the model."""
+    """Require this code's analysis: otherwise a difference might come from a metric's rules and not from the model."""
     if provenance.digest_of_series(folder) != code:
         raise ExperimentError(
             f"{folder} was analysed by other code than the work tree's, which analyses the simulated runs that stand"
@@ -113,48 +113,52 @@ def _require_analysis(folder: Path, code: str) -> None:
 
 @contextmanager
 def spark_for(folders: Sequence[Path], say: Say) -> Iterator[SparkSession]:
-    """One session for these series and for simulated ones, whose workers' files are Avro."""
+    """Yield one session for these series and for simulated ones, whose workers' files are Avro."""
     from analysis import session
     from analysis.ingest import avro_jar
     from inventory.local.rootfs import cache_dir
 
-    known = [results_of(each).spark_settings(say) for each in folders]
-    settings = next((each for each in known if each), {})
+    candidates = [results_of(each).spark_settings(say) for each in folders]
+    settings = next((each for each in candidates if each), {})
     with session.shared_session(spark_master(), 0, session.with_jar(settings, avro_jar.jar(cache_dir(), say))) as spark:
         yield spark
 
 
 def works_of(series: Series) -> dict[tuple[str, str], TopologyWork]:
-    """By run and topology, what its components do to a tuple. Raises ExperimentError where that is known of none."""
-    found: dict[tuple[str, str], TopologyWork] = {}
+    """Return by run and topology how its components process a tuple. Raises ExperimentError where that is known of
+    none.
+    """
+    works: dict[tuple[str, str], TopologyWork] = {}
     why = ""
     for run in series.plan():
         for topology in series.experiment.topologies_of(run.variant):
             try:
-                found[run.run_id, topology.name] = simulated_topology(render_topology(topology, run.seed), "any")[1]
+                works[run.run_id, topology.name] = simulated_topology(render_topology(topology, run.seed), "any")[1]
             except (SimulationError, TopologyError) as error:
                 why = str(error)
-    if not found:
+    if not works:
         raise ExperimentError(f"{series.folder}: nothing says what its components do to a tuple: {why}")
-    return found
+    return works
 
 
 def sums_of(spark: SparkSession, folder: Path) -> list[RunSums]:
-    """Raises ExperimentError where no worker started in the series, as in other people's logs."""
+    """Return the sums of the series' runs. Raises ExperimentError where no worker started in it, as in other people's
+    logs.
+    """
     from analysis.calibration.collection import collect
 
     series = read_series(folder)
     tables = results_of(folder).tables(folder)
     assert tables is not None, "_require_tables has looked"
     small = partial(small_tables.rows, SeriesPaths(folder))
-    found = collect(
+    sums = collect(
         spark, lambda name: spark.read.parquet(tables.table(name)), small, works_of(series), series.experiment.name
     )
-    if not any(run.starts for run in found):
+    if not any(run.starts for run in sums):
         raise ExperimentError(
             f"{folder}: no worker started in it by a submission or a rebalance; give a series that Barograph has run"
         )
-    return found
+    return sums
 
 
 def name_of(folder: Path) -> SeriesName:
@@ -165,7 +169,7 @@ def name_of(folder: Path) -> SeriesName:
 def judge_on(
     spark: SparkSession, folder: Path, costs: Mapping[str, float], into: Path, say: Say, seeds: int = 1
 ) -> SeriesErrors:
-    """Simulate every complete run of the series with so many seeds, and set the same metrics side by side."""
+    """Simulate every complete run of the series with so many seeds, and compare the same metrics."""
     from analysis.ingest import tables
     from analysis.metrics import build
 
@@ -181,7 +185,7 @@ def judge_on(
 
 
 def _validity(simulated: SeriesPaths) -> Validity:
-    """Of the runs that were simulated, each as it was watched: nothing is known of others."""
+    """Return the range of validation: the simulated runs, each as it was watched."""
     if not any(simulated.runs.glob("*/run.json")):
         return Validity()
     runs = [run for run in small_tables.rows(simulated, "runs") if run["status"] == "complete"]

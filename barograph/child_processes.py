@@ -1,8 +1,8 @@
 """Child processes: each in a process group of its own, waited for with a limit, and ended step by step.
 
-A group of its own, so that Ctrl-C reaches the parent alone, which decides; and so that what the child has started (a
+Because of its own group Ctrl-C reaches the parent alone, which decides; and processes that the child has started (a
 JVM, a compiler) can be ended with it. The exit code is read without collecting the child: until `end_group` or
-`collect`, the number of its group cannot become another's.
+`collect`, the number of its group cannot be reused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ C_LIBRARY = ctypes.CDLL(None)
 class ChildProcess:
     """A program that runs beside this one; leaving the `with` block ends its whole group by `ending`.
 
-    Where this process is killed, the program gets the first signal of `ending`.
+    If this process is killed, the program gets the first signal of `ending`.
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class ChildProcess:
     ) -> None:
         """Start it in `folder`, without input. Raises OSError where it cannot be started.
 
-        `output` takes what it writes, errors too; `environment` None: this process's. `ends_its_own`: the first signal
-        of `ending` is for the program alone, which ends the others.
+        `output` receives its output and errors; `environment` None: this process's. `ends_its_own`: the first signal of
+        `ending` is for the program alone, which ends the others.
         """
         keep_exit_codes()
         self._ends_its_own = ends_its_own
@@ -63,7 +63,7 @@ class ChildProcess:
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            # Only a call into the kernel, nothing that another thread of this process may have locked.
+            # Only a system call, nothing that another thread of this process may have locked.
             preexec_fn=partial(_request_end, self._ending[0][0]),  # noqa: PLW1509
         )
         self.pid = self._process.pid
@@ -76,7 +76,7 @@ class ChildProcess:
     ) -> None:
         steps: Sequence[Step] = self._ending
         try:
-            if self._ends_its_own and self.exit_code() is None:  # where it is gone, the others have its time
+            if self._ends_its_own and self.exit_code() is None:  # if it is gone, the others get its time
                 (number, limit_s), steps = steps[0], steps[1:]
                 self.send(number)
                 self.wait(limit_s)
@@ -87,7 +87,7 @@ class ChildProcess:
             self.end_group(steps)
 
     def exit_code(self) -> int | None:
-        """None while it runs; -N where signal N ended it."""
+        """Return the exit code; None while it runs; -N where signal N ended it."""
         if self._process.returncode is not None:
             return self._process.returncode
         state = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
@@ -96,7 +96,7 @@ class ChildProcess:
         return state.si_status if state.si_code == os.CLD_EXITED else -state.si_status
 
     def wait(self, limit_s: float = float("inf"), each_time: Callable[[], None] = lambda: None) -> int | None:
-        """The exit code; None where it still runs after the limit. `each_time` is called between looks at it."""
+        """Return the exit code; None where it still runs after the limit. `each_time` is called between looks at it."""
         deadline_s = time.monotonic() + limit_s
         while (code := self.exit_code()) is None and time.monotonic() < deadline_s:
             each_time()
@@ -109,7 +109,7 @@ class ChildProcess:
             self._process.send_signal(number)
 
     def end_group(self, steps: Sequence[Step]) -> None:
-        """End what is left of its group, the harder the longer it takes, and collect the child."""
+        """End the rest of its group, the harder the longer it takes, and collect the child."""
         try:
             self._end_by(steps)
         except BaseException:  # a second Ctrl-C hurries; it must not leave the group behind
@@ -129,7 +129,7 @@ class ChildProcess:
                 time.sleep(POLL_S)
 
     def collect(self) -> None:
-        """Wait for its end; from then on there is nothing left of it to signal.
+        """Wait for its end; after that no process is left to signal.
 
         One that does not die by SIGKILL waits in the kernel for a disk or a network: it is left, with a warning.
         """
@@ -139,20 +139,20 @@ class ChildProcess:
             log.warning("process %s does not end, whatever signal it gets; see `ps %s`", self.pid, self.pid)
 
     def _members(self) -> list[int]:
-        """Processes of its group that have not ended; none once the child is collected."""
+        """Return processes of its group that have not ended; none once the child is collected."""
         return [] if self._process.returncode is not None else group_members(self.pid)
 
 
 def keep_exit_codes() -> None:
-    """End an ignoring of SIGCHLD, which a parent may have left: the kernel would collect what this process starts, and
-    every program would seem to have ended with 0. For the main thread, where it is ignored.
+    """Reset an ignored SIGCHLD, which a parent may have left: the kernel would collect this process's children, and
+    every program would seem to have ended with 0. Call it in the main thread.
     """
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def group_members(group: int) -> list[int]:
-    """The process ids of a process group, without those that ended and wait for their parents."""
+    """Return the process ids of a process group, without those that ended and wait for their parents."""
     members = []
     for file in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -163,8 +163,8 @@ def group_members(group: int) -> list[int]:
 
 
 def descendants(pid: int, without: Collection[str] = ()) -> list[int]:
-    """Every process below `pid` that has not ended, children before their own; not programs of the names in `without`
-    and what is below those.
+    """Return every process below `pid` that has not ended, children before their own; not programs with the names in
+    `without` and their children.
     """
     children: dict[int, list[int]] = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
@@ -173,11 +173,11 @@ def descendants(pid: int, without: Collection[str] = ()) -> list[int]:
             state, parent = rest.split()[:2]
             if state not in "ZX" and start.partition("(")[2] not in without:
                 children.setdefault(int(parent), []).append(int(file.parent.name))
-    found, todo = [], [pid]
+    pids, todo = [], [pid]
     while todo:
         todo = [child for parent in todo for child in children.get(parent, [])]
-        found += todo
-    return found
+        pids += todo
+    return pids
 
 
 def _request_end(number: signal.Signals) -> None:

@@ -1,5 +1,6 @@
 """Failures with a message for the user, of every package; `blame` says whose failure it was and decides about repeating
-and exit codes. A class of its own has what somebody catches by its kind; any other failure is one of the first four.
+and exit codes. A class of its own has only an error that somebody catches by its kind; any other failure is one of the
+first four.
 
 BarographError (harness, or as it says)
 ├── ConfigurationError (configuration)   the user's to mend; nothing was started
@@ -34,7 +35,7 @@ BLAMES = ("configuration", "capacity", "infrastructure", "system_under_test", "h
 EXIT_CODES = {"configuration": 2, "capacity": 3, "infrastructure": 4, "system_under_test": 5, "harness": 1}
 INTERRUPTED_EXIT = 130
 POSTGRESQL_DISK_FULL = "53100"
-REGRESSION_EXIT = 6  # of a night that confirmed one: nobody's failure
+REGRESSION_EXIT = 6  # for a night that confirmed one: nobody's failure
 SEVERITY = ("harness", "configuration", "capacity", "infrastructure", "system_under_test")  # the worst first
 
 Say = Callable[[str], None]  # a line for the person who waits: printed, or noted in the progress of a series
@@ -44,7 +45,7 @@ class BarographError(Exception):
     blame = "harness"
 
     def __init__(self, message: str = "", blame: str | None = None) -> None:
-        """`blame`: one of `BLAMES`; None: that of the class."""
+        """Set the message and `blame`: one of `BLAMES`; None: that of the class."""
         super().__init__(message)
         if blame is not None:
             self.blame = blame
@@ -70,7 +71,7 @@ class InUse(BarographError):
     blame = "capacity"
 
     def __init__(self, message: str, file: Path | None = None) -> None:
-        """`file` says that it is in use; None: no file does."""
+        """Set the message and the file that marks the use; None: no file does."""
         super().__init__(message)
         self.file = file
 
@@ -133,7 +134,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def blame_of(error: BaseException) -> str:
-    """One of `BLAMES`; whatever does not say is ours."""
+    """Return one of `BLAMES`; an error without one is ours."""
     if _full_disk(error):
         return "capacity"
     blame = getattr(error, "blame", "harness")
@@ -141,23 +142,23 @@ def blame_of(error: BaseException) -> str:
 
 
 def _full_disk(error: BaseException) -> str:
-    """Which disk is full; empty for any other error. SQLAlchemy wraps what a database's driver says."""
+    """Return which disk is full; empty for any other error. SQLAlchemy wraps the error of a database's driver."""
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return str(error.filename or error.strerror)
-    said = getattr(error, "orig", error)
-    is_sqlite = isinstance(said, sqlite3.Error) and getattr(said, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
-    codes = (getattr(said, "pgcode", None), getattr(said, "sqlstate", None))  # of psycopg2, and of the others
+    cause = getattr(error, "orig", error)
+    is_sqlite = isinstance(cause, sqlite3.Error) and getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+    codes = (getattr(cause, "pgcode", None), getattr(cause, "sqlstate", None))  # psycopg2's, and the others'
     return "of Airflow's database" if is_sqlite or POSTGRESQL_DISK_FULL in codes else ""
 
 
 def worst_exit(codes: Sequence[int]) -> int:
-    """The exit code of several executions: an interruption, else the worst failure, else 0."""
+    """Return the exit code of several executions: an interruption, else the worst failure, else 0."""
     order = [INTERRUPTED_EXIT, *(EXIT_CODES[blame] for blame in SEVERITY), 0]
     return min(codes, key=order.index, default=0)
 
 
 def message_of(error: BaseException) -> str:
-    """One line, never empty."""
+    """Return the message in one line, never empty."""
     if place := _full_disk(error):
         return f"the disk is full ({place}): free some space, then run again to resume"
     text = " ".join(str(error).split())

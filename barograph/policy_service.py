@@ -23,18 +23,20 @@ from scheduler_plugins.service.run_snapshot import RunSnapshot, TopologyStatus, 
 
 
 def first_tuple_s(series: TupleCounts) -> float | None:
-    """The end of the first row in which a sink executed something."""
+    """Return the end of the first row in which a sink executed a tuple."""
     return next((t for t, sinks in zip(series.t, series.sinks, strict=True) if sinks), None)
 
 
 def counts_since(series: TupleCounts, begin_s: float) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
-    """Ends and sink rates of rows from `begin_s` on; one with a second that ended earlier is left out."""
+    """Return ends and sink rates of rows from `begin_s` on; a row with a second that ended earlier is left out."""
     pairs = [(t, n) for t, n in zip(series.t, series.sinks, strict=True) if t - series.step_s + 1 >= begin_s]
     return tuple(t for t, _ in pairs), tuple(n for _, n in pairs)
 
 
 def throughput_now(state: RunSnapshot, seconds: int = 5) -> dict[str, float]:
-    """Mean tuples/s at the sinks of each topology that runs, by name, over its newest seconds; none before these."""
+    """Return mean tuples/s at the sinks of each running topology, by name, over its newest seconds; none
+    before these.
+    """
     means = {}
     for topology in state.topologies:
         rows = max(1, seconds // topology.series.step_s)
@@ -45,20 +47,20 @@ def throughput_now(state: RunSnapshot, seconds: int = 5) -> dict[str, float]:
 
 
 def machines_missed_by_placement(topology: TopologyStatus, expected: Collection[str]) -> tuple[str, ...]:
-    """Machines that were not there when the topology was placed, so that it runs without them."""
+    """Return machines that were absent when the topology was placed, so that it runs without them."""
     return tuple(name for name in expected if name not in topology.placed_among)
 
 
 def absent_machines(state: RunSnapshot, expected: Collection[str]) -> tuple[str, ...]:
-    """Machines that Nimbus should know and does not."""
+    """Return machines that Nimbus should know and does not."""
     return tuple(name for name in expected if name not in state.machines)
 
 
 @dataclass(frozen=True)
 class ScaleOutcome:
-    """How a scale event ended. `failed` is the bridge's message where Storm refused a decision.
+    """Outcome of a scale event. `failed` is the bridge's message where Storm refused a decision.
 
-    `expired`: it failed because nobody said what became of it, which says nothing about the policy.
+    `expired`: it failed because nobody reported the decision's outcome, which says nothing about the policy.
     """
 
     decision_ids: tuple[str, ...]
@@ -70,7 +72,7 @@ class ScaleOutcome:
 
 
 def scale_outcome(state: RunSnapshot, event_id: str) -> ScaleOutcome | None:
-    """None while the event or one of its decisions is pending; an event may end without any decision."""
+    """Return None while the event or one of its decisions is pending; an event may end without any decision."""
     mine = [decision for decision in state.decisions if decision.event_id == event_id]
     refused = next((d for d in mine if d.applied_t is not None and not d.applied), None)
     ids, reason = tuple(decision.decision_id for decision in mine), mine[-1].reason if mine else ""
@@ -84,7 +86,7 @@ def scale_outcome(state: RunSnapshot, event_id: str) -> ScaleOutcome | None:
 
 
 def recovery_obstacle(state: RunSnapshot, since_s: float) -> str | None:
-    """Why the topology has not recovered from what happened at `since_s` (epoch seconds); None: it has."""
+    """Return why the topology has not recovered from the event at `since_s` (epoch seconds); None: it has."""
     if not 0 < state.tasks_total == state.tasks_placed:
         return f"{state.tasks_placed} of {state.tasks_total} tasks are placed"
     if state.samples_age_s is None or state.t - state.samples_age_s <= since_s:
@@ -99,7 +101,7 @@ HARNESS_HEADER = "X-Barograph-Harness"
 
 
 class ServiceUnreachable(BarographError):
-    """No answer: the machine, the network or the service is down. Worth asking again."""
+    """No answer: the machine, the network or the service is down. Worth another try."""
 
     blame = "infrastructure"
 
@@ -115,14 +117,14 @@ class ServiceRefused(BarographError):
 
 
 class ServiceClient(ABC):
-    """The harness's calls to the policy service, with the bodies of docs/contracts.md; a way to it adds `call`.
+    """The harness's calls to the policy service, with the bodies of docs/contracts.md; subclasses add `call`.
 
-    Each raises ServiceRefused for what the service refuses, and ServiceUnreachable where it does not answer.
+    Each raises ServiceRefused for a refusal, and ServiceUnreachable where the service does not answer.
     """
 
     @abstractmethod
     def call(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """The JSON of the service's answer; without a body it is asked with GET."""
+        """Return the JSON of the service's answer; without a body the method is GET."""
 
     def configure(
         self,
@@ -143,25 +145,25 @@ class ServiceClient(ABC):
         self.call("/scale", {"event_id": event_id, "kind": kind, "joined": list(joined), "leave": leave})
 
     def decide_every(self, seconds: float | None, machines: tuple[int, int] | None = None) -> None:
-        """From now on the policy may change things by itself, so often; None: no longer. `machines`: the fewest and the
-        most that it may have by its own requests; None: it may ask for none."""
+        """Let the policy change things by itself from now on, so often; None: no longer. `machines`: the fewest and the
+        most that it may have by its own requests; None: it may request none."""
         limits = {"machines": dict(zip(("min", "max"), machines, strict=True))} if machines else {}
         self.call("/rounds", {"decide_every_s": seconds, **limits})
 
     def end_machine_request(self, request_id: str, outcome: str, machines: Sequence[str] = (), why: str = "") -> None:
-        """The request that is under way is done (by these machines), refused or failed."""
+        """Report the current request as done (by these machines), refused or failed."""
         body = {"request_id": request_id, "outcome": outcome, "machines": list(machines), "message": why}
         self.call("/machines", body)
 
     def input_rate(self, factor: float) -> None:
-        """From now on spouts emit `factor` times the rate that the topology was submitted with."""
+        """Set the rate of spouts to `factor` times the rate that the topology was submitted with."""
         self.call("/input_rate", {"factor": factor})
 
     def input_rate_changes(
         self, since_s: float, changes: Sequence[tuple[float, float]], topology: str | None, source: str | None
     ) -> None:
-        """At these times, at most a minute ahead, the rate becomes the factor times the submitted one: of a course that
-        began at `since_s`, for a source of a topology (None: for each)."""
+        """Set rates ahead: at these times, at most a minute ahead, the rate becomes the factor times the submitted one,
+        for a course that began at `since_s`, for a source of a topology (None: for each)."""
         about = {"topology": topology, "source": source}
         self.call("/input_rate", {"since": since_s, "changes": [list(change) for change in changes], **about})
 
@@ -175,9 +177,9 @@ class ServiceClient(ABC):
 class HttpService(ServiceClient):
     """`address` is the master's control address; the token is the content of the file (0600).
 
-    Beside it may be `harness_token`, which the service asks for where it knows one, and `service.crt`: then it speaks
-    TLS, with this certificate and no other. For `patience_s` a call that is the same twice as once is made again: to a
-    service that begins anew, or after an answer that was lost.
+    Beside it may be `harness_token`, which the service requires where it knows one, and `service.crt`: then it speaks
+    TLS, with this certificate and no other. For `patience_s` an idempotent call is repeated: to a service that
+    restarts, or after a lost answer.
     """
 
     def __init__(
@@ -221,8 +223,8 @@ class HttpService(ServiceClient):
         except urllib.error.HTTPError as error:
             if error.code == 503:
                 raise ServiceRestarting(f"the policy service at {self._url} begins anew") from error
-            said = error.read(2000).decode(errors="replace").strip()
-            raise ServiceRefused(f"{path} of the policy service answered {error.code}: {said}") from error
+            detail = error.read(2000).decode(errors="replace").strip()
+            raise ServiceRefused(f"{path} of the policy service answered {error.code}: {detail}") from error
         except json.JSONDecodeError as error:
             raise ServiceRefused(f"{path} of the policy service did not answer JSON: {error}") from error
         except (OSError, http.client.HTTPException) as error:
@@ -230,5 +232,5 @@ class HttpService(ServiceClient):
 
     def _headers(self) -> dict[str, str]:
         headers = {"Authorization": f"Bearer {self._token_file.read_text().strip()}"}
-        own = self._token_file.with_name(HARNESS_TOKEN_NAME)
-        return {**headers, HARNESS_HEADER: own.read_text().strip()} if own.exists() else headers
+        harness_token = self._token_file.with_name(HARNESS_TOKEN_NAME)
+        return {**headers, HARNESS_HEADER: harness_token.read_text().strip()} if harness_token.exists() else headers

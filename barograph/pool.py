@@ -1,7 +1,7 @@
-"""Processes that do jobs of one kind side by side. They end with the process that has them, however that ends.
+"""Processes that do jobs of one kind in parallel. They end with their parent process, however that ends.
 
-A process that dies (the kernel ends the largest one where memory is short) costs the job that it had, no other: it is
-replaced. Jobs are given out in their order; answers come as they are ready.
+A process that dies (the kernel ends the largest one where memory is short) costs only its own job: it is replaced. Jobs
+are started in their order; answers come as they are ready.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from barograph.settings import environment_of_children
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
 LAST_WAIT_S = 10.0  # for a process that was killed
-# Each process has a core of its own: threads of numerical libraries would only take turns.
+# Each process has a core of its own: threads of numerical libraries would only compete.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -36,15 +36,15 @@ def cores() -> int:
 
 @dataclass(frozen=True)
 class Death:
-    """The end of a process in place of its answer. `exit_code`: -N where signal N ended it. `limit_s`:
-    where it was killed because it took longer."""
+    """The end of a process in place of its answer. `exit_code`: -N where signal N ended it. `limit_s`: the limit for
+    which it was killed."""
 
     exit_code: int | None
     limit_s: float | None = None
 
     @property
     def blame(self) -> str:
-        """Policies are all that is a stranger's in there, and may hang."""
+        """Return the blame: only policies are foreign code in there, and may hang."""
         return "infrastructure" if self.limit_s is None else "system_under_test"
 
     def words(self) -> str:
@@ -65,9 +65,9 @@ class Pool(Generic[Job, Answer]):
     """`do` is a function of a module, called in another process; its job and its answer are pickled."""
 
     def __init__(self, do: Callable[[Job], Answer], number: int) -> None:
-        """`number` of processes at the most; none is started before there is a job for it."""
+        """Set the maximum `number` of processes; none is started before there is a job for it."""
         keep_exit_codes()
-        # Not by fork: threads of this process would leave their locks held in a copy of it.
+        # Not by fork: a copy would contain locks held by threads of this process.
         self._context = multiprocessing.get_context("spawn")
         self._do, self._number = do, number
         self._workers: list[_Worker[Job]] = []
@@ -81,7 +81,7 @@ class Pool(Generic[Job, Answer]):
         self.end()
 
     def end(self) -> None:
-        """Every process ends at once, whatever it does; others are started where there are jobs again."""
+        """End every process at once; others are started when there are jobs again."""
         for worker in self._workers:
             worker.process.kill()
         for worker in self._workers:
@@ -90,7 +90,7 @@ class Pool(Generic[Job, Answer]):
         self._workers.clear()
 
     def answers(self, jobs: Sequence[Job], limit_s: float | None = None) -> Iterator[tuple[Job, Answer | Death] | None]:
-        """Each job with its answer. None where none came for `limit_s`, so that others can have a turn."""
+        """Yield each job with its answer, and None where none came for `limit_s`, so that others can have a turn."""
         waiting = list(reversed(jobs))
         while waiting or any(worker.job is not None for worker in self._workers):
             self._give_out(waiting)
@@ -104,12 +104,12 @@ class Pool(Generic[Job, Answer]):
     def _give_out(self, waiting: list[Job]) -> None:
         while waiting and (worker := self._free_worker()) is not None:
             worker.job = waiting.pop()
-            with suppress(ConnectionError):  # it has died meanwhile: its end of the pipe says so when it is asked
+            with suppress(ConnectionError):  # it has died meanwhile: its pipe says so later
                 worker.connection.send(worker.job)
 
     def _free_worker(self) -> _Worker[Job] | None:
         for worker in [each for each in self._workers if each.job is None and not each.process.is_alive()]:
-            self._remove(worker)  # it has died while it had none: no job is to be lost with it
+            self._remove(worker)  # it has died without a job: no job is to be lost with it
         free = next((worker for worker in self._workers if worker.job is None), None)
         if free is not None or len(self._workers) >= self._number:
             return free
@@ -131,14 +131,14 @@ class Pool(Generic[Job, Answer]):
             return job, Death(worker.process.exitcode)
 
     def _remove(self, worker: _Worker[Job]) -> None:
-        """One that has ended."""
+        """Remove a process that has ended."""
         worker.process.join(LAST_WAIT_S)
         worker.connection.close()
         self._workers.remove(worker)
 
 
 def _work(connection: Connection, parent_pid: int, do: Callable[[Job], Answer]) -> None:
-    """A process of the pool, until its parent's end of the pipe is closed. Ctrl-C is for the parent to hear."""
+    """Run a process of the pool, until its parent's end of the pipe is closed. Only the parent handles Ctrl-C."""
     die_with_parent(parent_pid, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(EOFError, BrokenPipeError):
@@ -149,9 +149,9 @@ def _work(connection: Connection, parent_pid: int, do: Callable[[Job], Answer]) 
 def run_isolated(work: Callable[[], Answer], limit_s: float) -> Answer | Death:
     """Do the work in a copy of this process, which ends with everything that it has begun, threads too.
 
-    After `limit_s` it is killed: no limit inside it is heard while a library keeps the interpreter to itself. For
-    processes of a pool, which have no other threads: a copy has the one that makes it alone, and what another had
-    locked would stay locked in it.
+    After `limit_s` it is killed: a limit inside it has no effect while a library blocks the interpreter. For processes
+    of a pool, which have no other threads: a copy has only the thread that makes it, and locks of another would stay
+    locked.
     """
     parent_pid, memory = os.getpid(), os.memfd_create("answer")
     pid = os.fork()
@@ -172,7 +172,7 @@ def run_isolated(work: Callable[[], Answer], limit_s: float) -> Answer | Death:
 
 
 def _work_and_end(work: Callable[[], object], memory: int, parent_pid: int) -> NoReturn:
-    """Nothing that this process would do at its end is the copy's to do."""
+    """Work and end without this process's exit handlers, which are not the copy's to run."""
     try:
         die_with_parent(parent_pid, signal.SIGKILL)
         with open(memory, "wb") as file:

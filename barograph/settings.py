@@ -1,4 +1,4 @@
-"""Where the harness keeps things on this box, and its settings: the one place that reads the environment."""
+"""The harness's folders on this box, and its settings: the only module that reads the environment."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def location() -> Location | None:
-    """The bucket that $BAROGRAPH_RESULTS names; None where it names a folder or is not set."""
+    """Return the bucket that $BAROGRAPH_RESULTS names; None where it names a folder or is not set."""
     return parse_location(os.environ.get("BAROGRAPH_RESULTS") or "")
 
 
 def results_root() -> Path:
-    """$BAROGRAPH_RESULTS, or `results/` beside the code; of a bucket its spool on this box."""
+    """Return $BAROGRAPH_RESULTS, or `results/` beside the code; for a bucket its spool on this box."""
     bucket = location()
     if bucket is not None:
         from inventory.leases.registry import state_dir
@@ -31,7 +31,7 @@ def results_root() -> Path:
 
 
 def barograph_home() -> Path:
-    """$BAROGRAPH_HOME, or `.barograph/` beside the code: everything in it can be made again."""
+    """Return $BAROGRAPH_HOME, or `.barograph/` beside the code: everything in it can be created again."""
     return Path(os.environ.get("BAROGRAPH_HOME") or ROOT / ".barograph").absolute()
 
 
@@ -40,7 +40,7 @@ def airflow_home() -> Path:
 
 
 def cluster_dir(lease_id: str) -> Path:
-    """Ansible's files and the token of one cluster; goes with its lease."""
+    """Return the folder of Ansible's files and the token of one cluster; removed with its lease."""
     return barograph_home() / "clusters" / lease_id
 
 
@@ -49,13 +49,13 @@ DAG_OF_TASK, RUN_OF_TASK = "AIRFLOW_CTX_DAG_ID", "AIRFLOW_CTX_DAG_RUN_ID"  # Air
 
 
 def hold_by_this_process() -> None:
-    """From now on this process holds what it takes, and what the tasks take that run in it."""
+    """Make this process the holder of its leases, and of those of tasks that run in it."""
     os.environ[HOLDER] = str(os.getpid())
 
 
 def holder() -> Holder:
-    """Who holds what this process takes: the process that BAROGRAPH_HOLDER_PID names; in a task without it, the DAG,
-    for the task's process is short-lived and may be on any worker; else this process.
+    """Return the holder of this process's leases: the process that BAROGRAPH_HOLDER_PID names; in a task without it,
+    the DAG, for the task's process is short-lived and may be on any worker; else this process.
     """
     from inventory.leases.holder import Holder, process_holder
 
@@ -66,7 +66,7 @@ def holder() -> Holder:
 
 
 def dag_run() -> str:
-    """The DAG and its run whose task this process does; empty where it does none."""
+    """Return the DAG and its run whose task this process does; empty outside a task."""
     dag, run = os.environ.get(DAG_OF_TASK), os.environ.get(RUN_OF_TASK)
     return f"{dag} {run}" if dag and run else ""
 
@@ -75,23 +75,23 @@ WEBHOOK_VARIABLE = "BAROGRAPH_WEBHOOK"
 
 
 def webhook() -> str:
-    """The URL that gets a message after each night; empty where nobody asked for one."""
+    """Return the URL that gets a message after each night; empty where none is set."""
     return os.environ.get(WEBHOOK_VARIABLE, "")
 
 
 def simulated_pace() -> float:
-    """Real seconds for each second of machines in memory; 0: as fast as it goes."""
+    """Return real seconds for each second of machines in memory; 0: as fast as possible."""
     return float(os.environ.get("BAROGRAPH_PACE") or 0.0)
 
 
 def build_registries() -> tuple[str, ...]:
-    """Hosts beside Maven's and Gradle's own that builds of variants' code may reach over TLS."""
+    """Return hosts beside Maven's and Gradle's own that builds of variants' code may reach over TLS."""
     return tuple(os.environ.get("BAROGRAPH_BUILD_REGISTRIES", "").lower().split())
 
 
 @contextmanager
 def environment_of_children(defaults: Mapping[str, str]) -> Iterator[None]:
-    """This process and those it starts in here have these variables too, where nobody has set them."""
+    """Set these variables for this process and its children in the block, where nobody has set them."""
     added = {name: value for name, value in defaults.items() if name not in os.environ}
     os.environ.update(added)
     try:
@@ -102,7 +102,9 @@ def environment_of_children(defaults: Mapping[str, str]) -> Iterator[None]:
 
 
 def process_environment() -> dict[str, str]:
-    """All variables of this process, for the programs that it starts; each caller says which of them it passes on."""
+    """Return all variables of this process, for the programs that it starts; each caller selects those that it passes
+    on.
+    """
     return dict(os.environ)
 
 

@@ -1,7 +1,7 @@
-"""A series simulated once more: the experiment, variants, runs and seeds of a real one, on the testbed `simulated`.
+"""Simulate a real series again: its experiment, variants, runs and seeds, on the testbed `simulated`.
 
-No lease, no DAG and no progress for anybody: a simulated run holds nothing and takes seconds. Its record and its
-analysis are those of every other run. Runs are side by side, each in a process of its own with a limit.
+No lease, no DAG and no progress reports: a simulated run holds nothing and takes seconds. Its record and its analysis
+are those of every other run. Runs are parallel, each in a process of its own with a limit.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from inventory.simulated import SimulatedTestbed
 
 @dataclass(frozen=True)
 class SimulatedSeries:
-    """`folder` looks like a series' folder. `missing`: by run, why it could not be simulated with any seed;
-    `failed_seeds`: how many of its seeds could not be, and why, where others could."""
+    """A simulated series. `folder` looks like a series' folder. `missing`: by run, why it could not be simulated with
+    any seed; `failed_seeds`: how many of its seeds could not be, and why, where others could."""
 
     folder: Path
     missing: Mapping[str, str]
@@ -42,7 +42,7 @@ class SimulatedSeries:
 
 
 def as_simulated(experiment: Experiment, costs: Mapping[str, float]) -> Experiment:
-    """The same experiment on the testbed `simulated` with these costs."""
+    """Return the same experiment on the testbed `simulated` with these costs."""
     options = {SimulatedTestbed.name: {"costs": dict(costs)}}
     testbed = replace(in_memory(experiment.testbed), options=options)
     return replace(experiment, testbed=testbed)
@@ -56,7 +56,7 @@ def refusals(experiment: Experiment) -> dict[str, str]:
             return f"variants.{variant.name}.code: a run is simulated once more with the policies of the work tree only"
         return "; ".join(complaints(replace(experiment, variants=(variant,))))
 
-    return {variant.name: said for variant in experiment.variants if (said := why(variant))}
+    return {variant.name: reason for variant in experiment.variants if (reason := why(variant))}
 
 
 def simulate(
@@ -66,25 +66,25 @@ def simulate(
     with their records. With several seeds `stela-r1` is `stela-r1`, `stela-r2` …, the next one's follow."""
     series = read_series(real)
     experiment = as_simulated(series.experiment, costs)
-    refused = refusals(experiment)
+    reasons = refusals(experiment)
     longer = replace(experiment, repetitions=experiment.repetitions * seeds)
     facts = {"spec": longer.as_data(), "estimates": [], "reported": {}, "simulates": real.name}
     simulated = open_cell(into, longer, {**series_document(real), **facts}, real)
-    chosen = [run for run in series.plan() if run.run_id in runs]
-    missing = {run.run_id: refused[run.variant.name] for run in chosen if run.variant.name in refused}
+    planned_runs = [run for run in series.plan() if run.run_id in runs]
+    missing = {run.run_id: reasons[run.variant.name] for run in planned_runs if run.variant.name in reasons}
     cells = {
         run.run_id: [
             _with_seed(simulated, run, SeriesPaths(real).run(run.run_id), seed, seeds) for seed in range(seeds)
         ]
-        for run in chosen
+        for run in planned_runs
         if run.run_id not in missing
     }
-    failed_seeds, ended = dict[str, str](), 0
+    failed_seeds, count = dict[str, str](), 0
 
     def end(name: str, failures: Sequence[Failure]) -> None:
-        nonlocal ended
-        ended += 1
-        say(f"{experiment.name} {name} is simulated, {ended} of {len(cells)} runs")
+        nonlocal count
+        count += 1
+        say(f"{experiment.name} {name} is simulated, {count} of {len(cells)} runs")
         if len(failures) == seeds:
             missing[name] = failures[-1].message
         elif failures:
@@ -98,16 +98,18 @@ def simulate(
 
 
 def _with_seed(simulated: Series, run: PlannedRun, real: RunPaths, seed: int, seeds: int) -> SimulatedRun:
-    """Its topology and policy have the same seed; what happens by chance in the simulated world is another."""
+    """Return a run with the same topology and policy seed, and another seed for chance in the simulated world."""
     number = (run.repetition - 1) * seeds + seed + 1
     order = (run.order - 1) * seeds + seed + 1
-    seeded = replace(run, run_id=f"{run.variant.name}-r{number}", repetition=number, block=number, order=order)
+    planned_run = replace(run, run_id=f"{run.variant.name}-r{number}", repetition=number, block=number, order=order)
     cluster = partial(
         _seeded_cluster, seed=seed, ids=supervisor_ids(json_lines(real.decisions)),
         types=recorded_types(read_run(real.root) or {}),
     )  # fmt: skip
     limit_s = step_limit("run", simulated.experiment).seconds
-    return SimulatedRun(_watched_as(simulated, real), seeded, disks_of(simulated, seeded.run_id), limit_s, cluster)
+    return SimulatedRun(
+        _watched_as(simulated, real), planned_run, disks_of(simulated, planned_run.run_id), limit_s, cluster
+    )
 
 
 def _seeded_cluster(
@@ -119,8 +121,9 @@ def _seeded_cluster(
 
 
 def _watched_as(simulated: Series, real: RunPaths) -> Series:
-    """Watched as long before and after the only event as the recorded run. How long queues have grown is the input's,
-    and no error of the model. Runs of several events or topologies are watched by the file."""
+    """Return the series, watched as long before and after the only event as the recorded run: how long queues have
+    grown depends on the input and is no error of the model. Runs of several events or topologies are watched by the
+    file."""
     experiment = simulated.experiment
     if len(experiment.events) != 1 or len(experiment.every_topology()) != 1:
         return simulated
@@ -129,7 +132,7 @@ def _watched_as(simulated: Series, real: RunPaths) -> Series:
     try:
         before_s = ends["before"] - zeros["first_tuple"]
         after_s = ends["after"] - zeros[FIRST_EVENT]
-    except (KeyError, TypeError):  # its record does not say
+    except (KeyError, TypeError):  # missing in its record
         return simulated
     durations = Durations(before_s, before_s, after_s, after_s)
     return replace(simulated, experiment=replace(experiment, durations=durations))

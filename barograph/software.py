@@ -1,11 +1,11 @@
-"""The software that machines need, built or fetched before an experiment and cached: jars and the Storm home by a hash
-of their sources, Python packages for masters by their versions.
+"""Software for machines, built or fetched before an experiment and cached: jars and the Storm home by a hash of their
+sources, Python packages for masters by their versions.
 
 Policies on a master use pymetis beside the standard library and numpy: wheels of the versions that requirements.txt
 pins, in one folder for every Python that a master may have. Set-up fetches them with the uv that made this environment,
 deploy delivers the folder, and the policy service has it on its path. Compiled parts have the Python's version in their
-names, so that they do not meet. Machines need no package index for it. Where they cannot be fetched set-up goes on with
-a note: the policy `metis` refuses then.
+names, so that they do not conflict. Machines need no package index for it. If fetching fails, set-up goes on with a
+note: the policy `metis` refuses then.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LIBRARIES = ("pymetis", "typing-extensions")  # numpy is on every master
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 UV = ROOT / ".barograph" / "uv" / "bin" / "uv"
 REQUIREMENTS = ROOT / "requirements.txt"
-FETCH_LIMIT_S = 120  # of one Python: some 500 kB
+FETCH_LIMIT_S = 120  # for one Python: some 500 kB
 
 
 class SoftwareBuildFailed(BarographError):
@@ -37,7 +37,7 @@ class SoftwareBuildFailed(BarographError):
 
 
 class SoftwareBuildHung(SoftwareBuildFailed):
-    """What takes Maven so long is what it downloads."""
+    """Maven takes too long, usually because of its downloads."""
 
     blame = "infrastructure"
 
@@ -47,35 +47,35 @@ class FetchFailed(Exception):
 
 
 def storm_home(say: Say) -> Path:
-    """The home that machines run, with our bridge and the class data archives in it.
+    """Return the home that machines run, with our bridge and the class data archives in it.
 
-    Every call looks at the sources again: a bridge that was changed meanwhile is in another home.
+    Every call checks the sources again: a changed bridge is in another home.
     """
     from inventory.local.rootfs import build, cache_dir
     from playbooks.errors import TrainingFailed
     from playbooks.storm_home import assemble, class_data
 
-    kept = cache_dir()
-    home = assemble.assemble_home(kept, say)
+    cache = cache_dir()
+    home = assemble.assemble_home(cache, say)
     bridge = build_jar(BRIDGE, say)
     try:
-        trained = class_data.train_archives(home, build(kept, say), kept, say)
+        archives = class_data.train_archives(home, build(cache, say), cache, say)
     except TrainingFailed as error:
         say(f"note: {error}; workers start without class data archives, only slower")
-        trained = None
-    return assemble.complete_home(home, trained, [bridge], kept / HOMES)
+        archives = None
+    return assemble.complete_home(home, archives, [bridge], cache / HOMES)
 
 
 def build_for_machines(say: Say) -> None:
-    """All that is delivered to machines which mount nothing."""
+    """Build everything that is delivered to machines which mount nothing."""
     build_jar(TOPOLOGIES, say)
     storm_home(say)
 
 
 def mounts(say: Say) -> dict[Path, str]:
-    """Folders of this box that every emulated machine sees, and where.
+    """Return folders of this box that every emulated machine mounts, and where.
 
-    All homes, so that machines that are up can change to one that is made later; deploy says which.
+    All homes, so that running machines can change to one that is built later; deploy says which.
     """
     from playbooks.storm_home import commands
 
@@ -83,9 +83,9 @@ def mounts(say: Say) -> dict[Path, str]:
 
 
 def build_jar(folder: Path, say: Say) -> Path:
-    """The one jar of a Maven module, built unless it is the very one that was built of this pom and these sources.
+    """Return the one jar of a Maven module, built unless it was built of exactly this pom and these sources.
 
-    One process at a time: two Mavens in one `target/` leave a jar of neither. `make clean` leaves the lock alone.
+    One process at a time: two Mavens in one `target/` leave a broken jar. `make clean` leaves the lock alone.
     """
     with hold_lock(folder / LOCK, f"building {folder.name}", BUILD_LIMIT_S + QUICK_S, say):
         return _build_jar(folder, say)
@@ -96,7 +96,7 @@ def _build_jar(folder: Path, say: Say) -> Path:
 
     mark = barograph_home() / "built" / f"{folder.name}-{fingerprint(module_files(folder))}"
     jar = _jar(folder)
-    # Sources that were built, changed and changed back have a mark too, but the jar is of those in between.
+    # Sources that were built, changed and changed back have a mark too, but the jar is of the version between.
     if jar.is_file() and mark.exists() and mark.read_text() == fingerprint([jar]):
         return jar
     _maven(folder, say)
@@ -106,7 +106,7 @@ def _build_jar(folder: Path, say: Say) -> Path:
 
 
 def module_files(folder: Path) -> list[Path]:
-    """What the jar of a Maven module is built of."""
+    """Return the files that the jar of a Maven module is built from."""
     return [folder / "pom.xml", *sorted(path for path in (folder / "src" / "main").rglob("*") if path.is_file())]
 
 
@@ -125,17 +125,17 @@ def _maven(folder: Path, say: Say) -> None:
     require_maven()
     say(f"{folder.name}: building with Maven")
     argv = ["mvn", "-B", "-q", "-f", str(folder / "pom.xml"), "-DskipTests", "package"]
-    code, said = _run(argv, folder, BUILD_LIMIT_S)
+    code, output = _run(argv, folder, BUILD_LIMIT_S)
     if code is None:
         raise SoftwareBuildHung(
             f"mvn -f {folder / 'pom.xml'} package did not end within {BUILD_LIMIT_S} s; is Maven Central reachable?"
         )
     if code != 0 or not _jar(folder).is_file():
-        raise SoftwareBuildFailed(f"mvn -f {folder / 'pom.xml'} package ended with {code}: {said[-600:]}")
+        raise SoftwareBuildFailed(f"mvn -f {folder / 'pom.xml'} package ended with {code}: {output[-600:]}")
 
 
 def _run(argv: list[str], folder: Path, limit_s: float) -> tuple[int | None, str]:
-    """Its exit code, None where it took longer; and what it said, in one line."""
+    """Run a program; return its exit code, None where it took longer, and its output in one line."""
     with tempfile.TemporaryFile() as output:
         # It ends with this process, however that ends: the next one builds in the same folder.
         with ChildProcess(argv, folder=folder, output=output) as process:
@@ -145,13 +145,13 @@ def _run(argv: list[str], folder: Path, limit_s: float) -> tuple[int | None, str
 
 
 def libraries_folder() -> Path | None:
-    """The folder of Python packages for masters; None where set-up has not fetched them."""
+    """Return the folder of Python packages for masters; None where set-up has not fetched them."""
     folder = _libraries_path()
     return folder if folder.is_dir() else None
 
 
 def fetch_libraries(say: Say) -> Path | None:
-    """The folder, fetched if it is not there; None, and a note, where it cannot be."""
+    """Return the folder, fetched if it is missing; None, and a note, where that fails."""
     from playbooks.storm_home.assemble import atomic_folder
 
     folder = _libraries_path()
@@ -168,7 +168,7 @@ def fetch_libraries(say: Say) -> Path | None:
 
 
 def _libraries_path() -> Path:
-    """By what is pinned, for this kind of processor."""
+    """Return the folder for the pinned versions and this kind of processor."""
     from inventory.local.rootfs import cache_dir
 
     versions = "-".join(
@@ -180,7 +180,7 @@ def _libraries_path() -> Path:
 
 
 def pinned_lines(packages: tuple[str, ...], requirements: Path) -> str:
-    """The lines of these packages in a file of pinned requirements, with their hashes."""
+    """Return the lines of these packages in a file of pinned requirements, with their hashes."""
     lines: list[str] = []
     is_wanted = False
     for line in requirements.read_text(encoding="utf-8").splitlines():
@@ -203,9 +203,9 @@ def _fetch(python: str, into: Path) -> None:
             "--python-version", python, "--python-platform", f"{os.uname().machine}-manylinux_2_28",
             "--target", str(target), "--requirements", str(requirements), "--cache-dir", str(Path(scratch, "cache")),
         ]  # fmt: skip
-        code, said = _run(argv, ROOT, FETCH_LIMIT_S)
+        code, output = _run(argv, ROOT, FETCH_LIMIT_S)
         if code is None:
             raise FetchFailed(f"{what}: uv did not end within {FETCH_LIMIT_S} s")
         if code != 0:
-            raise FetchFailed(f"{what}: {said[-300:] or f'uv ended with {code}'}")
+            raise FetchFailed(f"{what}: {output[-300:] or f'uv ended with {code}'}")
         shutil.copytree(target, into, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", ".lock", "bin"))

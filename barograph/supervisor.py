@@ -1,11 +1,11 @@
-"""Programs that run side by side, and end together: `python -m barograph.supervisor PARENT_PID STEP_S JSON`.
+"""Run programs in parallel, and end them together: `python -m barograph.supervisor PARENT_PID STEP_S JSON`.
 
-JSON is a list of commands. When one of them ends, when SIGINT or SIGTERM comes, or when the parent dies however it
-dies, every process ends that any of them has started: SIGINT, after STEP_S SIGTERM, then SIGKILL. This one is the
-parent of orphans among them (a subreaper), so it knows them all; emulated machines it leaves alone. Each command gets
-SIGTERM from the kernel should this process be killed.
+JSON is a list of commands. When one of them ends, when SIGINT or SIGTERM comes, or when the parent dies in any way,
+every process that any of them has started is ended: SIGINT, after STEP_S SIGTERM, then SIGKILL. This process is the
+parent of orphans among them (a subreaper), so it knows them all; it ignores emulated machines. The kernel sends each
+command SIGTERM if this process is killed.
 
-Signals are waited for and never handled: a handler that raises could cut the end short, whenever it ran.
+Signals are waited for and never handled: a handler that raises could interrupt the end at any point.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from functools import partial
 from barograph.child_processes import POLL_S, Step, descendants, die_with_parent, keep_exit_codes
 
 PR_SET_CHILD_SUBREAPER = 36
-# Schedulers end their tasks first; a task that is asked to end collects its measurements.
+# Schedulers end their tasks first; a task that is being ended collects its measurements.
 STEP_S = 15.0
-# Podman's parent of an emulated machine leaves whoever started it, and comes here. It belongs to a lease: the series or
-# the reaper ends it, with its network and record.
+# Podman's parent process of an emulated machine leaves its starter, and becomes a child of this process. It belongs to
+# a lease: the series or the reaper ends it, with its network and record.
 NOT_OURS = ("conmon",)
 STEPS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
-REQUESTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # for the end
+REQUESTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # to end
 AWAITED = (*REQUESTS, signal.SIGCHLD)
 
 
 def command(commands: Sequence[Sequence[str]], parent_pid: int, step_s: float = STEP_S) -> list[str]:
-    """What starts this module as a program."""
+    """Return the command that starts this module as a program."""
     return [sys.executable, "-m", "barograph.supervisor", str(parent_pid), str(step_s), json.dumps(commands)]
 
 
@@ -52,12 +52,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _start(argv: Sequence[str]) -> subprocess.Popen[bytes]:
-    # This process has one thread, so something may be done between fork and exec.
+    # This process has one thread, so code may run between fork and exec.
     return subprocess.Popen(list(argv), preexec_fn=partial(_prepare, os.getpid()))  # noqa: PLW1509
 
 
 def _prepare(supervisor: int) -> None:
-    """Of a command, before it begins."""
+    """Prepare the child before its command begins."""
     for number in REQUESTS:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, AWAITED)
@@ -65,7 +65,7 @@ def _prepare(supervisor: int) -> None:
 
 
 def _first_end(programs: Sequence[subprocess.Popen[bytes]]) -> int:
-    """The exit code of the first command that ends, never 0, for none of them is expected to; 0 where the end is
+    """Return the exit code of the first command that ends, never 0, for none of them is expected to; 0 if the end is
     requested.
     """
     by_pid = {program.pid: program for program in programs}
@@ -79,23 +79,23 @@ def _first_end(programs: Sequence[subprocess.Popen[bytes]]) -> int:
 
 
 def _end_all(steps: Sequence[Step]) -> None:
-    refused: set[int] = set()
+    foreign: set[int] = set()
     for number, limit_s in steps:
         deadline_s = time.monotonic() + limit_s
         everybody = descendants(os.getpid(), NOT_OURS)
         for pid in everybody:
-            _signal(pid, number, refused)
-        while not refused.issuperset(everybody) and time.monotonic() < deadline_s:
+            _signal(pid, number, foreign)
+        while not foreign.issuperset(everybody) and time.monotonic() < deadline_s:
             list(_collect())
             time.sleep(POLL_S)
             everybody = descendants(os.getpid(), NOT_OURS)
-            if number == signal.SIGKILL:  # what was born meanwhile
+            if number == signal.SIGKILL:  # processes born meanwhile
                 for pid in everybody:
-                    _signal(pid, number, refused)
+                    _signal(pid, number, foreign)
 
 
 def _signal(pid: int, number: signal.Signals, refused: set[int]) -> None:
-    """`refused`: processes of other users (setuid), which are left, each with one line said."""
+    """Signal a process. `refused`: processes of other users (setuid), which are left, each with a message."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -107,10 +107,10 @@ def _signal(pid: int, number: signal.Signals, refused: set[int]) -> None:
 
 
 def _collect() -> Iterator[tuple[int, int]]:
-    """Children that have ended: process ids and statuses."""
+    """Yield ended children: process ids and statuses."""
     with suppress(ChildProcessError):
-        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            yield ended
+        while (result := os.waitpid(-1, os.WNOHANG))[0]:
+            yield result
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""How YAML becomes a value: one way to read it, and one text for what is wrong, with file, field, value and what is
-allowed.
+"""Read YAML into values: one way to read it, and one text for errors, with file, field, value and what is allowed.
 
 A model is a frozen dataclass whose fields carry pydantic's constraints (or a `Strict`); its fields are the file's keys.
-Numbers say `strict=True`, else pydantic would take "3" for 3. Where a list may hold several kinds of things, each has a
-`kind: Literal[…]` to tell it by.
+Numbers have `strict=True`, otherwise pydantic would accept "3" for 3. Where a list may hold several kinds of things,
+each has a `kind: Literal[…]` to distinguish it.
 """
 
 from __future__ import annotations
@@ -37,29 +36,33 @@ class Strict(BaseModel):
 
 
 Model = TypeVar("Model")
-MOST_VALUES = 20_000  # of a file; the largest that ships has some hundred
-SHOWN_CHARACTERS = 200  # of a wrong value
+MOST_VALUES = 20_000  # in a file; the largest that ships has some hundred
+SHOWN_CHARACTERS = 200  # of a wrong value in a message
 
 
 def read_yaml(path: Path) -> Any:
-    """The file's content as JSON data. Raises ExperimentError where it is not YAML, too much of it, or no such data."""
+    """Return the file's content as JSON data. Raises ExperimentError where it is not YAML, too large, or
+    not such data.
+    """
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
         if _count(data, {}) > MOST_VALUES:
             raise ExperimentError(f"{path.name} has more than {MOST_VALUES} values, with those that its aliases repeat")
-        wrong = no_json(data)
+        problem = no_json(data)
     except RecursionError as error:
         raise ExperimentError(f"{path.name}: lists and mappings stand in each other too deep; use fewer") from error
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date, a number or a character that there is not
-        said = " ".join(str(error).split())
-        raise ExperimentError(f"{path.name} is not YAML: {said}; mend the file at that place") from error
-    if wrong:
-        raise ExperimentError(f"{path.name}: {wrong}")
+        detail = " ".join(str(error).split())
+        raise ExperimentError(f"{path.name} is not YAML: {detail}; mend the file at that place") from error
+    if problem:
+        raise ExperimentError(f"{path.name}: {problem}")
     return data
 
 
 def no_json(data: Any, where: str = "it") -> str:
-    """What of the data no record could keep (a date, bytes, not a number), and what to write instead; or nothing."""
+    """Return what in the data no record could keep (a date, bytes, not a number), and what to write instead; or
+    nothing.
+    """
     if isinstance(data, dict):
         if strange := [key for key in data if not isinstance(key, str)]:
             return f"{where} has the key {_shown(strange[0])}; allowed: text; put it in quotes"
@@ -72,7 +75,7 @@ def no_json(data: Any, where: str = "it") -> str:
 
 
 def _count(data: Any, known: dict[int, int]) -> int:
-    """How many values there are, each as often as an alias repeats it; too many for one that is inside itself."""
+    """Count the values, each as often as an alias repeats it; too many for one that contains itself."""
     if not isinstance(data, dict | list):
         return 1
     if id(data) not in known:
@@ -82,7 +85,9 @@ def _count(data: Any, known: dict[int, int]) -> int:
 
 
 def validated(model: type[Model], data: Any, *, source: str, **given: Any) -> Model:
-    """`given` are the fields that do not come from the file. Raises ExperimentError listing every wrong field."""
+    """Validate data; `given` are the fields that do not come from the file. Raises ExperimentError listing wrong
+    fields.
+    """
     shape: Any = model
     keys = [key for key in _keys(shape) if key not in given]
     if not isinstance(data, Mapping):
@@ -104,7 +109,7 @@ def _adapter(model: Any) -> TypeAdapter[Any]:
 
 
 def _causes(details: Sequence[Any]) -> list[Any]:
-    """Pydantic also calls a list too short whose items are wrong."""
+    """Drop pydantic's "too short" for a list with wrong items."""
     return [
         detail
         for detail in details
@@ -118,17 +123,17 @@ def _wrong_field(model: type, detail: Any, given: Collection[str]) -> str:
         return [key for each in models for key in _keys(each) if each is not model or key not in given]
 
     *above, last = detail["loc"]
-    where, here = _place_and_models(model, detail["loc"])
+    where, models = _place_and_models(model, detail["loc"])
     if detail["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        return _unknown_key(where, str(last), keys(here))
+        return _unknown_key(where, str(last), keys(models))
     if detail["type"] == "missing":
         return f"{where} is missing; keys here: {', '.join(keys(_place_and_models(model, above)[1]))}"
     if detail["type"] == "union_tag_not_found":
-        return f"{where}.{KIND} is missing; allowed: {_kinds(here)}"
+        return f"{where}.{KIND} is missing; allowed: {_kinds(models)}"
     if detail["type"] == "union_tag_invalid":
-        return f"{where}.{KIND} is {detail['ctx']['tag']!r}; allowed: {_kinds(here)}"
+        return f"{where}.{KIND} is {detail['ctx']['tag']!r}; allowed: {_kinds(models)}"
     if detail["type"] in ("model_type", "dataclass_type"):
-        return f"{where} is {_shown(detail['input'])}; allowed: a mapping; keys are {', '.join(keys(here))}"
+        return f"{where} is {_shown(detail['input'])}; allowed: a mapping; keys are {', '.join(keys(models))}"
     allowed = detail["msg"].removeprefix("Value error, ")
     allowed = f"{allowed[0].lower()}{allowed[1:]}".replace("tuple", "list")
     return f"{where} is {_shown(detail['input'])}; allowed: {allowed}"
@@ -146,21 +151,21 @@ def _unknown_key(where: str, key: str, known: Sequence[str]) -> str:
 
 
 def _place_and_models(model: type, location: Iterable[Any]) -> tuple[str, list[type]]:
-    """A place as the file has it, and the models that may stand there, or hold what stands there.
+    """Return a place as the file has it, and the models that may be there, or contain it.
 
     Pydantic also names the branch of a union that it took; the file has no such key.
     """
-    here, place = [model], []
+    models, place = [model], []
     for part in location:
-        types = [keys[part] for each in here if part in (keys := _keys(each))]
-        branch = [each for each in here if part in _kind(each)]
+        types = [keys[part] for each in models if part in (keys := _keys(each))]
+        branch = [each for each in models if part in _kind(each)]
         if types:
-            here = _models_in(types[0]) or here
+            models = _models_in(types[0]) or models
         elif branch:
-            here = branch
+            models = branch
         if types or not (branch or _is_type(part)):
             place.append(str(part))
-    return ".".join(place), here
+    return ".".join(place), models
 
 
 def _is_type(part: Any) -> bool:
@@ -183,7 +188,7 @@ def _models_in(annotation: Any) -> list[type]:
 
 @cache
 def _keys(model: Any) -> dict[str, Any]:
-    """The keys of the file with the types of their values; `kind` comes first."""
+    """Return the keys of the file with the types of their values; `kind` comes first."""
     if issubclass(model, BaseModel):
         types = {name: each.annotation for name, each in model.model_fields.items()}
     else:
@@ -193,7 +198,7 @@ def _keys(model: Any) -> dict[str, Any]:
 
 
 def _key(name: str, annotation: Any) -> str:
-    """What people write for a field: the first of its aliases, if it has any."""
+    """Return the key that users write for a field: the first of its aliases, if it has any."""
     for each in getattr(annotation, "__metadata__", ()):
         if isinstance(each, FieldInfo) and isinstance(each.validation_alias, AliasChoices):
             return str(each.validation_alias.choices[0])
