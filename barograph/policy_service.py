@@ -1,5 +1,5 @@
-"""The harness's side of the policy service: what follows from its state of a run (`GET /state`), and its client, over
-HTTP on the control LAN. Everything but clients is pure.
+"""The harness's side of the policy service: functions of its state of a run (`GET /state`), and its client, over HTTP
+on the control LAN. Everything but clients is pure.
 """
 
 from __future__ import annotations
@@ -73,16 +73,16 @@ class ScaleOutcome:
 
 def scale_outcome(state: RunSnapshot, event_id: str) -> ScaleOutcome | None:
     """Return None while the event or one of its decisions is pending; an event may end without any decision."""
-    mine = [decision for decision in state.decisions if decision.event_id == event_id]
-    refused = next((d for d in mine if d.applied_t is not None and not d.applied), None)
-    ids, reason = tuple(decision.decision_id for decision in mine), mine[-1].reason if mine else ""
-    if refused is not None:
-        failed = f"decision {refused.decision_id}: {refused.message or 'not applied'}"
-        return ScaleOutcome(ids, refused.applied_t, failed, reason=reason, expired=refused.expired)
-    if state.pending_event == event_id or any(decision.applied_t is None for decision in mine):
+    decisions = [decision for decision in state.decisions if decision.event_id == event_id]
+    refusal = next((d for d in decisions if d.applied_t is not None and not d.applied), None)
+    ids, reason = tuple(decision.decision_id for decision in decisions), decisions[-1].reason if decisions else ""
+    if refusal is not None:
+        failed = f"decision {refusal.decision_id}: {refusal.message or 'not applied'}"
+        return ScaleOutcome(ids, refusal.applied_t, failed, reason=reason, expired=refusal.expired)
+    if state.pending_event == event_id or any(decision.applied_t is None for decision in decisions):
         return None
-    last_t = max((d.applied_t for d in mine if d.applied_t is not None), default=None)
-    return ScaleOutcome(ids, last_t, None, tuple(name for d in mine for name in d.release), reason)
+    last_t = max((d.applied_t for d in decisions if d.applied_t is not None), default=None)
+    return ScaleOutcome(ids, last_t, None, tuple(name for d in decisions for name in d.release), reason)
 
 
 def recovery_obstacle(state: RunSnapshot, since_s: float) -> str | None:
