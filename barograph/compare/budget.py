@@ -1,4 +1,4 @@
-"""How much a comparison may take: blocks, a time, or money. Pure but for the price table of a testbed."""
+"""The budget of a comparison: blocks, a time, or money. Pure but for the price table of a testbed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from barograph.testbeds.costs import cost
 from inventory import TESTBEDS
 from inventory.testbed import SupportsPricing
 
-FEWEST_BLOCKS = 3  # fewer have no interval worth the name
-MOST_RUNS = 1000  # an Airflow of your own maps no more than 1024 tasks unless it is set to
+FEWEST_BLOCKS = 3  # fewer have no useful interval
+MOST_RUNS = 1000  # the user's own Airflow maps no more than 1024 tasks unless it is set to
 ALLOWED_BUDGETS = "`20 blocks`, `2h`, `90min`, or `$5` where machines cost money"
 _PATTERN = re.compile(r"(?P<usd>\$)?\s*(?P<number>\d+(\.\d+)?)\s*(?P<unit>blocks?|h|min)?")
 _UNIT_S = {"h": 3600.0, "min": 60.0}
@@ -24,7 +24,7 @@ _UNIT_S = {"h": 3600.0, "min": 60.0}
 
 @dataclass(frozen=True)
 class Budget:
-    """One of the three is given."""
+    """A budget: exactly one of the three is set."""
 
     blocks: int | None = None
     seconds: float | None = None
@@ -38,7 +38,7 @@ DEFAULT_BUDGET = Budget(blocks=20)
 
 
 def parse_budget(text: str) -> Budget:
-    """Raises ExperimentError with what is allowed."""
+    """Parse a budget. Raises ExperimentError with what is allowed."""
     match = _PATTERN.fullmatch(text.strip())
     unit = match["unit"] or "" if match else ""
     if match is None or bool(match["usd"]) == bool(unit) or not float(match["number"]) > 0:
@@ -54,7 +54,7 @@ def parse_budget(text: str) -> Budget:
 
 
 def limit_cost(experiment: Experiment, budget: Budget) -> Experiment:
-    """The experiment with its testbed's own budget, where that is what was given. Raises ExperimentError."""
+    """Return the experiment with the budget of money on its testbed, if that is the budget. Raises ExperimentError."""
     if budget.usd is None:
         return experiment
     name = experiment.testbed.name
@@ -64,10 +64,10 @@ def limit_cost(experiment: Experiment, budget: Budget) -> Experiment:
 
 
 def most_blocks(experiment: Experiment, block: int, budget: Budget, pricing: SupportsPricing | None) -> int:
-    """How many blocks of `block` runs the budget can hold at the best: of a time, when every run ends at its floors.
+    """Return the largest number of blocks of `block` runs within the budget; for a time, every run ends at its floors.
 
-    Of nothing that was measured meanwhile: the same request must stay the same series. Raises ExperimentError where
-    not even `FEWEST_BLOCKS` fit.
+    It depends on no measurement: the same request must stay the same series. Raises ExperimentError where not even
+    `FEWEST_BLOCKS` fit.
     """
     ceiling = MOST_RUNS // block
     if budget.usd is not None:
@@ -89,8 +89,8 @@ def budget_text(budget: Budget) -> str:
     if budget.usd is not None:
         return f"${budget.usd:g}"
     if budget.seconds is not None:
-        whole = budget.seconds % 3600 == 0
-        return f"{budget.seconds / 3600:g} h" if whole else f"{budget.seconds / 60:g} min"
+        is_hours = budget.seconds % 3600 == 0
+        return f"{budget.seconds / 3600:g} h" if is_hours else f"{budget.seconds / 60:g} min"
     return f"{budget.blocks} block{'s' * (budget.blocks != 1)}"
 
 

@@ -19,13 +19,13 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Question:
-    """How sure the answer must be, and what it may take."""
+    """The required certainty of the answer, and its budget."""
 
     until_certain: bool = False
     goal_percent: float = 5.0  # half of the interval's width
     budget: Budget = DEFAULT_BUDGET
     level: float = LEVEL
-    topology: str | None = None  # the only one that is asked about, of several
+    topology: str | None = None  # the one topology asked about, of several
 
     def as_data(self) -> dict[str, Any]:
         of = {} if self.topology is None else {"topology": self.topology}
@@ -38,15 +38,15 @@ class Question:
 
 
 def require_topology(experiment: Experiment, topology: str | None) -> None:
-    """Raises ExperimentError for one that does not run in the experiment; `all` is the cluster, where several do."""
+    """Raise ExperimentError for one that does not run in the experiment; `all` is the cluster, where several run."""
     names = [each.name for each in experiment.every_topology()]
-    known = [*names, WHOLE_CLUSTER] if len(names) > 1 else names
-    if topology is not None and topology not in known:
-        raise ExperimentError(f"--topology is {topology!r}; {experiment.name} has {', '.join(known)}")
+    topologies = [*names, WHOLE_CLUSTER] if len(names) > 1 else names
+    if topology is not None and topology not in topologies:
+        raise ExperimentError(f"--topology is {topology!r}; {experiment.name} has {', '.join(topologies)}")
 
 
 def require_answerable(experiment: Experiment, question: Question) -> None:
-    """Raises ExperimentError for --until-certain of simulated runs."""
+    """Raise ExperimentError for --until-certain of simulated runs."""
     if question.until_certain and is_simulated(experiment):
         raise ExperimentError(
             "--until-certain is for runs on machines: simulated ones differ by their seeds alone, and enough of them"
@@ -56,7 +56,7 @@ def require_answerable(experiment: Experiment, question: Question) -> None:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two variants of the derived experiment, told by the name of the variant that both are."""
+    """Two variants of the derived experiment, identified by the name of their common variant."""
 
     name: str
     a: str
@@ -65,10 +65,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`experiment` is what runs; `bisecting`: the search that asks, and what it looks at, if one does."""
+    """A comparison. `experiment` runs; `bisecting`: the search that asks, and its metric, if any."""
 
     experiment: Experiment
-    source: str  # the experiment it is derived from
+    source: str  # the experiment from which it is derived
     sides: Mapping[Letter, Side]
     pairs: tuple[Pair, ...]
     question: Question
@@ -76,7 +76,7 @@ class Comparison:
 
 
 def comparison_name(experiment: str) -> str:
-    """`compare/<family>_<name>`."""
+    """Return `compare/<family>_<name>`."""
     return f"{COMPARISONS}/{experiment.replace('/', '_')}"
 
 
@@ -88,9 +88,10 @@ def derive(
     question: Question,
     bisecting: Mapping[str, Any] | None = None,
 ) -> Comparison:
-    """`source` has the variants, testbed and durations that are asked for; the sides are resolved to commits.
+    """Derive the comparison. `source` has the requested variants, testbed and durations; the sides are resolved to
+    commits.
 
-    Raises ExperimentError where the derived experiment would not be one.
+    Raises ExperimentError where the derived experiment would not be valid.
     """
     sides: dict[Letter, Side] = {"a": a, "b": b}
     if not 0 < question.goal_percent < inf:
@@ -111,32 +112,32 @@ def derive(
 
 
 def block_size(source: Experiment, a: Side, b: Side) -> int:
-    """Runs in a block."""
+    """Return the number of runs in a block."""
     return sum(1 if side.foreign else len(source.variants) for side in (a, b))
 
 
 def remarks(comparison: Comparison) -> tuple[str, ...]:
-    """What is allowed but worth saying."""
+    """Return remarks on what is allowed but noteworthy."""
     a, b = comparison.sides["a"], comparison.sides["b"]
-    said = []
+    texts = []
     simulated = is_simulated(comparison.experiment)
     if (a.code.repository, a.code.commit, a.parameters) == (b.code.repository, b.code.commit, b.parameters):
         chance = (
             "with one seed the model gives the same of both" if simulated else "a difference that it calls is chance"
         )
-        said.append(f"A and B are the same commit {a.code.commit[:10]}: an A/A comparison; {chance}")
+        texts.append(f"A and B are the same commit {a.code.commit[:10]}: an A/A comparison; {chance}")
     if simulated:
-        said.append(
+        texts.append(
             "of each commit its policies and its policy service decide; bridge, Nimbus and machines are those of the"
             " simulator, and its answer has no verdict"
         )
-    said += [f"{side.code.label} stands for every variant of {comparison.source}" for side in (a, b) if side.foreign]
+    texts += [f"{side.code.label} stands for every variant of {comparison.source}" for side in (a, b) if side.foreign]
     if comparison.question.until_certain:
-        narrow = f"they are enough to find a difference of {comparison.question.goal_percent:g} % or to rule it out"
+        limit = f"they are enough to find a difference of {comparison.question.goal_percent:g} % or to rule it out"
         if (asks := comparison.bisecting) is not None:
-            narrow = f"the interval of {asks['metric']} ({asks['event']}) is ±{asks['half_width']:.3g} or narrower"
-        said.append(f"blocks are added until {narrow}, within {budget_text(comparison.question.budget)}")
-    return tuple(said)
+            limit = f"the interval of {asks['metric']} ({asks['event']}) is ±{asks['half_width']:.3g} or narrower"
+        texts.append(f"blocks are added until {limit}, within {budget_text(comparison.question.budget)}")
+    return tuple(texts)
 
 
 def _variants(source: Experiment, letter: Letter, side: Side) -> tuple[Variant, ...]:
@@ -146,19 +147,19 @@ def _variants(source: Experiment, letter: Letter, side: Side) -> tuple[Variant, 
 
 
 def _common_topology(source: Experiment) -> TopologyChanges | None:
-    """What a scheduler that stands for every variant is given."""
-    first = source.variants[0]
+    """Return the topology changes for a scheduler that replaces every variant."""
+    sample = source.variants[0]
     for variant in source.variants:
-        if variant.topology != first.topology:
+        if variant.topology != sample.topology:
             raise ExperimentError(
-                f"{source.name}: the topologies of {first.name} and {variant.name} differ, and a scheduler that is not"
+                f"{source.name}: the topologies of {sample.name} and {variant.name} differ, and a scheduler that is not"
                 " ours stands for both; choose variants of one topology"
             )
-    return first.topology
+    return sample.topology
 
 
 def _pairs(source: Experiment, a: Side, b: Side) -> tuple[Pair, ...]:
-    """A scheduler that is not ours has one run a block, which is in every pair."""
+    """Return the pairs. A foreign scheduler has one run a block, which is in every pair."""
     if a.foreign and b.foreign:
         return (Pair(FOREIGN, f"{FOREIGN}_a", f"{FOREIGN}_b"),)
 

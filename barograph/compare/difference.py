@@ -1,4 +1,4 @@
-"""What one comparison with GOOD says of a commit, as far as a search needs it. Pure.
+"""The difference between a commit and GOOD in one comparison, as far as a search needs it. Pure.
 
 BAD is compared with GOOD first, and their difference is the *reference*. A commit is bad if its own difference from
 GOOD is nearer the reference than 0, and a comparison may stop as soon as its interval is no wider to either side than
@@ -22,7 +22,7 @@ WORSE, NOT_CALLED, NO_VERDICT = "worse", "undecided", "no verdict"
 
 @dataclass(frozen=True)
 class VariantMetric:
-    """What is looked at: one metric of one variant after one event; of several topologies `variant:topology`."""
+    """The subject of a search: one metric of one variant after one event; of several topologies `variant:topology`."""
 
     variant: str
     metric: str
@@ -35,9 +35,9 @@ class VariantMetric:
 
 @dataclass(frozen=True)
 class Difference:
-    """Of a commit against GOOD, in `unit`; None where they can only be ordered. `verdict`: the comparison's own, and
-    `worse` behind a GOOD that failed more. `simulated`: `low` and `high` are the smallest and the largest difference
-    over seeds. `failed`: how many runs of both the system under test failed, if any."""
+    """The difference of a commit from GOOD, in `unit`; None where they can only be ordered. `verdict`: the comparison's
+    own, and `worse` behind a GOOD that failed more. `simulated`: `low` and `high` are the smallest and the largest
+    difference over seeds. `failed`: the number of runs of both that the system under test failed, if any."""
 
     value: float | None
     low: float | None
@@ -54,29 +54,29 @@ class Difference:
 
     @property
     def words(self) -> str:
-        failed = f"; {self.failed}" if self.failed else ""
+        failures = f"; {self.failed}" if self.failed else ""
         if self.value is None or self.low is None or self.high is None:
-            return f"{self.verdict} in {self.blocks} blocks{failed}"
+            return f"{self.verdict} in {self.blocks} blocks{failures}"
         value, low, high = (number(each, signed=True) for each in (self.value, self.low, self.high))
         if self.simulated:
-            return f"{with_unit(value, self.unit)} ({low} to {high} over {self.blocks} seeds){failed}"
-        return f"{with_unit(f'{value} [{low}, {high}]', self.unit)} in {self.blocks} blocks{failed}"
+            return f"{with_unit(value, self.unit)} ({low} to {high} over {self.blocks} seeds){failures}"
+        return f"{with_unit(f'{value} [{low}, {high}]', self.unit)} in {self.blocks} blocks{failures}"
 
 
 def require_direction(name: str) -> None:
-    """Raises ExperimentError for a metric that is neither better high nor low."""
+    """Raise ExperimentError for a metric that is neither better high nor low."""
     if metric(name).better is Better.NONE:
         allowed = ", ".join(each.name for each in METRICS.values() if each.better is not Better.NONE)
         raise ExperimentError(f"--metric is {name!r}, which is neither better high nor low; allowed: {allowed}")
 
 
 def difference_of(result: Mapping[str, Any], about: VariantMetric) -> Difference:
-    """From `comparison_result.json`. There is no interval of a commit that is ahead and failed more of its runs. Raises
-    ExperimentError where it has no such row."""
+    """Return the difference in `comparison_result.json`, without interval if the commit is ahead but failed more of its
+    runs. Raises ExperimentError where it has no such row."""
     match, simulated = _row_of(result["rows"], about), bool(result.get("simulated"))
     low, high = (match.get(key) for key in (("lowest", "highest") if simulated else ("low", "high")))
     verdict = match["verdict"]
-    if simulated and low is None:  # which side the model has worse with every seed: a comparison calls nothing there
+    if simulated and low is None:  # the side that is worse with every seed: a comparison gives no verdict there
         effect = match["effect"] or 0
         order = "better" if (effect > 0) == (metric(about.metric).better is Better.HIGHER) else WORSE
         verdict = order if abs(effect) >= 1 else NOT_CALLED if effect else "no difference"
@@ -87,31 +87,31 @@ def difference_of(result: Mapping[str, Any], about: VariantMetric) -> Difference
         low, high, verdict = (None, None, verdict) if fails_more else (low, high, WORSE)
     change = match["difference"] or match.get("effect") or 0
     if simulated and fails_more and change and (change > 0) == (metric(about.metric).better is Better.HIGHER):
-        low, high, verdict = None, None, match["verdict"]  # of a model no comparison refuses it
-    failed = f"{failures['b']:g} of its runs failed, {failures['a']:g} of GOOD's" if failures else ""
-    return Difference(match["difference"], low, high, match["unit"], match["blocks"], verdict, simulated, failed)
+        low, high, verdict = None, None, match["verdict"]  # of a model the comparison does not refuse it
+    failure_text = f"{failures['b']:g} of its runs failed, {failures['a']:g} of GOOD's" if failures else ""
+    return Difference(match["difference"], low, high, match["unit"], match["blocks"], verdict, simulated, failure_text)
 
 
 def _row_of(rows: Sequence[Mapping[str, Any]], about: VariantMetric) -> Mapping[str, Any]:
-    """Raises ExperimentError where there is none."""
+    """Return the matching row. Raises ExperimentError where there is none."""
     key = (about.variant, about.metric, about.event)
     match = next((row for row in rows if (_variant(row), row["metric"], row["event"]) == key), None)
     if match is None:
-        there = sorted({f"{row['metric']} ({row['event']})" for row in rows if _variant(row) == about.variant})
-        missing = f"{about.metric} ({about.event}) of {about.variant}"
-        raise ExperimentError(f"the comparison has no {missing}; it has {', '.join(there) or 'none'}")
+        metrics = sorted({f"{row['metric']} ({row['event']})" for row in rows if _variant(row) == about.variant})
+        name = f"{about.metric} ({about.event}) of {about.variant}"
+        raise ExperimentError(f"the comparison has no {name}; it has {', '.join(metrics) or 'none'}")
     return match
 
 
 def is_worse(difference: Difference, name: str) -> bool:
-    """Return whether BAD is worse than GOOD at all: its interval lies on the worse side, or the comparison says so."""
+    """Return whether BAD is worse than GOOD: its interval lies on the worse side, or the comparison says so."""
     if difference.low is None or difference.high is None:
         return difference.verdict == WORSE
     return difference.high < 0 if metric(name).better is Better.HIGHER else difference.low > 0
 
 
 def verdict_of(difference: Difference, reference: Difference) -> Verdict:
-    """Good, bad, or undecided where the interval is too wide to tell."""
+    """Return good, bad, or undecided where the interval is too wide to tell."""
     if difference.value is None or reference.value is None or difference.half_width is None:
         calls: dict[str, Verdict] = {WORSE: "bad", "better": "good", "no difference": "good"}
         return calls.get(difference.verdict, "undecided")
@@ -121,7 +121,7 @@ def verdict_of(difference: Difference, reference: Difference) -> Verdict:
 
 
 def required_half_width(reference: Difference) -> float:
-    """Return how narrow is narrow enough."""
+    """Return the half-width at which an interval is narrow enough."""
     return abs(reference.value or 0.0) / 2
 
 
@@ -139,7 +139,7 @@ def is_narrow_enough(bisecting: Mapping[str, Any], rows: Sequence[Mapping[str, A
 
 
 def _variant(row: Mapping[str, Any]) -> str:
-    """As the series of nights have it."""
+    """Return the variant's name as in nights' series."""
     return f"{row['pair']}{OF_TOPOLOGY}{row['topology']}" if row.get("topology") else str(row["pair"])
 
 

@@ -1,6 +1,7 @@
-"""`python -m barograph.compare.interim SERIES`: what the comparison says so far, into `.so_far/answer.json`.
+"""The command `python -m barograph.compare.interim SERIES`: write a comparison's interim answer into
+`.so_far/answer.json`.
 
-On the local testbed it gives way to the daemons of its machines, which wait on this box for the next block.
+On the local testbed it yields to the daemons of its machines, which wait on this box for the next block.
 """
 
 from __future__ import annotations
@@ -31,24 +32,25 @@ def main(arguments: list[str]) -> int:
 
     series_dir = Path(arguments[0])
     _give_way(series_dir)
-    # A/A comparisons on record widen the floor of the last answer; whether more blocks are needed is not theirs to say.
+    # A/A comparisons on record widen the last answer's floor, but do not decide whether more blocks are needed.
     result = compare(_analyse(series_dir), on_record={})
     certain, why = result.certain, result.why
     if bisecting := record.read(series_dir)["bisecting"]:
-        certain, why = is_narrow_enough(bisecting, result_data(result)["rows"])  # a search looks at one metric
+        certain, why = is_narrow_enough(bisecting, result_data(result)["rows"])  # a search needs one metric
     answer = {"v": 1, "certain": certain, "why": why, "sentence": result.sentence}
     write_json_atomic(series_dir / pipeline.INCREMENTAL_FOLDER / "answer.json", answer)
     return 0
 
 
 def _give_way(series_dir: Path) -> None:
-    """Only to what is measured: on a busy box it would get next to nothing for no reason, and the runs wait for it."""
+    """Lower the priority beside measurements only: on a busy box it would get hardly any time, and the runs wait for
+    it."""
     if place_of(read_series(series_dir).experiment.testbed) == "this_box":
         os.nice(NICENESS)
 
 
 def _analyse(series_dir: Path) -> Path:
-    """A folder with the tables that a comparison is made of: here only new runs are parsed, in a bucket all of them."""
+    """Return a folder with the comparison's tables: on this box only new runs are parsed, in a bucket all of them."""
     from analysis import session
     from barograph.series.results import Spool, analyse_results, avro_jars, results_of
     from barograph.settings import spark_master

@@ -1,4 +1,5 @@
-"""What makes a series a comparison: `comparison.json` (the question) and `sufficient.json` (it needs no further block).
+"""The files that make a series a comparison: `comparison.json` (the question) and `sufficient.json` (no further block
+is needed).
 
 The question's commits are described with git's subject, date, and what lies between them.
 """
@@ -25,7 +26,7 @@ MOST_COMMITS = 50  # of the commits between
 
 
 def commit_facts(code: Code) -> dict[str, str]:
-    """Subject and date; nothing where the repository does not have the commit any more."""
+    """Return subject and date; nothing where the repository no longer has the commit."""
     if code.is_jar_file:
         return {"subject": "a jar without git"}
     try:
@@ -38,7 +39,7 @@ def commit_facts(code: Code) -> dict[str, str]:
 
 
 def commits_between(a: Code, b: Code) -> list[str]:
-    """Short hash and subject of what B has and A has not, the newest first; of one repository only."""
+    """Return short hash and subject of B's commits that A lacks, the newest first; for one repository only."""
     if a.repository != b.repository or a.is_jar_file:
         return []
     try:
@@ -52,22 +53,22 @@ FILE = "comparison.json"
 
 
 def write(series_dir: Path, comparison: Comparison) -> None:
-    """What is asked; a series that was enough for another question goes on."""
+    """Write the question; a series that sufficed for another question continues."""
     document = document_of(comparison)
     if (series_dir / FILE).is_file():
-        before = read(series_dir)
-        if not _same_question(before, document):
+        document_on_disk = read(series_dir)
+        if not _same_question(document_on_disk, document):
             (series_dir / SUFFICIENT_FILE).unlink(missing_ok=True)
-        _keep_names(before["sides"], document["sides"])
+        _keep_names(document_on_disk["sides"], document["sides"])
     write_json_atomic(series_dir / FILE, document)
 
 
 def document_of(comparison: Comparison) -> dict[str, Any]:
-    named = labels(comparison.sides["a"], comparison.sides["b"])
+    names = labels(comparison.sides["a"], comparison.sides["b"])
     return {
         "v": 1,
         "source": comparison.source,
-        "sides": {letter: _side_data(comparison.sides[letter], named[letter]) for letter in LETTERS},
+        "sides": {letter: _side_data(comparison.sides[letter], names[letter]) for letter in LETTERS},
         "pairs": [asdict(pair) for pair in comparison.pairs],
         **comparison.question.as_data(),
         "budget": {**comparison.question.budget.as_data(), "blocks": comparison.experiment.repetitions},
@@ -81,7 +82,7 @@ def is_comparison(series_dir: Path) -> bool:
 
 
 def read(series_dir: Path) -> dict[str, Any]:
-    """Raises ExperimentError where the series is no comparison."""
+    """Return the question. Raises ExperimentError where the series is no comparison."""
     try:
         return read_json(series_dir / FILE)
     except RecordError as error:
@@ -89,14 +90,14 @@ def read(series_dir: Path) -> dict[str, Any]:
 
 
 def mark_sufficient(series_dir: Path, why: str, blocks: int, said: str) -> None:
-    """`why`: certain, budget, or failed (a side has no run that could be compared)."""
+    """Mark that no further block is needed. `why`: certain, budget, or failed (a side has no comparable run)."""
     write_json_atomic(
         series_dir / SUFFICIENT_FILE, {"v": 1, "t": time.time(), "why": why, "blocks": blocks, "said": said}
     )
 
 
 def sufficiency(series_dir: Path) -> dict[str, Any] | None:
-    """Why no further block was needed; None where the plan went to its end."""
+    """Return why no further block was needed; None where the plan was carried out to its end."""
     return read_json(series_dir / SUFFICIENT_FILE) if (series_dir / SUFFICIENT_FILE).is_file() else None
 
 
@@ -106,7 +107,7 @@ def _side_data(side: Side, label: str) -> dict[str, Any]:
 
 
 def _keep_names(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """A branch's name says more than the commit by which its comparison was resumed."""
+    """Keep a branch's name rather than the commit by which its comparison was resumed."""
     if all(
         now[letter]["commit"].startswith(now[letter]["label"].removesuffix(f" ({letter.upper()})")) for letter in now
     ):

@@ -1,4 +1,4 @@
-"""The request for a comparison, and all that is done before a machine is touched.
+"""The request for a comparison, and the preparations before a machine is touched.
 
 Two sides, one experiment, and how sure the answer must be, from the command line or a form; then both sides are
 resolved to commits and built, and the series of their experiment is opened.
@@ -31,7 +31,7 @@ SCHEDULERS = ROOT / "dags" / "schedulers"
 
 @dataclass(frozen=True)
 class ComparisonRequest:
-    """`a` and `b` are git refs or YAML files; `bisecting`: the search that asks, and what it looks at, if one does."""
+    """A request. `a` and `b` are git refs or YAML files; `bisecting`: the search that asks, and its metric, if any."""
 
     a: str
     b: str
@@ -45,7 +45,7 @@ class ComparisonRequest:
 
 
 def comparison_request(answers: Mapping[str, Any]) -> ComparisonRequest:
-    """The answers of a form, or the options of the command line. Raises ExperimentError for what contradicts itself."""
+    """Return the request of a form's answers, or of command-line options. Raises ExperimentError for contradictions."""
     variants: Sequence[str] | None = answers["variants"]
     return ComparisonRequest(
         a=answers["a"],
@@ -60,9 +60,10 @@ def comparison_request(answers: Mapping[str, Any]) -> ComparisonRequest:
 
 
 def with_registered_sides(answers: Mapping[str, Any]) -> dict[str, Any]:
-    """The answers of a form, with the whole path of a side that is a file. Raises ExperimentError for another file.
+    """Return the answers of a form, with the full path of a side that is a file. Raises ExperimentError for another
+    file.
 
-    Such a file has commands run: who may fill in the form chooses among those that are in SCHEDULERS.
+    Such a file runs commands: a user of the form can only choose among those in SCHEDULERS.
     """
     return {**answers, **{letter: _registered(letter, str(answers[letter])) for letter in LETTERS}}
 
@@ -70,12 +71,12 @@ def with_registered_sides(answers: Mapping[str, Any]) -> dict[str, Any]:
 def _registered(letter: str, said: str) -> str:
     if not said.strip().endswith(ENDINGS):
         return said
-    known = {path.name: path for path in sorted(SCHEDULERS.glob("*")) if path.name.endswith(ENDINGS)}
-    file = known.get(said.strip())
+    files = {path.name: path for path in sorted(SCHEDULERS.glob("*")) if path.name.endswith(ENDINGS)}
+    file = files.get(said.strip())
     if file is None or not file.resolve().is_relative_to(SCHEDULERS.resolve()):
         raise ExperimentError(
             f"{letter} is {said!r}; allowed in a form: a branch, a tag or a commit of this repository, or a file of"
-            f" {SCHEDULERS}, by its name: {', '.join(known) or 'none is there yet'}; put the file there, or name it to"
+            f" {SCHEDULERS}, by its name: {', '.join(files) or 'none is there yet'}; put the file there, or name it to"
             " `barograph compare`"
         )
     return str(file)
@@ -96,7 +97,7 @@ def _question(answers: Mapping[str, Any]) -> Question:
 
 
 def open_comparison(request: ComparisonRequest, *, new: bool, again: bool = False, rebuild: bool = False) -> Path:
-    """The folder of the comparison's series. Nothing is started. Raises what has `blame`."""
+    """Open the comparison's series and return its folder. Nothing is started. Raises errors with `blame`."""
     comparison = plan_comparison(request)
     reopen = partial(reopen_comparison, comparison, new=new, again=again)
     series = open_checked(comparison.experiment, new=new, again=again, rebuild=rebuild, before_open=reopen)
@@ -105,18 +106,19 @@ def open_comparison(request: ComparisonRequest, *, new: bool, again: bool = Fals
 
 
 def plan_comparison(request: ComparisonRequest) -> Comparison:
-    """What will be run: names looked up, refs resolved to commits; nothing is built. Raises ExperimentError."""
+    """Return the planned comparison: names looked up, refs resolved to commits; nothing is built. Raises
+    ExperimentError."""
     changes = {"variants": request.variants, "testbed": request.testbed, "options": request.options}
     source = limit_cost(with_changes(load(request.experiment), changes), request.question.budget)
     require_answerable(source, request.question)
     require_topology(source, request.question.topology)
-    testbed_of(source.testbed)  # a name that is not known need not wait for a build
-    a, b = (_resolve_side(read_side(said)) for said in (request.a, request.b))
+    testbed_of(source.testbed)  # an unknown name need not wait for a build
+    a, b = (_resolve_side(read_side(text)) for text in (request.a, request.b))
     return derive(source, a, b, _blocks(request, source, a, b), request.question, request.bisecting)
 
 
 def reopen_comparison(comparison: Comparison, *, new: bool, again: bool = False) -> None:
-    """A series that was enough for an easier question has runs to do for this one; not where a `new` one is wanted."""
+    """Reopen a series that sufficed for an easier question and has runs to do for this one; not if `new`."""
     repeated = series_of_dag_run(comparison.experiment) if again else None
     series = repeated or (None if new else newest_series(comparison.experiment))
     if series is not None and series.is_sufficient() and record.is_comparison(series.folder):

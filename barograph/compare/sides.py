@@ -20,7 +20,7 @@ ENDINGS = (".yaml", ".yml")
 
 @dataclass(frozen=True)
 class Side:
-    """Code that decides; `parameters` only of a scheduler that is not ours, which stands for every variant."""
+    """Code that decides; `parameters` only for a foreign scheduler, which replaces every variant."""
 
     code: Code
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class _Foreign(Strict):
 
 
 def read_side(said: str) -> Side:
-    """What was said, not yet resolved: `code.commit` is still the ref. Raises ExperimentError."""
+    """Return the side, not yet resolved: `code.commit` is still the ref. Raises ExperimentError."""
     if said.endswith(ENDINGS):
         return _foreign(Path(said))
     if not said.strip():
@@ -54,11 +54,11 @@ def read_side(said: str) -> Side:
 
 
 def labels(a: Side, b: Side) -> dict[Letter, str]:
-    """Names to tell the sides apart by, also where somebody compares something with itself."""
-    first, second = a.code.label, b.code.label
-    if first != second:
-        return {"a": first, "b": second}
-    return {"a": f"{first} (A)", "b": f"{second} (B)"}
+    """Return names that tell the sides apart, also where somebody compares something with itself."""
+    label_a, label_b = a.code.label, b.code.label
+    if label_a != label_b:
+        return {"a": label_a, "b": label_b}
+    return {"a": f"{label_a} (A)", "b": f"{label_b} (B)"}
 
 
 def _foreign(path: Path) -> Side:
@@ -86,6 +86,6 @@ def _foreign(path: Path) -> Side:
 
 
 def _repository(said: str, path: Path) -> str:
-    """A path is one from the file that says it; anything else is a URL for git."""
-    here = path.parent / Path(said).expanduser()
-    return str(here.resolve()) if said.startswith((".", "/", "~")) or here.is_dir() else said
+    """Return the repository: a path relative to the file that names it, or else a URL for git."""
+    folder = path.parent / Path(said).expanduser()
+    return str(folder.resolve()) if said.startswith((".", "/", "~")) or folder.is_dir() else said

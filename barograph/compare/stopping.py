@@ -1,4 +1,4 @@
-"""After a block: is the comparison certain, or is its budget spent? Then no further block begins.
+"""The check after a block: is the comparison certain, or its budget spent? Then no further block begins.
 
 Checked after each whole block from the third on. Stopping follows the width of the intervals, never their sign
 (docs/decisions/bridge_and_service.md): a rule that looked for a difference would find one. Also where the wall time of
@@ -41,29 +41,30 @@ def note_check(series_dir: Path, t: float, blocks: int, seconds: float, **facts:
 
 
 def read_checks(series_dir: Path, opened_s: float | None = None) -> list[dict[str, Any]]:
-    """Of one execution, or of all. A damaged line is left out and told in the log: its analysis is in no time."""
+    """Return the checks of one execution, or of all. A damaged line is skipped and logged: no time includes its
+    analysis."""
     lines = list(parsed_lines(series_dir / CHECKS_FILE))
-    whole = [line for line in lines
+    checks = [line for line in lines
              if line is not None and all(isinstance(line.get(key), int | float) for key in CHECK_NUMBERS)]  # fmt: skip
-    if damaged := len(lines) - len(whole):
+    if damaged := len(lines) - len(checks):
         log.warning("%s: %d of %d lines could not be read", series_dir / CHECKS_FILE, damaged, len(lines))
     if opened_s is None:
-        return whole
-    return [line for line in whole if is_of_execution({"started_s": line["t"], **line}, opened_s)]
+        return checks
+    return [line for line in checks if is_of_execution({"started_s": line["t"], **line}, opened_s)]
 
 
 def total_time_s(series: Series) -> float:
-    """What the comparison has taken in all its executions: attempts, analyses between blocks, and this opening."""
+    """Return the time of the comparison in all its executions: attempts, analyses between blocks, and this opening."""
     attempts = list(_attempts(series.folder))
-    begun = [float(run["started_s"]) for run in attempts if is_of_execution(run, series.opened_s)]
-    opening_s = max(0.0, min(begun) - series.opened_s) if begun else 0.0
+    starts_s = [float(run["started_s"]) for run in attempts if is_of_execution(run, series.opened_s)]
+    opening_s = max(0.0, min(starts_s) - series.opened_s) if starts_s else 0.0
     return (
         sum(map(_duration_s, attempts)) + sum(float(line["seconds"]) for line in read_checks(series.folder)) + opening_s
     )
 
 
 def wall_time(series: Series, now_s: float, analysis_s: float) -> WallTime:
-    """Of the execution that goes on."""
+    """Return the wall time of the current execution."""
     mine = [run for run in _attempts(series.folder) if is_of_execution(run, series.opened_s)]
     watched_s = sum(_observation_s(run) for run in mine)
     checks_s = sum(line["seconds"] for line in read_checks(series.folder, series.opened_s))
@@ -94,12 +95,12 @@ log = logging.getLogger(__name__)
 
 
 class InterimAnalysisFailure(BarographError):
-    """The analysis between two blocks did not end well; the comparison goes on without it."""
+    """The analysis between two blocks failed; the comparison continues without it."""
 
 
 @dataclass(frozen=True)
 class InterimAnswer:
-    """What the comparison says so far."""
+    """An interim answer of the comparison."""
 
     certain: bool
     why: str
@@ -108,14 +109,14 @@ class InterimAnswer:
 
 @dataclass(frozen=True)
 class Stop:
-    """`why`: certain, budget, or failed."""
+    """A reason to stop. `why`: certain, budget, or failed."""
 
     why: str
     said: str
 
 
 def check_after_run(series: Series) -> None:
-    """Around each run. Marks the series enough where it is; what goes wrong here never stops the runs."""
+    """Check after each run, and mark a sufficient series; an error here never stops the runs."""
     if series.is_sufficient() or not record.is_comparison(series.folder):
         return
     document = record.read(series.folder)
@@ -128,9 +129,9 @@ def check_after_run(series: Series) -> None:
         return
     progress = ProgressFile(series.folder)
     progress.tell("phase", phase="between_blocks", expected_s=30)
-    stop, said = _check_block(series, document, blocks)
-    progress.tell("message", text=f"after {blocks} blocks: {said}")
-    # With nothing left of the plan there is nothing to end, and what an accident has cost can still be measured again.
+    stop, text = _check_block(series, document, blocks)
+    progress.tell("message", text=f"after {blocks} blocks: {text}")
+    # At the end of the plan there is nothing to stop, and runs lost by accident can still be measured again.
     if stop is not None and (stop.why != "budget" or series.next_run() is not None):
         record.mark_sufficient(series.folder, stop.why, blocks, stop.said)
         progress.tell("message", text=f"enough after {blocks} blocks: {stop.said}")
@@ -141,21 +142,21 @@ def _check_block(series: Series, document: Mapping[str, Any], blocks: int) -> tu
     answer: InterimAnswer | None = None
     try:
         answer = run_interim_analysis(series.folder)
-        said = answer.why or answer.sentence
+        text = answer.why or answer.sentence
     except Exception as error:  # noqa: BLE001 - measuring goes on; the budget ends it
-        said = f"not analysed: {message_of(error)}"
+        text = f"not analysed: {message_of(error)}"
         log.warning("the analysis between two blocks failed: %s", message_of(error))
     seconds = time.time() - begin_s
-    facts = {"goal_percent": document["goal_percent"], "certain": answer is not None and answer.certain, "said": said}
+    facts = {"goal_percent": document["goal_percent"], "certain": answer is not None and answer.certain, "said": text}
     facts["opened_s"] = series.opened_s
     facts["sentence"] = answer.sentence if answer is not None else None
     note_check(series.folder, begin_s, blocks, seconds, **facts)
     stop = decide(answer, failing_sides(series, document), budget_exhaustion(series, document, blocks))
-    return stop, said
+    return stop, text
 
 
 def decide(answer: InterimAnswer | None, failed: str | None, spent: str | None) -> Stop | None:
-    """The rule itself. `failed` and `spent` say why nothing more can come of it, None where it can."""
+    """Return why to stop, if at all. `failed` and `spent` say why more runs cannot help, None where they can."""
     if failed is not None:
         return Stop("failed", failed)
     if answer is not None and answer.certain:
@@ -164,14 +165,15 @@ def decide(answer: InterimAnswer | None, failed: str | None, spent: str | None) 
 
 
 def whole_blocks(plan: Collection[PlannedRun], done: Collection[str]) -> int:
-    """How many blocks, from the first on, have nothing left to do."""
-    waiting = {run.block for run in plan if run.run_id not in done}
-    return min(waiting, default=max((run.block for run in plan), default=0) + 1) - 1
+    """Count the blocks, from the first on, that have nothing left to do."""
+    blocks = {run.block for run in plan if run.run_id not in done}
+    return min(blocks, default=max((run.block for run in plan), default=0) + 1) - 1
 
 
 def failing_sides(series: Series, document: Mapping[str, Any]) -> str | None:
-    """Where no pair has two sides that ever ran: the system under test failed in every run of one of them."""
-    runs = [run for planned in series.plan() if (run := read_run(series.run_folder(planned.run_id))) is not None]
+    """Return the failures where no pair has two sides that ever ran: the system under test failed in every run of a
+    side."""
+    runs = [run for plan_entry in series.plan() if (run := read_run(series.run_folder(plan_entry.run_id))) is not None]
     hopeless = [name for pair in document["pairs"] if (name := _failing_variant(pair, runs)) is not None]
     return "; ".join(dict.fromkeys(hopeless)) if len(hopeless) == len(document["pairs"]) else None
 
@@ -186,7 +188,7 @@ def _failing_variant(pair: Mapping[str, str], runs: Collection[Mapping[str, Any]
 
 
 def budget_exhaustion(series: Series, document: Mapping[str, Any], blocks: int) -> str | None:
-    """Why no further block fits the budget; None where one does."""
+    """Return why no further block fits the budget; None where one does."""
     budget = Budget(**document["budget"])
     if blocks >= series.experiment.repetitions:
         return f"the budget of {budget_text(budget)} holds no further block"
@@ -194,8 +196,8 @@ def budget_exhaustion(series: Series, document: Mapping[str, Any], blocks: int) 
         elapsed_s = total_time_s(series)
         block_s = elapsed_s / blocks
         if elapsed_s + block_s > budget.seconds:
-            used = f"{elapsed_s / 60:.0f} min of the budget of {budget_text(budget)} are used"
-            return f"{used}, and a block takes {block_s / 60:.0f}"
+            usage = f"{elapsed_s / 60:.0f} min of the budget of {budget_text(budget)} are used"
+            return f"{usage}, and a block takes {block_s / 60:.0f}"
     pricing = holdings.pricing_of(series.experiment)
     if pricing is None:
         return None
@@ -203,12 +205,12 @@ def budget_exhaustion(series: Series, document: Mapping[str, Any], blocks: int) 
     block_usd = len(series.experiment.variants) * costs.one_run_usd(series.experiment, pricing)
     if used_usd + block_usd <= pricing.budget_usd():
         return None
-    used = f"{costs.usd(used_usd)} of {costs.usd(pricing.budget_usd())} are used"
-    return f"{used}, and a block may cost {costs.usd(block_usd)}"
+    usage = f"{costs.usd(used_usd)} of {costs.usd(pricing.budget_usd())} are used"
+    return f"{usage}, and a block may cost {costs.usd(block_usd)}"
 
 
 def run_interim_analysis(series_dir: Path) -> InterimAnswer:
-    """Analysed by a process of its own: no Spark stays in memory while the next block is measured."""
+    """Run the analysis in a process of its own: no Spark stays in memory while the next block is measured."""
     argv = [sys.executable, "-m", "barograph.compare.interim", str(series_dir)]
     with (
         (series_dir / "harness.log").open("ab") as log_file,

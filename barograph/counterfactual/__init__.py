@@ -1,4 +1,4 @@
-"""What other policies would have made of a recorded run: its experiment is simulated once a policy, from the placement
-that the run had, with its events at the times at which they happened. The recorded policy is simulated too, so that a
-reader sees beside what was recorded how far the simulator is off on this very run.
+"""Simulate a recorded run under other policies: its experiment runs once for each policy, from the placement of the
+run, with its events at the times at which they happened. The recorded policy is simulated too, so that a reader sees
+the simulator's error on this very run.
 """

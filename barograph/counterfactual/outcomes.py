@@ -27,9 +27,9 @@ MOST_MACHINES = 6  # named in a cell
 
 @dataclass(frozen=True)
 class DecisionTaken:
-    """What was decided on an event, or within a hold by the policy itself. `executors`: by topology and component,
-    before and after; `slots`: how many tasks it gives another slot, and `machines`: on which machine these are then;
-    None where the log does not have the round."""
+    """A decision on an event, or within a hold by the policy itself. `executors`: by topology and component, before and
+    after; `slots`: the number of tasks with another slot, and `machines`: the machines of these tasks afterwards; None
+    where the log lacks the round."""
 
     reason: str
     decided_s: float  # after the event's zero
@@ -38,14 +38,14 @@ class DecisionTaken:
     slots: int | None
     machines: Mapping[str, int] | None
     release: tuple[str, ...]
-    acquire: int  # so many more machines it asks for
+    acquire: int  # the number of machines requested
     scheduler: str | None  # of Storm's own, which places by itself
 
 
 @dataclass(frozen=True)
 class EventOutcome:
-    """Of one run at one event. `metrics`: None where it was not measured; of those in `censored` a lower bound, those
-    in `unsteady` rest on a side that was not steady."""
+    """The outcome of one run at one event. `metrics`: None where not measured; of those in `censored` a lower bound,
+    those in `unsteady` rest on a side that was not steady."""
 
     decisions: tuple[DecisionTaken, ...]
     metrics: Mapping[str, float | None]
@@ -55,8 +55,8 @@ class EventOutcome:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """`source`: recorded, or simulated. `differing_start`: tasks that began at other slots than in the recorded one.
-    `late_s`: by event, how much later it came than it was recorded."""
+    """The outcome of a run. `source`: recorded, or simulated. `differing_start`: number of tasks that began at other
+    slots than in the recorded run. `late_s`: by event, the delay against the record."""
 
     name: str
     policy: str
@@ -69,7 +69,7 @@ class RunOutcome:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`not_simulated`: why some policies are not there."""
+    """A comparison of runs. `not_simulated`: why some policies are missing."""
 
     run: str
     experiment: str
@@ -78,19 +78,22 @@ class Comparison:
     not_simulated: Mapping[str, str]
 
     def own(self) -> RunOutcome | None:
-        """The recorded policy's own simulation."""
+        """Return the simulation of the recorded policy."""
         recorded = self.runs[0]
         mine = (recorded.policy, recorded.parameters)
         return next((run for run in self.runs[1:] if (run.policy, run.parameters) == mine), None)
 
     def errors(self) -> dict[str, dict[str, dict[str, float | None]]]:
-        """By event and outcome: recorded, simulated, their difference, and that in percent of the recorded value."""
-        own = self.own()
-        if own is None:
+        """Return by event and outcome: recorded, simulated, their difference, and that in percent of the recorded
+        value."""
+        outcome = self.own()
+        if outcome is None:
             return {}
         return {
             event_id: {
-                name: error for name in OUTCOMES if (error := _error(name, recorded, own.events[event_id])) is not None
+                name: error
+                for name in OUTCOMES
+                if (error := _error(name, recorded, outcome.events[event_id])) is not None
             }
             for event_id, recorded in self.runs[0].events.items()
         }
@@ -100,17 +103,22 @@ class Comparison:
 
 
 def _error(name: str, recorded: EventOutcome, own: EventOutcome) -> dict[str, float | None] | None:
-    """None where one of them was not measured, or is a bound and no value."""
-    then, now = recorded.metrics[name], own.metrics[name]
-    if then is None or now is None or name in (*recorded.censored, *own.censored):
+    """Return the error, None where one of them was not measured, or is a bound and no value."""
+    recorded_value, simulated_value = recorded.metrics[name], own.metrics[name]
+    if recorded_value is None or simulated_value is None or name in (*recorded.censored, *own.censored):
         return None
     is_ratio = METRICS[name].difference_kind is DifferenceKind.RATIO
-    percent = 100 * (now - then) / then if is_ratio and then else None
-    return {"recorded": then, "simulated": now, "difference": now - then, "percent": percent}
+    percent = 100 * (simulated_value - recorded_value) / recorded_value if is_ratio and recorded_value else None
+    return {
+        "recorded": recorded_value,
+        "simulated": simulated_value,
+        "difference": simulated_value - recorded_value,
+        "percent": percent,
+    }
 
 
 def compare(recording: Recording, found: Simulated, left_out: Mapping[str, str]) -> Comparison:
-    """From the tables of the analysis and the runs' own logs."""
+    """Compare the runs by the tables of the analysis and the runs' own logs."""
     paths = SeriesPaths(found.folder)
     events = {f"e{place}": event.words() for place, event in enumerate(recording.experiment.events, start=1)}
     variants: dict[str, Variant] = {RECORDED: recording.variant, **found.variants}
@@ -124,15 +132,15 @@ def compare(recording: Recording, found: Simulated, left_out: Mapping[str, str])
         )
         for name, variant in variants.items()
     )  # fmt: skip
-    failed = {name: f"its simulation failed: {why}" for name, why in found.failed.items()}
-    return Comparison(recording.run_id, recording.experiment.name, events, runs, {**left_out, **failed})
+    failures = {name: f"its simulation failed: {why}" for name, why in found.failed.items()}
+    return Comparison(recording.run_id, recording.experiment.name, events, runs, {**left_out, **failures})
 
 
 def _start(paths: SeriesPaths, run_id: str) -> dict[tuple[str, int], str]:
-    """Where every task was before the first event."""
+    """Return the slot of every task before the first event."""
     rows = small_tables.rows(paths, "settled", runs=[run_id])
-    before = [row for row in rows if (row["event_id"], row["phase"]) == ("e1", "before")]
-    return {(row["topology"], row["task"]): str(row["slot"]) for row in before}
+    rows_at_start = [row for row in rows if (row["event_id"], row["phase"]) == ("e1", "before")]
+    return {(row["topology"], row["task"]): str(row["slot"]) for row in rows_at_start}
 
 
 def _differing(start: Mapping[tuple[str, int], str], other: Mapping[tuple[str, int], str]) -> int:
@@ -153,13 +161,13 @@ def _event_outcome(paths: SeriesPaths, run_id: str, event_id: str) -> EventOutco
 
 
 def _of_whole_run(rows: Sequence[Row]) -> list[Row]:
-    """Of the only topology, or of the cluster."""
+    """Return the rows of the only topology, or of the cluster."""
     several = any(row["topology"] == WHOLE_CLUSTER for row in rows)
     return [row for row in rows if not several or row["topology"] == WHOLE_CLUSTER]
 
 
 def decisions_of(run: RunPaths, event_id: str) -> tuple[DecisionTaken, ...]:
-    """That arrived, on this event or by the policy itself until the next one."""
+    """Return the decisions that arrived on this event, or by the policy itself until the next one."""
     zeros = event_times(run)
     zero_s = zeros[event_id]
     next_s = min((t for name, t in zeros.items() if name != "first_tuple" and t > zero_s), default=inf)
@@ -173,11 +181,11 @@ def decisions_of(run: RunPaths, event_id: str) -> tuple[DecisionTaken, ...]:
 
 
 def _decision(line: Mapping[str, Any], round: Mapping[str, Any] | None, zero_s: float) -> DecisionTaken:
-    said = (str(line.get("reason") or ""), float(line["t"]) - zero_s, bool(line.get("own")))
+    facts = (str(line.get("reason") or ""), float(line["t"]) - zero_s, bool(line.get("own")))
     if round is None:
-        return DecisionTaken(*said, None, None, None, (), 0, None)
+        return DecisionTaken(*facts, None, None, None, (), 0, None)
     try:
-        return _as_taken(said, round)
+        return _as_taken(facts, round)
     except (AttributeError, KeyError, StopIteration, TypeError, ValueError) as error:
         raise ExperimentError(
             f"decisions.jsonl of the run has a decision that is none, {round.get('decision_id')} ({error!r}); give a"
@@ -187,18 +195,20 @@ def _decision(line: Mapping[str, Any], round: Mapping[str, Any] | None, zero_s: 
 
 def _as_taken(said: tuple[str, float, bool], round: Mapping[str, Any]) -> DecisionTaken:
     decision = round["decision"]
-    seen = {topology["topology_id"]: topology for topology in round["observation"]["topologies"]}
+    topologies = {topology["topology_id"]: topology for topology in round["observation"]["topologies"]}
     executors = {
-        seen[topology]["name"]: {name: (_executors(seen[topology], name), after) for name, after in changed.items()}
+        topologies[topology]["name"]: {
+            name: (_executors(topologies[topology], name), after) for name, after in changed.items()
+        }
         for topology, changed in decision["executors"].items()
-        if changed and topology in seen
+        if changed and topology in topologies
     }
     machines = Counter(
         Slot.parse(slot).machine
         for topology, placement in decision["placement"].items()
-        if topology in seen
+        if topology in topologies
         for task, slot in placement.items()
-        if seen[topology]["placement"].get(task) != slot
+        if topologies[topology]["placement"].get(task) != slot
     )
     return DecisionTaken(
         *said, executors, machines.total(), dict(machines), tuple(map(str, decision["release"])),
@@ -211,7 +221,7 @@ def _executors(topology: Mapping[str, Any], component: str) -> int:
 
 
 def decision_words(decision: DecisionTaken) -> str:
-    """`centre 2 → 3; 2 tasks to other slots; releases m3`."""
+    """Return a text such as `centre 2 → 3; 2 tasks to other slots; releases m3`."""
     parts = executor_words(decision.executors or {})
     if decision.slots:
         parts.append(f"{decision.slots} task{'s' if decision.slots > 1 else ''} to other slots")
@@ -222,7 +232,7 @@ def decision_words(decision: DecisionTaken) -> str:
 
 
 def executor_words(changed: Mapping[str, Mapping[str, tuple[int, int]]]) -> list[str]:
-    """`centre 2 → 3` of each component; of several topologies with the topology's name."""
+    """Return a text such as `centre 2 → 3` for each component; of several topologies with the topology's name."""
     return [
         f"{f'{topology}: ' if len(changed) > 1 else ''}{name} {before} → {after}"
         for topology, components in changed.items()
@@ -231,47 +241,48 @@ def executor_words(changed: Mapping[str, Mapping[str, tuple[int, int]]]) -> list
 
 
 def net_executors(decisions: Sequence[DecisionTaken]) -> dict[str, dict[str, tuple[int, int]]]:
-    """By topology and component: before the first decision, and after the last. Without what is as it was."""
-    found: dict[str, dict[str, tuple[int, int]]] = {}
+    """Return by topology and component the executors before the first decision and after the last, if they differ."""
+    pairs: dict[str, dict[str, tuple[int, int]]] = {}
     for decision in decisions:
         for topology, changed in (decision.executors or {}).items():
-            mine = found.setdefault(topology, {})
+            mine = pairs.setdefault(topology, {})
             for name, (before, after) in changed.items():
                 mine[name] = mine.get(name, (before, after))[0], after
     changed_by_topology = {
-        topology: {name: pair for name, pair in mine.items() if pair[0] != pair[1]} for topology, mine in found.items()
+        topology: {name: pair for name, pair in mine.items() if pair[0] != pair[1]} for topology, mine in pairs.items()
     }
     return {topology: mine for topology, mine in changed_by_topology.items() if mine}
 
 
 def machine_words(decisions: Sequence[DecisionTaken]) -> str:
-    """`m5 × 3, m2`: machines that tasks are given to, the most first. Storm's own schedulers do not say it."""
-    given: Counter[str] = Counter()
+    """Return a text such as `m5 × 3, m2`: machines that get tasks, the most first. Storm's own schedulers do not report
+    them."""
+    counts: Counter[str] = Counter()
     for each in decisions:
-        given.update(each.machines or {})
+        counts.update(each.machines or {})
     scheduler = next((each.scheduler for each in decisions if each.scheduler), None)
-    if not given:
+    if not counts:
         return f"chosen by Storm's {scheduler}" if scheduler else MISSING
-    ordered = sorted(given.items(), key=lambda pair: (-pair[1], len(pair[0]), pair[0]))
-    shown = [name if tasks == 1 else f"{name} × {tasks}" for name, tasks in ordered[:MOST_MACHINES]]
-    more = [f"{len(ordered) - MOST_MACHINES} more"] if len(ordered) > MOST_MACHINES else []
-    return ", ".join([*shown, *more])
+    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], len(pair[0]), pair[0]))
+    names = [name if tasks == 1 else f"{name} × {tasks}" for name, tasks in ordered[:MOST_MACHINES]]
+    rest = [f"{len(ordered) - MOST_MACHINES} more"] if len(ordered) > MOST_MACHINES else []
+    return ", ".join([*names, *rest])
 
 
 def machine_count_words(decision: DecisionTaken) -> list[str]:
-    """Which machines may leave, and how many more are to join."""
-    more = f"asks for {decision.acquire} more machine{'s' if decision.acquire > 1 else ''}"
-    return [f"releases {', '.join(decision.release)}"] * bool(decision.release) + [more] * bool(decision.acquire)
+    """Return texts on the machines that may leave, and on the number of those to join."""
+    request = f"asks for {decision.acquire} more machine{'s' if decision.acquire > 1 else ''}"
+    return [f"releases {', '.join(decision.release)}"] * bool(decision.release) + [request] * bool(decision.acquire)
 
 
 def error_words(comparison: Comparison, event_id: str, names: Sequence[str] = OUTCOMES) -> str:
-    """How far the simulation of the recorded policy is from the record: the simulator's error on this very run."""
+    """Return the error of the simulated recorded policy against the record: the simulator's error on this very run."""
     errors = comparison.errors().get(event_id)
     if errors is None:
         return "the recorded policy cannot be simulated, so how far the simulator is off on this run is not known"
-    said = []
+    texts = []
     for name, error in ((name, errors[name]) for name in names if name in errors):
         percent, difference = error["percent"], error["difference"] or 0.0
         amount = change(difference, METRICS[name].unit) if percent is None else change(percent, "%")
-        said.append(f"{METRICS[name].words} {amount}")
-    return f"the simulator's error on this run: {', '.join(said)}" if said else ""
+        texts.append(f"{METRICS[name].words} {amount}")
+    return f"the simulator's error on this run: {', '.join(texts)}" if texts else ""

@@ -1,7 +1,7 @@
 """The page of a counterfactual: decisions and outcomes side by side, a policy a row, and throughput over time.
 
-It lies beside the runs of the recorded run's series, in a folder of its own: what was measured stays as it is, and so
-does every earlier page.
+It lies beside the runs of the recorded run's series, in a folder of its own: the measurements and all earlier pages
+stay as they are.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from barograph.plan.blocks import stamp
 PAGE = "report.html"
 ANSWER = "throughput_after"
 OVER = "over the policy that ran (%)"
-ALIKE_PERCENT = 1.0  # throughputs that differ by no more are named together
+ALIKE_PERCENT = 1.0  # throughputs with at most this difference are named together
 MOST_NAMED = 4  # of these
 MOST_DECISIONS = 20  # of a policy that decides by itself; the files have all
 TITLE = "Throughput over time, in tuples per second: as recorded, and simulated with each policy"
@@ -70,7 +70,7 @@ Columns = Sequence[Metric]
 
 @dataclass(frozen=True)
 class Line:
-    """A run under the name that it has on the page, in no other row. `run_id`: in the tables."""
+    """A run with its unique name on the page. `run_id`: its id in the tables."""
 
     name: str
     run_id: str
@@ -87,7 +87,7 @@ class Line:
 
 @dataclass(frozen=True)
 class OutcomeRow:
-    """`is_error`: the difference of the two rows above it; `ran`: of the policy that ran."""
+    """A row of outcomes. `is_error`: the difference of the two rows above it; `ran`: of the policy that ran."""
 
     title: str
     cells: list[str]
@@ -96,21 +96,21 @@ class OutcomeRow:
 
 
 def write(recording: Recording, found: Simulated, comparison: Comparison, now_s: float) -> Path:
-    """Write the page of what was simulated, while it is there, and the files of its figure and tables; its path."""
+    """Write the page while the simulated runs exist, with the files of its figure and tables, and return its path."""
     paths = SeriesPaths(found.folder)
     lines = ordered_lines(comparison, (RECORDED, *found.variants))
     data = timeline(paths, lines)
-    made = content(comparison, lines, data, warnings(paths, recording.home), recording.home, now_s)
+    page_content = content(comparison, lines, data, warnings(paths, recording.home), recording.home, now_s)
     folder = _new_folder(recording.home / COUNTERFACTUALS, recording.run.name, now_s)
     try:
-        return page.save(folder / PAGE, made)
+        return page.save(folder / PAGE, page_content)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
 def _new_folder(above: Path, run: str, now_s: float) -> Path:
-    """Named after the run's folder: what a record of others has for its id may be any path."""
+    """Return a folder named after the run's folder, since the id in a foreign record may be any path."""
     above.mkdir(parents=True, exist_ok=True)
     folder = above / f"{stamp(now_s)}-{run}"
     while folder.exists():  # twice within one second
@@ -121,7 +121,7 @@ def _new_folder(above: Path, run: str, now_s: float) -> Path:
 
 
 def ordered_lines(comparison: Comparison, run_ids: Sequence[str]) -> list[Line]:
-    """The recorded run, its own simulation, then the others: the highest throughput after the last event first.
+    """Return the recorded run, its own simulation, then the others: the highest throughput after the last event first.
     `run_ids`: of the comparison's runs, in the tables."""
     own, last = comparison.own(), [*comparison.events][-1]
 
@@ -129,12 +129,12 @@ def ordered_lines(comparison: Comparison, run_ids: Sequence[str]) -> list[Line]:
         value = line.run.events[last].metrics[ANSWER]
         return not line.is_recorded, line.run is not own, value is None, -(value or 0.0)
 
-    named = zip(_names(comparison.runs), run_ids, comparison.runs, strict=True)
-    return sorted((Line(*each) for each in named), key=place)
+    triples = zip(_names(comparison.runs), run_ids, comparison.runs, strict=True)
+    return sorted((Line(*each) for each in triples), key=place)
 
 
 def _names(runs: Sequence[RunOutcome]) -> list[str]:
-    """With its parameters where another run has the same name."""
+    """Return the names, with parameters where another run has the same name."""
     simulated_runs = [run for run in runs if run.source != RECORDED]
     times = Counter([RECORDED, *(run.name for run in simulated_runs)])
     names = (
@@ -149,22 +149,22 @@ def parameter_words(run: RunOutcome) -> str:
 
 
 def warnings(paths: SeriesPaths, home: Path) -> list[str]:
-    """What is to be known of simulated numbers. `paths`: of what was simulated; `home`: of the recorded series, beside
-    which calibrations are."""
+    """Return remarks on simulated numbers. `paths`: the simulated series; `home`: the recorded series, whose
+    calibrations lie beside it."""
     runs = small_tables.rows(paths, "runs")
-    itself = any(is_simulated(run) for run in runs if run["run_id"] == RECORDED)
-    said = (words.model_sentence(runs, home), SIMULATED_ITSELF if itself else "")
-    return [each for each in said if each]
+    is_model = any(is_simulated(run) for run in runs if run["run_id"] == RECORDED)
+    remarks = (words.model_sentence(runs, home), SIMULATED_ITSELF if is_model else "")
+    return [each for each in remarks if each]
 
 
 def timeline(paths: SeriesPaths, lines: Sequence[Line]) -> SeriesData:
-    """What the series' figure of throughput draws, each run as a variant of its own; of very many the first ones."""
+    """Return the data of the series' throughput figure, each run as a separate variant; of very many the first ones."""
     names = {line.run_id: line.name for line in lines}
     data = series_data.collect(paths)
-    drawn = {line.run_id for line in data.totals}
+    drawn_ids = {line.run_id for line in data.totals}
     return replace(
         data,
-        variants=tuple(line.name for line in lines if line.run_id in drawn)[:MOST_PANELS],
+        variants=tuple(line.name for line in lines if line.run_id in drawn_ids)[:MOST_PANELS],
         totals=tuple(replace(each, variant=names[each.run_id]) for each in data.totals),
         due=tuple(replace(each, variant=names[each.run_id]) for each in data.due),
         levels=tuple(replace(each, variant=names[each.run_id]) for each in data.levels),
@@ -174,14 +174,14 @@ def timeline(paths: SeriesPaths, lines: Sequence[Line]) -> SeriesData:
 def content(
     comparison: Comparison, lines: Sequence[Line], data: SeriesData, notes: Sequence[str], home: Path, now_s: float
 ) -> PageContent:
-    """`notes`: the warnings; `home`: of the recorded series."""
+    """Return the page's content. `notes`: the warnings; `home`: the recorded series."""
     ran, run = style.display_name(comparison.runs[0].name), comparison.run
     report = f"../../{PAGE}" if (home / PAGE).is_file() else None
     of_run = f"../../runs/{run}/{PAGE}" if (home / "runs" / run / PAGE).is_file() else None
-    made = f"{datetime.fromtimestamp(now_s, UTC):%Y-%m-%d %H:%M} UTC"
+    date = f"{datetime.fromtimestamp(now_s, UTC):%Y-%m-%d %H:%M} UTC"
     meta = [
         f"{comparison.experiment} · ", link(f"series {home.name}", report), " · ", link("the recorded run", of_run),
-        f", with {ran} · {len(comparison.runs) - 1} simulated · {made}",
+        f", with {ran} · {len(comparison.runs) - 1} simulated · {date}",
     ]  # fmt: skip
     return PageContent(
         title=f"{comparison.experiment}, {run} with other policies",
@@ -218,14 +218,14 @@ def _blocks(comparison: Comparison, lines: Sequence[Line], data: SeriesData, not
 def caption(comparison: Comparison, data: SeriesData, lines: Sequence[Line]) -> str:
     event, ran = next(iter(comparison.events.values())), style.display_name(comparison.runs[0].name)
     colour = "Black" if len(data.variants) <= style.LEGIBLE_VARIANTS else "Grey in every panel"
-    said = (
+    text = (
         f"Tuples executed at the sinks, in {WINDOW_S:g} s windows aligned to the first event, {event} (upright line)."
         f" {colour} is what was recorded with {ran}; the rest is simulated, from the same start and with the same"
         " events. Numbers are the level after the last event. The dashed line is what the spouts were scheduled to"
         " emit; where a tuple reaches several sinks, their sum may lie above it."
     )
     left_out = len(lines) - len(data.variants)
-    return said + (f" {len(data.variants)} of {len(lines)} runs are drawn; the tables have all." if left_out else "")
+    return text + (f" {len(data.variants)} of {len(lines)} runs are drawn; the tables have all." if left_out else "")
 
 
 def event_blocks(comparison: Comparison, lines: Sequence[Line], event_id: str) -> list[Block]:
@@ -249,7 +249,7 @@ def event_blocks(comparison: Comparison, lines: Sequence[Line], event_id: str) -
 
 
 def _explanation(comparison: Comparison, *, is_known: bool) -> str:
-    """Return what stands above and below the line of the tables; `is_known`: how far the simulator is off."""
+    """Return the text about the line of the tables; `is_known`: the simulator's error is known."""
     last = "the last" if len(comparison.events) > 1 else "the"
     return (
         f"Above the line is {style.display_name(comparison.runs[0].name)}, the policy that ran"
@@ -298,27 +298,27 @@ def _is_of_policy_that_ran(line: Line, comparison: Comparison) -> bool:
 
 
 def _title(line: Line, comparison: Comparison) -> str:
-    """Of the policy that ran, whether the row is what it did or its simulation."""
+    """Return the row's title; for the policy that ran, it says whether the row is the record or the simulation."""
     if _is_of_policy_that_ran(line, comparison):
         return f"{style.display_name(line.run.name)}, {line.run.source}"
     return line.title
 
 
 def _has_over(name: str, base: float | None) -> bool:
-    """Throughput after has a second column: over that of the simulation of the policy that ran."""
+    """Return whether the metric has a second column: throughput over the simulation of the policy that ran."""
     return name == ANSWER and bool(base)
 
 
 def _cells(outcome: EventOutcome, columns: Columns, base: float | None, is_other: bool) -> list[str]:
-    """`is_other`: than the policy that ran, of whose simulation `base` is."""
-    found = []
+    """Return the cells. `is_other`: not the policy that ran, whose simulation has the value `base`."""
+    cells = []
     for each in columns:
         measured = _measured(outcome, each.name)
-        found.append(series_tables.cell(measured, each.digits))
+        cells.append(series_tables.cell(measured, each.digits))
         if base and _has_over(each.name, base):
-            over = signed_percent(_percent_over(measured.value, base)) if measured else MISSING
-            found.append(over if is_other else "")
-    return found
+            excess = signed_percent(_percent_over(measured.value, base)) if measured else MISSING
+            cells.append(excess if is_other else "")
+    return cells
 
 
 def _measured(outcome: EventOutcome, name: str) -> Measured | None:
@@ -333,14 +333,14 @@ def _percent_over(value: float, base: float) -> float:
 
 
 def _error_cells(errors: Mapping[str, Mapping[str, float | None]], columns: Columns, base: float | None) -> list[str]:
-    found = []
+    cells = []
     for each in columns:
-        found += [_error_cell(errors.get(each.name), each.digits), *([""] if _has_over(each.name, base) else [])]
-    return found
+        cells += [_error_cell(errors.get(each.name), each.digits), *([""] if _has_over(each.name, base) else [])]
+    return cells
 
 
 def _error_cell(error: Mapping[str, float | None] | None, digits: int) -> str:
-    """In percent of the recorded value, else in the column's unit."""
+    """Return the error in percent of the recorded value, else in the column's unit."""
     if error is None:
         return MISSING
     percent = error["percent"]
@@ -348,13 +348,14 @@ def _error_cell(error: Mapping[str, float | None] | None, digits: int) -> str:
 
 
 def sentences(comparison: Comparison, lines: Sequence[Line], event_id: str) -> list[str]:
-    """Which policy has the highest throughput after the event, and how far the simulator is off on this run."""
-    said = (answer(comparison, lines, event_id), error_words(comparison, event_id, PRIMARY))
-    return [f"{each[0].upper()}{each[1:]}." for each in said if each]
+    """Return which policy has the highest throughput after the event, and the simulator's error on this run."""
+    texts = (answer(comparison, lines, event_id), error_words(comparison, event_id, PRIMARY))
+    return [f"{each[0].upper()}{each[1:]}." for each in texts if each]
 
 
 def answer(comparison: Comparison, lines: Sequence[Line], event_id: str) -> str:
-    """Empty where there are no two to compare. Simulated is set beside simulated only."""
+    """Return the answer, empty without two policies to compare. Simulated values are compared with simulated ones
+    only."""
     values = {
         line.name: value
         for line in lines
@@ -369,21 +370,22 @@ def answer(comparison: Comparison, lines: Sequence[Line], event_id: str) -> str:
     after = f"after {event_id if len(comparison.events) > 1 else 'the event'}"
     if len(leaders) == len(values):
         return f"{after} all {len(values)} policies have the same simulated throughput{alike}: {level}"
-    own = next((line.name for line in lines if line.run is comparison.own()), None)
+    own_name = next((line.name for line in lines if line.run is comparison.own()), None)
     highest = f"{after} the simulated throughput is the highest with {_name_list(leaders)}{alike}"
-    if leaders == [own]:
+    if leaders == [own_name]:
         return f"{highest}, the policy that ran: {level}"
-    said = f"{highest}: {level}"
-    if own is None or own not in values:
-        return said
-    if own in leaders:
-        return f"{said}; {style.display_name(own)} is the policy that ran"
-    over = _over_words(comparison, event_id, best, values[own])
-    return f"{said}, {over} {style.display_name(own)}, the policy that ran"
+    text = f"{highest}: {level}"
+    if own_name is None or own_name not in values:
+        return text
+    if own_name in leaders:
+        return f"{text}; {style.display_name(own_name)} is the policy that ran"
+    over = _over_words(comparison, event_id, best, values[own_name])
+    return f"{text}, {over} {style.display_name(own_name)}, the policy that ran"
 
 
 def _over_words(comparison: Comparison, event_id: str, best: float, base: float) -> str:
-    """`+22.1 % over`; of a change that the simulator's error on this run may be, with this."""
+    """Return a text such as `+22.1 % over`, with a remark where the change is within the simulator's error on this
+    run."""
     if not base:
         return "over none with"
     over, error = _percent_over(best, base), comparison.errors()[event_id].get(ANSWER, {}).get("percent")
@@ -392,9 +394,9 @@ def _over_words(comparison: Comparison, event_id: str, best: float, base: float)
 
 
 def _name_list(names: Sequence[str]) -> str:
-    shown = [style.display_name(name) for name in names[:MOST_NAMED]]
-    more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
-    *before, last = [*shown, *more]
+    entries = [style.display_name(name) for name in names[:MOST_NAMED]]
+    rest = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
+    *before, last = [*entries, *rest]
     return f"{', '.join(before)} and {last}" if before else last
 
 
@@ -427,8 +429,8 @@ def decision_table(comparison: Comparison, lines: Sequence[Line], event_id: str)
 
 
 def decision_row(line: Line, title: str, event_id: str) -> dict[str, Any]:
-    """Return what a policy decided at one event. Of several decisions: what all together change, when and why the first
-    was made, and the next ones in `more`, which leaves out `unlisted`."""
+    """Return what a policy decided at one event. For several decisions: their joint changes, time and reason of the
+    first, and the next ones in `more`, which leaves out `unlisted`."""
     decisions = line.run.events[event_id].decisions
     parameters = parameter_words(line.run)
     policy = f"{line.run.policy}{f': {parameters}' if parameters else ''}"
@@ -462,7 +464,7 @@ def _without_executors(decisions: Sequence[DecisionTaken]) -> str:
 
 
 def outcome_rows(comparison: Comparison, lines: Sequence[Line]) -> Iterator[Row]:
-    """A row an event and run, as measured. Of metrics that are named in `censored` the value is a lower bound."""
+    """Yield a row for each event and run, as measured. Values of metrics in `censored` are lower bounds."""
     for event_id in comparison.events:
         for line in lines:
             outcome = line.run.events[event_id]
@@ -473,7 +475,7 @@ def outcome_rows(comparison: Comparison, lines: Sequence[Line]) -> Iterator[Row]
 
 
 def decision_rows(comparison: Comparison, lines: Sequence[Line]) -> Iterator[Row]:
-    """A row a decision."""
+    """Yield a row for each decision."""
     for event_id in comparison.events:
         for line in lines:
             for each in line.run.events[event_id].decisions:

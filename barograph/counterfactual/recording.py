@@ -1,5 +1,5 @@
-"""A recorded run, read for what is to be simulated of it: its experiment, its seed, when its events happened, and where
-its tasks were at the start.
+"""A recorded run, read for its simulation: its experiment, its seed, when its events happened, and where its tasks were
+at the start.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from barograph.series.series import find_series
 from barograph.testbeds.checks import in_memory
 from scheduler_plugins.replay import read_rounds
 
-LEAST_AFTER_S = 60.0  # of what follows an event that lasts (docs/experiments.md)
+LEAST_AFTER_S = 60.0  # for what follows an event that lasts (docs/experiments.md)
 
 
 @dataclass(frozen=True)
 class Recording:
     """A run as it happened. `gaps_s`: from the first tuple to the first event's zero, from each zero to the next, and
-    from the last to the end of its watch. `series`: with its raw lines, of a bucket a copy that goes with the block;
-    `home`: the folder beside whose runs its page stays."""
+    from the last to the end of its watch. `series`: with its raw lines, from a bucket a copy that exists during the
+    block; `home`: the folder beside whose runs its page stays."""
 
     run: Path
     series: Path
@@ -44,7 +44,7 @@ class Recording:
 
 @contextmanager
 def recording_of(said: str) -> Iterator[Recording]:
-    """The run of a folder, or of `SERIES/RUN`, while the block lasts. Raises ExperimentError, RecordError."""
+    """Yield the run of a folder, or of `SERIES/RUN`. Raises ExperimentError, RecordError."""
     run = find_run(said)
     series = run.parents[1]
     if any((run / part).is_dir() for part in ("workers", "machines")):
@@ -55,23 +55,23 @@ def recording_of(said: str) -> Iterator[Recording]:
 
 
 def find_run(said: str) -> Path:
-    """The folder of a run, given as that or as `SERIES/RUN`. Raises ExperimentError."""
+    """Return the folder of a run, named by that or by `SERIES/RUN`. Raises ExperimentError."""
     path = Path(said)
     if (path / "run.json").is_file():
         return path.absolute()
-    above, _, run_id = said.rstrip("/").rpartition("/")
-    if not above:
+    series_name, _, run_id = said.rstrip("/").rpartition("/")
+    if not series_name:
         raise ExperimentError(f"no run {said!r}; give its folder, or SERIES/RUN, such as stela/star/stela-r1")
-    series = find_series(above.removesuffix("/runs"))
+    series = find_series(series_name.removesuffix("/runs"))
     run = series / "runs" / run_id
     if not (run / "run.json").is_file():
-        known = ", ".join(sorted(each.parent.name for each in series.glob("runs/*/run.json"))) or "none"
-        raise ExperimentError(f"{series} has no run {run_id!r}; its runs are {known}")
+        names = ", ".join(sorted(each.parent.name for each in series.glob("runs/*/run.json"))) or "none"
+        raise ExperimentError(f"{series} has no run {run_id!r}; its runs are {names}")
     return run
 
 
 def read_recording(run: Path, series: Path) -> Recording:
-    """Raises ExperimentError where the run was not complete, or its record does not say enough."""
+    """Read a recording. Raises ExperimentError where the run was not complete, or its record is insufficient."""
     document = read_json(RunPaths(run).run_json)
     if document.get("status") != "complete":
         raise ExperimentError(
@@ -88,15 +88,15 @@ def read_recording(run: Path, series: Path) -> Recording:
             f"{run}/run.json does not say what was run ({error!r}); give one that Barograph ran, not one of `read`"
         ) from error
     topologies = experiment.topologies_of(variant)
-    changed = {"topologies": topologies} if experiment.topologies else {"topology": topologies[0]}
-    experiment = replace(experiment, **changed, variants=(replace(variant, topology=None),))
+    changes = {"topologies": topologies} if experiment.topologies else {"topology": topologies[0]}
+    experiment = replace(experiment, **changes, variants=(replace(variant, topology=None),))
     gaps_s = _gaps(run, document, experiment)
-    home = series if run.parent.name == "runs" else run.parent  # of a run that was copied out of its series
+    home = series if run.parent.name == "runs" else run.parent  # for a run that was copied out of its series
     return Recording(run, series, run_id, seed, experiment, experiment.variants[0], gaps_s, start, home)
 
 
 def _gaps(run: Path, document: Mapping[str, Any], experiment: Experiment) -> tuple[float, ...]:
-    """See `Recording.gaps_s`."""
+    """Return `Recording.gaps_s`."""
     times = event_times(RunPaths(run))
     events = [f"e{place}" for place in range(1, len(experiment.events) + 1)]
     if missing := [name for name in ("first_tuple", *events) if name not in times]:
@@ -108,15 +108,18 @@ def _gaps(run: Path, document: Mapping[str, Any], experiment: Experiment) -> tup
 
 
 def as_simulated(recording: Recording, options: Mapping[str, Any] | None, at_s: Sequence[float]) -> Experiment:
-    """The recorded experiment on the simulated testbed, once, its events at these times. Raises ExperimentError."""
+    """Return the recorded experiment on the simulated testbed, once, its events at these times. Raises
+    ExperimentError."""
     experiment = recording.experiment
     events = [replace(event, at=at) for event, at in zip(experiment.events, at_s, strict=True)]  # type: ignore[type-var]
-    last = experiment.events[-1]
-    watch_s = float(ceil(max(recording.gaps_s[-1], last.planned_s + LEAST_AFTER_S if last.planned_s else 0.0)))
+    last_event = experiment.events[-1]
+    watch_s = float(
+        ceil(max(recording.gaps_s[-1], last_event.planned_s + LEAST_AFTER_S if last_event.planned_s else 0.0))
+    )
     longest_s = max(experiment.durations.warm_up_ceiling_s, watch_s)
     durations = replace(experiment.durations, warm_up_ceiling_s=longest_s, after_floor_s=watch_s, horizon_s=watch_s)
-    changed = replace(
+    experiment_in_memory = replace(
         experiment, events=tuple(events), durations=durations, repetitions=1, seed=recording.seed, claims=(),
         testbed=in_memory(experiment.testbed),
     )  # fmt: skip
-    return with_changes(from_data(changed.as_data()), {"options": dict(options) if options else None})
+    return with_changes(from_data(experiment_in_memory.as_data()), {"options": dict(options) if options else None})

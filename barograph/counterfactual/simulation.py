@@ -1,4 +1,4 @@
-"""Which policies are simulated on a recorded run, and their simulation side by side in processes."""
+"""The choice of policies to simulate on a recorded run, and their simulation side by side in processes."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from barograph.testbeds.checks import check, unanswered_events
 from scheduler_plugins.policies import POLICIES, PolicyError, bind
 
 RECORDED = "recorded"  # the link to the recorded run
-CLOSE_S = 0.75  # an event that is so near to its recorded time is there
+CLOSE_S = 0.75  # an event this near to its recorded time is accepted
 LEAST_AT_S = 1.0
 CORRECTIONS = 2
 PREFIX, LOCK = "barograph-counterfactual-", ".lock"
-YOUNG_S = 60.0  # of a folder whose process may not have taken its lock yet
+YOUNG_S = 60.0  # for a folder whose process may not have taken its lock yet
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """`folder`: with a link to the recorded run and each simulated one in `runs/`. `variants`: by the name of the link.
-    `failed`: by variant, what failed. `late_s`: by the name of the link, how much later than recorded each event
-    comes."""
+    """The simulated runs. `folder`: with a link to the recorded run and each simulated one in `runs/`. `variants`: by
+    the name of the link. `failed`: by variant, its failure. `late_s`: by the name of the link, the delay of each event
+    against the record."""
 
     folder: Path
     variants: Mapping[str, Variant]
@@ -54,29 +54,32 @@ class Simulated:
 def variants_for(
     recording: Recording, policies: Sequence[str], parameters: Mapping[str, Any]
 ) -> tuple[tuple[Variant, ...], dict[str, str]]:
-    """Return what is simulated, the recorded variant first, and why some of those that nobody named are not.
+    """Return the variants to simulate, the recorded one first, and why others are left out, if nobody named any.
 
     `policies`: names of policies, or of variants of the experiment; none: the experiment's variants and every policy
     that answers the run's events. Raises ExperimentError for names that are neither, or do not answer them.
     """
     spec = from_data(read_json(RunPaths(recording.run).run_json)["spec"])
-    known = {each.name: replace(each, topology=None) for each in spec.variants}
+    experiment_variants = {each.name: replace(each, topology=None) for each in spec.variants}
     if parameters and len(policies) != 1:
         raise ExperimentError("--parameter is for one --policy; name that one policy alone")
     if not policies:
-        names = [*known, *(name for name in POLICIES if name not in {each.policy for each in known.values()})]
-        chosen: list[Variant] = []
+        names = [
+            *experiment_variants,
+            *(name for name in POLICIES if name not in {each.policy for each in experiment_variants.values()}),
+        ]
+        selection: list[Variant] = []
         left_out: dict[str, str] = {}
         for name in names:
-            variant = known.get(name) or Variant(name, name)
+            variant = experiment_variants.get(name) or Variant(name, name)
             why = _refusal(recording, variant)
-            chosen += [] if why else [variant]
+            selection += [] if why else [variant]
             left_out |= {name: why} if why else {}
-        return _recorded_first(recording, chosen), left_out
-    chosen = [_named(name, known, parameters) for name in dict.fromkeys(policies)]
-    if wrong := [why for variant in chosen if (why := _refusal(recording, variant))]:
-        raise ExperimentError("; ".join(wrong))
-    return _recorded_first(recording, chosen), {}
+        return _recorded_first(recording, selection), left_out
+    selection = [_named(name, experiment_variants, parameters) for name in dict.fromkeys(policies)]
+    if refusals := [why for variant in selection if (why := _refusal(recording, variant))]:
+        raise ExperimentError("; ".join(refusals))
+    return _recorded_first(recording, selection), {}
 
 
 def _named(name: str, known: Mapping[str, Variant], parameters: Mapping[str, Any]) -> Variant:
@@ -99,7 +102,7 @@ def _recorded_first(recording: Recording, chosen: Sequence[Variant]) -> tuple[Va
 
 
 def _refusal(recording: Recording, variant: Variant) -> str:
-    """Return why it cannot be simulated on this run's events; empty where it can."""
+    """Return why the variant cannot be simulated on this run's events; empty where it can."""
     if variant.code is not None or variant.policy == FOREIGN:
         return f"{variant.name} has code of its own, and the simulator has the policies of the work tree only"
     try:
@@ -113,8 +116,8 @@ def _refusal(recording: Recording, variant: Variant) -> str:
 def simulated(
     recording: Recording, variants: Sequence[Variant], options: Mapping[str, Any] | None, jobs: int, say: Say
 ) -> Iterator[Simulated]:
-    """Simulate and analyse; what is in the folder goes with the block. Raises ExperimentError where the experiment
-    cannot be simulated, and what kept the first variant from being simulated."""
+    """Simulate and analyse; the folder is removed after the block. Raises ExperimentError where the experiment cannot
+    be simulated, and the failure of the first variant."""
     if not variants:
         raise ExperimentError("no policy can be simulated on this run; name one with --policy")
     with scratch_folder() as folder, simulation_pool(jobs) as pool:
@@ -128,9 +131,9 @@ def simulated(
                 raise BarographError(failure.message, failure.blame)
             (run,) = SeriesPaths(first[1].folder).all_runs()
             late_s = _lateness(recording, run)
-            if attempt > CORRECTIONS or all(abs(late) <= CLOSE_S for late in late_s):
+            if attempt > CORRECTIONS or all(abs(delays_s) <= CLOSE_S for delays_s in late_s):
                 break
-            at_s = [max(LEAST_AT_S, at - late) for at, late in zip(at_s, late_s, strict=True)]
+            at_s = [max(LEAST_AT_S, at - delays_s) for at, delays_s in zip(at_s, late_s, strict=True)]
         cells = _open_cells(recording, variants, options, at_s, folder)
         if others := [variant.name for variant in variants[1:]]:
             say(f"simulating {', '.join(others)}")
@@ -138,22 +141,22 @@ def simulated(
         pool.end()
         links = link_runs(folder, {f"{number:02d}": series.folder for number, series in cells.items()})
         _analyse(folder, say)
-        late = {name: tuple(_lateness(recording, SeriesPaths(folder).run(name))) for name in links}
-        failed = {variants[number - 1].name: failure.message for number, failure in sorted(failures.items())}
+        delays_s = {name: tuple(_lateness(recording, SeriesPaths(folder).run(name))) for name in links}
+        messages = {variants[number - 1].name: failure.message for number, failure in sorted(failures.items())}
         of = {name: cells[int(number)].experiment.variants[0] for name, number in links.items()}
-        yield Simulated(folder, of, failed, late)
+        yield Simulated(folder, of, messages, delays_s)
 
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A folder that goes with the block, and before it what processes that were killed have left."""
+    """Yield a folder for the block, and first remove those of killed processes."""
     remove_left_over()
     with tempfile.TemporaryDirectory(prefix=PREFIX) as scratch, FileLock(Path(scratch) / LOCK):
         yield Path(scratch)
 
 
 def remove_left_over() -> None:
-    """Folders of this user whose process has ended: then the kernel has ended its lock."""
+    """Remove this user's folders whose process has ended: then the kernel has ended its lock."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError, Timeout):
             if _may_be_left(folder):
@@ -168,7 +171,7 @@ def _may_be_left(folder: Path) -> bool:
 
 
 def _first_guess(recording: Recording) -> list[float]:
-    """Machines that join, and samples that are waited for, come before an event's zero."""
+    """Return first times of the events: joining machines and awaited samples come before an event's zero."""
     return [max(LEAST_AT_S, gap) for gap in recording.gaps_s[:-1]]
 
 
@@ -176,7 +179,7 @@ def _open_cells(
     recording: Recording, variants: Sequence[Variant], options: Mapping[str, Any] | None, at_s: Sequence[float],
     folder: Path,
 ) -> dict[int, Series]:  # fmt: skip
-    """Return a cell for each variant, by its number. One that is complete stays as it is."""
+    """Return a cell for each variant, by its number. Complete cells stay as they are."""
     experiment = as_simulated(recording, options, at_s)
     facts = {"counterfactual_of": recording.run_id}
     cells = {}
@@ -194,13 +197,13 @@ def _simulate(pool: SimulationPool, recording: Recording, cells: Mapping[int, Se
     def end(number: int, failed: Sequence[Failure]) -> None:
         failures.update({number: failed[0]} if failed else {})
 
-    started = partial(StartedCluster, start=recording.start)
-    simulate_cells(pool, {number: missing_runs(series, started) for number, series in cells.items()}, end)
+    new_cluster = partial(StartedCluster, start=recording.start)
+    simulate_cells(pool, {number: missing_runs(series, new_cluster) for number, series in cells.items()}, end)
     return failures
 
 
 def _lateness(recording: Recording, run: RunPaths) -> list[float]:
-    """Return how many seconds later than recorded each event came, after what it counts from."""
+    """Return the delay of each event in seconds, after the event before."""
     times = event_times(run)
     moments = [times["first_tuple"], *(times[f"e{place}"] for place in range(1, len(recording.gaps_s)))]
     gaps = [later - earlier for earlier, later in pairwise(moments)]
