@@ -53,8 +53,9 @@ def works(state: RunSnapshot) -> bool:
 
 
 def offered(state: RunSnapshot) -> list[float]:
-    """Tuples that were due in each of some seconds of which every worker has told."""
-    return [n for n in state.topologies[0].series.due[-8:-3] if n]
+    """Return the tuples that were due in each of five seconds of the running topology, of which every worker has sent
+    its samples; one that was killed before is still in the state."""
+    return [n for each in state.topologies if each.running for n in each.series.due[-8:-3] if n]
 
 
 def are_alike(rates: list[float]) -> bool:
