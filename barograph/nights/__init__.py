@@ -1,2 +1,1 @@
-"""Suites that are measured every night, the findings of a night, and the search for the commit that made a number
-worse."""
+"""Suites that are measured every night, a night's findings, and the search for the commit that made a number worse."""

@@ -1,7 +1,7 @@
 """A search for the first bad commit as data: request, probes, next step; and as text: a sentence, a line for each
 commit.
 
-`results/bisect/<id>/bisect.json` is written after every step, so that the same request goes on where it stopped.
+`results/bisect/<id>/bisect.json` is written after every step, so that the same request resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ BISECTION_FILE = "bisect.json"
 
 @dataclass(frozen=True)
 class BisectionRequest:
-    """`good` and `bad` are refs, of a search full commits; `all_commits`: also those that do not change what decides.
+    """A request. `good` and `bad` are refs, in a search full commits; `all_commits`: include those that do not change
+    decisions.
 
-    `blocks`: at most that many a comparison. `goal`: how narrow BAD's own comparison must be, in its unit.
+    `blocks`: the most blocks of a comparison. `goal`: the required half-width of BAD's own comparison, in its unit.
     """
 
     experiment: str
@@ -46,7 +47,7 @@ class BisectionRequest:
 
 @dataclass(frozen=True)
 class Probe:
-    """One comparison of a commit with GOOD; `difference` None where nothing could be measured, for `reason`."""
+    """A comparison of a commit with GOOD; `difference` None where nothing could be measured, for `reason`."""
 
     commit: str
     verdict: Verdict
@@ -57,7 +58,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class PendingProbe:
-    """A comparison that is begun: after an interruption it goes on."""
+    """An unfinished comparison, resumed after an interruption."""
 
     commit: str
     series: str
@@ -65,7 +66,7 @@ class PendingProbe:
 
 @dataclass(frozen=True)
 class NotWorse:
-    """The search ends before it begins: BAD is not worse than GOOD, as far as was measured, or has no verdict."""
+    """The end of a search before it begins: BAD is not worse than GOOD, as far as was measured, or has no verdict."""
 
     reference: Difference
 
@@ -75,7 +76,7 @@ Step = Query | FirstBad | NotWorse | Literal["reference"]
 
 @dataclass(frozen=True)
 class Bisection:
-    """`commits`: after GOOD, oldest first; the last is BAD, or the last that changed what decides."""
+    """A search. `commits`: after GOOD, oldest first; the last is BAD, or the last one that changed decisions."""
 
     id: str
     request: BisectionRequest
@@ -111,7 +112,7 @@ class Bisection:
 
 
 def request_digest(request: BisectionRequest) -> str:
-    """The same for the very same request, however often it is made."""
+    """Return a digest, the same for every repetition of a request."""
     return hashlib.sha256(json.dumps(_request_data(request), sort_keys=True).encode()).hexdigest()[:8]
 
 
@@ -124,7 +125,7 @@ def bisection_folder(bisection: str) -> Path:
 
 
 def newest_bisection(request: BisectionRequest) -> Bisection | None:
-    """The newest search of exactly this request."""
+    """Return the newest search of exactly this request."""
     files = sorted((results_root() / SEARCHES).glob(f"*-{request_digest(request)}/{BISECTION_FILE}"))
     return read_bisection(files[-1]) if files else None
 
@@ -139,7 +140,7 @@ def write_bisection(bisection: Bisection) -> Path:
 
 
 def read_bisection(path: Path) -> Bisection:
-    """Raises RecordError for a file that is no search."""
+    """Read a search. Raises RecordError for any other file."""
     data = read_json(path)
     try:
         request = {key: value for key, value in data["wanted"].items() if key != "everything"}
@@ -160,7 +161,7 @@ def read_bisection(path: Path) -> Bisection:
 
 
 def _request_data(request: BisectionRequest) -> dict[str, Any]:
-    """As files and digests have it; `everything` is their word for all commits."""
+    """Return the request as files and digests have it; there `everything` means all commits."""
     data = asdict(request)
     data["everything"] = data.pop("all_commits")
     return data
@@ -171,7 +172,7 @@ def _difference_of_json(data: Mapping[str, Any] | None) -> Difference | None:
 
 
 def sentence(bisection: Bisection) -> str:
-    """What is known, as far as the search has come."""
+    """Return the state of the search as a sentence."""
     step, about = bisection.next(), bisection.request.about.words
     if step == "reference":
         return f"{about}: BAD is not compared with GOOD yet"
@@ -189,34 +190,35 @@ def sentence(bisection: Bisection) -> str:
 
 
 def first_bad_text(bisection: Bisection, step: FirstBad) -> str:
-    first, last = bisection.commits[step.first], bisection.commits[step.last]
-    sure = f"probability {step.probability:.0%}"
+    first_commit, last_commit = bisection.commits[step.first], bisection.commits[step.last]
+    certainty = f"probability {step.probability:.0%}"
     if step.first == step.last:
-        return f"first bad commit {first.short} “{first.subject}” ({sure})"
+        return f"first bad commit {first_commit.short} “{first_commit.subject}” ({certainty})"
     count = step.last - step.first + 1
     why = (
         "those between could not be measured"
         if step.sure
         else "the comparisons contradict each other: more blocks are needed"
     )
-    return f"the first bad commit is one of {count}, {first.short} … {last.short} ({sure}; {why})"
+    return f"the first bad commit is one of {count}, {first_commit.short} … {last_commit.short} ({certainty}; {why})"
 
 
 def evidence(bisection: Bisection) -> list[tuple[str, str, str, str, str]]:
-    """Of each commit, oldest first: hash, subject, what was measured, verdict, probability that it is the one."""
+    """Return for each commit, oldest first: hash, subject, differences, verdict, probability that it is the first bad
+    one."""
     chances = probabilities(len(bisection.commits), bisection.answers(), bisection.request.certainty.error_rate)
     rows = []
     for commit, chance in zip(bisection.commits, chances, strict=True):
         probes = bisection.of(commit.hash)
-        measured = "; ".join(probe.difference.words if probe.difference else probe.reason for probe in probes)
+        differences = "; ".join(probe.difference.words if probe.difference else probe.reason for probe in probes)
         verdicts = ", ".join(probe.verdict for probe in probes)
-        known = bisection.reference is not None
-        rows.append((commit.short, commit.subject, measured, verdicts, f"{chance:.0%}" if known else "–"))
+        has_reference = bisection.reference is not None
+        rows.append((commit.short, commit.subject, differences, verdicts, f"{chance:.0%}" if has_reference else "–"))
     return rows
 
 
 def page_data(bisection: Bisection) -> dict[str, Any]:
-    """What `analysis.report.bisect_page` shows. Plain data; the page lies two folders below the results."""
+    """Return the data of `analysis.report.bisect_page`. The page lies two folders below the results."""
     step, request = bisection.next(), bisection.request
     chances = probabilities(len(bisection.commits), bisection.answers(), request.certainty.error_rate)
     guilty = range(step.first, step.last + 1) if isinstance(step, FirstBad) else range(0)

@@ -10,7 +10,7 @@ from barograph.code.git import GitFailed, git
 from barograph.errors import ExperimentError
 from barograph.settings import ROOT
 
-POLICY_FOLDER = "scheduler_plugins"  # what a commit may change of a variant's decisions; the rest is the ruler
+POLICY_FOLDER = "scheduler_plugins"  # its changes change decisions; the rest is the measuring instrument
 
 
 @dataclass(frozen=True)
@@ -42,30 +42,31 @@ def head(root: Path = ROOT) -> Head:
 
 
 def commit_of(ref: str, root: Path = ROOT) -> Commit:
-    """Raises ExperimentError where the ref does not exist."""
+    """Return the commit. Raises ExperimentError where the ref does not exist."""
     try:
-        said = git(root, "log", "-1", "--format=%H%x00%ct%x00%s", "--end-of-options", f"{ref}^{{commit}}", "--")
+        output = git(root, "log", "-1", "--format=%H%x00%ct%x00%s", "--end-of-options", f"{ref}^{{commit}}", "--")
     except GitFailed as error:
-        known = ", ".join(branches(root)) or "none"
+        names = ", ".join(branches(root)) or "none"
         raise ExperimentError(
-            f"{ref!r} is no commit of {root}; give a branch, a tag or a hash; branches: {known}"
+            f"{ref!r} is no commit of {root}; give a branch, a tag or a hash; branches: {names}"
         ) from error
-    return _commit(said)
+    return _commit(output)
 
 
 def branches(root: Path) -> tuple[str, ...]:
-    """Newest first; empty where the folder is not a git repository."""
+    """Return the branches, newest first; empty where the folder is not a git repository."""
     try:
-        said = git(root, "for-each-ref", "--format=%(refname:short)", "--sort=-committerdate", "refs/heads")
+        output = git(root, "for-each-ref", "--format=%(refname:short)", "--sort=-committerdate", "refs/heads")
     except GitFailed:
         return ()
-    return tuple(said.split())
+    return tuple(output.split())
 
 
 def commits_between(good: Commit, bad: Commit, *, all_commits: bool, root: Path = ROOT) -> tuple[Commit, ...]:
-    """The commits after `good` up to `bad`, oldest first, along first parents; those that change what decides, or all.
+    """Return the commits after `good` up to `bad`, oldest first, along first parents; those that change decisions, or
+    all.
 
-    Raises ExperimentError where `good` is not behind `bad`.
+    Raises ExperimentError where `good` is no ancestor of `bad`.
     """
     if good.hash == bad.hash:
         raise ExperimentError(f"GOOD and BAD are the same commit {good.short}; there is nothing between them")
@@ -76,10 +77,10 @@ def commits_between(good: Commit, bad: Commit, *, all_commits: bool, root: Path 
             hint = ", which is the older of the two: give the commit where the number was well first"
         raise ExperimentError(f"GOOD {good.short} is not an ancestor of BAD {bad.short}{hint}")
     paths: Sequence[str] = () if all_commits else (POLICY_FOLDER,)
-    said = git(
+    output = git(
         root, "log", "--first-parent", "--reverse", "--format=%H%x00%ct%x00%s", f"{good.hash}..{bad.hash}", "--", *paths
     )
-    return tuple(_commit(line) for line in said.split("\n") if line)
+    return tuple(_commit(line) for line in output.split("\n") if line)
 
 
 def _commit(line: str) -> Commit:
@@ -88,7 +89,7 @@ def _commit(line: str) -> Commit:
 
 
 def _is_ancestor(root: Path, one: str, other: str) -> bool:
-    """False where git cannot tell."""
+    """Return whether it is an ancestor; False where git cannot tell."""
     try:
         git(root, "merge-base", "--is-ancestor", one, other)
     except GitFailed:

@@ -1,4 +1,4 @@
-"""The findings of a night for readers: the pages, a few lines for the screen, and the message for the webhook.
+"""A night's findings for readers: the pages, a few lines for the screen, and the message for the webhook.
 
 The message is posted to the URL in BAROGRAPH_WEBHOOK. A URL is a secret: it is in no file, log line or message.
 """
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from analysis.nights.regressions import Finding, Settings
 
 
-MESSAGE_FILE = "message.json"  # of the newest night of a suite: what the webhook is told
+MESSAGE_FILE = "message.json"  # of a suite's newest night: the message for the webhook
 TOP = 10  # findings in a message; the page has all
 
 
 def settings_of(suite: Suite) -> Settings:
-    """What the suite's file says about its history."""
+    """Return the settings of the suite's history, from its file."""
     from analysis.nights.regressions import Settings
     from analysis.stats.change_points import Rule
 
@@ -44,7 +44,7 @@ def settings_of(suite: Suite) -> Settings:
 
 
 def write_pages(suite: Suite) -> tuple[Findings, Path]:
-    """Evaluate all nights on record, and write their pages; the index."""
+    """Evaluate all nights on record, write their pages, and return the index."""
     from analysis.nights import pages
     from analysis.nights.findings import review
 
@@ -54,7 +54,8 @@ def write_pages(suite: Suite) -> tuple[Findings, Path]:
 
 
 def publish(suite: Suite, record: Mapping[str, Any], since_s: float, say: Say) -> tuple[Findings, Path, dict[str, Any]]:
-    """Of a night on record, measured since then: what all nights say now, their index, the message. All is kept."""
+    """Evaluate all nights after a night on record; return the findings, their index and the message, which are all
+    stored."""
     findings, index = write_pages(suite)
     message = message_body(findings, record, index)
     write_message(suite.name, message)
@@ -63,7 +64,7 @@ def publish(suite: Suite, record: Mapping[str, Any], since_s: float, say: Say) -
 
 
 def store_pages(suite: str, since_s: float, say: Say) -> None:
-    """Where results are in a bucket, what of the nights was written since then goes there."""
+    """Send files of the nights written since then to the bucket, where results are in one."""
     from analysis.errors import StorageConfigurationError, StorageError
 
     place = results()
@@ -85,7 +86,7 @@ def read_message(suite: str) -> dict[str, Any]:
 
 
 def finding_lines(findings: Findings, record: Mapping[str, Any]) -> list[str]:
-    """What somebody reads in the morning: what failed and whose failure it was, what got worse, what got better."""
+    """Return lines for the morning: failures with their blame, regressions, improvements."""
     lines = [
         f"{each['experiment']}: {each['status'].replace('_', ' ')}: {each['reason']}"
         for each in record["experiments"]
@@ -95,7 +96,7 @@ def finding_lines(findings: Findings, record: Mapping[str, Any]) -> list[str]:
 
 
 def message_body(findings: Findings, record: Mapping[str, Any], index: Path) -> dict[str, Any]:
-    """What the webhook posts (docs/contracts.md): no path outside the results, nothing secret."""
+    """Return the webhook's message (docs/contracts.md): no path outside the results, nothing secret."""
     experiments = [{key: each[key] for key in ("experiment", "status", "reason")} for each in record["experiments"]]
     worth = _notable_findings(findings)
     return {
@@ -116,25 +117,25 @@ def message_body(findings: Findings, record: Mapping[str, Any], index: Path) -> 
 
 
 def finding_line(finding: Finding) -> str:
-    """One finding in one line."""
+    """Return a finding in one line."""
     from analysis.nights.findings_report import change_text
     from analysis.numerals import number
 
-    new = "new: " if finding.new else ""
-    said = f"{new}{finding.kind.value}, {finding.status.value}: {finding.key.name} {change_text(finding)}"
-    failed = f"; {finding.failed}" if finding.failed else ""
-    return f"{said} ({number(finding.before)} → {number(finding.after)}), {finding.commits.words}{failed}"
+    prefix = "new: " if finding.new else ""
+    text = f"{prefix}{finding.kind.value}, {finding.status.value}: {finding.key.name} {change_text(finding)}"
+    failures = f"; {finding.failed}" if finding.failed else ""
+    return f"{text} ({number(finding.before)} → {number(finding.after)}), {finding.commits.words}{failures}"
 
 
 def _headline(findings: Findings, record: Mapping[str, Any]) -> str:
     news = len(findings.alarms)
-    said = f"{news} newly confirmed regression{'s' * (news != 1)}" if news else "no newly confirmed regression"
+    result = f"{news} newly confirmed regression{'s' * (news != 1)}" if news else "no newly confirmed regression"
     how = f", {SIMULATED}" if record["testbed"] == SIMULATED else ""
-    return f"Barograph, suite {record['suite']}, night {record['night']} ({record['status']}{how}): {said}"
+    return f"Barograph, suite {record['suite']}, night {record['night']} ({record['status']}{how}): {result}"
 
 
 def _notable_findings(findings: Findings) -> list[Finding]:
-    """What tonight confirmed, then whatever else is new, then regressions that stand."""
+    """Return tonight's confirmed findings, then other new ones, then standing regressions."""
     from analysis.nights.regressions import Kind, Status
 
     standing = findings.of(Kind.REGRESSION, Status.CONFIRMED, Status.SUSPECTED)
@@ -162,7 +163,7 @@ PAUSES_S = (2.0, 10.0)  # before the second and the third attempt
 
 
 class _NoRedirection(urllib.request.HTTPRedirectHandler):
-    """A body that went to one place must not go to another that this place names."""
+    """A handler that follows no redirection: the message must not go to another address."""
 
     def redirect_request(self, *_arguments: Any) -> None:
         return None
@@ -175,27 +176,28 @@ def post(
     sleep: Callable[[float], None] = time.sleep,
     limit_s: float = POST_LIMIT_S,
 ) -> str:
-    """One line on what became of it; empty where nobody asked to be told. Never raises: it must not fail a night."""
+    """Post the message and return a line on the outcome; empty without a webhook. Never raises: it must not fail a
+    night."""
     url = webhook() if url is None else url
     if not url:
         return ""
-    if wrong := _url_problem(url):
-        return f"the webhook was not called: {wrong}"
+    if problem := _url_problem(url):
+        return f"the webhook was not called: {problem}"
     data = json.dumps(body, allow_nan=False).encode()
-    said = ""
+    outcome = ""
     for pause_s in (0.0, *PAUSES_S):
         sleep(pause_s)
-        said, again = _try_post(url, data, limit_s)
-        if not again:
+        outcome, repeat = _try_post(url, data, limit_s)
+        if not repeat:
             break
-    return said
+    return outcome
 
 
 def webhook_warning() -> str:
     """Return a warning where BAROGRAPH_WEBHOOK is set but is not a usable URL; else an empty string."""
     url = webhook()
-    wrong = _url_problem(url) if url else ""
-    return f"note: {wrong}; no message will be sent about this night" if wrong else ""
+    problem = _url_problem(url) if url else ""
+    return f"note: {problem}; no message will be sent about this night" if problem else ""
 
 
 def _url_problem(url: str) -> str:
@@ -208,7 +210,7 @@ def _url_problem(url: str) -> str:
 
 
 def _try_post(url: str, data: bytes, limit_s: float) -> tuple[str, bool]:
-    """What to say, and whether another attempt may help."""
+    """Return the outcome in words, and whether another attempt may help."""
     request = urllib.request.Request(url, data, {"Content-Type": "application/json", "User-Agent": "barograph"})
     try:
         with urllib.request.build_opener(_NoRedirection).open(request, timeout=limit_s) as answer:
@@ -217,16 +219,16 @@ def _try_post(url: str, data: bytes, limit_s: float) -> tuple[str, bool]:
         error.close()
         lasting = error.code < HTTPStatus.INTERNAL_SERVER_ERROR and error.code != HTTPStatus.TOO_MANY_REQUESTS
         return f"the webhook answered {error.code}", not lasting
-    except Exception as error:  # noqa: BLE001 - whatever it is; its text may hold the URL, its kind does not
+    except Exception as error:  # noqa: BLE001 - any kind; its text may hold the URL, its kind does not
         return f"the webhook could not be reached ({_error_kind(error)})", True
 
 
 def _error_kind(error: Exception) -> str:
     reason = getattr(error, "reason", None)
-    inner = reason if isinstance(reason, Exception) else error
-    errno = getattr(inner, "errno", None)
+    cause = reason if isinstance(reason, Exception) else error
+    errno = getattr(cause, "errno", None)
     return (
-        f"{type(inner).__name__}: {os.strerror(errno)}"
+        f"{type(cause).__name__}: {os.strerror(errno)}"
         if isinstance(errno, int) and errno > 0
-        else type(inner).__name__
+        else type(cause).__name__
     )

@@ -1,8 +1,8 @@
-"""The night under way, in `under_way.json` of its suite, so that each task knows it after a crash too; its reservation.
+"""The current night, in `under_way.json` of its suite, so that each task knows it after a crash too; its reservation.
 
-One night at a time: of a suite, and on a testbed. The reservation is a file for each suite in the state folder. It
-counts as long as its holder lives and its end has not come; then the next night takes it over. Of a holder that cannot
-be seen from here (`inventory.leases.holder`) nothing is known but its end: between two experiments nobody beats.
+One night at a time: for a suite, and on a testbed. The reservation is a file for each suite in the state folder. It
+counts while its holder lives and its end has not come; then the next night takes it over. For a holder that is not
+visible from here (`inventory.leases.holder`) only the end counts: between two experiments there are no heartbeats.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ WAITING, BEGUN = "waiting", "begun"
 
 
 class NoNight(BarographError):
-    """The night that a step belongs to is over, or was taken over."""
+    """The night of a step is over, or was taken over."""
 
 
 @dataclass(frozen=True)
 class NightEntry:
-    """What became of one experiment. `series` is its folder below the results; empty while there is none."""
+    """The outcome of one experiment. `series` is its folder below the results; empty while there is none."""
 
     experiment: str
-    machine: str  # fingerprint of what must be equal for its numbers to be compared
+    machine: str  # fingerprint of everything that must be equal for its numbers to be compared
     status: str = WAITING  # later: begun; at last one of `outcome.STATUSES`
     reason: str = ""
     series: str = ""
@@ -65,12 +65,12 @@ class Night:
         return next(entry for entry in self.experiments if entry.experiment == experiment)
 
     def with_entry(self, entry: NightEntry) -> Night:
-        changed = tuple(entry if each.experiment == entry.experiment else each for each in self.experiments)
-        return replace(self, experiments=changed)
+        entries = tuple(entry if each.experiment == entry.experiment else each for each in self.experiments)
+        return replace(self, experiments=entries)
 
 
 def nights_folder(suite: str) -> Path:
-    """All nights of a suite."""
+    """Return the folder of all nights of a suite."""
     return results_root() / NIGHTS / suite
 
 
@@ -79,7 +79,7 @@ def write_night(night: Night) -> None:
 
 
 def read_night(suite: str) -> Night | None:
-    """None: no night of the suite is under way, or was left by a dead one."""
+    """Return the suite's current night, also one left by a dead process; None: there is none."""
     path = nights_folder(suite) / NIGHT_FILE
     if not path.is_file():
         return None
@@ -95,7 +95,7 @@ def read_night(suite: str) -> Night | None:
 
 
 def night_of_id(suite: str, night: str) -> Night:
-    """Raises NoNight where that night is not the one under way."""
+    """Return the night. Raises NoNight where another one, or none, is current."""
     current = read_night(suite)
     if current is None or current.id != night:
         raise NoNight(f"night {night} of suite {suite} is not under way any more")
@@ -103,7 +103,7 @@ def night_of_id(suite: str, night: str) -> Night:
 
 
 def recorded_night(suite: str, night: str) -> dict[str, Any] | None:
-    """The record of a night that is over; None: it is not on record."""
+    """Return the record of a night that is over; None: it is not on record."""
     path = nights_folder(suite) / "nights" / f"{night}.json"
     return read_json(path) if path.is_file() else None
 
@@ -122,7 +122,7 @@ class Reservation:
     testbed: str
     night: str  # its id
     pid: int
-    born: str  # of the process, so that a pid that was used again reserves nothing
+    born: str  # of the process, so that a reused pid reserves nothing
     until_s: float
     system: str = ""
 
@@ -135,23 +135,27 @@ class Reservation:
 
 
 def take_reservation(suite: str, testbed: str, night: str, me: Holder, until_s: float, now_s: float) -> Reservation:
-    """Raises NightUnderWay naming who has it.
+    """Take the reservation. Raises NightUnderWay naming its holder.
 
-    The same holder that takes its own suite again has lost the night before: Airflow runs one of a suite at a time,
-    and a task that was killed gave nothing back.
+    A holder that takes its own suite again has lost its last night: Airflow runs one of a suite at a time, and a killed
+    task released nothing.
     """
     mine = Reservation(suite, testbed, night, me.pid, me.born, until_s, me.system)
     with _lock_reservations() as folder:
-        for other in _all_reservations(folder):
-            again = (other.suite, other.holder) == (mine.suite, mine.holder)
-            if other.counts(now_s) and not again and (other.suite == suite or other.testbed == testbed):
-                raise NightUnderWay(_refusal(other, now_s), folder / f"{other.suite}.json")
+        for reservation in _all_reservations(folder):
+            is_mine = (reservation.suite, reservation.holder) == (mine.suite, mine.holder)
+            if (
+                reservation.counts(now_s)
+                and not is_mine
+                and (reservation.suite == suite or reservation.testbed == testbed)
+            ):
+                raise NightUnderWay(_refusal(reservation, now_s), folder / f"{reservation.suite}.json")
         write_json_atomic(folder / f"{suite}.json", asdict(mine))
     return mine
 
 
 def drop_reservation(suite: str, night: str) -> None:
-    """Nothing happens where another night has taken it over."""
+    """Drop the reservation; do nothing where another night has taken it over."""
     with _lock_reservations() as folder:
         current = _read_reservation(folder / f"{suite}.json")
         if current is not None and current.night == night:
@@ -159,7 +163,7 @@ def drop_reservation(suite: str, night: str) -> None:
 
 
 def current_reservation(suite: str, testbed: str, now_s: float) -> Reservation | None:
-    """Who would refuse a night now; None: nobody."""
+    """Return the reservation that would refuse a night now, if any."""
     with _lock_reservations() as folder:
         rivals = [other for other in _all_reservations(folder) if other.suite == suite or other.testbed == testbed]
     return next((other for other in rivals if other.counts(now_s)), None)
@@ -171,7 +175,7 @@ def _all_reservations(folder: Path) -> list[Reservation]:
 
 
 def _read_reservation(path: Path) -> Reservation | None:
-    """Return None for a damaged file. Ours are written atomically, so it is not one of ours half written."""
+    """Return the reservation, None for a damaged file, which is not ours: ours are written atomically."""
     with suppress(OSError, ValueError, TypeError):
         return Reservation(**json.loads(path.read_text(encoding="utf-8")))
     return None

@@ -1,5 +1,4 @@
-"""The outcome of a night's series: its status, its failures and whose they were, its numbers, and the claims it
-tested."""
+"""The outcome of a night's series: its status, its failures with their blame, its numbers, and the claims it tested."""
 
 from __future__ import annotations
 
@@ -41,10 +40,10 @@ log = logging.getLogger(__name__)
 
 
 def numbers_of(series_dir: Path) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
-    """Variant -> metric -> event -> `{"values": in the order of the blocks, "horizons": how long runs were watched that
-    never got there, "unsteady": of how many runs a side that they rest on was not steady, "error": by how much a value
-    may be wrong, "of_latency": a utility that counts tuples with a latency}`, the last three where there is something
-    to say. None of tables that cannot be read: else the night could not be put on record."""
+    """Return variant -> metric -> event -> `{"values": in the order of the blocks, "horizons": watch times of runs that
+    never got there, "unsteady": number of runs that rest on an unsteady side, "error": bound on a value's error,
+    "of_latency": a utility that counts tuples with a latency}`, the last three only where they apply. Unreadable tables
+    give no numbers, so that the night can be put on record."""
     paths = SeriesPaths(series_dir)
     try:
         small_tables.check(paths, NEEDED)
@@ -52,8 +51,8 @@ def numbers_of(series_dir: Path) -> dict[str, dict[str, dict[str, dict[str, Any]
         clocks = clock_errors(paths)
         errors: dict[tuple[str, str, str, str], float | None] = {}
         for name in names or [None]:
-            read = partial(rows, paths, topology=name)
-            of_one = measurement_errors(read("losses"), read("measurements"), clocks)
+            read_rows = partial(rows, paths, topology=name)
+            of_one = measurement_errors(read_rows("losses"), read_rows("measurements"), clocks)
             errors |= {(*key, name or ""): error for key, error in of_one.items()}
         levels = {name or "" for name in names or [None] if has_latency_level(rows(paths, "topologies", topology=name))}
         return collect_numbers(rows(paths, "runs"), rows(paths, "measurements"), several=bool(names), errors=errors,
@@ -64,14 +63,14 @@ def numbers_of(series_dir: Path) -> dict[str, dict[str, dict[str, dict[str, Any]
 
 
 def failures_of(series_dir: Path) -> dict[str, int]:
-    """Variant -> how many of its runs the system under test failed, each once, also where it was repeated."""
+    """Return variant -> number of its runs that the system under test failed, each once, even if repeated."""
     paths = SeriesPaths(series_dir)
     try:
-        ended = [*rows(paths, "runs"), *failed_attempts(paths)]
+        attempts = [*rows(paths, "runs"), *failed_attempts(paths)]
     except RecordError:  # `numbers_of` has logged it
         return {}
-    failed = {(run["variant"], run["run_id"]) for run in ended if run.get("failure_blame") == "system_under_test"}
-    return dict(sorted(Counter(variant for variant, _ in failed).items()))
+    failures = {(run["variant"], run["run_id"]) for run in attempts if run.get("failure_blame") == "system_under_test"}
+    return dict(sorted(Counter(variant for variant, _ in failures).items()))
 
 
 def collect_numbers(
@@ -79,11 +78,12 @@ def collect_numbers(
     errors: Mapping[tuple[str, str, str, str], float | None] = MappingProxyType({}),
     latency_levels: Collection[str] = (),
 ) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:  # fmt: skip
-    """Pure. Incomplete runs and values that are not finite numbers are left out. `several`: runs have several
-    topologies; each of them, and the cluster, has an entry of its own: `variant:topology`. `errors`: by run, metric,
-    event and topology; `latency_levels`: topologies whose utility is that of a latency; both empty names of one."""
+    """Collect numbers, without incomplete runs and non-finite values. Pure. `several`: runs have several topologies;
+    each of them, and the cluster, has a separate entry: `variant:topology`. `errors`: by run, metric, event and
+    topology; `latency_levels`: topologies whose utility is that of a latency; for one topology both have empty names.
+    """
     complete = {run["run_id"]: run for run in runs if run["status"] == "complete"}
-    found: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
+    numbers: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
     mine = [
         row
         for row in measurements
@@ -92,7 +92,7 @@ def collect_numbers(
     for row in sorted(mine, key=lambda row: int(complete[row["run_id"]]["order"])):
         variant = complete[row["run_id"]]["variant"]
         name = f"{variant}{OF_TOPOLOGY}{row['topology']}" if several else variant
-        metrics = found.setdefault(name, {})
+        metrics = numbers.setdefault(name, {})
         cell = metrics.setdefault(row["metric"], {}).setdefault(row["event_id"], {"values": [], "horizons": []})
         cell["horizons" if row["censored"] else "values"].append(float(row["value"]))
         of = str(row["topology"]) if several else ""
@@ -105,12 +105,12 @@ def collect_numbers(
             cell["of_latency"] = True
         if row.get("steady") is not None:
             cell["unsteady"] = cell.get("unsteady", 0) + (not row["steady"])
-    return found
+    return numbers
 
 
 def claims_of(series_dir: Path, experiment: str) -> list[dict[str, Any]]:
-    """The ledger's rows of claims that are about this experiment, met or not, each with the ledger's version. Of
-    simulated series, which have no verdicts, none."""
+    """Return the ledger's rows of claims about this experiment, met or not, each with the ledger's version. Simulated
+    series have no verdicts, and so no rows."""
     ledger = read_json_or_none(series_dir / "claims.json") or {}
     return [
         {"v": ledger.get("v", 1)} | {key: row[key] for key in CLAIM_KEYS if key in row}
@@ -120,7 +120,7 @@ def claims_of(series_dir: Path, experiment: str) -> list[dict[str, Any]]:
 
 
 COMPLETE, FAILED, DEADLINE, INTERRUPTED = "complete", "failed", "deadline", "interrupted"
-# A failure of Storm or of a policy is a result: `failed`. The other blames keep their names.
+# A failure of Storm or of a policy is a result: `failed`. Other blames keep their names.
 STATUS_OF_BLAME = {blame: FAILED if blame == "system_under_test" else blame for blame in SEVERITY}
 STATUSES = (
     COMPLETE,
@@ -135,14 +135,14 @@ EXIT_OF_STATUS = {COMPLETE: 0, DEADLINE: 0, INTERRUPTED: INTERRUPTED_EXIT} | {
 
 
 def outcome_of(series: Series) -> tuple[str, str]:
-    """Status and reason of a series whose execution is over."""
+    """Return status and reason of a series whose execution is over."""
     failures = failures_since(series.folder, series.opened_s)
-    late = lines_since(series.folder, "deadline", series.opened_s)
-    if late and not any(failure["kind"] == "run_failed" for failure in failures):
+    notices = lines_since(series.folder, "deadline", series.opened_s)
+    if notices and not any(failure["kind"] == "run_failed" for failure in failures):
         return (
             DEADLINE,
-            f"{_runs_complete(series)}; {late[-1]['reason']}",
-        )  # what a step misses then is the deadline's doing
+            f"{_runs_complete(series)}; {notices[-1]['reason']}",
+        )  # after that the deadline is the cause of a failed step
     if failures:
         blame, message = worst_of(failures)
         return STATUS_OF_BLAME[blame], message
@@ -154,7 +154,7 @@ def outcome_of(series: Series) -> tuple[str, str]:
 
 
 def status_of_night(entries: Sequence[NightEntry], measured: Sequence[str]) -> str:
-    """complete: every run of every experiment; failed: not a number from any; else partial.
+    """Return complete: every run of every experiment; failed: no number at all; else partial.
 
     `measured`: experiments with numbers of at least one complete run.
     """
@@ -164,15 +164,16 @@ def status_of_night(entries: Sequence[NightEntry], measured: Sequence[str]) -> s
 
 
 def exit_code(statuses: Sequence[str], new_regressions: int) -> int:
-    """130 where somebody ended the night, 6 for a newly confirmed regression, else that of the worst failure."""
-    worst = worst_exit([EXIT_OF_STATUS[status] for status in statuses])
-    if worst == INTERRUPTED_EXIT or not new_regressions:
-        return worst
+    """Return 130 where somebody ended the night, 6 for a newly confirmed regression, else the exit code of the worst
+    failure."""
+    code = worst_exit([EXIT_OF_STATUS[status] for status in statuses])
+    if code == INTERRUPTED_EXIT or not new_regressions:
+        return code
     return REGRESSION_EXIT
 
 
 def blame_of_night(statuses: Sequence[str]) -> str:
-    """The worst blame among these; `capacity` where nobody failed."""
+    """Return the worst blame among these; `capacity` where nothing failed."""
     blames = [blame for blame in SEVERITY if STATUS_OF_BLAME[blame] in statuses]
     return blames[0] if blames else "capacity"
 

@@ -1,10 +1,11 @@
 """One night, step by step; the command line and the DAG take the same steps in the same order.
 
-open_night → for each experiment (why_not → begin_entry → … → conclude_entry) → close_night. Between the steps
-everything that is known is in `under_way.json`: what a night that died has measured is put on record by the next one.
+open_night → for each experiment (why_not → begin_entry → … → conclude_entry) → close_night. Between the steps the state
+is in `under_way.json`: the next night puts the measurements of one that died on record.
 
-A fingerprint says what must be equal for the numbers of two nights to be compared: machines, topology, plan, software,
-never the commit. It is computed from the request, not from what the runs found, so a night without runs has it too.
+A fingerprint covers everything that must be equal for the numbers of two nights to be compared: machines, topology,
+plan, software, never the commit. It is computed from the request, not from the runs, so a night without runs has it
+too.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from inventory.simulated import SimulatedTestbed
 
 
 def facts_of_box(testbed: str) -> dict[str, Any]:
-    """Storm, Java, what is measured, and where machines are emulated the CPU that emulates them."""
+    """Return Storm, Java, the kind of measurement, and for emulated machines the CPU that emulates them."""
     from barograph.series.provenance import MEASUREMENT, box_facts, versions
     from inventory.local.rootfs import JRE
 
@@ -50,17 +51,20 @@ def facts_of_box(testbed: str) -> dict[str, Any]:
 
 
 def facts_of_experiment(experiment: Experiment, box: Mapping[str, Any]) -> dict[str, Any]:
-    """Machines, topology and plan of an experiment; its variants and how often they run are what is compared."""
-    asked = request_data(experiment)
+    """Return machines, topology and plan of an experiment; its variants and repetitions are the objects of
+    comparison."""
+    request_facts = request_data(experiment)
     types = {request.name: asdict(request.type) for request in machine_requests(experiment)}
     distinct = {json.dumps(size, sort_keys=True): size for size in types.values()}
     keys = ("topology", "topologies", "machines", "events", "durations")
-    plan: dict[str, Any] = {key: asked[key] for key in keys if key in asked}
-    options = asked["testbed"]["options"].get(experiment.testbed.name, {})
-    if is_simulated(experiment):  # also what it leaves to the simulator's defaults, which a later version may change
+    plan: dict[str, Any] = {key: request_facts[key] for key in keys if key in request_facts}
+    options = request_facts["testbed"]["options"].get(experiment.testbed.name, {})
+    if is_simulated(experiment):  # also the simulator's defaults, which a later version may change
         options = _simulated_options(experiment)
-    topologies = {variant["name"]: variant["topology"] for variant in asked["variants"] if "topology" in variant}
-    testbed = asked["testbed"] | {"options": options}
+    topologies = {
+        variant["name"]: variant["topology"] for variant in request_facts["variants"] if "topology" in variant
+    }
+    testbed = request_facts["testbed"] | {"options": options}
     return {**box, "testbed": testbed, "types": list(distinct.values()), **plan, "variants": topologies}
 
 
@@ -71,7 +75,7 @@ def _simulated_options(experiment: Experiment) -> dict[str, Any]:
 
 
 def fact_lines(box: Mapping[str, Any], experiments: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """The same for people: a line for the software, the box and each experiment's machines."""
+    """Return the facts for people: a line for the software, the box and each experiment's machines."""
     host = box["host"]
     emulated = {"emulated on": f"{host['cpus']} cores of {host['cpu_model']}"} if host else {}
     software = {key: str(box[key]) for key in ("testbed", "storm", "java", "measurement")}
@@ -87,7 +91,7 @@ def _machine_line(facts: Mapping[str, Any]) -> str:
 
 
 def fingerprint(facts: Mapping[str, Any]) -> str:
-    """Twelve hexadecimal digits."""
+    """Return twelve hexadecimal digits."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -97,7 +101,7 @@ CLOSING_S = 1800.0  # the analysis of the last series, the history, the pages
 
 @dataclass(frozen=True)
 class Forecast:
-    """How long an experiment of the suite is expected to take, with how many runs."""
+    """The expected length of an experiment of the suite, with its number of runs."""
 
     choice: Choice
     runs: int
@@ -115,7 +119,8 @@ def _forecast(suite: Suite, choice: Choice) -> Forecast:
 
 
 def open_night(suite: Suite, until_s: float, now_s: float) -> Night:
-    """Raises NightUnderWay (capacity) where another night has the suite or the testbed; then nothing is on record."""
+    """Open a night. Raises NightUnderWay (capacity) where another night has the suite or the testbed; then nothing is
+    on record."""
     results().require()
     results().fetch(f"{NIGHTS}/{suite.name}/nights", ".json")
     night = _plan_night(suite, until_s, now_s)
@@ -144,7 +149,7 @@ def _plan_night(suite: Suite, until_s: float, now_s: float) -> Night:
 
 
 def why_not(suite: Suite, night: Night, choice: Choice, now_s: float) -> str:
-    """Why the experiment is not begun any more; empty: it may be."""
+    """Return why the experiment is not begun any more; empty: it may be."""
     needed_s, left_s = _forecast(suite, choice).seconds, night.until_s - now_s
     if needed_s <= left_s:
         return ""
@@ -152,11 +157,11 @@ def why_not(suite: Suite, night: Night, choice: Choice, now_s: float) -> str:
 
 
 def begin_entry(night: Night, series: Series) -> Night:
-    """Its series is opened and knows the deadline."""
+    """Mark the experiment as begun, and set its series' deadline."""
     set_deadline(series, night.until_s)
     entry = night.entry(series.experiment.name)
-    below = series.folder.relative_to(results_root()).as_posix()
-    return _save_entry(night, replace(entry, status=BEGUN, series=below))
+    path = series.folder.relative_to(results_root()).as_posix()
+    return _save_entry(night, replace(entry, status=BEGUN, series=path))
 
 
 def skip_entry(night: Night, experiment: str, reason: str) -> Night:
@@ -164,14 +169,14 @@ def skip_entry(night: Night, experiment: str, reason: str) -> Night:
 
 
 def fail_entry(night: Night, experiment: str, error: BaseException) -> Night:
-    """It could not even begin, or its execution itself failed."""
-    stopped = isinstance(error, KeyboardInterrupt)
-    status = outcome.INTERRUPTED if stopped else outcome.STATUS_OF_BLAME[blame_of(error)]
+    """Record that the experiment could not begin, or that its execution failed."""
+    is_interrupted = isinstance(error, KeyboardInterrupt)
+    status = outcome.INTERRUPTED if is_interrupted else outcome.STATUS_OF_BLAME[blame_of(error)]
     return _save_entry(night, replace(night.entry(experiment), status=status, reason=message_of(error)))
 
 
 def end_entry(night: Night, experiment: str, error: BaseException) -> Night:
-    """Its execution was ended by that; its series says more precisely by what, if it says anything."""
+    """Record the error that ended the execution, unless its series has a more precise one."""
     if not night.entry(experiment).series or isinstance(error, KeyboardInterrupt):
         return fail_entry(night, experiment, error)
     night = conclude_entry(night, experiment)
@@ -180,7 +185,7 @@ def end_entry(night: Night, experiment: str, error: BaseException) -> Night:
 
 
 def conclude_entry(night: Night, experiment: str) -> Night:
-    """Its execution is over; what came of it is what its series says. One that was concluded before stays as it is."""
+    """Record the outcome that the finished series reports. An entry concluded before stays as it is."""
     entry = night.entry(experiment)
     if entry.status not in (WAITING, BEGUN):
         return night
@@ -203,7 +208,7 @@ def _save_entry(night: Night, entry: NightEntry) -> Night:
 
 
 def close_night(suite: str, night: Night, ended_s: float) -> dict[str, Any]:
-    """Put the night on record and let the next one come; the record."""
+    """Put the night on record, release its reservation, and return the record."""
     try:
         return _record(night, ended_s)
     finally:
@@ -211,25 +216,25 @@ def close_night(suite: str, night: Night, ended_s: float) -> dict[str, Any]:
 
 
 def forget_night(suite: str, night: str) -> None:
-    """What a night that is on record may have left, where its closing was cut short."""
-    left = night_state.read_night(suite)
-    if left is not None and left.id == night:
-        night_state.remove_night(left)
+    """Remove the remains of a night on record whose closing was cut short."""
+    night_left = night_state.read_night(suite)
+    if night_left is not None and night_left.id == night:
+        night_state.remove_night(night_left)
     night_state.drop_reservation(suite, night)
 
 
 def release_night(suite: str, night: str) -> None:
-    """For the ways out that skip `closed`; the next night puts on record what this one has measured."""
+    """Release a night that did not reach `closed`; the next night puts its measurements on record."""
     night_state.drop_reservation(suite, night)
 
 
 def _put_on_record(suite: str, now_s: float) -> None:
-    """What a night that died has measured is not lost."""
-    left = night_state.read_night(suite)
-    if left is None:
+    """Put the measurements of a night that died on record."""
+    night = night_state.read_night(suite)
+    if night is None:
         return
-    log.warning("night %s of suite %s ended without its record, which is written now", left.id, suite)
-    _record(left, min(now_s, left.until_s))
+    log.warning("night %s of suite %s ended without its record, which is written now", night.id, suite)
+    _record(night, min(now_s, night.until_s))
 
 
 def _record(night: Night, ended_s: float) -> dict[str, Any]:
@@ -246,9 +251,9 @@ def _record(night: Night, ended_s: float) -> dict[str, Any]:
 
 
 def record_of(night: Night, ended_s: float) -> dict[str, Any]:
-    """The night as `analysis.nights` keeps it (docs/contracts.md)."""
+    """Return the night as stored by `analysis.nights` (docs/contracts.md)."""
     experiments = [_experiment_record(entry) for entry in night.experiments]
-    measured = [each["experiment"] for each in experiments if each["variants"]]
+    names = [each["experiment"] for each in experiments if each["variants"]]
     return {
         "v": 1,
         "night": night.date,
@@ -257,12 +262,12 @@ def record_of(night: Night, ended_s: float) -> dict[str, Any]:
         "testbed": night.testbed,
         "commit": night.commit or "",
         "commit_s": night.commit_s,
-        "dirty": night.dirty is not False,  # where nobody knows, the commit does not say what was measured
+        "dirty": night.dirty is not False,  # if unknown, the commit does not identify the code
         "started_s": night.started_s,
         "ended_s": ended_s,
         "machine": night.machine,
         "machine_facts": dict(night.machine_facts),
-        "status": outcome.status_of_night(night.experiments, measured),
+        "status": outcome.status_of_night(night.experiments, names),
         "experiments": experiments,
     }
 

@@ -1,4 +1,4 @@
-"""Which of n commits is the first bad one, by queries to an oracle that is sometimes wrong and sometimes silent. Pure.
+"""A search for the first bad of n commits, by queries to an oracle that is sometimes wrong and sometimes silent. Pure.
 
 Commits are numbered 0 … n−1, oldest first; the one before 0 is good, n−1 is bad. Each has a probability of being the
 first bad one, the same for all at the start; an answer that is wrong with the stated error rate changes them by Bayes'
@@ -16,13 +16,13 @@ from math import ceil, exp, log, log2
 
 from barograph.compare.difference import Verdict
 
-MOST_UNDECIDED = 2  # then nothing is gained by a third
+MOST_UNDECIDED = 2  # then a third adds nothing
 LEAST_ERROR = 1e-6
 
 
 @dataclass(frozen=True)
 class Answer:
-    """`skip`: it cannot be measured, and never will be; `undecided`: it was measured, and nobody knows."""
+    """An answer. `skip`: it can never be measured; `undecided`: it was measured, without a verdict."""
 
     commit: int
     verdict: Verdict
@@ -30,13 +30,15 @@ class Answer:
 
 @dataclass(frozen=True)
 class Certainty:
-    """`error_rate`: how often a good or a bad is the other; the search ends at `confidence`."""
+    """The certainty of answers. `error_rate`: how often a good or a bad is the other; the search ends at
+    `confidence`."""
 
     error_rate: float = 0.05
     confidence: float = 0.9
 
     def most_answers(self, commits: int) -> int:
-        """Three times what a search by halves takes, and some to confirm: then the oracle is worse than stated."""
+        """Return three times the answers of a search by halves, and some to confirm: beyond, the oracle is worse than
+        stated."""
         return 3 * ceil(log2(commits + 1)) + 10
 
 
@@ -47,7 +49,7 @@ class Query:
 
 @dataclass(frozen=True)
 class FirstBad:
-    """The first bad commit is one of `first` … `last`; more than one where those between cannot be asked about."""
+    """The first bad commit is one of `first` … `last`; more than one where those between cannot be queried."""
 
     first: int
     last: int
@@ -56,7 +58,7 @@ class FirstBad:
 
 
 def next_step(commits: int, answers: Sequence[Answer], certainty: Certainty) -> Query | FirstBad:
-    """What to do next. The same answers give the same step, so a search goes on wherever it stopped."""
+    """Return the next step. The same answers give the same step, so a search can be resumed anywhere."""
     chances = probabilities(commits, answers, certainty.error_rate)
     askable = _candidates(commits, answers)
     likeliest = max(_ranges(commits, askable), key=lambda each: sum(chances[each[0] : each[1] + 1]))
@@ -70,21 +72,21 @@ def next_step(commits: int, answers: Sequence[Answer], certainty: Certainty) -> 
 
 
 def probabilities(commits: int, answers: Sequence[Answer], error_rate: float) -> list[float]:
-    """Of each commit: that it is the first bad one."""
-    wrong = max(error_rate, LEAST_ERROR)
+    """Return for each commit the probability that it is the first bad one."""
+    error = max(error_rate, LEAST_ERROR)
     weights = [0.0] * commits
     for answer in answers:
         if answer.verdict in ("good", "bad"):
             for first_bad in range(commits):
                 is_bad = answer.commit >= first_bad
-                weights[first_bad] += log(1 - wrong if is_bad == (answer.verdict == "bad") else wrong)
+                weights[first_bad] += log(1 - error if is_bad == (answer.verdict == "bad") else error)
     top = max(weights)
     scaled = [exp(weight - top) for weight in weights]
     return [each / sum(scaled) for each in scaled]
 
 
 def _candidates(commits: int, answers: Sequence[Answer]) -> list[int]:
-    """All but the last, which is known to be bad, and those of which nothing can be learnt."""
+    """Return all commits but the last, which is known to be bad, and those without informative answers."""
     skipped = {answer.commit for answer in answers if answer.verdict == "skip"}
     silent = [answer.commit for answer in answers if answer.verdict == "undecided"]
     mute = {commit for commit in silent if silent.count(commit) >= MOST_UNDECIDED}
@@ -92,13 +94,13 @@ def _candidates(commits: int, answers: Sequence[Answer]) -> list[int]:
 
 
 def _ranges(commits: int, askable: Sequence[int]) -> list[tuple[int, int]]:
-    """Commits that no question can tell apart: from after one that can be asked about up to the next such one."""
+    """Return ranges of commits that no query can tell apart: from after a queryable one up to the next one."""
     ends = [*askable, commits - 1]
     return list(zip([0, *(end + 1 for end in ends)], ends, strict=False))
 
 
 def _credible(chances: Sequence[float], confidence: float) -> tuple[int, int]:
-    """The shortest range that holds the first bad commit with that probability."""
+    """Return the shortest range that holds the first bad commit with that probability."""
     sums = [0.0, *accumulate(chances)]
     count = len(chances)
     fitting = [

@@ -34,7 +34,7 @@ def _cron(text: str) -> str:
 
 @dataclass(frozen=True)
 class Choice:
-    """One experiment of a suite, and what of it differs from its file."""
+    """One experiment of a suite, and its changes to the experiment's file."""
 
     experiment: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*/[a-z][a-z0-9_]*$")]
     variants: Annotated[tuple[Word, ...], Field(min_length=1)] = ()  # left out: all
@@ -60,7 +60,7 @@ class Suite:
     minimum_percent: Percent | None = None  # smaller changes are not reported; None: the default of `Rule`
 
     def changes(self, choice: Choice) -> dict[str, Any]:
-        """What `barograph.plan.experiment` is to change in the experiment's file."""
+        """Return the changes of the experiment's file, for `barograph.plan.experiment`."""
         return {
             "variants": list(choice.variants) or None,
             "repetitions": choice.repetitions,
@@ -70,7 +70,7 @@ class Suite:
         }
 
     def resolved(self, choice: Choice) -> Experiment:
-        """The experiment as it is measured at night. Raises ExperimentError."""
+        """Return the experiment as measured at night. Raises ExperimentError."""
         return with_changes(load_experiment(choice.experiment), self.changes(choice))
 
 
@@ -79,18 +79,18 @@ def suite_names(folder: Path = FOLDER) -> tuple[str, ...]:
 
 
 def load_suite(name: str, folder: Path = FOLDER) -> Suite:
-    """The suite of that name. Raises ExperimentError with file, field, value and what is allowed."""
+    """Return the suite of that name. Raises ExperimentError with file, field, value and what is allowed."""
     if name not in suite_names(folder):
-        known = ", ".join(suite_names(folder)) or "none"
-        raise ExperimentError(f"no suite {name!r} in dags/{folder.name}/; there are: {known}")
+        names = ", ".join(suite_names(folder)) or "none"
+        raise ExperimentError(f"no suite {name!r} in dags/{folder.name}/; there are: {names}")
     return parse_suite(name, read_yaml(folder / f"{name}.yaml"), source=f"{folder.name}/{name}.yaml")
 
 
 def subset(suite: Suite, experiments: Sequence[str]) -> Suite:
-    """The same suite with a part of its experiments, in the file's order. Raises ExperimentError."""
-    known = [choice.experiment for choice in suite.experiments]
-    if unknown := [name for name in experiments if name not in known]:
-        raise ExperimentError(f"suite {suite.name} has no {', '.join(unknown)}; it has {', '.join(known)}")
+    """Return the suite with a part of its experiments, in the file's order. Raises ExperimentError."""
+    names = [choice.experiment for choice in suite.experiments]
+    if surplus := [name for name in experiments if name not in names]:
+        raise ExperimentError(f"suite {suite.name} has no {', '.join(surplus)}; it has {', '.join(names)}")
     return replace(suite, experiments=tuple(choice for choice in suite.experiments if choice.experiment in experiments))
 
 
@@ -100,7 +100,7 @@ DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(h|min|)")
 
 
 def deadline_s(said: str | None, hours: float, now_s: float) -> float:
-    """`07:00` on this box's clock, the next time it shows that; `6h`, `90min`; None: `hours` from now.
+    """Return the deadline of `07:00`, the next such time on this box; of `6h`, `90min`; None: `hours` from now.
 
     Raises ExperimentError.
     """
@@ -119,8 +119,8 @@ def deadline_s(said: str | None, hours: float, now_s: float) -> float:
 
 def _next_clock_time(hour: int, minute: int, now_s: float) -> float:
     now = datetime.fromtimestamp(now_s).astimezone()
-    then = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
-    return (then if then > now else then + timedelta(days=1)).timestamp()
+    clock_time = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
+    return (clock_time if clock_time > now else clock_time + timedelta(days=1)).timestamp()
 
 
 CRON = (("minute", 0, 59), ("hour", 0, 23), ("day", 1, 31), ("month", 1, 12), ("weekday", 0, 7))
@@ -128,44 +128,44 @@ PART = re.compile(r"(?:\*|(\d+)(?:-(\d+))?)(?:/([1-9]\d*))?")
 
 
 def wrong_cron(text: str) -> str:
-    """What is wrong with five fields of cron, or nothing."""
+    """Return what is wrong with five fields of cron, or nothing."""
     fields = text.split()
     if len(fields) != len(CRON):
         return f"five fields ({' '.join(name for name, _, _ in CRON)}), such as '0 2 * * *', or null"
-    for said, (name, low, high) in zip(fields, CRON, strict=True):
-        if not all(_fits(part, low, high) for part in said.split(",")):
-            return f"a {name} of *, {low}-{high}, lists and steps of them; {said!r} is none"
+    for field_text, (name, low, high) in zip(fields, CRON, strict=True):
+        if not all(_fits(part, low, high) for part in field_text.split(",")):
+            return f"a {name} of *, {low}-{high}, lists and steps of them; {field_text!r} is none"
     return ""
 
 
 def _fits(part: str, low: int, high: int) -> bool:
-    found = PART.fullmatch(part)
-    if found is None:
+    match = PART.fullmatch(part)
+    if match is None:
         return False
-    ends = [int(end) for end in found.groups()[:2] if end is not None]
+    ends = [int(end) for end in match.groups()[:2] if end is not None]
     return all(low <= end <= high for end in ends) and ends == sorted(ends)
 
 
 def parse_suite(name: str, data: Any, *, source: str) -> Suite:
-    """Raises ExperimentError listing every wrong field; experiments and variants must be known."""
+    """Parse a suite. Raises ExperimentError listing every wrong field; experiments and variants must be known."""
     suite = validated(Suite, data, source=source, name=name)
-    if wrong := _inconsistencies(suite):
-        raise ExperimentError(f"{source}: {'; '.join(wrong)}")
+    if errors := _inconsistencies(suite):
+        raise ExperimentError(f"{source}: {'; '.join(errors)}")
     return suite
 
 
 def _inconsistencies(suite: Suite) -> list[str]:
     from inventory import TESTBEDS
 
-    chosen = [choice.experiment for choice in suite.experiments]
-    wrong = [
-        f"experiments has {name} twice; give it once" for name in sorted({n for n in chosen if chosen.count(n) > 1})
+    names = [choice.experiment for choice in suite.experiments]
+    errors = [
+        f"experiments has {name} twice; give it once" for name in sorted({n for n in names if names.count(n) > 1})
     ]
     if suite.testbed not in TESTBEDS:
-        return [*wrong, f"testbed is {suite.testbed!r}; known: {', '.join(TESTBEDS)}"]
+        return [*errors, f"testbed is {suite.testbed!r}; known: {', '.join(TESTBEDS)}"]
     for place, choice in enumerate(suite.experiments):
         try:
             suite.resolved(choice)
         except ExperimentError as error:
-            wrong.append(f"experiments.{place}: {error}")
-    return wrong
+            errors.append(f"experiments.{place}: {error}")
+    return errors

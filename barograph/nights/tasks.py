@@ -1,4 +1,4 @@
-"""The steps of a night as Airflow's tasks take them: each finds the night again from its suite and its id."""
+"""The steps of a night as Airflow's tasks: each finds the night again from its suite and its id."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class RegressionAlarm(BarographError):
-    """Nobody's failure, but a DAG run that found one must be seen."""
+    """A regression, which is nobody's failure, but must fail the DAG run to be seen."""
 
     blame = "system_under_test"
 
@@ -28,19 +28,19 @@ class NightOver(BarographError):
 
 
 def open_night(name: str, deadline_hours: float, experiments: Sequence[str], asked_s: float) -> str:
-    """The night's id. The deadline counts from when it was asked for, however long it had to wait."""
+    """Open a night and return its id. The deadline counts from the request, however long the night had to wait."""
     suite, now_s, until_s = load_suite(name), time.time(), asked_s + deadline_hours * HOUR_S
-    chosen = subset(suite, experiments) if experiments else suite
+    selection = subset(suite, experiments) if experiments else suite
     try:
-        return procedure.open_night(chosen, until_s, now_s).id
-    except InUse as taken:
+        return procedure.open_night(selection, until_s, now_s).id
+    except InUse as error:
         if now_s > until_s:
-            raise NightOver(f"the night's deadline has come while it waited: {message_of(taken)}") from taken
+            raise NightOver(f"the night's deadline has come while it waited: {message_of(error)}") from error
         raise
 
 
 def begin_experiment(name: str, night_id: str | None, experiment: str) -> str | None:
-    """The folder of its series, None where it is not measured this night."""
+    """Begin the experiment and return the folder of its series, None where it is not measured this night."""
     if night_id is None:
         return None
     from barograph.machines.opening import open_requested
@@ -55,7 +55,7 @@ def begin_experiment(name: str, night_id: str | None, experiment: str) -> str | 
     try:
         folder = open_requested(experiment, suite.changes(choice), new=True)
         procedure.begin_entry(under_way, read_series(folder))
-    except InUse:  # it is waited for, until the deadline
+    except InUse:  # the task waits, until the deadline
         raise
     except BaseException as error:
         procedure.fail_entry(under_way, experiment, error)
@@ -64,7 +64,7 @@ def begin_experiment(name: str, night_id: str | None, experiment: str) -> str | 
 
 
 def conclude_experiment(name: str, night_id: str | None, experiment: str) -> str | None:
-    """What became of it; None where it is not of this night."""
+    """Return the experiment's status; None where it does not belong to this night."""
     if night_id is None:
         return None
     if (recorded := night_state.recorded_night(name, night_id)) is not None:  # it was closed before
@@ -76,26 +76,27 @@ def conclude_experiment(name: str, night_id: str | None, experiment: str) -> str
 
 
 def close_night(name: str, night_id: str) -> str:
-    """On record, evaluated, with pages; the index. Again: what is on record already is evaluated."""
+    """Put the night on record, evaluate it, write the pages, and return the index. A recorded night is only
+    evaluated."""
     record = night_state.recorded_night(name, night_id)
     if record is None:
         record = procedure.close_night(name, night_state.night_of_id(name, night_id), time.time())
     else:
         procedure.forget_night(name, night_id)
-    found, index, _ = findings.publish(load_suite(name), record, record["started_s"], log.warning)
-    for line in findings.finding_lines(found, record):
+    results, index, _ = findings.publish(load_suite(name), record, record["started_s"], log.warning)
+    for line in findings.finding_lines(results, record):
         log.info("%s", line)
     return str(index)
 
 
 def post_message(name: str) -> None:
-    """To the webhook, where there is one."""
-    if said := post(findings.read_message(name)):
-        log.info("%s", said)
+    """Post the message to the webhook, if there is one."""
+    if outcome := post(findings.read_message(name)):
+        log.info("%s", outcome)
 
 
 def raise_alarm(name: str) -> None:
-    """Raises what must be seen: a newly confirmed regression, else a night that measured nothing."""
+    """Raise for a newly confirmed regression, else for a night that measured nothing."""
     message = findings.read_message(name)
     if message["new_regressions"]:
         raise RegressionAlarm(message["text"])

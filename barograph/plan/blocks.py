@@ -1,5 +1,5 @@
-"""Which run comes when: blocks of every variant once, shuffled by the experiment's seed, so that slow drifts of the
-box fall on all variants alike; and the digest by which a series is found again. Pure.
+"""The order of runs: blocks of every variant once, shuffled by the experiment's seed, so that slow drifts of the box
+affect all variants alike; and the digest that identifies a series. Pure.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class PlannedRun:
 
 
 def plan_runs(experiment: Experiment) -> tuple[PlannedRun, ...]:
-    """All runs of a series in their order; the same experiment gives the same order."""
+    """Return all runs of a series in their order; the same experiment gives the same order."""
     rng = Random(experiment.seed)
     runs: list[PlannedRun] = []
     for block in range(1, experiment.repetitions + 1):
@@ -38,12 +38,12 @@ def plan_runs(experiment: Experiment) -> tuple[PlannedRun, ...]:
 
 
 def next_run(plan: Sequence[PlannedRun], complete: Collection[str], tried: Collection[str] = ()) -> PlannedRun | None:
-    """The first run without a complete record that this execution has not tried; None when nothing is left."""
+    """Return the first run without a complete record that this execution has not tried; None when nothing is left."""
     return next((run for run in plan if run.run_id not in complete and run.run_id not in tried), None)
 
 
 def digest(experiment: Experiment) -> str:
-    """Eight hexadecimal digits of what was asked for: a series is resumed only by the very same request."""
+    """Return eight hexadecimal digits of the request: a series is resumed only by the very same request."""
     return hashlib.sha256(request_text(experiment).encode()).hexdigest()[:8]
 
 
@@ -53,20 +53,20 @@ def request_text(experiment: Experiment) -> str:
 
 
 def request_data(experiment: Experiment) -> dict[str, Any]:
-    """Return what was asked for: an experiment's data without that which makes no other series."""
+    """Return the request: an experiment's data without keys that make no other series."""
     data = experiment.as_data()
     for variant in data["variants"]:
         variant.get("code", {}).pop("label", None)  # a branch and its commit are the same code
     for event in data["events"]:
         if event["kind"] == "trace":
-            del event["file"]  # wherever it lies, it is the same by its digest
+            del event["file"]  # identified by its digest, wherever it lies
     for options in data["testbed"]["options"].values():
-        options.pop("budget_usd", None)  # a series that its budget stopped goes on with a larger one
+        options.pop("budget_usd", None)  # a series that its budget stopped can resume with a larger one
     return data
 
 
 def series_id(experiment: Experiment, now_s: float) -> str:
-    """`<date>-<time>-<digest>` in UTC; sorts by time."""
+    """Return `<date>-<time>-<digest>` in UTC, which sorts by time."""
     return f"{stamp(now_s)}-{digest(experiment)}"
 
 
@@ -75,12 +75,12 @@ STAMP_CHARACTERS = 15
 
 
 def stamp(now_s: float) -> str:
-    """In UTC: how the names of series, nights and searches begin, so that they sort by time."""
+    """Return the time in UTC, with which the names of series, nights and searches begin, so that they sort by time."""
     return datetime.fromtimestamp(now_s, UTC).strftime(STAMP)
 
 
 def stamp_time(name: str) -> datetime | None:
-    """The time in such a name; None where there is none."""
+    """Return the time in such a name; None where there is none."""
     try:
         return datetime.strptime(name[:STAMP_CHARACTERS], STAMP).replace(tzinfo=UTC)
     except ValueError:

@@ -1,7 +1,7 @@
-"""The limits of the steps of a run and of a series, and how long runs and series take: as expected, and at the longest
-that these limits allow. Pure.
+"""The limits of the steps of a run and of a series, and the expected and the longest length of runs and series within
+these limits. Pure.
 
-Smaller limits stand where they are kept: of plays in `plays`, of events in `events.kind`, of commands on machines in
+Smaller limits are defined where they apply: of plays in `plays`, of events in `events.kind`, of commands on machines in
 `inventory.remote.ssh`, of builds in `barograph.code.build`.
 """
 
@@ -25,10 +25,10 @@ FIRST_TUPLE_S = 150.0  # from the submission to the first tuple at a sink
 LONGEST_PLAYBOOKS_S = PLAYS_S["reset"] + PLAYS_S["submit"] + PLAYS_S["kill"] + PLAYS_S["collect"]
 LONGEST_SWITCH_S = PLAYS_S["switch"]  # to the code of another variant
 LONGEST_BOOT_S = 300.0 + PLAYS_S["extend"]
-LONGEST_ACQUISITION_S = 3600.0  # until all machines of the start let us in
+LONGEST_ACQUISITION_S = 3600.0  # until all machines of the start accept connections
 LONGEST_OPENING_S = 600.0 + PLAYS_S["deploy"]  # machines, packages and Storm on them
 LONGEST_CLOSING_S = GIVE_BACK_S  # the machines are paid for until then, and not while it is analysed
-LONGEST_ANALYSIS_S = 900.0  # of one between blocks
+LONGEST_ANALYSIS_S = 900.0  # of an analysis between blocks
 REPLACING_S = 3600.0 + LONGEST_OPENING_S
 ANY_RUN_S = float(LONGEST_S)
 RUN_ATTEMPTS = 2  # of a run whose machines or network failed, or that was invalid
@@ -36,14 +36,14 @@ RUN_ATTEMPTS = 2  # of a run whose machines or network failed, or that was inval
 
 @dataclass(frozen=True)
 class Limit:
-    """The longest that a step may take, and the reason; what takes longer is hung."""
+    """The longest that a step may take, and the reason; beyond it the step hangs."""
 
     seconds: float
     reason: str
 
 
-# Of the steps whose length does not depend on the experiment. Each is above the sum of the limits inside it, which name
-# what hangs: these end what none of them sees.
+# For steps whose length does not depend on the experiment. Each is above the sum of the limits inside it, which name
+# the hanging part: these end what the inner ones miss.
 STEP_LIMITS = {
     "open": Limit(3 * 3600.0, "two codes are cloned (10 min each) and built (30 min each, and their bridges)"),
     "provision": Limit(4 * 3600.0, "root filesystem (50 min), Storm home (50), two jars (30); Emulab: nodes (45)"),
@@ -56,7 +56,8 @@ STEP_LIMITS = {
 
 
 def step_limit(step: str, experiment: Experiment | None = None) -> Limit:
-    """Of a series' step: one of `STEP_LIMITS`, or `run`, whose limit is that of this experiment's runs.
+    """Return the limit of a series' step: one of `STEP_LIMITS`, or `run`, whose limit is that of this experiment's
+    runs.
 
     Without an experiment `run` is as long as any experiment may make it.
     """
@@ -69,14 +70,14 @@ def step_limit(step: str, experiment: Experiment | None = None) -> Limit:
 
 @dataclass(frozen=True)
 class Overhead:
-    """Seconds that are not watched time. These are the defaults, until runs have been measured."""
+    """Seconds beyond the watched time. These are the defaults, until runs have been measured."""
 
     opening_s: float = 60.0  # until the first run
     run_s: float = 55.0  # of each
     boot_s: float = 90.0  # of a scale-out whose machines boot
     closing_s: float = 45.0  # after the last run: release and analysis
     pace: float = 1.0  # seconds that pass in one second of a run: far less where it is simulated
-    runs: int = 0  # how many measured runs it is from
+    runs: int = 0  # number of measured runs behind it
 
 
 DEFAULT_OVERHEAD = Overhead()
@@ -88,20 +89,20 @@ def default_overhead(testbed: str) -> Overhead:
 
 
 def run_s(experiment: Experiment, overhead: Overhead | None = None) -> float:
-    """How many seconds a run is expected to take, where everything is steady at its floor."""
-    known = overhead or default_overhead(experiment.testbed.name)
+    """Return the expected seconds of a run, where everything is steady at its floor."""
+    seconds = overhead or default_overhead(experiment.testbed.name)
     watched_s = sum(_watched_s(experiment, place) for place in _places(experiment))
-    return (watched_s + known.run_s + _boots(experiment) * known.boot_s) * known.pace
+    return (watched_s + seconds.run_s + _boots(experiment) * seconds.boot_s) * seconds.pace
 
 
 def _watched_s(experiment: Experiment, place: int | None) -> float:
-    """From the event's zero on, as expected; what the event itself takes is in it."""
+    """Return the expected seconds from the event's zero on, including the event itself."""
     planned_s = 0.0 if place is None else experiment.events[place].planned_s
     return max(experiment.watched(place)[0], planned_s)
 
 
 def longest_run_s(experiment: Experiment) -> float:
-    """What one attempt of a run can take before one of its limits ends it."""
+    """Return the longest that one attempt of a run can take before a limit ends it."""
     watched_s = sum(experiment.watched(place)[1] for place in _places(experiment))
     events_s = _longest_events_s(experiment, 0)
     switch_s = LONGEST_SWITCH_S if any(variant.code for variant in experiment.variants) else 0.0
@@ -110,31 +111,31 @@ def longest_run_s(experiment: Experiment) -> float:
 
 
 def series_s(experiment: Experiment, runs: int, overhead: Overhead | None = None) -> float:
-    """Of a series' execution with that many runs to do."""
-    known = overhead or default_overhead(experiment.testbed.name)
-    return known.opening_s + runs * run_s(experiment, known) + known.closing_s if runs else 0.0
+    """Return the expected seconds of a series' execution with that many runs to do."""
+    seconds = overhead or default_overhead(experiment.testbed.name)
+    return seconds.opening_s + runs * run_s(experiment, seconds) + seconds.closing_s if runs else 0.0
 
 
 def longest_series_s(experiment: Experiment, runs: int) -> float:
-    """Each run attempted once; a repetition is begun only where the budget still covers it."""
+    """Return the longest with one attempt for each run; a repetition begins only where the budget still covers it."""
     return LONGEST_OPENING_S + runs * longest_run_s(experiment) + LONGEST_CLOSING_S if runs else 0.0
 
 
 def joining_s(experiment: Experiment, place: int, overhead: Overhead = DEFAULT_OVERHEAD) -> float:
-    """How long the machines that boot for `events[place]` are there, in each run, as expected."""
-    after_s = sum(_watched_s(experiment, later) for later in range(place, len(experiment.events)))
+    """Return how long the machines that boot for `events[place]` are expected to be up in each run."""
+    after_s = sum(_watched_s(experiment, following) for following in range(place, len(experiment.events)))
     return after_s + overhead.boot_s + overhead.run_s
 
 
 def longest_joining_s(experiment: Experiment, place: int) -> float:
-    after_s = sum(experiment.watched(later)[1] for later in range(place, len(experiment.events)))
+    after_s = sum(experiment.watched(following)[1] for following in range(place, len(experiment.events)))
     events_s = _longest_events_s(experiment, place)
     return after_s + events_s + LONGEST_BOOT_S + LONGEST_PLAYBOOKS_S + GIVE_BACK_S
 
 
 def _longest_events_s(experiment: Experiment, place: int) -> float:
-    """Of the events from `place` on; whatever is carried out may have Storm wait before its rebalance, and once more
-    where its Nimbus restarts meanwhile."""
+    """Return the longest of the events from `place` on; each operation may wait before its rebalance, and once more
+    where Nimbus restarts meanwhile."""
     waits_s = 2 * max(variant.wait_s for variant in experiment.variants)
     events_s = sum(event.longest_s + _waits(event) * waits_s for event in experiment.events[place:])
     pauses_s = _pauses(experiment, place) * (OUTCOME_S + waits_s)
@@ -142,21 +143,22 @@ def _longest_events_s(experiment: Experiment, place: int) -> float:
 
 
 def _waits(event: PlannedEvent) -> int:
-    """How many decisions are waited for: of each attempt at a scale event, and the last one of a hold that ends."""
+    """Return the number of awaited decisions: for each attempt at a scale event, and the last one of a hold that
+    ends."""
     return SCALE_ATTEMPTS if event.asks_policy else int(event.is_hold and event.planned_s > 0)
 
 
 def _pauses(experiment: Experiment, place: int) -> int:
-    """How often a hold that lasts pauses from `events[place]` on, once what its policy decided last is carried out:
-    before each scale event."""
+    """Return how often a lasting hold pauses from `events[place]` on, after its policy's last decision: before each
+    scale event."""
     lasting = (number for number, event in enumerate(experiment.events) if event.is_hold and not event.planned_s)
-    first = max(place, next(lasting, len(experiment.events)))
-    return sum(event.asks_policy for event in experiment.events[first:])
+    first_place = max(place, next(lasting, len(experiment.events)))
+    return sum(event.asks_policy for event in experiment.events[first_place:])
 
 
 def _longest_requests_s(experiment: Experiment, place: int) -> float:
-    """What a policy asks for just before something ends is done still: once in each hold that ends, and where it lasts
-    in each event and in each watch that follows, from `events[place]` on."""
+    """Return the longest of a policy's late requests, carried out after an end: once in each hold that ends, and for a
+    lasting hold in each event and each following watch, from `events[place]` on."""
     if experiment.machines.limits is None:
         return 0.0
     waits, lasts = 0, False
@@ -168,14 +170,14 @@ def _longest_requests_s(experiment: Experiment, place: int) -> float:
 
 
 def longest_request_s(experiment: Experiment) -> float:
-    """Until machines that a policy asked for have joined, or those that it let go have left."""
+    """Return the longest until requested machines have joined, or released ones have left."""
     boot_s = LONGEST_BOOT_S + GIVE_BACK_S if experiment.testbed.joining == "booted" else 0.0
     release_s = 2 * DRAIN_S + PLAYS_S["leave"] + PLAYS_S["collect"] + GIVE_BACK_S
     return max(boot_s + PLAYS_S["join"] + REGISTER_S, release_s)
 
 
 def first_hold(experiment: Experiment) -> int | None:
-    """From which event on a policy may ask for machines; None: from none on."""
+    """Return the event from which on a policy may ask for machines; None: none."""
     holds = (place for place, event in enumerate(experiment.events) if event.is_hold)
     return next(holds, None) if experiment.machines.limits is not None else None
 

@@ -1,5 +1,5 @@
-"""An experiment as data: `dags/experiments/<family>/<name>.yaml`, validated into frozen dataclasses, and what a trigger
-form or a command line may change in it. Errors name the file, the field, the value and what is allowed.
+"""An experiment as data: `dags/experiments/<family>/<name>.yaml`, validated into frozen dataclasses, and the changes
+that a trigger form or a command line may make. Errors name the file, the field, the value and what is allowed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class TopologyChoice:
 
     @property
     def file(self) -> str:
-        """Its name in `topologies/flux/`."""
+        """Return its name in `topologies/flux/`."""
         return self.flux or self.name
 
 
@@ -92,7 +92,8 @@ class MachineCount:
 
     @property
     def limits(self) -> tuple[int, int] | None:
-        """The fewest and the most that a policy may have by its own requests; None: it may ask for nothing."""
+        """Return the least and the largest number of machines for a policy's own requests; None: it may ask for
+        nothing."""
         if self.min is None and self.max is None:
             return None
         return self.min or self.before, self.max or self.before
@@ -122,7 +123,7 @@ class Code:
 
     @property
     def is_jar_file(self) -> bool:
-        """Whether `repository` is a jar on this box, and not a git repository."""
+        """Return whether `repository` is a jar on this box, and not a git repository."""
         where = self.repository
         return bool(self.scheduler) and not self.build and where.endswith(".jar") and "://" not in where
 
@@ -136,14 +137,14 @@ class TopologyChanges:
     name: Word | None = None  # of several `topologies`: the one that differs
 
     def words(self) -> str:
-        """`parameters.ms_per_character = 0.22, overrides.config.topology.some.setting = 1`."""
+        """Return a text such as `parameters.ms_per_character = 0.22, overrides.config.topology.some.setting = 1`."""
         changes = {"parameters": self.parameters, "overrides": self.overrides}
-        said = ", ".join(f"{key} = {json.dumps(value)}" for key, value in flat_values(changes))
-        return f"{self.name}: {said}" if self.name else said
+        changes_text = ", ".join(f"{key} = {json.dumps(value)}" for key, value in flat_values(changes))
+        return f"{self.name}: {changes_text}" if self.name else changes_text
 
 
 def flat_values(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value that is no mapping, by its keys with dots between them."""
+    """Yield every value that is no mapping, by its keys with dots between them."""
     for key, value in data.items():
         if isinstance(value, Mapping):
             yield from flat_values(value, f"{above}{key}.")
@@ -167,12 +168,12 @@ class Variant:
 
     @property
     def wait_s(self) -> int:
-        """How long Storm waits before it carries out a rebalance of this variant."""
+        """Return the seconds that Storm waits before it carries out a rebalance of this variant."""
         stated = self.parameters.get("wait_s")
-        return stated if isinstance(stated, int) else 0  # what else it may be is refused by `plan.checks`
+        return stated if isinstance(stated, int) else 0  # `plan.checks` refuses other values
 
     def configured(self) -> dict[str, Any]:
-        """The parameters as the policy service gets them: a scheduler that is not ours is named by its code."""
+        """Return the parameters for the policy service: a foreign scheduler is named by its code."""
         theirs = {"scheduler": self.code.scheduler} if self.code is not None and self.code.scheduler else {}
         return {**self.parameters, **theirs}
 
@@ -188,7 +189,7 @@ class Durations:
 
     @property
     def is_watch_fixed(self) -> bool:
-        """Whether every run is watched for the same time: then no horizon is our own test's."""
+        """Return whether every run is watched for the same time: then no horizon depends on our own test."""
         return self.after_floor_s == self.horizon_s
 
 
@@ -212,38 +213,38 @@ class Experiment:
     claims: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Z][0-9]{2}$")], ...] = ()  # that it tests, by id
 
     def every_topology(self) -> tuple[TopologyChoice, ...]:
-        """In the file's order; at least one."""
+        """Return the topologies in the file's order; at least one."""
         return self.topologies or ((self.topology,) if self.topology is not None else ())
 
     def topologies_at_start(self) -> tuple[str, ...]:
-        """Names in Storm of those that are submitted before the first event, in the file's order."""
+        """Return the names in Storm of those submitted before the first event, in the file's order."""
         return topologies_at_start([each.name for each in self.every_topology()], self.events)
 
     def starting(self) -> tuple[str, ...]:
-        """The machines of the start, by name."""
+        """Return the machines of the start, by name."""
         return starting_workers(self.machines.before)
 
     def workers(self) -> tuple[str, ...]:
-        """Every machine but the master that ever takes part by the plan, then those that a policy may ask for. Of
-        `booted` ones it may have others in their place, under the names that follow."""
+        """Return every machine but the master that takes part by the plan, then those that a policy may ask for.
+        `booted` ones may be replaced by others, with the next names."""
         return (*all_workers(self.machines.before, self.events), *self.spare())
 
     def spare(self) -> tuple[str, ...]:
-        """Those of `workers` that only a policy may ask for: as many more than by the plan as it may have."""
-        most = self.machines.limits[1] if self.machines.limits else 0
-        number = max(0, most - machines_at_end(self.machines.before, self.events))
+        """Return those of `workers` that only a policy may ask for: its maximum less the plan's number."""
+        maximum = self.machines.limits[1] if self.machines.limits else 0
+        number = max(0, maximum - machines_at_end(self.machines.before, self.events))
         return names_after(all_workers(self.machines.before, self.events), number)
 
     def joining(self, place: int) -> tuple[str, ...]:
-        """The machines that join at `events[place]`."""
+        """Return the machines that join at `events[place]`."""
         return joining_workers(self.machines.before, self.events, place)
 
     def acquired(self) -> tuple[str, ...]:
-        """The workers that are there before the first run: all of them, unless those that join boot at their event."""
+        """Return the workers present before the first run: all of them, unless those that join boot at their event."""
         return self.starting() if self.testbed.joining == "booted" else self.workers()
 
     def topologies_of(self, variant: Variant) -> tuple[TopologyChoice, ...]:
-        """The topologies that this variant's runs submit, in the file's order."""
+        """Return the topologies that this variant's runs submit, in the file's order."""
         changes = variant.topology
         return tuple(
             each if changes is None or changes.name not in (None, each.name) else _changed(each, changes)
@@ -251,7 +252,7 @@ class Experiment:
         )
 
     def watched(self, place: int | None) -> tuple[float, float]:
-        """Floor and ceiling, in seconds, of what is watched after `events[place]`; None: before the first event."""
+        """Return the shortest and the longest watch after `events[place]`, in seconds; None: before the first event."""
         following = self.events[0 if place is None else place + 1 :]
         if following and following[0].at != "steady":
             return following[0].at, following[0].at
@@ -277,32 +278,32 @@ def _changed(topology: TopologyChoice, changes: TopologyChanges) -> TopologyChoi
 
 
 def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """`above` over `below`; mappings that both have are merged."""
-    both = [key for key in above if isinstance(above[key], Mapping) and isinstance(below.get(key), Mapping)]
-    return {**below, **above, **{key: {**below[key], **above[key]} for key in both}}
+    """Return `above` over `below`; mappings that both have are merged."""
+    shared_keys = [key for key in above if isinstance(above[key], Mapping) and isinstance(below.get(key), Mapping)]
+    return {**below, **above, **{key: {**below[key], **above[key]} for key in shared_keys}}
 
 
 DEMO = Durations(warm_up_floor_s=25, warm_up_ceiling_s=90, after_floor_s=40, horizon_s=110)
 
 
 def names(folder: Path = EXPERIMENTS) -> tuple[str, ...]:
-    """`stela/star`, …, sorted."""
+    """Return `stela/star`, …, sorted."""
     return tuple(sorted(str(path.relative_to(folder).with_suffix("")) for path in folder.glob("*/*.yaml")))
 
 
 def load(name: str, folder: Path = EXPERIMENTS) -> Experiment:
-    """The experiment called `family/name`. Raises ExperimentError with file, field, value and what is allowed."""
+    """Return the experiment `family/name`. Raises ExperimentError with file, field, value and what is allowed."""
     path = folder / f"{name}.yaml"
     if name not in names(folder):
-        known = ", ".join(names(folder)) or "none"
-        raise ExperimentError(f"no experiment {name!r} in {folder.name}/; there are: {known}")
+        known_names = ", ".join(names(folder)) or "none"
+        raise ExperimentError(f"no experiment {name!r} in {folder.name}/; there are: {known_names}")
     return parse(name, read_yaml(path), source=f"{name}.yaml", folder=path.parent)
 
 
 def from_data(data: Mapping[str, Any], source: str = "as recorded") -> Experiment:
-    """The inverse of `Experiment.as_data`; `source`: where the data is from, for errors."""
-    rest = {key: value for key, value in data.items() if key != "name"}
-    return parse(str(data["name"]), rest, source=f"{data['name']} ({source})")
+    """Return the experiment of `Experiment.as_data`; `source`: the data's origin, for errors."""
+    values = {key: value for key, value in data.items() if key != "name"}
+    return parse(str(data["name"]), values, source=f"{data['name']} ({source})")
 
 
 def recorded(document: Mapping[str, Any]) -> Experiment | None:
@@ -316,94 +317,94 @@ def recorded(document: Mapping[str, Any]) -> Experiment | None:
 
 
 def only(experiment: Experiment, variants: tuple[str, ...]) -> Experiment:
-    """The same experiment with a subset of its variants, by name, in the file's order."""
-    known = [variant.name for variant in experiment.variants]
-    unknown = [name for name in variants if name not in known]
-    if unknown or not variants:
-        given = ", ".join(unknown) or "nothing"
-        raise ExperimentError(f"variants is {given}; {experiment.name} has the variants {', '.join(known)}")
+    """Return the experiment with a subset of its variants, by name, in the file's order."""
+    names = [variant.name for variant in experiment.variants]
+    surplus = [name for name in variants if name not in names]
+    if surplus or not variants:
+        subject = ", ".join(surplus) or "nothing"
+        raise ExperimentError(f"variants is {subject}; {experiment.name} has the variants {', '.join(names)}")
     return replace(experiment, variants=tuple(v for v in experiment.variants if v.name in variants))
 
 
 def demo(experiment: Experiment) -> Experiment:
-    """One short repetition of each variant."""
+    """Return the experiment with one short repetition of each variant."""
     return replace(experiment, repetitions=1, durations=DEMO)
 
 
 def parse(name: str, data: Any, *, source: str, folder: Path | None = None) -> Experiment:
-    """`folder`: where files that it names are; without it they are as recorded. Raises ExperimentError listing every
-    wrong field."""
+    """Parse an experiment. `folder`: the folder of files that it names; without it they are as recorded. Raises
+    ExperimentError listing every wrong field."""
     if isinstance(data, Mapping) and SWEEP in data:
         raise ExperimentError(f"{source}: has {SWEEP}, so it is many experiments; run them with: barograph sweep FILE")
     experiment = validated(Experiment, data, source=source, name=name)
-    experiment, wrong = _with_traces(experiment, folder)
-    wrong += _inconsistencies(experiment)
-    if wrong:
-        raise ExperimentError(f"{source}: {'; '.join(wrong)}")
+    experiment, errors = _with_traces(experiment, folder)
+    errors += _inconsistencies(experiment)
+    if errors:
+        raise ExperimentError(f"{source}: {'; '.join(errors)}")
     return experiment
 
 
 def _with_traces(experiment: Experiment, folder: Path | None) -> tuple[Experiment, list[str]]:
-    """What a trace says is a part of the experiment."""
-    events, wrong = list(experiment.events), []
+    """Read the traces, whose content is a part of the experiment."""
+    events, problems = list(experiment.events), []
     for place, event in enumerate(events):
         if isinstance(event, Trace) and (folder is not None or not event.sha256):
-            left_s = rest_s(events, place, experiment.durations.horizon_s)
-            events[place], errors = event.read(place, folder or ROOT, left_s)
-            wrong += errors
-    return replace(experiment, events=tuple(events)), wrong
+            rest_time_s = rest_s(events, place, experiment.durations.horizon_s)
+            events[place], errors = event.read(place, folder or ROOT, rest_time_s)
+            problems += errors
+    return replace(experiment, events=tuple(events)), problems
 
 
 def _inconsistencies(experiment: Experiment) -> list[str]:
     durations, machines = experiment.durations, experiment.machines
     topologies = [each.name for each in experiment.every_topology()]
-    wrong = _topology_errors(experiment)
-    wrong += order_errors(machines.before, machines.after, experiment.events, durations.horizon_s, topologies)
+    errors = _topology_errors(experiment)
+    errors += order_errors(machines.before, machines.after, experiment.events, durations.horizon_s, topologies)
     if machines.limits is not None:
-        wrong += limit_errors(machines.before, machines.limits, experiment.events)
+        errors += limit_errors(machines.before, machines.limits, experiment.events)
     if durations.warm_up_ceiling_s < durations.warm_up_floor_s:
-        wrong.append(
+        errors.append(
             f"durations.warm_up_ceiling_s is {durations.warm_up_ceiling_s:g}; allowed: at least warm_up_floor_s"
             f" ({durations.warm_up_floor_s:g})"
         )
     if durations.horizon_s < durations.after_floor_s:
-        wrong.append(
+        errors.append(
             f"durations.horizon_s is {durations.horizon_s:g}; allowed: at least after_floor_s"
             f" ({durations.after_floor_s:g})"
         )
     names = [variant.name for variant in experiment.variants]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        wrong.append(f"variants has {', '.join(twice)} twice; give each variant a name of its own")
-    wrong += _wait_errors(experiment)
-    return wrong + [error for variant in experiment.variants if variant.code for error in _code_errors(variant)]
+        errors.append(f"variants has {', '.join(twice)} twice; give each variant a name of its own")
+    errors += _wait_errors(experiment)
+    return errors + [error for variant in experiment.variants if variant.code for error in _code_errors(variant)]
 
 
 def _topology_errors(experiment: Experiment) -> list[str]:
     if bool(experiment.topologies) == (experiment.topology is not None):
         return ["topology and topologies are " + ("both given" if experiment.topologies else "missing") + "; give one"]
-    several, wrong = [each.name for each in experiment.topologies], []
+    several, errors = [each.name for each in experiment.topologies], []
     if twice := sorted({name for name in several if several.count(name) > 1}):
-        wrong.append(f"topologies has the name {', '.join(twice)} twice; name each one, and its file as flux")
+        errors.append(f"topologies has the name {', '.join(twice)} twice; name each one, and its file as flux")
     if WHOLE_CLUSTER in several:
-        wrong.append(f"topologies has the name {WHOLE_CLUSTER!r}, which is of the cluster in reports; give another")
+        errors.append(f"topologies has the name {WHOLE_CLUSTER!r}, which is of the cluster in reports; give another")
     for place, each in enumerate(experiment.every_topology()):
         level, where = each.service_level, f"topologies.{place}" if several else "topology"
         if level is not None and (level.latency_ms is None) == (level.juice is None):
-            given = "neither" if level.juice is None else "both"
-            wrong.append(f"{where}.service_level has {given} of latency_ms and juice; give one of them")
+            number = "neither" if level.juice is None else "both"
+            errors.append(f"{where}.service_level has {number} of latency_ms and juice; give one of them")
     for variant in experiment.variants:
-        changed = variant.topology.name if variant.topology is not None else None
-        if variant.topology is not None and several and changed not in several:
-            said = f"is {changed!r}" if changed else "is missing"
-            wrong.append(f"variants.{variant.name}.topology.name {said}; allowed: {', '.join(several)}")
-        elif changed is not None and not several:
-            wrong.append(f"variants.{variant.name}.topology.name is {changed!r}; leave it out: there is one topology")
-    return wrong
+        name = variant.topology.name if variant.topology is not None else None
+        if variant.topology is not None and several and name not in several:
+            problem = f"is {name!r}" if name else "is missing"
+            errors.append(f"variants.{variant.name}.topology.name {problem}; allowed: {', '.join(several)}")
+        elif name is not None and not several:
+            errors.append(f"variants.{variant.name}.topology.name is {name!r}; leave it out: there is one topology")
+    return errors
 
 
 def _wait_errors(experiment: Experiment) -> list[str]:
-    """A wait before the rebalance leaves something to watch, after every event that asks the policy."""
+    """Return errors of waits before a rebalance that leave nothing to watch, after every event that asks the policy."""
     watches = [
         (experiment.watched(place)[1], place) for place, event in enumerate(experiment.events) if event.asks_policy
     ]
@@ -422,22 +423,24 @@ def _wait_errors(experiment: Experiment) -> list[str]:
 
 
 def _code_errors(variant: Variant) -> list[str]:
-    """A scheduler that is not ours has a jar and the policy `foreign`; one of ours has none of it."""
+    """Return errors of code: a foreign scheduler has a jar and the policy `foreign`; one of ours has neither."""
     code, where = variant.code, f"variants.{variant.name}"
     assert code is not None, "only for variants with code"
-    wrong = []
+    errors = []
     if not code.commit and not code.is_jar_file:
-        wrong.append(f"{where}.code.ref is missing; give a branch, a tag or a commit, or a jar and its scheduler alone")
+        errors.append(
+            f"{where}.code.ref is missing; give a branch, a tag or a commit, or a jar and its scheduler alone"
+        )
     if (variant.policy == FOREIGN) != bool(code.scheduler):
-        wrong.append(
+        errors.append(
             f"{where} has policy {variant.policy!r} and code.scheduler {code.scheduler!r}; allowed: policy"
             f" {FOREIGN!r} with the class of a scheduler that is not ours, or another policy without one"
         )
     if bool(code.jar) != bool(code.scheduler):
-        wrong.append(f"{where}.code has jar {code.jar!r} and scheduler {code.scheduler!r}; give both or none")
+        errors.append(f"{where}.code has jar {code.jar!r} and scheduler {code.scheduler!r}; give both or none")
     if code.build and not code.jar:
-        wrong.append(f"{where}.code.build is given without jar; say which jar the build leaves, and its scheduler")
-    return wrong
+        errors.append(f"{where}.code.build is given without jar; say which jar the build leaves, and its scheduler")
+    return errors
 
 
 DURATION_NAMES = tuple(field.name for field in fields(Durations))
@@ -445,15 +448,15 @@ CHANGEABLE = ("variants", "repetitions", "seed", "testbed", "options", "demo", *
 
 
 def with_changes(experiment: Experiment, changes: Mapping[str, Any]) -> Experiment:
-    """The experiment with the changes that are not None; keys are `CHANGEABLE`. Validated as the YAML
-    is, where anything changes.
+    """Return the experiment with the changes that are not None; keys are `CHANGEABLE`. Validated as the YAML is, where
+    anything changes.
 
-    `options` are of the testbed that is chosen in the end, laid over those of the YAML. A watch of fixed length stays
-    one where `horizon_s` alone is changed: `after_floor_s` follows it. A form sends both, one with the file's value.
+    `options` belong to the final testbed, laid over those of the YAML. A watch of fixed length stays one where
+    `horizon_s` alone is changed: `after_floor_s` follows it. A form sends both, one with the file's value.
     """
-    unknown = sorted(set(changes) - set(CHANGEABLE))
-    if unknown:
-        raise ExperimentError(f"cannot change {', '.join(unknown)}; what can be changed: {', '.join(CHANGEABLE)}")
+    surplus = sorted(set(changes) - set(CHANGEABLE))
+    if surplus:
+        raise ExperimentError(f"cannot change {', '.join(surplus)}; what can be changed: {', '.join(CHANGEABLE)}")
     values = {key: value for key, value in changes.items() if value is not None and (key, value) != ("demo", False)}
     if not values:
         return experiment
@@ -466,9 +469,9 @@ def with_changes(experiment: Experiment, changes: Mapping[str, Any]) -> Experime
     if options := values.pop("options", None):
         experiment = replace(experiment, testbed=_with_options(experiment.testbed, options))
     repetitions, seed = (values.pop(name, getattr(experiment, name)) for name in ("repetitions", "seed"))
-    before = experiment.durations
-    durations = replace(before, **{key: float(value) for key, value in values.items()})
-    if before.is_watch_fixed and durations.after_floor_s == before.after_floor_s:
+    current = experiment.durations
+    durations = replace(current, **{key: float(value) for key, value in values.items()})
+    if current.is_watch_fixed and durations.after_floor_s == current.after_floor_s:
         durations = replace(durations, after_floor_s=durations.horizon_s)
     return from_data(
         replace(experiment, repetitions=repetitions, seed=seed, durations=durations).as_data(), "as asked for"
@@ -478,7 +481,7 @@ def with_changes(experiment: Experiment, changes: Mapping[str, Any]) -> Experime
 def _with_options(choice: TestbedChoice, options: Any) -> TestbedChoice:
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
         raise ExperimentError(f'options is {options!r}; give names with values, such as {{"region": "eu-west-1"}}')
-    if wrong := no_json(options, "options"):
-        raise ExperimentError(wrong)
-    merged = {**choice.options.get(choice.name, {}), **options}
-    return replace(choice, options={**choice.options, choice.name: merged})
+    if problem := no_json(options, "options"):
+        raise ExperimentError(problem)
+    values = {**choice.options.get(choice.name, {}), **options}
+    return replace(choice, options={**choice.options, choice.name: values})

@@ -34,13 +34,13 @@ PARTS: Mapping[str, type] = {
     "variants": Variant, "variants.code": Code, "variants.topology": TopologyChanges,
     "durations": Durations, **{f"events.{kind}": cls for kind, cls in KINDS.items()},
 }  # fmt: skip
-SOURCE = cache(inspect.getsource)  # which reads the whole file for each class
+SOURCE = cache(inspect.getsource)  # the function reads the whole file for each class
 LIMITS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 LENGTHS = {"min_length": "at least", "max_length": "at most"}
 
 
 class Key(NamedTuple):
-    """A key in words; `default` is empty where the key may be left out and nothing stands for it."""
+    """A key in words; `default` is empty where the key may be omitted without a default."""
 
     key: str
     type: str
@@ -49,11 +49,11 @@ class Key(NamedTuple):
 
 
 def key_tables() -> dict[str, tuple[str, list[Key]]]:
-    """Return what each part of the file is for, and its keys."""
+    """Return the purpose of each part of the file, and its keys."""
     return {
         title: (
             _purpose(cls),
-            [_key(cls, each) for each in fields(cls) if (cls, each.name) != (Experiment, "name")],  # the path is it
+            [_key(cls, each) for each in fields(cls) if (cls, each.name) != (Experiment, "name")],  # it is the path
         )
         for title, cls in PARTS.items()
     }
@@ -73,7 +73,7 @@ def _key(cls: type, each: Field[Any]) -> Key:
 
 
 def _alias(hint: Any) -> str | None:
-    """Return the name that people write, where it is not the field's."""
+    """Return the name in the file, where it is not the field's."""
     for extra in getattr(hint, "__metadata__", ()):
         alias = getattr(extra, "validation_alias", None)
         if alias is not None:
@@ -89,7 +89,7 @@ def _default(each: Field[Any]) -> str:
 
 
 def _type(hint: Any) -> str:
-    """Return it in words of YAML: `number, above 0, at most 1`, `list of …`, `mapping`."""
+    """Return the type in words of YAML: `number, above 0, at most 1`, `list of …`, `mapping`."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
         limits = [text for extra in arguments[1:] for text in _limits(extra)]
@@ -109,8 +109,8 @@ def _type(hint: Any) -> str:
 
 def _plural(hint: Any) -> str:
     """Name the entries of a list."""
-    inner = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
-    is_mapping = is_dataclass(inner) or any(is_dataclass(one) for one in typing.get_args(inner))
+    entry = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
+    is_mapping = is_dataclass(entry) or any(is_dataclass(one) for one in typing.get_args(entry))
     return "mappings" if is_mapping else _type(hint)
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-# The longest that each play may take, in seconds: what its scripts wait for by themselves, and twice what the rest took
-# on the slowest machines that it was tried on.
+# The longest that each play may take, in seconds: its scripts' own waits, and twice the rest
+# on the slowest machines measured.
 LIMITS_S: Mapping[str, float] = {
     "deploy": 1800,  # packages of a first boot (10 min) and apt's lock (5 min); Storm goes over the user's own way out
     "extend": 1200,  # as deploy, and the master has Storm already

@@ -1,7 +1,7 @@
-"""What of an experiment the simulator has, and its topologies as the simulator wants them.
+"""The checks of an experiment for the simulator, and its topologies in the simulator's form.
 
-Topologies know nothing of simulators and the other way round: here what a component's class does to a tuple becomes
-costs and shares. Tasks have the numbers that Storm would give them.
+Topologies and simulators do not know each other: this module turns the work of a component's class into costs and
+shares. Tasks have the numbers that Storm would give them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scheduler_plugins.simulator.work import (
 from topologies import catalogue, work
 from topologies.errors import UnknownWork
 
-OWN_SETTINGS = "barograph."  # what is recorded, and how often
+OWN_SETTINGS = "barograph."  # kind and interval of records
 
 
 def is_simulated(experiment: Experiment) -> bool:
@@ -33,18 +33,18 @@ def is_simulated(experiment: Experiment) -> bool:
 
 
 def complaints(experiment: Experiment) -> Sequence[str]:
-    """What the simulator does not have, of an experiment that is to be simulated, and what only it has, of another."""
+    """Return what the simulator lacks, for a simulated experiment, and what only it has, for another."""
     if not is_simulated(experiment):
         return list(dict.fromkeys(_only_simulated(experiment)))
     return [*_events(experiment), *_rounds(experiment), *_variants(experiment)]
 
 
 def _only_simulated(experiment: Experiment) -> Iterator[str]:
-    for chosen in (each for variant in experiment.variants for each in experiment.topologies_of(variant)):
-        config = chosen.overrides.get("config")
+    for choice in (each for variant in experiment.variants for each in experiment.topologies_of(variant)):
+        config = choice.overrides.get("config")
         if isinstance(config, Mapping) and config.get(work.BUFFER) == work.UNBOUNDED:
             yield (
-                f"topology {chosen.name}: overrides.config: {work.BUFFER} is {work.UNBOUNDED}, and queues of Storm 2"
+                f"topology {choice.name}: overrides.config: {work.BUFFER} is {work.UNBOUNDED}, and queues of Storm 2"
                 " have a length; give one, such as 65536, or take the simulated testbed"
             )
 
@@ -59,9 +59,9 @@ def _events(experiment: Experiment) -> Iterator[str]:
 
 
 def _rounds(experiment: Experiment) -> Iterator[str]:
-    """A policy is asked in a round of Nimbus, and no more often."""
-    given = experiment.testbed.options.get(SIMULATED, {}).get("round_s", SHORTEST_ROUND_S)
-    round_s = given if isinstance(given, int | float) else SHORTEST_ROUND_S
+    """Yield errors of holds that ask the policy more often than once in a round of Nimbus."""
+    value = experiment.testbed.options.get(SIMULATED, {}).get("round_s", SHORTEST_ROUND_S)
+    round_s = value if isinstance(value, int | float) else SHORTEST_ROUND_S
     for place, event in enumerate(experiment.events):
         if isinstance(event, Hold) and event.decide_every_s < round_s:
             yield (
@@ -81,28 +81,28 @@ def _variants(experiment: Experiment) -> Iterator[str]:
             continue
         scheduler = variant.parameters.get("scheduler", "default")
         if variant.policy == "storm" and scheduler not in PLACING_HERE:
-            here = ", ".join(sorted(PLACING_HERE))
-            yield f"{where}: Storm's {scheduler} scheduler places in a real Nimbus only; simulated are {here}"
+            names = ", ".join(sorted(PLACING_HERE))
+            yield f"{where}: Storm's {scheduler} scheduler places in a real Nimbus only; simulated are {names}"
         yield from (f"{where}: {error}" for error in _topology_errors(experiment, variant))
 
 
 def _topology_errors(experiment: Experiment, variant: Variant) -> Iterator[str]:
-    for chosen in experiment.topologies_of(variant):
-        config = chosen.overrides.get("config")
-        yield from (f"topology {chosen.name}: {said}" for said in _setting_errors(config))
+    for choice in experiment.topologies_of(variant):
+        config = choice.overrides.get("config")
+        yield from (f"topology {choice.name}: {error}" for error in _setting_errors(config))
         if any(work.setting_errors(config)):
-            continue  # said by those who render it
+            continue  # reported when it is rendered
         try:
-            simulated_topology(catalogue.render(chosen.file, chosen.parameters, chosen.overrides, chosen.name), "x-1")
+            simulated_topology(catalogue.render(choice.file, choice.parameters, choice.overrides, choice.name), "x-1")
         except (SimulationError, UnknownWork) as error:
             yield str(error)
         except catalogue.TopologyError:
-            continue  # said by those who render it
+            continue  # reported when it is rendered
 
 
 def _setting_errors(config: object) -> Iterator[str]:
-    """Of settings without an effect in the model: variants that differ by one would be given for alike."""
-    for key in config if isinstance(config, Mapping) else ():  # what is no mapping is said by those who render it
+    """Yield errors of settings without an effect in the model: variants that differ only in one would seem alike."""
+    for key in config if isinstance(config, Mapping) else ():  # any other value is reported when it is rendered
         if key not in work.MODELLED and not str(key).startswith(OWN_SETTINGS):
             yield (
                 f"overrides.config: {key} is not simulated; simulated are {', '.join(sorted(work.MODELLED))}; leave it"
@@ -111,11 +111,11 @@ def _setting_errors(config: object) -> Iterator[str]:
 
 
 def simulated_topology(flux: str, topology_id: str) -> tuple[Topology, TopologyWork]:
-    """Rendered Flux YAML as Nimbus and the simulated machines have it. Raises UnknownWork, SimulationError."""
+    """Return rendered Flux YAML for Nimbus and for the simulated machines. Raises UnknownWork, SimulationError."""
     _refuse_cycles(flux)
-    known = work.topology_work(flux)
-    tasks = task_ids(known)
-    return _as_observed(known, tasks, topology_id), _as_work(known, tasks)
+    topology = work.topology_work(flux)
+    tasks = task_ids(topology)
+    return _as_observed(topology, tasks, topology_id), _as_work(topology, tasks)
 
 
 def _refuse_cycles(flux: str) -> None:
@@ -128,13 +128,13 @@ def _refuse_cycles(flux: str) -> None:
 
 
 def task_ids(known: work.TopologyWork) -> dict[str, tuple[int, ...]]:
-    """Storm counts tasks from 1 on, components in the order of their names; its acker is one of them."""
+    """Return task ids as Storm counts them: from 1 on, components in the order of their names, with the acker."""
     numbers = {component.name: component.tasks for component in known.components} | _ackers(known)
-    found, first = {}, 1
+    ids, next_id = {}, 1
     for name in sorted(numbers):
-        found[name] = tuple(range(first, first + numbers[name]))
-        first += numbers[name]
-    return found
+        ids[name] = tuple(range(next_id, next_id + numbers[name]))
+        next_id += numbers[name]
+    return ids
 
 
 def _ackers(known: work.TopologyWork) -> dict[str, int]:
@@ -189,7 +189,7 @@ def _component(known: work.TopologyWork, component: work.ComponentWork, tasks: t
 
 
 def _edge(known: work.TopologyWork, edge: catalogue.Edge) -> EdgeWork:
-    """Fields spread evenly over tasks where their keys are not known. Flux names groupings in a word."""
+    """Return the edge. Fields spread evenly over tasks where their keys are unknown. Flux names groupings in a word."""
     passes = known.component(edge.source).passes
     tuple_bytes = known.sent_bytes(edge.source) + (work.ANCHOR_BYTES if known.ackers else 0)
     routes = known.routes.get((edge.source, edge.stream, edge.target), ())
@@ -197,7 +197,7 @@ def _edge(known: work.TopologyWork, edge: catalogue.Edge) -> EdgeWork:
 
 
 def _acks(component: work.ComponentWork) -> EdgeWork:
-    """A spout says which trees it begins, a bolt which tuples it has processed: to the acker's task that the tree's
-    random number chooses."""
+    """Return the edge to the acker: a spout reports which trees it begins, a bolt which tuples it has processed, to the
+    task that the tree's random number chooses."""
     stream, size = ("__ack_init", work.INIT_BYTES) if component.kind == "spout" else ("__ack_ack", work.ACK_BYTES)
     return EdgeWork(component.name, stream, ACKER, "fields", tuple_bytes=size)

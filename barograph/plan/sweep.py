@@ -26,7 +26,7 @@ from barograph.yaml_files import no_json, read_yaml, validated
 
 SWEEPS = ROOT / "dags" / "sweeps"
 MOST_POINTS = 10_000
-FREE_FORM = "config"  # its keys are Storm's, which have dots in them
+FREE_FORM = "config"  # its keys are Storm's, which contain dots
 ENDING_NUMBER = "machines.after"  # follows from the machines before and the events, where it is not swept itself
 CHANGES_OF_IT = ("machines", "events")
 CHANGED_FIELDS = {  # by the command line, beside options of the testbed; it chooses among variants
@@ -38,7 +38,7 @@ EXAMPLE = "sweep: {machines.before: [10, 20, 40], seed: [1, 2, 3]}"
 
 @dataclass(frozen=True)
 class Axis:
-    """One field that is swept, or several that change together: `paths`, and for each step a value of each path."""
+    """One swept field, or several that change together: `paths`, and for each step a value of each path."""
 
     paths: tuple[str, ...]
     steps: tuple[tuple[Any, ...], ...]
@@ -53,7 +53,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Point:
-    """`number` counts from 1; `values`: of each path, in the file's order."""
+    """A point. `number` counts from 1; `values`: of each path, in the file's order."""
 
     number: int
     values: Mapping[str, Any]
@@ -61,7 +61,7 @@ class Point:
 
     @property
     def point_id(self) -> str:
-        """The name of its folder; sorts by number."""
+        """Return the name of its folder, which sorts by number."""
         return f"{self.number:05d}-{digest(self.experiment)}"
 
     @property
@@ -71,7 +71,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Sweep:
-    """`data`: the file's content without `sweep`; `folder`: where the files that it names are."""
+    """A sweep. `data`: the file's content without `sweep`; `folder`: the folder of files that it names."""
 
     name: str  # family/name
     source: str  # the file, for errors
@@ -84,12 +84,13 @@ class Sweep:
         return prod(len(axis.steps) for axis in self.axes)
 
     def words(self) -> str:
-        """`12 points (4 of machines.before × 3 of seed)`."""
+        """Return a text such as `12 points (4 of machines.before × 3 of seed)`."""
         parts = " × ".join(f"{len(axis.steps)} of {axis.name}" for axis in self.axes)
         return f"{self.size()} point{'s' if self.size() > 1 else ''} ({parts})"
 
     def points(self) -> tuple[Point, ...]:
-        """In the file's order, the last field fastest. Raises ExperimentError for the first that is none."""
+        """Return the points in the file's order, the last field fastest. Raises ExperimentError for the first invalid
+        one."""
         points = tuple(self._point(number, values) for number, values in enumerate(self._values(), start=1))
         _refuse_equal_runs(points, self.source)
         return points
@@ -117,28 +118,31 @@ class Sweep:
 
 
 def _refuse_equal_runs(points: Sequence[Point], source: str) -> None:
-    """Runs that differ by nothing are one run, however often it is simulated, and would be counted as several."""
+    """Refuse equal runs: they are one run, however often it is simulated, and would be counted as several."""
     alike: dict[str, list[Point]] = defaultdict(list)
     for point in points:
         alike[request_text(replace(point.experiment, seed=0, repetitions=1))].append(point)
     for group in alike.values():
-        last, *others = sorted(group, key=lambda point: point.experiment.seed)
-        for other in others:
-            apart, repetitions = other.experiment.seed - last.experiment.seed, last.experiment.repetitions
-            if apart < repetitions:
-                where = point_words(source, other.number, other.values)
+        previous, *rest = sorted(group, key=lambda point: point.experiment.seed)
+        for successor in rest:
+            distance, repetitions = (
+                successor.experiment.seed - previous.experiment.seed,
+                previous.experiment.repetitions,
+            )
+            if distance < repetitions:
+                where = point_words(source, successor.number, successor.values)
                 why = (
                     "a repetition has the seed after the one before it; give seeds that are at least"
                     f" {repetitions} apart, or repetitions: 1"
-                    if apart
+                    if distance
                     else "in all that is simulated the two are equal; leave one out"
                 )
-                raise ExperimentError(f"{where} has runs of point {last.number} once more: {why}")
-            last = other
+                raise ExperimentError(f"{where} has runs of point {previous.number} once more: {why}")
+            previous = successor
 
 
 def point_words(source: str, number: int, values: Mapping[str, Any]) -> str:
-    """`stela/star.yaml, point 3 (machines.before = 10, seed = 2)`."""
+    """Return a text such as `stela/star.yaml, point 3 (machines.before = 10, seed = 2)`."""
     return f"{source}, point {number} ({values_words(values)})"
 
 
@@ -147,12 +151,12 @@ def values_words(values: Mapping[str, Any]) -> str:
 
 
 def names(folder: Path = SWEEPS) -> tuple[str, ...]:
-    """The sweeps that ship, `stela/star_machines`, …, sorted."""
+    """Return the sweeps that ship, `stela/star_machines`, …, sorted."""
     return tuple(sorted(str(path.relative_to(folder).with_suffix("")) for path in folder.glob("*/*.yaml")))
 
 
 def load(given: str, changes: Mapping[str, Any], folder: Path = SWEEPS) -> Sweep:
-    """The sweep of a file, or of a name of `dags/sweeps/`; `changes` as `experiment.with_changes` has them. Raises
+    """Return the sweep of a file, or of a name in `dags/sweeps/`; `changes` as in `experiment.with_changes`. Raises
     ExperimentError."""
     path = folder / f"{given}.yaml" if given in names(folder) else Path(given)
     if not path.is_file():
@@ -164,7 +168,7 @@ def load(given: str, changes: Mapping[str, Any], folder: Path = SWEEPS) -> Sweep
 
 
 def sweep_of(name: str, data: Any, changes: Mapping[str, Any], *, folder: Path) -> Sweep:
-    """The sweep of a file's content. Raises ExperimentError."""
+    """Return the sweep of a file's content. Raises ExperimentError."""
     source = f"{name}.yaml"
     if not isinstance(data, Mapping) or SWEEP not in data:
         raise ExperimentError(
@@ -173,8 +177,8 @@ def sweep_of(name: str, data: Any, changes: Mapping[str, Any], *, folder: Path) 
         )
     axes = _axes(data[SWEEP], source)
     _require_unchanged(axes, changes, source)
-    rest = {key: value for key, value in data.items() if key != SWEEP}
-    sweep = Sweep(name, source, rest, axes, folder, changes)
+    data_of_points = {key: value for key, value in data.items() if key != SWEEP}
+    sweep = Sweep(name, source, data_of_points, axes, folder, changes)
     if sweep.size() > MOST_POINTS:
         raise ExperimentError(
             f"{source}: {SWEEP} has {sweep.words()}; allowed: at most {MOST_POINTS} points; leave values out, or divide"
@@ -184,23 +188,23 @@ def sweep_of(name: str, data: Any, changes: Mapping[str, Any], *, folder: Path) 
 
 
 def sweep_digest(points: Sequence[Point]) -> str:
-    """Eight hexadecimal digits of what was asked for: a sweep is resumed only by the very same request."""
+    """Return eight hexadecimal digits of the request: a sweep is resumed only by the very same request."""
     text = json.dumps([[dict(point.values), digest(point.experiment)] for point in points], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def require_simulated(sweep: Sweep, points: Sequence[Point]) -> None:
-    """Raises ExperimentError where a point needs machines, or code of a commit: it says which, and why."""
+    """Raise ExperimentError where a point needs machines, or code of a commit, with the reason."""
     _require_own_code(sweep, points)
-    others = [point for point in points if point.experiment.testbed.name != SIMULATED]
-    if not others:
+    points_on_machines = [point for point in points if point.experiment.testbed.name != SIMULATED]
+    if not points_on_machines:
         return
-    first = others[0]
-    number = len(others)
+    point = points_on_machines[0]
+    number = len(points_on_machines)
     which = "no point is" if number == len(points) else f"{number} of {len(points)} points are not"
     raise ExperimentError(
-        f"{point_words(sweep.source, first.number, first.values)}: testbed.name is"
-        f" {first.experiment.testbed.name!r} ({which} simulated); allowed in a sweep: {SIMULATED!r}, for its points"
+        f"{point_words(sweep.source, point.number, point.values)}: testbed.name is"
+        f" {point.experiment.testbed.name!r} ({which} simulated); allowed in a sweep: {SIMULATED!r}, for its points"
         " run side by side, which would disturb one another on machines, and there may be thousands; set testbed.name"
         f" to {SIMULATED}, or give --testbed {SIMULATED}"
     )
@@ -220,21 +224,21 @@ def _axes(given: Any, source: str) -> tuple[Axis, ...]:
     where = f"{source}: {SWEEP}"
     if not isinstance(given, Mapping) or not given:
         raise ExperimentError(f"{where} is {given!r}; allowed: fields with lists of their values, such as {EXAMPLE}")
-    if wrong := no_json(dict(given), SWEEP):
-        raise ExperimentError(f"{source}: {wrong}")
+    if problem := no_json(dict(given), SWEEP):
+        raise ExperimentError(f"{source}: {problem}")
     axes = tuple(_axis(key, values, where) for key, values in given.items())
     paths = [path for axis in axes for path in axis.paths]
-    for first, second in combinations(sorted(paths), 2):
-        if first == second or second.startswith(f"{first}."):
-            raise ExperimentError(f"{where} sets {second} twice ({first}, {second}); give each field once")
+    for path, inner_path in combinations(sorted(paths), 2):
+        if path == inner_path or inner_path.startswith(f"{path}."):
+            raise ExperimentError(f"{where} sets {inner_path} twice ({path}, {inner_path}); give each field once")
     return axes
 
 
 def _require_unchanged(axes: Sequence[Axis], changes: Mapping[str, Any], source: str) -> None:
-    """What the command line changes is the same in every point: of a swept field nothing would be left."""
-    changed = list(_changed_fields(changes))
+    """Refuse changes of a swept field: the command line's value holds in every point, and would replace the sweep."""
+    fields = list(_changed_fields(changes))
     for path in (path for axis in axes for path in axis.paths):
-        for field in changed:
+        for field in fields:
             if f"{field}.".startswith(f"{path}.") or f"{path}.".startswith(f"{field}."):
                 raise ExperimentError(
                     f"{source}: {SWEEP} has {path}, and the command line sets {field} of every point; leave one of"
@@ -243,9 +247,9 @@ def _require_unchanged(axes: Sequence[Axis], changes: Mapping[str, Any], source:
 
 
 def _changed_fields(changes: Mapping[str, Any]) -> Iterator[str]:
-    given = {key: value for key, value in changes.items() if value is not None}
-    yield from (f"testbed.options.{SIMULATED}.{name}" for name in given.get("options", ()))
-    yield from (CHANGED_FIELDS[key] for key in given if key in CHANGED_FIELDS)
+    values = {key: value for key, value in changes.items() if value is not None}
+    yield from (f"testbed.options.{SIMULATED}.{name}" for name in values.get("options", ()))
+    yield from (CHANGED_FIELDS[key] for key in values if key in CHANGED_FIELDS)
 
 
 def _axis(key: str, values: Any, where: str) -> Axis:
@@ -257,8 +261,8 @@ def _axis(key: str, values: Any, where: str) -> Axis:
     if not isinstance(values, list) or not values:
         raise ExperimentError(f"{where}.{key} is {values!r}; allowed: a list of one value or more")
     steps = tuple((value,) if len(paths) == 1 else _together(value, paths, f"{where}.{key}") for value in values)
-    said = [json.dumps(step, sort_keys=True) for step in steps]
-    if twice := [values[place] for place, text in enumerate(said) if text in said[:place]]:
+    texts = [json.dumps(step, sort_keys=True) for step in steps]
+    if twice := [values[place] for place, text in enumerate(texts) if text in texts[:place]]:
         raise ExperimentError(f"{where}.{key} has {json.dumps(twice[0])} twice; give each value once")
     firsts = [json.dumps(step[0], sort_keys=True) for step in steps]
     if twice := [text for place, text in enumerate(firsts) if text in firsts[:place]]:
@@ -277,40 +281,44 @@ def _together(value: Any, paths: Sequence[str], where: str) -> tuple[Any, ...]:
 
 def _set(data: Any, path: str, value: Any, source: str) -> None:
     """Put a value at a path: keys, places or names in lists, with dots between them."""
-    passed: list[str] = []
-    here, rest = data, path.split(".")
+    path_so_far: list[str] = []
+    node, rest = data, path.split(".")
     while True:
-        key, left = _next_key(here, rest, f"{source}: {SWEEP} has {path}, but", ".".join(passed) or "the file")
-        if not left:
-            here[key] = value
+        key, remainder = _next_key(
+            node, rest, f"{source}: {SWEEP} has {path}, but", ".".join(path_so_far) or "the file"
+        )
+        if not remainder:
+            node[key] = value
             return
-        if isinstance(here, dict) and here.get(key) is None:
-            here[key] = {}
-        passed += [".".join(rest[: len(rest) - len(left)])]
-        here, rest = here[key], left
+        if isinstance(node, dict) and node.get(key) is None:
+            node[key] = {}
+        path_so_far += [".".join(rest[: len(rest) - len(remainder)])]
+        node, rest = node[key], remainder
 
 
 def _next_key(here: Any, rest: Sequence[str], wrong: str, where: str) -> tuple[Any, list[str]]:
-    """The key or place that the path goes on with, and what is left of it."""
+    """Return the next key or place of the path, and the rest of the path."""
     if isinstance(here, list):
         names = [each.get("name") if isinstance(each, Mapping) else None for each in here]
         if rest[0] in names:
             return names.index(rest[0]), list(rest[1:])
         if rest[0].isdecimal() and int(rest[0]) < len(here):
             return int(rest[0]), list(rest[1:])
-        named = [name for name in names if name]
-        known = f"the names {', '.join(named)}, or " if named else ""
-        raise ExperimentError(f"{wrong} {where} has no {rest[0]!r}; allowed: {known}places from 0 to {len(here) - 1}")
+        texts = [name for name in names if name]
+        names_text = f"the names {', '.join(texts)}, or " if texts else ""
+        raise ExperimentError(
+            f"{wrong} {where} has no {rest[0]!r}; allowed: {names_text}places from 0 to {len(here) - 1}"
+        )
     if not isinstance(here, dict):
         raise ExperimentError(f"{wrong} {where} is {here!r}, which has no fields; allowed: {where}")
     for length in range(len(rest), 0, -1):
         if (key := ".".join(rest[:length])) in here:
             return key, list(rest[length:])
-    whole = where.rpartition(".")[2] == FREE_FORM
-    return (".".join(rest), []) if whole else (rest[0], list(rest[1:]))
+    is_free_form = where.rpartition(".")[2] == FREE_FORM
+    return (".".join(rest), []) if is_free_form else (rest[0], list(rest[1:]))
 
 
 def _follow_events(data: dict[str, Any], name: str, source: str) -> None:
-    """`machines.after` is what the events leave of `machines.before`."""
+    """Set `machines.after` to the events' result from `machines.before`."""
     experiment = validated(Experiment, data, source=source, name=name)
     data["machines"]["after"] = machines_at_end(experiment.machines.before, experiment.events)

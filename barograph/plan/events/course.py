@@ -1,7 +1,7 @@
 """Courses of the input rate: from the seconds since their zero to the factor of the submitted rate, in steps. Pure.
 
-A step has the mean of what the course is meanwhile, so that as many tuples fall due as by the course itself. Steps are
-made one by one: a course may be days long.
+A step has the mean of the course over its time, so that as many tuples fall due as by the course itself. Steps are
+generated one by one: a course may be days long.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ def _spans(length_s: float | None) -> Iterator[tuple[float, float]]:
 
 
 def ramp(before: float, factor: float, over_s: float | None) -> Iterator[Step]:
-    """Evenly from the one to the other; at once without `over_s`."""
+    """Yield even steps from one to the other; one step without `over_s`."""
     for begin_s, end_s in _spans(over_s or 0.0):
         yield begin_s, _factor(before + (factor - before) * (begin_s + end_s) / 2 / (over_s or 1.0))
     yield over_s or 0.0, factor
 
 
 def sine(mean: float, amplitude: float, period_s: float, for_s: float | None, phase: float) -> Iterator[Step]:
-    """`phase`: the part of a period that is over at the zero. It ends at the mean; without `for_s` it has no end."""
+    """Yield a sine. `phase`: the part of a period that is over at the zero. It ends at the mean; without `for_s` it has
+    no end."""
     turn = tau / period_s
     for begin_s, end_s in _spans(for_s):
         risen = cos(turn * begin_s + tau * phase) - cos(turn * end_s + tau * phase)
@@ -45,7 +46,8 @@ def sine(mean: float, amplitude: float, period_s: float, for_s: float | None, ph
 
 
 def trace(rows: Iterator[Step], compression: float, for_s: float | None) -> Iterator[Step]:
-    """`rows`: seconds of the trace, from 0 on, and the factor from then to the next row. It ends with the last one."""
+    """Yield the steps of a trace. `rows`: seconds of the trace, from 0 on, and the factor from then to the next row. It
+    ends with the last one."""
     _, factor = next(rows)
     following = next(rows, None)
     for begin_s, end_s in _spans(for_s):
@@ -62,5 +64,6 @@ def trace(rows: Iterator[Step], compression: float, for_s: float | None) -> Iter
 
 
 def _factor(value: float) -> float:
-    """What workers follow: a course may be at 0 for a while, and nothing is between that and the least factor."""
+    """Return the factor that workers can follow: a course may be at 0 for a while, but not between 0 and the least
+    factor."""
     return 0.0 if value < LEAST_FACTOR else round(value, 9)

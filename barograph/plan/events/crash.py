@@ -44,15 +44,15 @@ class Crash(PlannedEvent):
 
     @property
     def longest_s(self) -> float:
-        """It boots in the event, or when the run's files are collected."""
+        """Return the longest: it boots in the event, or when the run's files are collected."""
         return RESTART_S + PLAYS_S["revive"]
 
     def words(self) -> str:
-        back = "stays down" if self.restart_after_s is None else f"boots {self.restart_after_s:g} s later"
-        return f"{self.machine} crashes and {back}"
+        restart = "stays down" if self.restart_after_s is None else f"boots {self.restart_after_s:g} s later"
+        return f"{self.machine} crashes and {restart}"
 
     def errors(self, plan: PlanSoFar) -> Iterator[str]:
-        """A restart belongs to its crash: it comes before the crash's horizon and before the next event."""
+        """Yield errors: a restart belongs to its crash, before the crash's horizon and before the next event."""
         field = f"events.{plan.place}"
         if self.restart_after_s is None and plan.working == 1:
             yield f"{field} is the crash of the last machine; give it restart_after_s, or more machines"
@@ -68,7 +68,7 @@ class Crash(PlannedEvent):
             )
 
     def perform(self, run: RunActions) -> EventTimes:
-        """Until Storm has every task running again, on other machines or on this one, or the time for it is over."""
+        """Wait until Storm runs every task again, on other machines or on this one, or the time is over."""
         run.require_present(self.machine)
         with run.phase("crash", expected_s=self.restart_after_s or 2, planned_s=self.planned_s):
             with run.zero("crashed", machine=self.machine) as zero_s:

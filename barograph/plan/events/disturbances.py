@@ -1,5 +1,5 @@
-"""Machines that go on running are disturbed: less CPU, memory or network for a while, or the end of a worker. The
-policy is not asked; the rest of the run shows what it makes of it.
+"""Disturbances of machines that go on running: less CPU, memory or network for a while, or the end of a worker. The
+policy is not asked; the rest of the run shows its reaction.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ def how_long(for_s: float | None, otherwise: str = "until the run ends") -> str:
 
 
 def length_errors(for_s: float | None, plan: PlanSoFar) -> Iterator[str]:
-    """What follows is measured once it is over; an event at a time of its own comes then at the earliest."""
+    """Yield errors of a length: the watch follows the disturbance, so an event at a fixed time must come after both."""
     if for_s is None:
         return
     field, most_s, limit = f"events.{plan.place}.for_s", plan.limit_s - WATCHED_S, f"{plan.limit_field}"
     if most_s <= 0:
         yield f"{field} is {for_s:g}; allowed: none, for {limit} ({plan.limit_s:g}) leaves no {WATCHED_S:g} s after it"
     elif for_s > most_s:
-        most = f"at most {most_s:g}, {WATCHED_S:g} s less than {limit}"
-        yield f"{field} is {for_s:g}; allowed: {most}, for what comes after it is measured"
+        limit_text = f"at most {most_s:g}, {WATCHED_S:g} s less than {limit}"
+        yield f"{field} is {for_s:g}; allowed: {limit_text}, for what comes after it is measured"
 
 
 @dataclass(frozen=True, kw_only=True)
 class MachineDisturbance(PlannedEvent):
-    """What the kinds below share. Each says what its machines suffer (`disturbance`)."""
+    """A disturbance of machines, the base of the kinds below. Each defines the effect on its machines
+    (`disturbance`)."""
 
     at: EventTime  # `steady`, or seconds after the first tuple or after the zero of the event before
     machines: Annotated[tuple[Word, ...], Field(min_length=1)]  # such as [m1, m2]; they are there by then
@@ -62,7 +63,7 @@ class MachineDisturbance(PlannedEvent):
     @property
     @abstractmethod
     def disturbance(self) -> Disturbance:
-        """What each of the machines suffers."""
+        """Return the effect on each of the machines."""
 
     @property
     def disturbances(self) -> Sequence[tuple[tuple[str, ...], Disturbance]]:
@@ -237,8 +238,8 @@ class WorkerCrash(PlannedEvent):
 
     def errors(self, plan: PlanSoFar) -> Iterator[str]:
         if self.machine not in plan.names:
-            named = f"events.{plan.place}.machine is {self.machine!r}"
-            yield f"{named}; at that time there are {', '.join(plan.names) or 'none'}"
+            subject = f"events.{plan.place}.machine is {self.machine!r}"
+            yield f"{subject}; at that time there are {', '.join(plan.names) or 'none'}"
 
     def perform(self, run: RunActions) -> EventTimes:
         run.require_present(self.machine)

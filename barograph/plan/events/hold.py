@@ -31,7 +31,7 @@ class Hold(PlannedEvent):
 
     @property
     def longest_s(self) -> float:
-        """As it ends, the last decision is carried out still."""
+        """Return the longest: the last decision is still carried out at the end."""
         return self.planned_s + (OUTCOME_S if self.for_s is not None else 0.0)
 
     @property
@@ -47,8 +47,8 @@ class Hold(PlannedEvent):
         longest_s = plan.limit_s if self.for_s is None else self.for_s
         if self.decide_every_s > longest_s:
             length = f"the hold ({longest_s:g})" if self.for_s is not None else f"{plan.limit_field} ({longest_s:g})"
-            allowed = f"at most {length}, or it decides only once"
-            yield f"{field}.decide_every_s is {self.decide_every_s:g}; allowed: {allowed}"
+            limit = f"at most {length}, or it decides only once"
+            yield f"{field}.decide_every_s is {self.decide_every_s:g}; allowed: {limit}"
         if plan.is_held:
             yield f"{field} is a hold, and an earlier one lasts until the run ends; give that one a for_s"
 

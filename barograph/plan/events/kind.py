@@ -1,4 +1,4 @@
-"""The contract of an event kind: what one file declares of it, and what a run can do to perform it. Pure.
+"""The contract of an event kind: the declarations of one file, and the actions of a run to perform it. Pure.
 
 A kind is a frozen dataclass in this folder whose fields are the keys of the experiment's YAML, and a line in `KINDS`.
 """
@@ -17,7 +17,7 @@ from pydantic import Field
 
 from barograph.plan.events.course import Course
 
-LONGEST_S = 7 * 86_400  # of anything that an experiment asks for: no lease is longer
+LONGEST_S = 7 * 86_400  # of anything in an experiment: no lease is longer
 Seconds = Annotated[float, Field(strict=True, gt=0, le=LONGEST_S)]
 MachineNumber = Annotated[int, Field(strict=True, ge=1, le=250)]
 EventTime = Literal["steady"] | Seconds
@@ -30,13 +30,13 @@ DRAIN_S = 60.0
 FRESH_SAMPLES_S = 45.0  # a worker that began just before needs 30 s of work, whose lines may be 10 s late
 FAILOVER_S = 180.0  # Storm needs up to two minutes to notice a dead machine and place its tasks again
 SCALE_ATTEMPTS = 3  # an operation that was aborted is repeated (SP III-B)
-# From a decision until it is known what became of it: the policy service gives it up 75 s after Nimbus has had it, and
+# From a decision until its outcome is known: the policy service gives up 75 s after Nimbus has received it, and
 # the run ends where Nimbus is silent for 60 s; a Nimbus that takes over has the 75 s anew.
 OUTCOME_S = 75.0 + 60.0 + 75.0 + 5.0
 LONGEST_SCALE_S = (
     FRESH_SAMPLES_S + (SCALE_ATTEMPTS - 1) * FAILOVER_S + SCALE_ATTEMPTS * (APPLY_S + OUTCOME_S)
 )  # all attempts
-RESTART_S = 120.0  # of a machine that crashed: it boots, and lets us in
+RESTART_S = 120.0  # of a crashed machine: boot and first connection
 GIVE_BACK_S = 600.0  # of machines that leave; EC2 takes the longest to let them go
 
 HORIZON_FIELD = "durations.horizon_s"
@@ -45,11 +45,11 @@ EVENT_LINE = "event_performed"  # kind of the line in events.jsonl at the zero o
 
 @dataclass(frozen=True)
 class Disturbance:
-    """What a machine suffers while it goes on running.
+    """A disturbance of a machine that goes on running.
 
-    `cpu_load`: something else that would use `amount` cores by itself. `slow_cpu`: it has the share `amount` of its
-    cores. `memory_limit`: it has `amount` MB. `lan_cut`: it is off the experiment LAN. `partition`: what it sends to
-    the other machines there is lost. `sample_loss`: what it sends to the others' control addresses is lost.
+    `cpu_load`: another process that would use `amount` cores by itself. `slow_cpu`: it has the share `amount` of its
+    cores. `memory_limit`: it has `amount` MB. `lan_cut`: it is off the experiment LAN. `partition`: its messages to the
+    other machines there are lost. `sample_loss`: its messages to the others' control addresses are lost.
     """
 
     kind: Literal["cpu_load", "slow_cpu", "memory_limit", "lan_cut", "partition", "sample_loss"]
@@ -58,10 +58,10 @@ class Disturbance:
 
 @dataclass(frozen=True)
 class EventTimes:
-    """When an event took place, in epoch seconds; what was before `begin_s` shows the event, not its outcome."""
+    """The times of an event, in epoch seconds; before `begin_s` one sees the event, not its outcome."""
 
     zero_s: float
-    begin_s: float | None  # None: the topology did not get to work again in time, for `reason`
+    begin_s: float | None  # None: the topology did not work again in time, for `reason`
     reason: str = ""
 
 
@@ -75,7 +75,8 @@ class RunningWorker:
 
 @dataclass(frozen=True)
 class PlanSoFar:
-    """What an event meets in its plan. The policy chooses which machines leave, so `names` may have some that left."""
+    """The state of the plan at an event. The policy chooses which machines leave, so `names` may have some that
+    left."""
 
     place: int  # of the event in `events`
     working: int  # machines in the cluster and up
@@ -90,87 +91,86 @@ class PlanSoFar:
 
 
 class RunActions(Protocol):
-    """What a run can do for an event of its plan. Errors carry `blame`."""
+    """The actions of a run for an event of its plan. Errors carry `blame`."""
 
     @property
     def joining(self) -> tuple[str, ...]:
-        """The names of the machines that join at this event."""
+        """Return the names of the machines that join at this event."""
         ...
 
     def now(self) -> float: ...
 
     def phase(self, name: str, expected_s: float = 0.0, planned_s: float = 0.0) -> AbstractContextManager[object]:
-        """Time what is done inside as a phase of the run; its words are in `PlannedEvent.phases`. `planned_s`: of it
-        what the plan asks for; the rest is the harness's."""
+        """Time the block as a phase of the run; its words are in `PlannedEvent.phases`. `planned_s`: the part that the
+        plan asks for; the rest is the harness's."""
         ...
 
     def zero(
         self, line: str = EVENT_LINE, *, at_s: float | None = None, **facts: object
     ) -> AbstractContextManager[float]:
-        """The event's zero (epoch seconds) is now, or was just then. Once the block has done it, events.jsonl gets this
-        line."""
+        """Set the event's zero (epoch seconds), now or just before. After the block, events.jsonl gets this line."""
         ...
 
     def note(self, line: str, **facts: object) -> None:
-        """Another line in events.jsonl."""
+        """Write another line into events.jsonl."""
         ...
 
     def wait_until(self, t: float) -> None:
-        """Until that time (epoch seconds); raises what goes wrong meanwhile."""
+        """Wait until that time (epoch seconds); raises errors that occur meanwhile."""
         ...
 
     def require_present(self, machine: str) -> None:
-        """Raises ExperimentError where the policy has let this machine leave."""
+        """Raise ExperimentError where the policy has released this machine."""
         ...
 
     def add_machines(self, machines: Sequence[str]) -> None:
-        """Boot them if they are not up, and let them join the cluster; returns when Nimbus knows them."""
+        """Boot the machines if they are not up, and add them to the cluster; returns when Nimbus knows them."""
         ...
 
     def scale(self, kind: str, joined: Sequence[str] = (), leave: int = 0) -> tuple[EventTimes, tuple[str, ...]]:
-        """Ask the policy until its answer is applied; the second part are the machines that it released."""
+        """Ask the policy until its answer is applied; return the times and the machines that it released."""
         ...
 
     def decide_every(self, seconds: float | None) -> None:
-        """From now on the policy may change things by itself, so often, and ask for machines within the experiment's
-        limits; None: no longer. What it decided by itself is carried out then, and what it asked for refused."""
+        """Let the policy act by itself from now on, at this interval, and ask for machines within the experiment's
+        limits; None: no longer. Then its last decision is carried out, and its last request refused."""
         ...
 
     def remove_machines(self, machines: Sequence[str]) -> None:
-        """Let them leave the cluster once no task is on them."""
+        """Remove the machines from the cluster once no task is on them."""
         ...
 
     def change_rate(self, factor: float) -> None:
-        """The spouts emit `factor` times the rate of the submission from now on."""
+        """Let the spouts emit `factor` times the rate of the submission from now on."""
         ...
 
     def begin_course(self, course: Course, topology: str | None, source: str | None) -> float:
-        """The rate of these sources (None: of all) follows this course from its zero on, whatever else is done
-        meanwhile, until another one begins; returns the zero, when it has come."""
+        """Let the rate of these sources (None: of all) follow this course from its zero on, regardless of other events,
+        until another one begins; returns the zero, when it has come."""
         ...
 
     def trace_file(self, sha256: str) -> Path:
-        """Where the series keeps a trace. Raises ExperimentError where it is not as it was."""
+        """Return the series' copy of a trace. Raises ExperimentError where it has changed."""
         ...
 
     def crash(self, machine: str) -> None:
-        """Cut its power; its disk stays."""
+        """Cut the machine's power; its disk stays."""
         ...
 
     def restart(self, machine: str) -> None:
-        """Boot a machine that crashed; returns when Nimbus knows it."""
+        """Boot a crashed machine; returns when Nimbus knows it."""
         ...
 
     def disturb(self, machines: Sequence[str], disturbance: Disturbance, *, lose: bool) -> None:
-        """From now on they suffer this, at the longest until the run ends. `lose`: Nimbus may miss them meanwhile."""
+        """Disturb the machines from now on, at most until the run ends. `lose`: Nimbus may miss them meanwhile."""
         ...
 
     def end_disturbance(self, machines: Sequence[str], disturbance: Disturbance) -> None:
-        """They are as before; returns when Nimbus knows them."""
+        """End the disturbance; returns when Nimbus knows the machines."""
         ...
 
     def worker_on(self, machine: str) -> AbstractContextManager[RunningWorker]:
-        """The worker with the lowest port there; raises ExperimentError where none runs."""
+        """Yield the worker with the lowest port there; raises ExperimentError where none runs."""
         ...
 
     def submit(self, topology: str) -> None:
@@ -178,15 +178,15 @@ class RunActions(Protocol):
         ...
 
     def kill(self, topology: str) -> None:
-        """Returns when Nimbus has forgotten it."""
+        """Kill the topology; returns when Nimbus has forgotten it."""
         ...
 
     def wait_until_running(self, topology: str, zero_s: float) -> EventTimes:
-        """Until its first tuple reached a sink; `begin_s` is None where the event's horizon comes before."""
+        """Wait until its first tuple reached a sink; `begin_s` is None where the event's horizon comes before."""
         ...
 
     def wait_until_recovered(self, zero_s: float, since_s: float, down: str | None = None) -> EventTimes:
-        """Until every task runs again and has sent samples since `since_s`, with `down` no longer known to Nimbus.
+        """Wait until every task runs again and has sent samples since `since_s`, with `down` no longer known to Nimbus.
 
         A topology that needs longer than the event's horizon is a result: `begin_s` is None then.
         """
@@ -205,50 +205,50 @@ class PlannedEvent(ABC):
 
     @property
     def disturbances(self) -> Sequence[tuple[tuple[str, ...], Disturbance]]:
-        """What machines suffer from it; it needs a testbed with inventory's SupportsDisturbances."""
+        """Return the disturbances of machines; they need a testbed with inventory's SupportsDisturbances."""
         return ()
 
     @property
     def joins(self) -> int:
-        """How many machines join the cluster."""
+        """Return the number of machines that join the cluster."""
         return 0
 
     @property
     def leaves(self) -> int:
-        """How many machines leave the cluster."""
+        """Return the number of machines that leave the cluster."""
         return 0
 
     @property
     def down_for_good(self) -> tuple[str, ...]:
-        """Machines that stay in the cluster and never work again."""
+        """Return machines that stay in the cluster and never work again."""
         return ()
 
     @property
     def arrives(self) -> str | None:
-        """The topology that is submitted."""
+        """Return the topology that is submitted."""
         return None
 
     @property
     def departs(self) -> str | None:
-        """The topology that is killed."""
+        """Return the topology that is killed."""
         return None
 
     @property
     def planned_s(self) -> float:
-        """How long it takes by the plan itself, before what follows it is watched."""
+        """Return the seconds that the plan gives the event itself, before the watch that follows."""
         return 0.0
 
     @property
     @abstractmethod
     def longest_s(self) -> float:
-        """The longest that it may take, without boots and without what is watched afterwards."""
+        """Return the longest, without boots and without the watch that follows."""
 
     @abstractmethod
     def words(self) -> str:
-        """What happens, for people: `scale out by 1 machine`."""
+        """Return a text for people, such as `scale out by 1 machine`."""
 
     def errors(self, plan: PlanSoFar) -> Iterator[str]:  # noqa: ARG002 - most kinds are possible everywhere
-        """What is impossible about it at this place; each message names field, value and what is allowed."""
+        """Yield the reasons why the event is impossible at this place; each names field, value and what is allowed."""
         yield from ()
 
     @abstractmethod

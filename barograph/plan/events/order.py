@@ -1,7 +1,7 @@
-"""Who takes part in a plan of events, and whether that order of events is possible. Pure.
+"""The participants of a plan of events, and the check of the events' order. Pure.
 
 Machines are `m1`, `m2`, …; those that join take the next names that no machine has had. The policy chooses which
-machines leave, so of a scale-in only the number is known here.
+machines leave, so for a scale-in only the number is known here.
 """
 
 from __future__ import annotations
@@ -16,52 +16,52 @@ def starting_workers(before: int) -> tuple[str, ...]:
 
 
 def all_workers(before: int, events: Sequence[PlannedEvent]) -> tuple[str, ...]:
-    """All workers that ever take part, in the order in which they come."""
+    """Return all workers that ever take part, in the order in which they come."""
     return _names(1, before + _joining(events))
 
 
 def joining_workers(before: int, events: Sequence[PlannedEvent], place: int) -> tuple[str, ...]:
-    """The machines that join at `events[place]`."""
-    first = before + _joining(events[:place]) + 1
-    return _names(first, first + events[place].joins - 1)
+    """Return the machines that join at `events[place]`."""
+    first_number = before + _joining(events[:place]) + 1
+    return _names(first_number, first_number + events[place].joins - 1)
 
 
 def machines_at_end(before: int, events: Sequence[PlannedEvent]) -> int:
-    """How many machines the cluster has in the end; one that crashed and stays down still counts."""
+    """Return the number of machines in the cluster at the end; one that crashed and stays down still counts."""
     return before + _joining(events) - _leaving(events)
 
 
 def working_machines_after(before: int, events: Sequence[PlannedEvent]) -> tuple[int, ...]:
-    """After each event: how many machines are in the cluster and up."""
+    """Return after each event the number of machines in the cluster and up."""
     return tuple(_working(before, events[:number]) for number in range(1, len(events) + 1))
 
 
 def topologies_at_start(names: Sequence[str], events: Sequence[PlannedEvent]) -> tuple[str, ...]:
-    """Of these topologies, by their names in Storm, those that no event lets arrive."""
+    """Return those of these topologies, by their names in Storm, that no event submits."""
     arriving = {event.arrives for event in events}
     return tuple(name for name in names if name not in arriving)
 
 
 def topologies_after(names: Sequence[str], events: Sequence[PlannedEvent]) -> tuple[tuple[str, ...], ...]:
-    """After each event: which topologies are there."""
-    running, found = topologies_at_start(names, events), []
+    """Return the topologies after each event."""
+    running, snapshots = topologies_at_start(names, events), []
     for event in events:
         running = tuple(name for name in (*running, event.arrives) if name not in (None, event.departs))
-        found.append(running)
-    return tuple(found)
+        snapshots.append(running)
+    return tuple(snapshots)
 
 
 def order_errors(
     before: int, after: int, events: Sequence[PlannedEvent], horizon_s: float, topologies: Sequence[str] = ()
 ) -> list[str]:
-    """Everything that is wrong, in the order of the file. `topologies`: the experiment's, by their names in Storm."""
-    wrong = [_wrong_machine_count(before, after, events)] if after != machines_at_end(before, events) else []
+    """Return all errors, in the order of the file. `topologies`: the experiment's, by their names in Storm."""
+    errors = [_wrong_machine_count(before, after, events)] if after != machines_at_end(before, events) else []
     if topologies and not topologies_at_start(topologies, events):
-        wrong.append("events lets every topology arrive; allowed: at least one is there at the start")
+        errors.append("events lets every topology arrive; allowed: at least one is there at the start")
     arriving = [event.arrives for event in events if event.arrives]
     if twice := sorted({name for name in arriving if arriving.count(name) > 1}):
-        wrong.append(f"events lets {', '.join(twice)} arrive twice; allowed: once; give the second one another name")
-    return wrong + [
+        errors.append(f"events lets {', '.join(twice)} arrive twice; allowed: once; give the second one another name")
+    return errors + [
         error
         for place, event in enumerate(events)
         for error in event.errors(_so_far(before, events, place, horizon_s, topologies))
@@ -69,23 +69,25 @@ def order_errors(
 
 
 def limit_errors(before: int, limits: tuple[int, int], events: Sequence[PlannedEvent]) -> list[str]:
-    """What is wrong about the fewest and the most machines that a policy may have in a hold. From the first hold on
-    their number is the policy's to say, so no event may say it too."""
-    least, most = limits
-    if least > most:
-        return [f"machines.min is {least}; allowed: at most {most}, machines.max (machines.before where there is none)"]
+    """Return errors in the limits on a policy's number of machines in a hold. From the first hold on the policy decides
+    that number, so no event may change it too."""
+    floor, ceiling = limits
+    if floor > ceiling:
+        return [
+            f"machines.min is {floor}; allowed: at most {ceiling}, machines.max (machines.before where there is none)"
+        ]
     holds = [place for place, event in enumerate(events) if event.is_hold]
     if not holds:
-        return [f"machines.min to machines.max are {least} to {most}, but events has no hold in which a policy could"
+        return [f"machines.min to machines.max are {floor} to {ceiling}, but events has no hold in which a policy could"
                 " ask for machines; leave them out, or add a hold"]  # fmt: skip
-    wrong = []
-    if not least <= before <= most:
-        wrong.append(f"machines.before is {before}; allowed: machines.min ({least}) to machines.max ({most})")
-    there = machines_at_end(before, events[: holds[0]])
-    if there != before and not least <= there <= most:
-        allowed = f"machines.min ({least}) to machines.max ({most})"
-        wrong.append(f"events.{holds[0]} is a hold with {there} machines; allowed: {allowed}")
-    return wrong + [
+    errors = []
+    if not floor <= before <= ceiling:
+        errors.append(f"machines.before is {before}; allowed: machines.min ({floor}) to machines.max ({ceiling})")
+    number = machines_at_end(before, events[: holds[0]])
+    if number != before and not floor <= number <= ceiling:
+        limit_text = f"machines.min ({floor}) to machines.max ({ceiling})"
+        errors.append(f"events.{holds[0]} is a hold with {number} machines; allowed: {limit_text}")
+    return errors + [
         f"events.{place} is a {event.kind}, but from the hold of events.{holds[0]} on the policy says how many machines"
         " there are (machines.min, machines.max); put it before the hold"
         for place, event in enumerate(events)
@@ -94,13 +96,13 @@ def limit_errors(before: int, limits: tuple[int, int], events: Sequence[PlannedE
 
 
 def names_after(names: Sequence[str], number: int) -> tuple[str, ...]:
-    """The next names that no machine has had; `names`: all that any has, `m1`, `m2`, …"""
-    last = max((int(name[1:]) for name in names), default=0)
-    return _names(last + 1, last + number)
+    """Return the next names that no machine has had; `names`: all that any has, `m1`, `m2`, …"""
+    highest = max((int(name[1:]) for name in names), default=0)
+    return _names(highest + 1, highest + number)
 
 
 def rest_s(events: Sequence[PlannedEvent], place: int, horizon_s: float) -> float:
-    """From the zero of `events[place]` until the run ends, at most."""
+    """Return the most seconds from the zero of `events[place]` until the run ends."""
     following = [float(event.at) for event in events[place + 1 :] if event.at != "steady"]
     watched_s = sum(following) + horizon_s * (len(events) - place - len(following))
     return watched_s + sum(event.longest_s for event in events[place + 1 :])
@@ -109,24 +111,24 @@ def rest_s(events: Sequence[PlannedEvent], place: int, horizon_s: float) -> floa
 def _so_far(
     before: int, events: Sequence[PlannedEvent], place: int, horizon_s: float, topologies: Sequence[str]
 ) -> PlanSoFar:
-    earlier = events[:place]
-    down = {name for event in earlier for name in event.down_for_good}
-    names = tuple(name for name in all_workers(before, earlier) if name not in down)
+    events_before = events[:place]
+    machines_down = {name for event in events_before for name in event.down_for_good}
+    names = tuple(name for name in all_workers(before, events_before) if name not in machines_down)
     following = events[place + 1].at if place + 1 < len(events) else "steady"
     limit_s, field = horizon_s, HORIZON_FIELD
     if following != "steady" and following < limit_s:
         limit_s, field = following, f"events.{place + 1}.at"
     lasting = frozenset(
         (disturbance.kind, name)
-        for event in earlier
+        for event in events_before
         for machines, disturbance in event.disturbances
         for name in machines
         if not event.planned_s
     )
     running = (topologies_at_start(topologies, events), *topologies_after(topologies, events))[place]
-    is_held = any(event.is_hold and not event.planned_s for event in earlier)
+    is_held = any(event.is_hold and not event.planned_s for event in events_before)
     return PlanSoFar(
-        place, _working(before, earlier), names, limit_s, field, lasting, tuple(topologies), running, is_held,
+        place, _working(before, events_before), names, limit_s, field, lasting, tuple(topologies), running, is_held,
         rest_s(events, place, horizon_s),
     )  # fmt: skip
 

@@ -29,26 +29,26 @@ from scheduler_plugins.service.emission_records import LEAST_FACTOR, MOST_FACTOR
 
 Factor = Annotated[float, Field(strict=True, ge=LEAST_FACTOR, le=MOST_FACTOR)]
 Period = Annotated[float, Field(strict=True, ge=2 * course.STEP_S, le=LONGEST_S)]
-BEGIN_S = 10.0  # until the zero of a course has come, at the longest: workers hear of it before
+BEGIN_S = 10.0  # until the zero of a course, at most: workers hear of it before
 
 
 def whose_errors(topology: str | None, source: str | None, plan: PlanSoFar) -> Iterator[str]:
-    field, known = f"events.{plan.place}", plan.topologies
-    if topology is not None and known and topology not in known:
-        yield f"{field}.topology is {topology!r}; the experiment has {', '.join(known)}"
-    if source is not None and topology is None and len(known) > 1:
-        yield f"{field}.source is {source!r} without topology; say which of {', '.join(known)} it is of"
+    field, names = f"events.{plan.place}", plan.topologies
+    if topology is not None and names and topology not in names:
+        yield f"{field}.topology is {topology!r}; the experiment has {', '.join(names)}"
+    if source is not None and topology is None and len(names) > 1:
+        yield f"{field}.source is {source!r} without topology; say which of {', '.join(names)} it is of"
 
 
 def end_errors(for_s: float | None, plan: PlanSoFar) -> Iterator[str]:
-    """A course with a stated end must not outlast the run."""
+    """Yield an error for a course that outlasts the run."""
     if for_s is not None and for_s > plan.rest_s:
-        said = f"events.{plan.place}.for_s is {for_s:g}; allowed: at most {plan.rest_s:g}"
-        yield f"{said}: it would not be over when the run is"
+        subject = f"events.{plan.place}.for_s is {for_s:g}; allowed: at most {plan.rest_s:g}"
+        yield f"{subject}: it would not be over when the run is"
 
 
 def rate_of(topology: str | None, source: str | None) -> str:
-    """`the input rate of spout_1 in star`."""
+    """Return a text such as `the input rate of spout_1 in star`."""
     return "the input rate" + (f" of {source}" if source else "") + (f" in {topology}" if topology else "")
 
 
@@ -65,7 +65,7 @@ class RateChange(PlannedEvent):
 
     @property
     def is_course(self) -> bool:
-        """Whether it has to be on the way before it begins; else workers follow it as they hear of it."""
+        """Return whether it must be announced before it begins; else workers follow it on arrival."""
         return self.over_s is not None or self.topology is not None or self.source is not None
 
     @property
@@ -73,14 +73,14 @@ class RateChange(PlannedEvent):
         return BEGIN_S if self.is_course else 0.0
 
     def words(self) -> str:
-        over = "" if self.over_s is None else f" over {self.over_s:g} s"
-        return f"{rate_of(self.topology, self.source)} becomes {self.factor:g} times that of the submission{over}"
+        duration = "" if self.over_s is None else f" over {self.over_s:g} s"
+        return f"{rate_of(self.topology, self.source)} becomes {self.factor:g} times that of the submission{duration}"
 
     def errors(self, plan: PlanSoFar) -> Iterator[str]:
         yield from whose_errors(self.topology, self.source, plan)
         if self.over_s is not None and plan.limit_field == HORIZON_FIELD and self.over_s > plan.limit_s:
-            said = f"events.{plan.place}.over_s is {self.over_s:g}; allowed: at most {plan.limit_field}"
-            yield f"{said} ({plan.limit_s:g}): it would not be over when the run is"
+            subject = f"events.{plan.place}.over_s is {self.over_s:g}; allowed: at most {plan.limit_field}"
+            yield f"{subject} ({plan.limit_s:g}): it would not be over when the run is"
 
     def perform(self, run: RunActions) -> EventTimes:
         facts: dict[str, Any] = {"factor": self.factor}
@@ -98,7 +98,7 @@ class RateChange(PlannedEvent):
 
 
 class CourseEvent(PlannedEvent):
-    """What the courses below share."""
+    """A course of the input rate, the base of the courses below."""
 
     phases: ClassVar[Mapping[str, str]] = {"rate": "the input rate changes"}
 
@@ -179,26 +179,26 @@ class Trace(CourseEvent):
         yield from end_errors(self.for_s, plan)
 
     def read(self, place: int, folder: Path, rest_s: float = math.inf) -> tuple[Trace, list[str]]:
-        """With its digest, and its path from the repository on if it is in there; and what is wrong with the file.
-        `rest_s`: from the event's zero until the run ends, at most."""
+        """Return the event with its digest, and its path from the repository if it lies there, and the errors of the
+        file. `rest_s`: from the event's zero until the run ends, at most."""
         path = (folder / Path(self.file).expanduser()).resolve()
-        inside = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
+        path_text = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
         field = f"events.{place}"
         try:
             facts = facts_of(path, self.scale, self.longest_gap_s)
         except UnfitTrace as error:
             return self, [f"{field}.file is {self.file!r}: {error}"]
-        length_s, wrong = facts.length_s / self.compression, []
+        length_s, errors = facts.length_s / self.compression, []
         if self.for_s is not None and self.for_s > length_s:
-            wrong = [f"{field}.for_s is {self.for_s:g}; allowed: at most {length_s:g}, the length of {self.file}"]
+            errors = [f"{field}.for_s is {self.for_s:g}; allowed: at most {length_s:g}, the length of {self.file}"]
         if self.for_s is None and length_s > rest_s:
-            wrong = [
+            errors = [
                 f"{field}.file is {self.file!r}, which lasts {length_s:g} s with compression {self.compression:g};"
                 f" allowed: at most {rest_s:g}: it would not be over when the run is; give for_s, or compress it more"
             ]
         if self.sha256 and self.sha256 != facts.sha256:
-            wrong.append(f"{field}.sha256 is {self.sha256}, but {self.file} is {facts.sha256}; it has changed")
-        return replace(self, file=inside, sha256=facts.sha256), wrong
+            errors.append(f"{field}.sha256 is {self.sha256}, but {self.file} is {facts.sha256}; it has changed")
+        return replace(self, file=path_text, sha256=facts.sha256), errors
 
     def perform(self, run: RunActions) -> EventTimes:
         path = run.trace_file(self.sha256)

@@ -1,4 +1,4 @@
-"""The file of a trace: two columns, seconds and numbers, the one ascending; and what is wrong with it.
+"""The file of a trace: two columns, seconds and numbers, the first ascending; and the errors in such a file.
 
 It is read row by row, whatever its length.
 """
@@ -20,7 +20,7 @@ MOST_ROWS, MOST_BYTES = 1_000_000, 100_000_000
 
 
 class UnfitTrace(ValueError):
-    """Says what is wrong with a file, and what is allowed."""
+    """An error in a trace's file, with what is allowed."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class TraceFacts:
 
 
 def rows_of(path: Path, scale: float = 1.0) -> Iterator[tuple[float, float]]:
-    """Seconds since the first row, and the number times `scale`; a first line of words is left out."""
+    """Yield seconds since the first row, and the number times `scale`; a header line is skipped."""
     begin_s: float | None = None
     for _, seconds, number in _rows(path):
         begin_s = seconds if begin_s is None else begin_s
@@ -38,7 +38,7 @@ def rows_of(path: Path, scale: float = 1.0) -> Iterator[tuple[float, float]]:
 
 
 def facts_of(path: Path, scale: float, longest_gap_s: float) -> TraceFacts:
-    """Raises UnfitTrace where the file is not a trace, or its factors or gaps are not allowed."""
+    """Return the facts. Raises UnfitTrace where the file is not a trace, or its factors or gaps are not allowed."""
     try:
         stat = path.stat()
     except OSError as error:
@@ -79,7 +79,7 @@ def sha256_of(path: Path) -> str:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, float, float]]:
-    """Line, seconds and number of each row."""
+    """Yield line, seconds and number of each row."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             reader = csv.reader(file)
@@ -90,8 +90,8 @@ def _rows(path: Path) -> Iterator[tuple[int, float, float]]:
                     raise UnfitTrace(f"it has more than {MOST_ROWS} lines; join some of them")
                 yield reader.line_num, *_numbers(row, reader.line_num)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        said = error.strerror if isinstance(error, OSError) else error
-        raise UnfitTrace(f"it cannot be read ({said}); give a CSV file of seconds and factors") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UnfitTrace(f"it cannot be read ({reason}); give a CSV file of seconds and factors") from error
 
 
 def _numbers(row: list[str], line: int) -> tuple[float, float]:
