@@ -1,7 +1,7 @@
 """The machines' clocks beside the run's. Samples and decisions carry the machines' times, events and limits the run's:
-the machines are asked before the run and after it, the run's clock follows the median of what they say, and a run whose
-clocks are too far apart, or jumped meanwhile, does not count. The offsets of both times and their errors are on record:
-the analysis takes what two clocks differ by out of each latency, and says what is left.
+offsets are measured before the run and after it, the run's clock follows their median, and a run whose clocks are too
+far apart, or jumped meanwhile, does not count. The offsets of both times and their errors are on record: the analysis
+subtracts the difference of two clocks from each latency, and states the remaining error.
 """
 
 from __future__ import annotations
@@ -14,34 +14,36 @@ from barograph.errors import BarographError
 from barograph.run.context import RunContext
 from playbooks.clock import ClockOffset
 
-# Between the machines: any clock that NTP keeps is nearer, and every latency across machines is wrong by it.
+# Between the machines: clocks with NTP are closer, and every latency across machines is wrong by it.
 APART_MS = 50.0
-# Between them all and this box, which the run's clock makes up for: a tenth of a window (10 s) if it comes meanwhile.
+# Between them all and this box, which the run's clock corrects: a tenth of a window (10 s) if it comes meanwhile.
 BOX_MS = 1000.0
 
-Offsets = Mapping[str, ClockOffset | None]  # a machine's clock minus ours; None: it could not be asked
+Offsets = Mapping[str, ClockOffset | None]  # a machine's clock minus ours; None: it did not answer
 
 
 class ClockWrong(BarographError):
-    """A machine's clock is too far from the others', cannot be asked, or was stepped during the run."""
+    """A machine's clock is too far from the others', does not answer, or was stepped during the run."""
 
     blame = "infrastructure"
 
 
 def correction_ms(offsets: Offsets) -> float:
-    """How far the machines' clocks are ahead of ours: the median."""
-    known = [offset.ms for offset in offsets.values() if offset is not None]
-    return median(known) if known else 0.0
+    """Return how far the machines' clocks are ahead of ours: the median."""
+    offsets_ms = [offset.ms for offset in offsets.values() if offset is not None]
+    return median(offsets_ms) if offsets_ms else 0.0
 
 
 def residuals(offsets: Offsets, middle_ms: float) -> dict[str, ClockOffset]:
-    """How far each known clock is ahead of the middle."""
-    known = {name: offset for name, offset in offsets.items() if offset is not None}
-    return {name: ClockOffset(round(offset.ms - middle_ms, 3), offset.error_ms) for name, offset in known.items()}
+    """Return how far each known clock is ahead of the middle."""
+    measurements = {name: offset for name, offset in offsets.items() if offset is not None}
+    return {
+        name: ClockOffset(round(offset.ms - middle_ms, 3), offset.error_ms) for name, offset in measurements.items()
+    }
 
 
 def require_close(offsets: Offsets, middle_ms: float) -> None:
-    """Raises ClockWrong. A clock is too far off where it surely is: whatever the error of the measurement."""
+    """Raise ClockWrong where a clock is surely too far off, whatever the error of the measurement."""
     if silent := [name for name, offset in offsets.items() if offset is None]:
         raise ClockWrong(f"the clock of {', '.join(silent)} could not be asked; see whether ssh and python3 work there")
     far = {name: each.ms for name, each in residuals(offsets, middle_ms).items() if abs(each.ms) > _allowed_ms(each)}
@@ -62,14 +64,16 @@ def _allowed_ms(offset: ClockOffset) -> float:
 
 
 def latency_error_ms(*measured: Mapping[str, ClockOffset]) -> float | None:
-    """The most by which a latency from one machine to another may be wrong; None where fewer than two were asked."""
+    """Return the largest possible error of a latency between two machines; None where fewer than two answered."""
     pairs = (pair for clocks in measured for pair in permutations(clocks.values(), 2))
     spans = [ahead.ms + ahead.error_ms - (behind.ms - behind.error_ms) for ahead, behind in pairs]
     return round(max(spans), 3) if spans else None
 
 
 def align(run: RunContext, machines: Sequence[str]) -> None:
-    """Note the clocks before the run, and let the run's follow them. Raises ClockWrong, with the offsets on record."""
+    """Record the clocks before the run, and let the run's follow them. Raises ClockWrong, with the offsets
+    on record.
+    """
     offsets = run.context.cluster.clock_offsets_ms(machines, run.now)
     middle_ms = correction_ms(offsets)
     run.record.add({"clock_offset_ms": _numbers(offsets)})
@@ -81,7 +85,7 @@ def align(run: RunContext, machines: Sequence[str]) -> None:
 
 
 def note_joined(run: RunContext, machines: Sequence[str]) -> None:
-    """The same for machines that booted during the run, whose clock stays as it is. Raises ClockWrong."""
+    """Do the same for machines that booted during the run, whose clock is not changed. Raises ClockWrong."""
     everybody = _measured(run, ("master", *run.machines.expected(), *machines))
     offsets = {name: everybody[name] for name in machines}
     moved_ms = _moved_ms(run, {name: offset for name, offset in everybody.items() if name not in offsets})
@@ -93,9 +97,9 @@ def note_joined(run: RunContext, machines: Sequence[str]) -> None:
 
 
 def note_end(run: RunContext, machines: Sequence[str]) -> None:
-    """The clocks as they are when the machines' files are collected, beside those of before.
+    """Record the clocks when the machines' files are collected, beside the earlier ones.
 
-    All that work are asked, also where only some are collected: how much the box's clock moved is not said by two.
+    All working machines are asked, also where only some are collected: two do not show how much the box's clock moved.
     """
     everybody = _measured(run, tuple(dict.fromkeys(("master", *machines, *run.machines.expected()))))
     offsets = {name: everybody[name] for name in ("master", *machines)}
@@ -113,7 +117,7 @@ def note_end(run: RunContext, machines: Sequence[str]) -> None:
 
 
 def require_steady(run: RunContext) -> None:
-    """Raises ClockWrong where a clock was stepped during the run, or went away from the others."""
+    """Raise ClockWrong where a clock was stepped during the run, or drifted away from the others."""
     if steps := run.record.document.get("clock_step_ms"):
         raise ClockWrong(
             f"clocks were stepped during the run: {_seconds(steps)}; what these machines measured is of other times "
@@ -122,22 +126,24 @@ def require_steady(run: RunContext) -> None:
 
 
 def _moves_ms(run: RunContext, offsets: Offsets) -> dict[str, ClockOffset]:
-    """By machine, how much its clock moved against ours since before the run."""
+    """Return by machine how much its clock moved against ours since before the run."""
     before = run.record.document["clock_offset_ms"]
-    known = {name: offset for name, offset in offsets.items() if offset and before.get(name) is not None}
-    return {name: ClockOffset(offset.ms - before[name], offset.error_ms) for name, offset in known.items()}
+    measurements = {name: offset for name, offset in offsets.items() if offset and before.get(name) is not None}
+    return {name: ClockOffset(offset.ms - before[name], offset.error_ms) for name, offset in measurements.items()}
 
 
 def _moved_ms(run: RunContext, offsets: Offsets) -> float:
-    """Of all these together: this box's clock may go at another pace than theirs."""
+    """Return how far all these moved together: this box's clock may run at another pace than theirs."""
     return correction_ms(_moves_ms(run, offsets))
 
 
 def _steps_ms(run: RunContext, offsets: Offsets, moved_ms: float) -> dict[str, float]:
-    """The moves that are too much: against ours, or in the end too far from the others', which moved by `moved_ms`."""
+    """Return the moves that are too large: against ours, or in the end too far from the others', which moved by
+    `moved_ms`.
+    """
     moves, correction = _moves_ms(run, offsets), run.record.document.get("clock_correction_ms")
     if correction is None:
-        return {}  # they were refused before the run
+        return {}  # refused before the run
     ends = residuals({name: offsets[name] for name in moves}, correction + moved_ms)
     return {
         name: round(move.ms, 3)
@@ -147,7 +153,7 @@ def _steps_ms(run: RunContext, offsets: Offsets, moved_ms: float) -> dict[str, f
 
 
 def _measured(run: RunContext, machines: Sequence[str]) -> dict[str, ClockOffset | None]:
-    """Against this box's clock as the run began with it, whatever the run's follows since."""
+    """Measure against this box's clock as at the run's begin, whatever the run's clock follows since."""
     shift_ms = float(run.record.document.get("clock_correction_ms", 0.0))
     offsets = run.context.cluster.clock_offsets_ms(machines, run.now)
     return {
@@ -157,7 +163,7 @@ def _measured(run: RunContext, machines: Sequence[str]) -> dict[str, ClockOffset
 
 
 def _note_error(run: RunContext, measured: Mapping[str, ClockOffset], joining: Sequence[str] = ()) -> None:
-    """The largest so far, of machines that run workers: no tuple is timed elsewhere."""
+    """Record the largest error so far, of machines that run workers: no tuple is timed elsewhere."""
     working = {*run.machines.present, *run.machines.exempt, *joining}
     timed = {name: offset for name, offset in measured.items() if name in working}
     errors = (run.record.document.get("clock_error_ms"), latency_error_ms(timed))
@@ -165,7 +171,7 @@ def _note_error(run: RunContext, measured: Mapping[str, ClockOffset], joining: S
 
 
 def _note_offset_errors(run: RunContext, measured: Offsets) -> None:
-    """By machine, the largest error of its offsets so far."""
+    """Record by machine the largest error of its offsets so far."""
     errors = dict(run.record.document.get("clock_offset_error_ms", {}))
     for name, offset in measured.items():
         if offset is not None:

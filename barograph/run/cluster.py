@@ -1,4 +1,4 @@
-"""What a run needs of its cluster, small enough to fake: Storm on machines, as a Protocol."""
+"""The contract of a run's cluster, small enough to fake: Storm on machines, as a Protocol."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from playbooks.clock import ClockOffset
 
 @dataclass(frozen=True)
 class ClusterFacts:
-    """What `run.json` says of the machines; shapes as in the contracts."""
+    """Facts about the machines for `run.json`; shapes as in the contracts."""
 
     machines: Mapping[str, Mapping[str, Any]]  # workers only, by name
     versions: Mapping[str, str]
@@ -25,7 +25,7 @@ class ClusterFacts:
 
 @dataclass(frozen=True)
 class Collection:
-    """What a collection found: files that should be there and are not."""
+    """Result of a collection: missing files."""
 
     missing: tuple[str, ...] = ()
 
@@ -34,15 +34,17 @@ class Cluster(Protocol):
     """Storm on machines. Errors carry `blame`."""
 
     def deploy(self) -> None:
-        """Put everything on the machines; idempotent."""
+        """Install everything on the machines; idempotent."""
         ...
 
     def reset(self, run: PlannedRun) -> None:
-        """A clean state: no topology, empty records, only the machines of the start in the cluster, none disturbed."""
+        """Restore a clean state: no topology, empty records, only the machines of the start in the cluster, no
+        disturbance.
+        """
         ...
 
     def submit(self, run: PlannedRun, topology: TopologyChoice) -> None:
-        """Returns when Nimbus has accepted it."""
+        """Submit the topology; returns when Nimbus has accepted it."""
         ...
 
     def kill(self, topology: str) -> None:
@@ -54,9 +56,9 @@ class Cluster(Protocol):
         ...
 
     def grow(self, machines: Sequence[str]) -> Mapping[str, float | None]:
-        """Start these machines and put everything on them, ready to join; how long each took to boot (s), by name.
+        """Start these machines and install everything on them, ready to join; returns their boot times (s), by name.
 
-        CapacityError and InfrastructureError: none of them is there then, nor after an interrupt.
+        CapacityError and InfrastructureError: none of them exists then, nor after an interrupt.
         """
         ...
 
@@ -65,51 +67,51 @@ class Cluster(Protocol):
         ...
 
     def give_back(self, machines: Sequence[str]) -> bool:
-        """Return machines that have left to the testbed; whether it takes back a part of what it gave."""
+        """Return machines that have left to the testbed; True if it takes back a part of a lease."""
         ...
 
     def crash(self, machine: str) -> None:
-        """Its power fails; the disk stays."""
+        """Crash the machine as by a power failure; the disk stays."""
         ...
 
     def restart(self, machine: str) -> None:
-        """A crashed machine works again, and Nimbus knows it."""
+        """Restart a crashed machine; returns when it works and Nimbus knows it."""
         ...
 
     def disturb(self, machines: Sequence[str], disturbance: Disturbance) -> None:
-        """From now on these machines suffer this."""
+        """Begin this disturbance on these machines."""
         ...
 
     def end_disturbance(self, machines: Sequence[str], disturbance: Disturbance) -> None:
-        """They are as before; idempotent."""
+        """End the disturbance; the machines are as before; idempotent."""
         ...
 
     def worker_on(self, machine: str) -> AbstractContextManager[RunningWorker]:
-        """The worker with the lowest port on this machine. ExperimentError where none runs."""
+        """Yield the worker with the lowest port on this machine. ExperimentError where none runs."""
         ...
 
     def stop(self) -> None:
-        """Kill every topology; nothing happens if there is none."""
+        """Kill every topology; harmless if there is none."""
         ...
 
     def collect(self, folder: Path, machines: Sequence[str]) -> Collection:
-        """Fetch these machines' files into the record (contracts: what a run leaves), also of a run cut short."""
+        """Fetch these machines' files into the record (contracts: what a run leaves), also of an interrupted run."""
         ...
 
     def clock_offsets_ms(self, machines: Sequence[str], now: Callable[[], float]) -> Mapping[str, ClockOffset | None]:
-        """Each machine's clock minus `now` (epoch seconds); None where it could not be asked."""
+        """Return each machine's clock minus `now` (epoch seconds); None where it did not answer."""
         ...
 
     def silent_machines(self) -> tuple[str, ...]:
-        """Machines that do not answer on the control LAN."""
+        """Return machines that do not answer on the control LAN."""
         ...
 
     def recalled(self) -> tuple[str, ...]:
-        """Machines that their owner takes away; asked each second."""
+        """Return machines that their owner takes away; called each second."""
         ...
 
     def make_whole(self) -> bool:
-        """Whether another run can begin: every machine is there, or others were put in the place of those lost."""
+        """Return True if another run can begin: every machine exists, or lost ones were replaced."""
         ...
 
     def facts(self) -> ClusterFacts: ...

@@ -1,5 +1,5 @@
-"""The policy service of a commit for simulated runs: its own `scheduler_plugins` in a sandbox, asked over pipes, with
-simulated time. It stands in the place of the work tree's own, which runs in process.
+"""The policy service of a commit for simulated runs: its own `scheduler_plugins` in a sandbox, called over pipes, with
+simulated time. It replaces the work tree's own, which runs in process.
 
 On machines a commit brings its bridge too; here bridge, Nimbus and all else are the simulator's, of the work tree.
 """
@@ -40,43 +40,43 @@ from scheduler_plugins.service.state import PostedLine
 
 SCRIPT = ROOT / "barograph" / "code" / "serve_checkout.py"
 PLACE = "/build/service"  # of its folder, in the sandbox
-ANSWER_S = 60.0  # the service has a limit of its own for policies; one from before it had that may hang
-END_S = 30.0  # of a process that was killed
+ANSWER_S = 60.0  # the service has a limit of its own for policies; an older one may hang
+END_S = 30.0  # for a killed process
 CHUNK = 65_536
 LARGEST_ANSWER = 128 * 1024 * 1024  # a million placed tasks take a fifth
 
 
 class CodeService:
-    """`clock` is simulated. `folder` gets the commit's decision log, and what its service prints. `sample_s`: how often
-    workers write, in seconds."""
+    """A commit's service. `clock` is simulated. `folder` gets the commit's decision log and the service's output.
+    `sample_s`: how often workers write, in seconds."""
 
     def __init__(self, code: Code, folder: Path, clock: Callable[[], float], sample_s: int = 1) -> None:
         self._label, self._clock = code_label(code), clock
         self.log_path = folder / "service" / "decisions.jsonl"
         self._printed = folder / "service.log"
-        self._rates = InputRates(clock())  # what is due is the world's to know, and no call asks for it
+        self._rates = InputRates(clock())  # due rates are known to the world, and no call asks for them
         self._left = b""
         self._process = self._start(code, folder, sample_s)
 
     def _start(self, code: Code, folder: Path, sample_s: int) -> subprocess.Popen[bytes]:
         tree = service_of(code)
         assert tree is not None, "schedulers that are not ours are refused before"
-        own, files = folder / "service", folder / "sandbox"
-        for each in (own, files):
+        service_folder, files = folder / "service", folder / "sandbox"
+        for each in (service_folder, files):
             each.mkdir(parents=True, exist_ok=True)
-        give_to_sandbox(own)
+        give_to_sandbox(service_folder)
         write_accounts(files)
         argv = [sys.executable, "-P", "-s", str(SCRIPT), PLACE, str(sample_s)]
-        sandbox = checkout_sandbox(tree, PLACE, {own: PLACE}, (SCRIPT,))
+        sandbox = checkout_sandbox(tree, PLACE, {service_folder: PLACE}, (SCRIPT,))
         command = sandbox_command(argv, sandbox, files)
         environment = {"PATH": process_environment().get("PATH", PATH)}
-        with self._printed.open("ab") as printed:  # the sandbox ends with this process
+        with self._printed.open("ab") as output:  # the sandbox ends with this process
             process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed, env=environment,
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, env=environment,
                 start_new_session=True,
             )  # fmt: skip
         assert process.stdin is not None, "it has a pipe"
-        os.set_blocking(process.stdin.fileno(), False)  # who does not read is not waited for
+        os.set_blocking(process.stdin.fileno(), False)  # a service that does not read must not block us
         self._watch = Watch(process.pid, sandbox, self._printed)
         return process
 
@@ -101,28 +101,28 @@ class CodeService:
 
     def _ask_as_bridge(self, path: str, body: Mapping[str, Any]) -> Any:
         try:
-            said = self._ask("POST", path, json.dumps(body))
+            answer = self._ask("POST", path, json.dumps(body))
         except RunBroken as error:
             raise ServiceFailed(f"{path.removeprefix('/')}: {error}") from error
-        if "answer" not in said:
-            shown = json.dumps({"error": said["error"]})[:200]
-            raise ServiceFailed(f"{path.removeprefix('/')}: HTTP {said['status']}: {shown}")
-        return said["answer"]
+        if "answer" not in answer:
+            text = json.dumps({"error": answer["error"]})[:200]
+            raise ServiceFailed(f"{path.removeprefix('/')}: HTTP {answer['status']}: {text}")
+        return answer["answer"]
 
     # As the harness asks
 
     def call(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Raises ServiceRefused, and RunBroken where the service does not answer any more."""
-        said = self._ask("GET" if body is None else "POST", path, json.dumps(body))
-        if "answer" not in said:
+        """Call the service. Raises ServiceRefused, and RunBroken where the service does not answer any more."""
+        answer = self._ask("GET" if body is None else "POST", path, json.dumps(body))
+        if "answer" not in answer:
             raise ServiceRefused(
-                f"{path} of the policy service answered {said['status']}: {json.dumps({'error': said['error']})}"
+                f"{path} of the policy service answered {answer['status']}: {json.dumps({'error': answer['error']})}"
             )
         if path == "/configure":
             self._rates = InputRates(self._clock())
         elif path == "/input_rate" and body is not None:
             self._rates.take(body, self._clock())
-        return said["answer"]
+        return answer["answer"]
 
     # As the world asks
 
@@ -145,21 +145,21 @@ class CodeService:
         self._send(json.dumps(call).encode() + b"\n", path, end_s)
         line = self._line(path, end_s)
         try:
-            said = json.loads(line)
+            answer = json.loads(line)
         except (ValueError, RecursionError):
-            said = None
-        if not isinstance(said, dict) or not said.keys() & {"answer", "error"}:
+            answer = None
+        if not isinstance(answer, dict) or not answer.keys() & {"answer", "error"}:
             raise RunBroken(f"the policy service of {self._label} answered {path} with no answer: {line[:80]!r}")
-        return said
+        return answer
 
     def _send(self, line: bytes, path: str, end_s: float) -> None:
         assert self._process.stdin is not None, "it has a pipe"
-        file, left = self._process.stdin.fileno(), memoryview(line)
+        file, rest = self._process.stdin.fileno(), memoryview(line)
         looks = self._looks(path, end_s, [], [file])
-        while left:
+        while rest:
             if next(looks):
                 try:
-                    left = left[os.write(file, left) :]
+                    rest = rest[os.write(file, rest) :]
                 except BrokenPipeError as error:
                     raise self._gone() from error
 
@@ -180,8 +180,8 @@ class CodeService:
         return line
 
     def _looks(self, path: str, end_s: float, reads: Sequence[int], writes: Sequence[int]) -> Iterator[bool]:
-        """Whether one of them is ready, each within LOOK_S. Raises RunBroken where the service takes too much, also of
-        time. One look is after the end: this process may have been stopped, and the answer waits."""
+        """Yield whether one of them is ready, each within LOOK_S. Raises RunBroken where the service uses too much,
+        also time. One look is after the end: this process may have been stopped, and the answer waits."""
         left_s = ANSWER_S
         while left_s > 0:
             try:

@@ -1,5 +1,5 @@
-"""The end of a run: its topology killed, its files collected into the record, also when something broke it; and the
-inspection of that record for what the harness could not know while the topology ran.
+"""End a run: kill its topology, collect its files into the record, also after a failure; and inspect that record for
+facts that the harness could not know while the topology ran.
 """
 
 from __future__ import annotations
@@ -17,20 +17,22 @@ from playbooks.cluster import NO_SAMPLES
 
 
 def topologies_of_decisions(folder: Path, names: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Of each, by name, what run.json says of it, from the first decision line that shows it; those without such a line
-    are not there."""
-    found: dict[str, dict[str, Any]] = {}
+    """Return by name each topology's facts for run.json, from the first decision line with it; those without such a
+    line are missing."""
+    facts_by_name: dict[str, dict[str, Any]] = {}
     for line in json_lines(RunPaths(folder).decisions):
-        if found.keys() == set(names):
+        if facts_by_name.keys() == set(names):
             break
-        for shown in line.get("request", {}).get("topologies", []):
-            if shown["name"] in names and shown["name"] not in found:
-                found[shown["name"]] = _topology_facts(shown)
-    return found
+        for topology in line.get("request", {}).get("topologies", []):
+            if topology["name"] in names and topology["name"] not in facts_by_name:
+                facts_by_name[topology["name"]] = _topology_facts(topology)
+    return facts_by_name
 
 
 def bridge_fallbacks(folder: Path, since_s: float) -> list[dict[str, Any]]:
-    """The bridge's `fallback` events of this run: epoch seconds `t` and `reason`. A damaged line may have been one."""
+    """Return the bridge's `fallback` events of this run: epoch seconds `t` and `reason`. A damaged line may have been
+    one.
+    """
     events = [event for file in sorted(folder.rglob("bridge.jsonl")) for event in parsed_lines(file)]
     damaged: dict[str, Any] = {
         "t": since_s,
@@ -63,7 +65,7 @@ def _topology_facts(shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def collect(run: RunContext, names: Sequence[str]) -> None:
-    """These workers' files, ahead of the others': the record is not judged yet."""
+    """Collect these workers' files, ahead of the others': the record is not judged yet."""
     collection = run.context.cluster.collect(run.record.folder, names)
     run.machines.on_record.update(names)
     clocks.note_end(run, names)
@@ -71,7 +73,7 @@ def collect(run: RunContext, names: Sequence[str]) -> None:
 
 
 def stop_and_collect(run: RunContext, *, bring_back: bool) -> None:
-    """Kill the topology and fetch what is not in the record yet."""
+    """Kill the topology and fetch the files that are not in the record yet."""
     try:
         run.context.cluster.stop()
         run.record.event("topology_killed")
@@ -80,9 +82,9 @@ def stop_and_collect(run: RunContext, *, bring_back: bool) -> None:
     if bring_back:
         _restart_crashed(run)
     machines = run.machines
-    away = machines.on_record | machines.down | machines.dead | machines.later | machines.away
-    known = dict.fromkeys((*run.context.experiment.workers(), *sorted(machines.extra)))
-    names = [name for name in known if name not in away]
+    absent = machines.on_record | machines.down | machines.dead | machines.later | machines.away
+    names_in_order = dict.fromkeys((*run.context.experiment.workers(), *sorted(machines.extra)))
+    names = [name for name in names_in_order if name not in absent]
     collection = run.context.cluster.collect(run.record.folder, ("master", *names))
     down = [f"{name}: all files, it is down" for name in sorted(run.machines.down | run.machines.dead)]
     clocks.note_end(run, ("master", *names))
@@ -93,7 +95,7 @@ def stop_and_collect(run: RunContext, *, bring_back: bool) -> None:
 
 
 def collect_after_failure(run: RunContext, *, bring_back: bool) -> None:
-    """What a broken run has measured; trouble in here must not hide what broke it."""
+    """Collect the measurements of a broken run; errors in here must not hide what broke it."""
     try:
         with run.record.phase("collect"):
             stop_and_collect(run, bring_back=bring_back)
@@ -106,7 +108,7 @@ def fallbacks_of_run(record: RunRecord) -> list[dict[str, Any]]:
 
 
 def _end_disturbances(run: RunContext) -> None:
-    """Those that last until the run ends, and those of a run that broke; the next run's reset does it again."""
+    """End disturbances that last until the run's end, and those of a broken run; the next run's reset repeats it."""
     for disturbed, disturbance in run.machines.disturbed:
         names = tuple(name for name in disturbed if name not in run.machines.down)  # a boot ends it too
         try:
@@ -119,7 +121,9 @@ def _end_disturbances(run: RunContext) -> None:
 
 
 def _restart_crashed(run: RunContext) -> None:
-    """A machine that the plan crashed holds its part of the record on its disk, and the next run wants it up."""
+    """Restart machines that the plan crashed: a part of the record is on their disks, and the next run
+    needs them up.
+    """
     for name in sorted(run.machines.down):
         try:
             run.context.cluster.restart(name)
@@ -129,7 +133,9 @@ def _restart_crashed(run: RunContext) -> None:
 
 
 def return_booted(run: RunContext, names: Sequence[str]) -> None:
-    """Every run boots its own. What cannot be returned goes before the next boot, or with the lease."""
+    """Give back booted machines: every run boots its own. A failed return is repeated before the next boot, or with the
+    lease.
+    """
     if not names:
         return
     try:
@@ -145,12 +151,14 @@ def _note_missing(run: RunContext, missing: Sequence[str]) -> None:
 
 
 def _note_inspection(run: RunContext) -> None:
-    """What only the collected files know: task ids as Storm gave them, and whether the bridge fell back."""
-    chosen = {each.name: each.service_level for each in run.topologies()}
-    known = topologies_of_decisions(run.record.folder, chosen)
-    levels = {name: {"service_level": asdict(level)} for name, level in chosen.items() if level is not None}
-    shown = [known[name] | levels.get(name, {}) for name in chosen if name in known]
-    if shown:
-        run.record.add({"topology": shown[0]} | ({"topologies": shown} if run.context.experiment.topologies else {}))
+    """Record facts from the collected files: task ids as Storm gave them, and whether the bridge fell back."""
+    levels_by_name = {each.name: each.service_level for each in run.topologies()}
+    facts_by_name = topologies_of_decisions(run.record.folder, levels_by_name)
+    levels = {name: {"service_level": asdict(level)} for name, level in levels_by_name.items() if level is not None}
+    topologies = [facts_by_name[name] | levels.get(name, {}) for name in levels_by_name if name in facts_by_name]
+    if topologies:
+        run.record.add(
+            {"topology": topologies[0]} | ({"topologies": topologies} if run.context.experiment.topologies else {})
+        )
     for fallback in fallbacks_of_run(run.record):
         run.record.event("fallback", t=fallback["t"], reason=fallback.get("reason"))

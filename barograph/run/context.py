@@ -1,5 +1,5 @@
-"""The context of a run: what it needs from outside (cluster, policy service, clock, listener), found again from the
-machines that its series holds, and how far it is: the machines that take part, the decisions already noted.
+"""The context of a run: its environment (cluster, policy service, clock, listener), restored from the machines that its
+series holds, and its progress: the participating machines, the decisions on record.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TOPOLOGY_PATIENCE_S = 10.0
 
 @dataclass(frozen=True)
 class SeriesContext:
-    """Everything a run needs from outside."""
+    """The environment of a run."""
 
     experiment: Experiment
     cluster: Cluster
@@ -46,34 +46,34 @@ class SeriesContext:
     listener: Listener
     is_steady: SteadyTest
     require_covered: Callable[[Sequence[str], float], None] = lambda _machines, _rest_s: None
-    """Raises BudgetSpent where these machines too, in the seconds that are left, may cost more than the budget."""
+    """Raise BudgetSpent where these machines too, in the remaining seconds, may cost more than the budget."""
     look_s: float = LOOK_S  # between two looks at the policy service's state
 
 
 @dataclass
 class Membership:
-    """Which machines take part. Nobody misses a machine that is `exempt`."""
+    """The participating machines. A machine that is `exempt` is not missed."""
 
     present: tuple[str, ...]
-    later: set[str] = field(default_factory=set)  # they boot at their event; until then there is nothing of them
+    later: set[str] = field(default_factory=set)  # they boot at their event and do not exist before
     extra: set[str] = field(default_factory=set)  # booted by this run, which gives them back
     exempt: set[str] = field(default_factory=set)
-    down: set[str] = field(default_factory=set)  # by the plan, and not restarted
-    dead: set[str] = field(default_factory=set)  # by themselves; the operation that they spoiled was aborted
+    down: set[str] = field(default_factory=set)  # by the plan, not restarted
+    dead: set[str] = field(default_factory=set)  # by themselves; the operation that they broke was aborted
     on_record: set[str] = field(default_factory=set)  # their files are in the record
     away: set[str] = field(default_factory=set)  # returned to the testbed
-    disturbed: list[tuple[tuple[str, ...], Disturbance]] = field(default_factory=list)  # and not as before yet
-    hidden: set[str] = field(default_factory=set)  # of these, whom Nimbus may miss
-    unfit: set[str] = field(default_factory=set)  # booted for a policy, and not to be used, such as for their clock
+    disturbed: list[tuple[tuple[str, ...], Disturbance]] = field(default_factory=list)  # not restored yet
+    hidden: set[str] = field(default_factory=set)  # of these, those that Nimbus may miss
+    unfit: set[str] = field(default_factory=set)  # booted for a policy, and unusable, such as for their clock
 
     def expected(self) -> tuple[str, ...]:
-        """Whom Nimbus has to know now."""
+        """Return the machines that Nimbus has to know now."""
         return tuple(name for name in self.present if name not in self.hidden)
 
     def join(self, names: Iterable[str]) -> None:
         new = tuple(names)
         self.present = (*self.present, *(name for name in new if name not in self.present))
-        for names in (self.exempt, self.down, self.on_record):  # one that left may come back: it has more to collect
+        for names in (self.exempt, self.down, self.on_record):  # one that left may come back with more to collect
             names.difference_update(new)
 
     def leave(self, names: Iterable[str]) -> None:
@@ -97,7 +97,7 @@ class Membership:
 
 
 def raise_if_recalled(cluster: Cluster, machines: Membership, record: RunRecord) -> None:
-    """An end that was announced is the infrastructure's at once, not a scheduler that becomes slow."""
+    """Raise MachineRecalled at once where an end was announced: it is the infrastructure's, not a slow scheduler's."""
     recalled = tuple(sorted(set(cluster.recalled()) - machines.exempt))
     if recalled:
         record.event("machines_recalled", machines=list(recalled))
@@ -108,7 +108,7 @@ def raise_if_recalled(cluster: Cluster, machines: Membership, record: RunRecord)
 
 @dataclass
 class RunContext:
-    """`last`: no later run of this execution needs the machines that leave."""
+    """A run's state. `last`: no later run of this execution needs the machines that leave."""
 
     context: SeriesContext
     plan: PlannedRun
@@ -123,7 +123,7 @@ class RunContext:
     closed_requests: set[str] = field(default_factory=set)  # of holds that are over
     disturbed_s: float = math.inf  # since when a machine is disturbed
     expected_topologies: set[str] = field(default_factory=set)  # submitted, and not killed by the plan
-    _allowances: list[tuple[float, float]] = field(default_factory=list)  # from when to when any worker may restart
+    _allowances: list[tuple[float, float]] = field(default_factory=list)  # intervals in which any worker may restart
     _decided: set[str] = field(default_factory=set)
     _applied: set[str] = field(default_factory=set)
     _asked: set[str] = field(default_factory=set)  # requests for machines, on record
@@ -131,7 +131,7 @@ class RunContext:
     _restarts: set[WorkerRestart] = field(default_factory=set)  # on record
     _losses: set[LostTasks] = field(default_factory=set)
     _unknown: tuple[str, ...] = ()
-    _gone: dict[str, float] = field(default_factory=dict)  # of these, since when Nimbus has one no more
+    _gone: dict[str, float] = field(default_factory=dict)  # of these, since when Nimbus does not have one any more
     _known: set[str] = field(default_factory=set)  # machines that Nimbus has known
     _missed: dict[str, float] = field(default_factory=dict)  # of these, when it last did not know it
 
@@ -154,30 +154,34 @@ class RunContext:
         return run
 
     def topologies(self) -> tuple[TopologyChoice, ...]:
-        """All that this run submits, in the file's order."""
+        """Return all topologies that this run submits, in the file's order."""
         return self.context.experiment.topologies_of(self.plan.variant)
 
     def policy_entry(self) -> Entry:
-        """The run's policy; one that only the variant's own commit has is taken for one that reads rates."""
+        """Return the run's policy; one that only the variant's own commit has is treated as one that reads rates."""
         return POLICIES.get(self.plan.variant.policy, POLICIES["stela"])
 
     def now(self) -> float:
         return self.context.clock.now()
 
     def mark_zero(self, at_s: float | None = None) -> float:
-        """The zero of an event: now, unless said."""
+        """Set the zero of an event: now by default."""
         now = self.now() if at_s is None else at_s
         self.zero_s = now if self.zero_s is None else self.zero_s
-        # Of an event that did not say when it was over. The zero may be some time ago.
+        # For an event that did not report its end. The zero may be some time ago.
         self._end_allowances(self.now() + RESTART_PATIENCE.silence_s)
         return now
 
     def allow_restarts(self, begin_s: float) -> None:
-        """A machine is gone: any worker may restart for what ran there. Else only those in a decision's slots may."""
+        """Allow restarts: a machine is gone, and any worker may restart for it. Otherwise only those in a decision's
+        slots may.
+        """
         self._allowances.append((begin_s, math.inf))
 
     def end_restarts(self, begin_s: float | None) -> None:
-        """The event is over at `begin_s`, None: not yet. Workers may restart for it a while longer."""
+        """End the restarts of an event that is over at `begin_s`, None: not yet. Workers may restart for it a while
+        longer.
+        """
         if begin_s is not None:
             self._end_allowances(begin_s + RESTART_PATIENCE.silence_s)
 
@@ -185,7 +189,7 @@ class RunContext:
         self._allowances = [(begin, end_s if end == math.inf else end) for begin, end in self._allowances]
 
     def join(self, machines: Sequence[str]) -> None:
-        """Nimbus has yet to hear of these, whatever was known or missed of them before."""
+        """Wait for Nimbus to register these, whatever was known or missed of them before."""
         self.machines.join(machines)
         self.machines.hidden.difference_update(machines)
         self._known.difference_update(machines)
@@ -193,17 +197,19 @@ class RunContext:
             self._missed.pop(name, None)
 
     def lost_machines(self, also: Iterable[str] = ()) -> tuple[str, ...]:
-        """Machines that do not answer or are taken away by their owner, and `also` these, that nobody asked for."""
+        """Return machines that do not answer or are taken away by their owner, and `also` these, unless the plan did
+        it.
+        """
         too_slow = {name for names, _ in self.machines.disturbed for name in names}  # to answer in time, maybe
         silent = set(self.context.cluster.silent_machines()) - too_slow
         lost = silent | {*self.context.cluster.recalled(), *also}
         return tuple(sorted(lost - self.machines.exempt))
 
     def note(self, state: RunSnapshot) -> None:
-        """What the state says of the run goes on record, each thing once.
+        """Record each fact of the state once.
 
-        Raises ServiceRestarted where the state is of another run: a service that begins anew knows neither this run's
-        policy nor its events, and places evenly. PolicyHung where it knows that this run's policy was the reason.
+        Raises ServiceRestarted where the state is of another run: a restarted service knows neither this run's policy
+        nor its events, and places evenly. PolicyHung where it knows that this run's policy was the reason.
         """
         hang = state.policy_hang or {}
         if hang.get("run_id") == self.plan.run_id:
@@ -221,7 +227,9 @@ class RunContext:
         self._note_lost_tasks(state)
 
     def _require_topologies(self, state: RunSnapshot) -> None:
-        """Nothing waits for one that is no more, so nothing else would say that it is missing."""
+        """Require every expected topology: nothing waits for one that is gone, so no other check would find
+        it missing.
+        """
         for topology in state.topologies:
             if topology.running or topology.name not in self.expected_topologies:
                 self._gone.pop(topology.name, None)
@@ -238,33 +246,35 @@ class RunContext:
             self.record.event("machines_unknown", machines=list(unknown))
 
     def _note_restarts(self, state: RunSnapshot) -> None:
-        """A spout that restarts and was not asked to offers another load than the plan's. Raises what `_cause` says."""
+        """Record restarts. A spout that restarts unexpectedly offers another load than the plan's. Raises `_cause`'s
+        error.
+        """
         for restart in state.worker_restarts:
             if restart in self._restarts:
                 continue
             self._restarts.add(restart)
-            asked = self._is_asked(restart, state)
-            facts = {"slot": restart.slot, "spouts": list(restart.spouts), "asked": asked}
+            is_expected = self._is_asked(restart, state)
+            facts = {"slot": restart.slot, "spouts": list(restart.spouts), "asked": is_expected}
             self.record.event("worker_restarted", t=restart.t, **facts, **self.about(restart.topology))
-            if restart.spouts and not asked:
+            if restart.spouts and not is_expected:
                 what = (
                     f"the worker in {restart.slot} restarted and nobody asked for that: its spouts were gone"
                     " meanwhile, and their load was not the plan's"
                 )
                 recent = (each for each in state.lost_tasks if each.t >= restart.t - FAILOVER_S)
-                lost = {machine for each in recent for machine in each.machines}
-                raise self._cause(what, {*lost, restart.slot.partition(":")[0]}, restart.t)
+                machines = {machine for each in recent for machine in each.machines}
+                raise self._cause(what, {*machines, restart.slot.partition(":")[0]}, restart.t)
 
     def _is_asked(self, restart: WorkerRestart, state: RunSnapshot) -> bool:
         if restart.t >= self.disturbed_s or any(begin <= restart.t <= end for begin, end in self._allowances):
             return True
         until_s = RESTART_PATIENCE.silence_s
-        moves = state.moves if self.policy_entry().is_host else ()  # of the scheduler that places in its stead
+        moves = state.moves if self.policy_entry().is_host else ()  # of the scheduler that places in its place
         moved = any(each.t <= restart.t <= each.t + until_s and restart.slot in each.slots for each in moves)
         return moved or any(each.restarts(restart.slot, restart.t, until_s) for each in state.decisions)
 
     def _note_lost_tasks(self, state: RunSnapshot) -> None:
-        """Before the first event nothing may lose its place. Raises what `_cause` says."""
+        """Record lost tasks. Before the first event no task may lose its place. Raises `_cause`'s error."""
         for lost in state.lost_tasks:
             if lost in self._losses:
                 continue
@@ -278,12 +288,12 @@ class RunContext:
                 raise self._cause(what, lost.machines, lost.t)
 
     def about(self, topology: str) -> Mapping[str, str]:
-        """What a line of the record says of which topology it is about: nothing where there is one."""
+        """Return the topology for a line of the record: nothing where there is only one."""
         return {"topology": topology} if self.context.experiment.topologies else {}
 
     def _cause(self, what: str, machines: Iterable[str], t: float) -> Exception:
-        """The machine's, where Nimbus missed one of them shortly before `t` (a supervisor died, say); else of what ran
-        in the workers.
+        """Return the machine's failure, where Nimbus missed one of them shortly before `t` (a supervisor died, say);
+        else that of the processes in the workers.
 
         A worker that ends by itself, as one without memory does, ended under the variant's placement: that is a result.
         """
@@ -292,25 +302,25 @@ class RunContext:
         return RunBroken(f"{what}; every machine is there: worker.log and the machine's memory may say why")
 
     def _note_decisions(self, state: RunSnapshot) -> None:
-        """Decisions since the first event, each once, with or without an event of ours behind it."""
+        """Record decisions since the first event, each once, with or without an event of ours behind it."""
         since_s = float("inf") if self.zero_s is None else self.zero_s
         for decision in state.decisions:
             name, about = decision.decision_id, {"decision_id": decision.decision_id, "event_id": decision.event_id}
-            own = {"own": True} if decision.own else {}
+            by_policy = {"own": True} if decision.own else {}
             if not decision.arrived or (decision.event_id is None and self.on_our_clock(decision.t) < since_s):
                 continue
             if name not in self._decided:
                 self._decided.add(name)
                 t = self.on_our_clock(decision.t)
-                self.record.event("decision", t=t, **about, **own, reason=decision.reason)
+                self.record.event("decision", t=t, **about, **by_policy, reason=decision.reason)
             if name not in self._applied and decision.applied_t is not None:
                 self._applied.add(name)
                 t = self.on_our_clock(decision.applied_t)
-                self.record.event("applied", t=t, **about, **own, ok=decision.applied)
+                self.record.event("applied", t=t, **about, **by_policy, ok=decision.applied)
 
     def _note_requests(self, state: RunSnapshot) -> None:
-        """What the policy asks of the machines, once its decision stands, and what came of it where nothing did: else
-        the machines' own lines say it."""
+        """Record the policy's requests for machines, once its decision stands, and their outcome where nothing
+        happened: otherwise the machines' own lines report it."""
         for each in state.machine_requests:
             about: dict[str, object] = {"event_id": self.hold_id, "request_id": each.request_id}
             if each.request_id not in self._asked and (each.ready or each.ended_t is not None):
@@ -327,7 +337,7 @@ class RunContext:
                     self.record.event(f"request_{each.outcome}", t=t, **about, reason=each.why)
 
     def on_our_clock(self, master_s: float) -> float:
-        """A time of the master's clock on the run's, which follows the median of the machines' clocks."""
+        """Convert a time of the master's clock to the run's, which follows the median of the machines' clocks."""
         document = self.record.document
         ahead_ms: float = document.get("clock_offset_ms", {}).get("master") or 0.0
         return master_s - (ahead_ms - float(document.get("clock_correction_ms", 0.0))) / 1000
@@ -347,7 +357,7 @@ def _storm_context(series: Series) -> SeriesContext:
 
 @dataclass(frozen=True)
 class _MachineSupply:
-    """Machines in memory come and go as those of a real testbed do, so that what they cost is counted."""
+    """A supply through which machines in memory come and go as a real testbed's do, so that their cost is counted."""
 
     series: Series
 
@@ -377,7 +387,7 @@ def _simulated_context_of_step(series: Series) -> SeriesContext:
 def simulated_context(
     series: Series, folder: Path, listener: Listener, new_cluster: Callable[..., SimulatedCluster]
 ) -> SeriesContext:
-    """Return what simulated runs need. `folder`: of their machines' disks. `new_cluster` is given the experiment, its
+    """Return the context of simulated runs. `folder`: of their machines' disks. `new_cluster` gets the experiment, its
     testbed, the clock and that folder."""
     from barograph.run.simulated_clock import SimulatedClock
     from inventory.simulated import SimulatedTestbed
@@ -391,7 +401,7 @@ def simulated_context(
 
 @dataclass(frozen=True)
 class Silence:
-    """A listener for runs that nobody follows."""
+    """A listener that ignores all reports."""
 
     def tell(self, kind: str, **facts: Any) -> None:
         pass
@@ -404,11 +414,11 @@ def context_in_memory(
     look_s: float,
     listener: Listener = Silence(),
 ) -> SeriesContext:
-    """Of runs on a simulated cluster, which is its own policy service."""
+    """Return the context of runs on a simulated cluster, which is its own policy service."""
     return SeriesContext(experiment, cluster, cluster, clock, listener, steady_test, look_s=look_s)
 
 
-# By testbed, where machines in memory are not the simulator's: tests add theirs.
+# By testbed, for machines in memory that are not the simulator's: tests add theirs.
 CONTEXTS: dict[str, Callable[[Series], SeriesContext]] = {}
 
 

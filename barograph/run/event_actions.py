@@ -1,5 +1,5 @@
-"""What a run can do for the events of its plan (`RunActions` in `barograph.plan.events.kind`), on its cluster and its
-policy service: machines join, leave, crash and boot, the policy is asked to scale, the input rate changes.
+"""Actions of a run for the events of its plan (`RunActions` in `barograph.plan.events.kind`), on its cluster and its
+policy service: machines join, leave, crash and boot, the policy scales, the input rate changes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from scheduler_plugins.service.samples import limit_for
 
 @dataclass(frozen=True)
 class EventActions:
-    """For the event at one place of the plan."""
+    """The actions for the event at one place of the plan."""
 
     run: RunContext
     place: int
@@ -91,17 +91,17 @@ class EventActions:
     def add_machines(self, machines: Sequence[str]) -> None:
         run = self.run
         if not run.machines.later.isdisjoint(machines):
-            # Before the request, whose zero it does not move: how long a boot takes says nothing about a policy.
+            # Before the request, whose zero it does not move: the duration of a boot says nothing about a policy.
             with run.record.phase("boot", expected_s=90):
                 machine_changes.boot(run, machines)
         with run.record.phase("join", expected_s=5):
             machine_changes.join(run, machines)
 
     def scale(self, kind: str, joined: Sequence[str] = (), leave: int = 0) -> tuple[EventTimes, tuple[str, ...]]:
-        """An answer that was lost with its machines is aborted and asked for again.
+        """Scale; an answer that was lost with its machines is aborted and requested again.
 
-        A scheduler that places in the policy's stead is asked by the join itself, unless it waits for a rebalance:
-        then that is the zero.
+        For a scheduler that places in the policy's place the join itself is the request, unless it waits for a
+        rebalance: then that is the zero.
         """
         run = self.run
         with run.record.phase("scale", expected_s=20), _without_hold(run):
@@ -156,7 +156,7 @@ class EventActions:
         return path
 
     def crash(self, machine: str) -> None:
-        self.run.machines.crash(machine)  # first: from here on nobody may miss it
+        self.run.machines.crash(machine)  # first: from here on it is not missed
         self.run.allow_restarts(self.now())
         self.run.context.cluster.crash(machine)
 
@@ -166,7 +166,7 @@ class EventActions:
 
     def disturb(self, machines: Sequence[str], disturbance: Disturbance, *, lose: bool) -> None:
         run, names = self.run, tuple(machines)
-        run.machines.disturbed.append((names, disturbance))  # first: what is half begun is ended too
+        run.machines.disturbed.append((names, disturbance))  # first: a half begun one is ended too
         run.disturbed_s = min(run.disturbed_s, self.now())
         run.allow_restarts(self.now())
         if lose:
@@ -193,14 +193,14 @@ class EventActions:
 
     def submit(self, topology: str) -> None:
         run = self.run
-        (chosen,) = (each for each in run.topologies() if each.name == topology)
-        run.context.cluster.submit(run.plan, chosen)
+        (choice,) = (each for each in run.topologies() if each.name == topology)
+        run.context.cluster.submit(run.plan, choice)
         run.expected_topologies.add(topology)
         run.record.event("topology_submitted", topology=topology)
 
     def kill(self, topology: str) -> None:
         run = self.run
-        run.expected_topologies.discard(topology)  # first: from here on nobody may miss it
+        run.expected_topologies.discard(topology)  # first: from here on it is not missed
         run.context.cluster.kill(topology)
 
         def gone(state: RunSnapshot) -> bool | None:
@@ -222,9 +222,9 @@ class EventActions:
                 return EventTimes(zero_s, first_s)
             if run.now() - zero_s < limit_s:
                 return None
-            placed = "it is not known to Nimbus" if status is None else (
+            progress = "it is not known to Nimbus" if status is None else (
                 f"{status.tasks_placed} of its {status.tasks_total} tasks are placed")  # fmt: skip
-            return EventTimes(zero_s, None, f"no tuple of topology {topology} reached a sink; {placed}")
+            return EventTimes(zero_s, None, f"no tuple of topology {topology} reached a sink; {progress}")
 
         return run.monitor.wait_for(begun, limit_s=None, what="", patience=RESTART_PATIENCE)
 
@@ -244,7 +244,7 @@ class EventActions:
 
 @contextmanager
 def _without_hold(run: RunContext) -> Iterator[None]:
-    """A policy that goes on moving things has no rates to scale by."""
+    """Suspend the hold: a policy that goes on moving tasks has no rates to scale by."""
     every_s = run.decide_every_s
     if every_s is not None:
         run.context.service.decide_every(None)
@@ -255,7 +255,7 @@ def _without_hold(run: RunContext) -> Iterator[None]:
 
 
 def _wait_until_carried_out(run: RunContext) -> None:
-    """Until nothing that the policy decided by itself is under way: its restarts are no part of what comes then."""
+    """Wait until none of the policy's own decisions is in progress: their restarts do not belong to the next event."""
 
     def done(state: RunSnapshot) -> bool | None:
         waiting = any(each.own and each.applied_t is None for each in state.decisions)
@@ -276,7 +276,9 @@ def _request(run: RunContext, name: str, kind: str, joined: Sequence[str], leave
 
 
 def _wait_until_applied(run: RunContext, name: str) -> ScaleOutcome:
-    """A decision is not given up here: the policy service says what became of it, or that nobody said so."""
+    """Wait for the outcome without a limit here: the policy service reports a decision's outcome, or that it is
+    unknown.
+    """
 
     def begun(state: RunSnapshot) -> bool | None:
         return scale_outcome(state, name) is not None or any(each.event_id == name for each in state.decisions) or None
@@ -290,13 +292,13 @@ def _wait_until_applied(run: RunContext, name: str) -> ScaleOutcome:
 
 
 def _outcome_s(run: RunContext) -> float:
-    """Until the service has said what became of a decision."""
-    return OUTCOME_S + 2 * run.plan.variant.wait_s  # a Nimbus that restarts in the wait begins it again
+    """Return how long the service may take to report a decision's outcome."""
+    return OUTCOME_S + 2 * run.plan.variant.wait_s  # a Nimbus that restarts while waiting begins again
 
 
 def _abort(run: RunContext, name: str, outcome: ScaleOutcome, joined: Sequence[str], leave: int) -> Sequence[str]:
-    """The machines that still join. Raises MachineLost where too few are left, and where no machine died RunBroken, or
-    OutcomeUnknown: Nimbus asks on, so that only its word was lost.
+    """Return the machines that still join. Raises MachineLost where too few are left, and where no machine died
+    RunBroken, or OutcomeUnknown: Nimbus goes on, so that only its report was lost.
     """
     state, reason = run.monitor.state, outcome.failed
     dead = run.lost_machines(absent_machines(state, run.machines.expected()) if state else ())
@@ -305,7 +307,7 @@ def _abort(run: RunContext, name: str, outcome: ScaleOutcome, joined: Sequence[s
     if not dead:
         raise RunBroken(f"Storm did not apply the policy's answer: {reason}")
     run.machines.lose(dead)
-    run.allow_restarts(run.now() - APPLY_S)  # it died at some time while this was asked for
+    run.allow_restarts(run.now() - APPLY_S)  # it died at some time during this request
     run.record.event("scale_aborted", event_id=name, reason=reason, machines=list(dead))
     alive = tuple(machine for machine in joined if machine not in dead)
     if (joined and not alive) or leave >= len(run.machines.present):

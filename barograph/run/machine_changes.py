@@ -1,9 +1,9 @@
-"""How machines join and leave while a run goes on: booted, joined, drained, collected, given back; because an event of
-the plan says so, or because the policy asks for it in a hold.
+"""Add and remove machines during a run: boot, join, drain, collect, give back; for an event of the plan, or for a
+request of the policy in a hold.
 
-A request of the policy is carried out where the run waits, one at a time, while the policy goes on deciding. That there
-are no machines, that one does not boot or that the budget does not cover it is news for the policy; what goes wrong in
-the cluster itself ends the run as everywhere.
+A request of the policy is carried out where the run waits, one at a time, while the policy goes on deciding. Missing
+machines, a failed boot or an insufficient budget are reported to the policy; a failure in the cluster itself ends the
+run as everywhere.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Answer = TypeVar("Answer")
 
 
 def boot(run: RunContext, names: Sequence[str], **about: Any) -> None:
-    """`about`: further facts for the lines of events.jsonl."""
+    """Boot machines. `about`: further facts for the lines of events.jsonl."""
     request_s = run.now()
     run.record.event("machines_requested", t=request_s, machines=list(names), **about)
     boots_s = run.context.cluster.grow(names)
@@ -38,7 +38,7 @@ def boot(run: RunContext, names: Sequence[str], **about: Any) -> None:
     clocks.note_joined(run, names)
     for name in names:
         boot_s = boots_s[name]
-        # Storm was put on it meanwhile: the event is when it answered.
+        # Storm was installed on it meanwhile: the event's time is its first answer.
         answer_s = None if boot_s is None else request_s + boot_s
         run.record.event("machine_booted", t=answer_s, machine=name, boot_s=boot_s, **about)
 
@@ -51,8 +51,8 @@ def join(run: RunContext, machines: Sequence[str], **about: Any) -> None:
 
 
 def drain(run: RunContext, machines: Sequence[str]) -> None:
-    """They leave once nothing is on them, and their files are collected: in every run alike, else the last run, which
-    gives machines back, would be disturbed by more than the others."""
+    """Let machines leave once nothing is on them, and collect their files: in every run alike, otherwise the last run,
+    which gives machines back, would be disturbed by more than the others."""
     names = ", ".join(machines)
     _wait_until_placed(run, f"not every task found a place before {names} left")
     run.context.cluster.leave(machines)
@@ -81,7 +81,7 @@ def wait_in_time(
     run: RunContext, done: Callable[[RunSnapshot], bool | None], limit_s: float, patience: Patience,
     late: Callable[[], Exception],
 ) -> None:  # fmt: skip
-    """Wait until it is done; `late` says what it means that nothing was wrong and only the time ran out."""
+    """Wait until it is done; `late` returns the error for a wait without trouble whose time ran out."""
     try:
         run.monitor.wait_for(done, limit_s=limit_s, what="", patience=patience)
     except RunBroken as error:
@@ -91,7 +91,7 @@ def wait_in_time(
 
 
 def wait_for(run: RunContext, question: Callable[[RunSnapshot], Answer | None], patience: Patience) -> Answer:
-    """The first answer that is not None, however long it takes; until then the policy has what it asks for."""
+    """Return the first answer that is not None, however long it takes; until then the policy's requests are served."""
 
     def either(state: RunSnapshot) -> tuple[Answer | None, PolicyRequest | None] | None:
         answer = question(state)
@@ -107,8 +107,8 @@ def wait_for(run: RunContext, question: Callable[[RunSnapshot], Answer | None], 
 
 
 def close(run: RunContext, why: str) -> None:
-    """The hold is over: the policy can ask for nothing any more, what is under way is refused, and what it asked for in
-    this hold is counted on record."""
+    """Close the hold: the policy can request nothing any more, a request in progress is refused, and its requests in
+    this hold are counted on record."""
     if run.context.experiment.machines.limits is None or not run.hold_id:
         return
     service = run.context.service
@@ -130,13 +130,13 @@ def close(run: RunContext, why: str) -> None:
 
 
 def close_after_failure(run: RunContext) -> None:
-    """Trouble in here must not hide what broke the run."""
+    """Close the hold of a broken run; errors in here must not hide what broke it."""
     with suppress(Exception):
         close(run, "the run broke")
 
 
 class _RequestFailure(Exception):
-    """The policy does not get what it asked for; `outcome`: refused or failed."""
+    """The policy's request is not met; `outcome`: refused or failed."""
 
     def __init__(self, outcome: str, why: str) -> None:
         super().__init__(why)
@@ -160,7 +160,9 @@ def _carry_out(run: RunContext, request: PolicyRequest) -> None:
 def _end_request(
     run: RunContext, request: PolicyRequest, outcome: str, machines: Sequence[str] = (), why: str = ""
 ) -> None:
-    """A service that began anew meanwhile knows no request; its state says why it did, and that is what is raised."""
+    """Report the end of a request. A restarted service knows no request; its state says why it restarted, and that is
+    raised.
+    """
     try:
         run.context.service.end_machine_request(request.request_id, outcome, machines, why)
     except ServiceRefused:
@@ -170,7 +172,7 @@ def _end_request(
 
 @contextmanager
 def _shown(run: RunContext, name: str) -> Iterator[None]:
-    """For who looks on; the run is in the same phase still."""
+    """Show the phase to observers; the run's own phase does not change."""
     about = {"run_id": run.plan.run_id, "expected_s": 30.0}
     run.context.listener.tell("phase", phase=name, **about)
     yield
@@ -178,7 +180,7 @@ def _shown(run: RunContext, name: str) -> Iterator[None]:
 
 
 def _acquire(run: RunContext, number: int, about: dict[str, Any]) -> tuple[str, ...]:
-    """Machines that are up and idle first; others boot, where the testbed has them boot."""
+    """Add idle machines first; others boot, where the testbed boots them."""
     _require_room(run, number)
     idle = _idle(run)[:number]
     booted = _names_to_boot(run, number - len(idle))
@@ -189,7 +191,9 @@ def _acquire(run: RunContext, number: int, about: dict[str, Any]) -> tuple[str, 
 
 
 def _release(run: RunContext, machines: tuple[str, ...], about: dict[str, Any]) -> tuple[str, ...]:
-    """A machine that booted in this run costs money until it is given back; others stay idle, and may join again."""
+    """Release machines. One that booted in this run costs money until it is given back; others stay idle, and may join
+    again.
+    """
     if gone := [name for name in machines if name not in run.machines.present]:
         raise _RequestFailure("refused", f"{', '.join(gone)} is away by another event of the plan")
     drain(run, machines)
@@ -200,38 +204,38 @@ def _release(run: RunContext, machines: tuple[str, ...], about: dict[str, Any]) 
 
 
 def _require_room(run: RunContext, number: int) -> None:
-    """Those that crashed, or are cut off, are in the cluster still, though the policy does not see them."""
+    """Refuse a number above the limit; crashed or isolated machines count, though the policy does not see them."""
     limits = run.context.experiment.machines.limits
     hidden = sorted(run.machines.down | run.machines.hidden)
-    there = len({*run.machines.present, *hidden})
-    if limits is not None and there + number > limits[1]:
+    total = len({*run.machines.present, *hidden})
+    if limits is not None and total + number > limits[1]:
         also = f" with {', '.join(hidden)}, which the plan has taken away for a while" if hidden else ""
-        allowed = f"allowed: at most {max(0, limits[1] - there)}"
+        limit_text = f"allowed: at most {max(0, limits[1] - total)}"
         raise _RequestFailure(
-            "refused", f"acquire is {number}; {allowed}, for machines.max is {limits[1]} and {there} are there{also}"
+            "refused", f"acquire is {number}; {limit_text}, for machines.max is {limits[1]} and {total} are there{also}"
         )
 
 
 def _idle(run: RunContext) -> tuple[str, ...]:
-    """Up, and not in the cluster."""
+    """Return machines that are up, and not in the cluster."""
     machines = run.machines
-    known = dict.fromkeys((*run.context.experiment.acquired(), *sorted(machines.extra, key=_number)))
-    taken = {*machines.present, *machines.down, *machines.dead, *machines.hidden, *machines.away, *machines.unfit}
+    names = dict.fromkeys((*run.context.experiment.acquired(), *sorted(machines.extra, key=_number)))
+    unavailable = {*machines.present, *machines.down, *machines.dead, *machines.hidden, *machines.away, *machines.unfit}
     silent = set(run.context.cluster.silent_machines())
-    return tuple(name for name in known if name not in taken | silent)
+    return tuple(name for name in names if name not in unavailable | silent)
 
 
 def _names_to_boot(run: RunContext, number: int) -> tuple[str, ...]:
-    """A name is had once in a run: the files of its machine are on record under it."""
+    """Return new names: a name is used once in a run, because its machine's files are on record under it."""
     if number <= 0:
         return ()
     if run.context.experiment.testbed.joining != "booted":
         raise _RequestFailure(
             "failed", f"{number} more would have to be up and idle: the others are lost, or given back"
         )
-    unused = sorted(run.machines.later, key=_number)[:number]
-    known = (*run.context.experiment.workers(), *run.machines.extra)
-    return (*unused, *names_after(known, number - len(unused)))
+    waiting = sorted(run.machines.later, key=_number)[:number]
+    names = (*run.context.experiment.workers(), *run.machines.extra)
+    return (*waiting, *names_after(names, number - len(waiting)))
 
 
 def _number(name: str) -> int:
@@ -239,8 +243,8 @@ def _number(name: str) -> int:
 
 
 def _boot_for_policy(run: RunContext, names: Sequence[str], about: dict[str, Any]) -> None:
-    """Raises _RequestFailure where the budget does not cover them, or they did not come: then none of them is there, as
-    after an interrupt."""
+    """Boot machines. Raises _RequestFailure where the budget does not cover them, or they did not come: then none of
+    them exists, as after an interrupt."""
     elapsed_s = run.now() - float(run.record.document["started_s"])
     rest_s = max(0.0, longest_run_s(run.context.experiment) + LONGEST_CLOSING_S - elapsed_s)
     try:
@@ -261,6 +265,6 @@ def _boot_for_policy(run: RunContext, names: Sequence[str], about: dict[str, Any
 
 
 def _is_news(error: Exception) -> bool:
-    """Whether all is as before: there was no machine, or one did not come up."""
+    """Return True if nothing changed: there was no machine, or one did not come up."""
     is_ours = isinstance(error, OSError | NoMachines | MachineLost)
     return not is_ours and blame_of(error) in ("capacity", "infrastructure")

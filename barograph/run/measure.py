@@ -1,4 +1,4 @@
-"""One run, from a clean cluster to its record. Order and effects only: the conclusions are in `monitor`."""
+"""Do one run, from a clean cluster to its record. Order and effects only: the conclusions are in `monitor`."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from scheduler_plugins.service.samples import WINDOW_S
 
 
 def measure(context: SeriesContext, plan: PlannedRun, record: RunRecord, *, last: bool) -> None:
-    """Does the run. Raises what ended it, or RunInvalid; the record is written either way."""
+    """Do the run. Raises the error that ended it, or RunInvalid; the record is written either way."""
     run = RunContext.begin(context, plan, record, last=last)
     try:
         _phases(run)
     except Interrupted:
-        record.end("incomplete")  # first: whoever interrupts may not wait for the collection
+        record.end("incomplete")  # first: an interrupting user may not wait for the collection
         machine_changes.close_after_failure(run)
         collect_after_failure(run, bring_back=False)
         _end_failed(record, "incomplete")
@@ -64,20 +64,20 @@ def measure(context: SeriesContext, plan: PlannedRun, record: RunRecord, *, last
 
 
 def _end_failed(record: RunRecord, status: str, cause: Exception | None = None) -> None:
-    """Trouble in here must not hide what broke the run."""
+    """Record the end; errors in here must not hide what broke the run."""
     with suppress(OSError):
         record.event("run_ended", status=status)
     record.end(status, cause)
 
 
 def _why_invalid(run: RunContext) -> str:
-    """Empty for a run that may be counted."""
+    """Return why the run does not count; empty if it does."""
     fallbacks = [f"the bridge fell back: {each.get('reason')}" for each in fallbacks_of_run(run.record)]
     return "; ".join(dict.fromkeys([*fallbacks, *run.courses.interruptions]))
 
 
 def _end_invalid(record: RunRecord, why: str) -> RunInvalid:
-    """A failure in an invalid run is not counted; it appears only in the reason."""
+    """Record the end of an invalid run. A failure in it is not counted; it appears only in the reason."""
     record.add({"invalid": why, "failure": None})
     record.event("run_ended", status="invalid", reason=why)
     record.end("invalid")
@@ -124,7 +124,7 @@ def _events(run: RunContext) -> None:
 
 
 def _service_levels(run: RunContext) -> dict[str, dict[str, float]]:
-    """By the topology's name, for the policy; what is not asked for is not there."""
+    """Return service levels by the topology's name, for the policy; missing ones are left out."""
     levels = {each.name: each.service_level for each in run.topologies() if each.service_level is not None}
     return {
         name: {key: value for key, value in asdict(level).items() if value is not None}
@@ -149,7 +149,9 @@ def _first_tuple(run: RunContext, name: str) -> float:
 
 
 def _require_all_placed_on(run: RunContext, topology: TopologyStatus) -> None:
-    """A supervisor whose ZooKeeper session ends is unknown to Nimbus for a moment; reset cannot foresee that."""
+    """Require that the topology was placed on all machines: a supervisor whose ZooKeeper session ends is unknown to
+    Nimbus for a moment, which reset cannot foresee.
+    """
     without = machines_missed_by_placement(topology, run.machines.expected())
     if without:
         names, them = ", ".join(without), "it" if len(without) == 1 else "them"
@@ -165,7 +167,7 @@ def _warm_up(run: RunContext, begin_s: float) -> None:
 
 
 def _watch_after(run: RunContext, place: int, event_id: str, times: EventTimes) -> None:
-    """Until steady or the horizon; where the next event is at a time, until that."""
+    """Watch until steady or the horizon; where the next event has a time, until that."""
     (floor, ceiling), zero_s = run.context.experiment.watched(place), times.zero_s
     is_steady, patience = run.context.is_steady, RESTART_PATIENCE
     if times.begin_s is None:
@@ -174,8 +176,8 @@ def _watch_after(run: RunContext, place: int, event_id: str, times: EventTimes) 
     with run.record.phase("after", expected_s=max(0.0, ceiling - (run.now() - zero_s))) as entry:
         entry["event_id"] = event_id
         _note_steady(run, "after", event_id, _wait_until_steady(run, watch, is_steady, patience))
-        watched = planned_s(run.now() - zero_s, floor, ceiling) - (entry["start_s"] - zero_s)
-        entry["planned_s"] = max(0.0, watched)
+        watched_s = planned_s(run.now() - zero_s, floor, ceiling) - (entry["start_s"] - zero_s)
+        entry["planned_s"] = max(0.0, watched_s)
 
 
 def _never_steady(reason: str) -> SteadyTest:
@@ -185,11 +187,11 @@ def _never_steady(reason: str) -> SteadyTest:
 def _wait_until_steady(
     run: RunContext, watch: PhaseEnd, is_steady: SteadyTest, patience: Patience
 ) -> Mapping[str, PhaseOutcome]:
-    """By topology; each is steady or not by its own series, and all are watched until the last one is."""
+    """Wait, by topology; each is steady or not by its own series, and all are watched until the last one is."""
 
     def settled(state: RunSnapshot) -> Mapping[str, PhaseOutcome] | None:
         if absent_machines(state, run.machines.expected()):
-            return None  # either it comes back, or the monitor runs out of patience and says so
+            return None  # either it comes back, or the monitor's patience ends with a message
         series = {each.name: each.series for each in state.topologies if each.running}
         return outcomes(watch, series, run.now(), is_steady)
 
@@ -197,7 +199,7 @@ def _wait_until_steady(
 
 
 def _note_steady(run: RunContext, phase: str, event_id: str | None, found: Mapping[str, PhaseOutcome]) -> None:
-    """A line a topology; where there are several, one of all of them too."""
+    """Record a line for each topology; where there are several, one for all of them too."""
     of_all = {} if not run.context.experiment.topologies else {WHOLE_CLUSTER: together(found)}
     for name, outcome in {**found, **of_all}.items():
         facts = {"phase": phase, "steady": outcome.steady, "reason": outcome.reason, "event_id": event_id}
@@ -205,13 +207,15 @@ def _note_steady(run: RunContext, phase: str, event_id: str | None, found: Mappi
 
 
 def _clock_or(run: RunContext, cause: Exception) -> Exception:
-    """A clock that jumped looks like a silent worker, a Nimbus that hangs or a decision that nobody carries out."""
+    """Return ClockWrong if a clock jumped, which looks like a silent worker, a hanging Nimbus or an ignored decision;
+    else `cause`.
+    """
     if blame_of(cause) != "system_under_test":
         return cause
     try:
         clocks.require_steady(run)
     except clocks.ClockWrong as error:
-        run.record.add({"failure": None})  # the first one stays else
+        run.record.add({"failure": None})  # otherwise the first one stays
         return clocks.ClockWrong(f"{error}; seen first as: {cause}")
     return cause
 
@@ -223,7 +227,7 @@ def _require_all_answer(run: RunContext) -> None:
 
 
 def _cause_of(run: RunContext, error: Exception) -> Exception:
-    """A dead machine must never be reported as a slow or broken scheduler."""
+    """Return the cause: a dead machine must never be reported as a slow or broken scheduler."""
     if blame_of(error) not in ("system_under_test", "infrastructure") or isinstance(error, MachineLost):
         return error
     lost = run.lost_machines()

@@ -1,6 +1,6 @@
-"""The run monitor: looks at the policy service's state, once a second unless said, until a condition holds or something
-is wrong, with patience for machines that are away. When a phase may end and what counts as trouble is pure: time comes
-in as a number.
+"""The run monitor: reads the policy service's state, once a second by default, until a condition holds or something is
+wrong, with patience for absent machines. The end of a phase and the symptoms of trouble are pure functions: time is an
+argument.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class PhaseEnd:
     ceiling_s: float
 
     def outcome(self, series: TupleCounts, now_s: float, is_steady: SteadyTest) -> PhaseOutcome | None:
-        """None: go on. At the ceiling the phase ends, steady or not, and says which."""
+        """Return the outcome; None: go on. At the ceiling the phase ends, steady or not, with the reason."""
         if now_s - self.zero_s < self.floor_s:
             return None
         ends, rates = counts_since(series, self.begin_s)
@@ -57,26 +57,26 @@ class PhaseEnd:
 def outcomes(
     watch: PhaseEnd, series: Mapping[str, TupleCounts], now_s: float, is_steady: SteadyTest
 ) -> dict[str, PhaseOutcome] | None:
-    """Of each topology, once the phase is over for all of them. None: go on."""
-    found = {name: watch.outcome(counts, now_s, is_steady) for name, counts in series.items()}
-    over = {name: outcome for name, outcome in found.items() if outcome is not None}
-    return over if over and len(over) == len(found) else None
+    """Return each topology's outcome, once the phase is over for all of them. None: go on."""
+    by_name = {name: watch.outcome(counts, now_s, is_steady) for name, counts in series.items()}
+    ended = {name: outcome for name, outcome in by_name.items() if outcome is not None}
+    return ended if ended and len(ended) == len(by_name) else None
 
 
 def together(found: Mapping[str, PhaseOutcome]) -> PhaseOutcome:
-    """All are steady, or the reasons of those that are not."""
+    """Return one outcome for all: steady if all are, else the reasons of those that are not."""
     late = [f"{name}: {outcome.reason}" for name, outcome in found.items() if not outcome.steady]
     return PhaseOutcome(not late, "; ".join(late) or "every topology is")
 
 
 def _rows_of_window(ends: Sequence[float], zero_s: float, step_s: int) -> int:
-    """How many of these rows belong to a window that is not over; a row of several seconds that began before the
-    window does not."""
+    """Count these rows that belong to a window that is not over; a row of several seconds that began before the window
+    does not."""
     return min(len(ends), round(ends[-1] - zero_s) % round(WINDOW_S) // step_s) if ends else 0
 
 
 def planned_s(actual_s: float, floor_s: float, ceiling_s: float) -> float:
-    """What the experiment's own rule asked for; the rest of the wall time is the harness's overhead."""
+    """Return the time that the experiment's own rule required; the rest of the wall time is the harness's overhead."""
     return min(max(actual_s, floor_s), ceiling_s)
 
 
@@ -105,7 +105,7 @@ class Trouble:
 def find_trouble(
     state: RunSnapshot, expected: Collection[str], absent_for_s: float, patience: Patience
 ) -> Trouble | None:
-    """The first thing that is wrong with a run whose topology should be working."""
+    """Return the first problem of a run whose topology should be working."""
     if state.policy_error:
         return Trouble("policy_error", f"the policy {state.policy} failed: {state.policy_error}")
     if state.nimbus_age_s is not None and state.nimbus_age_s > patience.nimbus_s:
@@ -130,11 +130,11 @@ def stale_samples(state: RunSnapshot) -> str | None:
 
 
 def steady_test(ends: Sequence[float], rates: Sequence[float | None]) -> tuple[bool, str]:
-    """The analysis' own."""
+    """Test whether the series is steady, by the analysis' own test."""
     from analysis.metrics.steadiness import is_steady
 
     step_s = ends[1] - ends[0] if len(ends) > 1 else 1
-    # A second nobody reported is no second at zero; it is left out.
+    # A second without a report is not a second at zero; it is left out.
     verdict = is_steady([rate for rate in rates if rate is not None], step_s)
     return verdict.steady, verdict.reason
 
@@ -145,9 +145,10 @@ LOOK_S = 1.0
 
 @dataclass
 class RunMonitor:
-    """Watches one run; `expected` says which machines Nimbus has to know now, `alarm` raises what ends the run now.
+    """Watches one run; `expected` returns the machines that Nimbus has to know now, `alarm` raises an error that ends
+    the run.
 
-    `note` hears every state, to keep what it says of the run. `look_s`: between two looks.
+    `note` gets every state, to record it. `look_s`: between two looks.
     """
 
     service: ServiceClient
@@ -169,7 +170,9 @@ class RunMonitor:
         what: str,
         patience: Patience,
     ) -> Answer:
-        """The first answer that is not None. Raises RunBroken on trouble, or after `limit_s` seconds without one."""
+        """Return the first answer that is not None. Raises RunBroken on trouble, or after `limit_s` seconds without
+        one.
+        """
         begin_s = self.clock.now()
         while True:
             self.alarm()
@@ -217,7 +220,7 @@ class RunMonitor:
 
 
 def _progress(state: RunSnapshot) -> str:
-    """What the run waits for: the policy that holds, else Storm's placing, else the workers."""
+    """Return the reason to wait: the policy that holds, else Storm's placing, else the workers."""
     if state.held:
         return f"policy {state.policy}: {state.held}"
     if state.tasks_placed < state.tasks_total:

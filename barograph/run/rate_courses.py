@@ -1,6 +1,6 @@
-"""The courses of a run's input rates: what of each the policy service is told, half a minute ahead of the time.
+"""Courses of a run's input rates, sent to the policy service half a minute ahead of the time.
 
-It is sent from a thread of its own (`sending`), for what a run does may take longer than half a minute: a boot, a play.
+A thread of its own sends them (`sending`), for an action of a run may take longer than half a minute: a boot, a play.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from barograph.policy_service import ServiceClient, ServiceUnreachable
 from barograph.series.run_record import Clock, RunRecord
 from scheduler_plugins.service.emission_records import EVERYWHERE, InputRates, RateKey, overlap, width
 
-AHEAD_S = 30.0  # so much is sent
-REFILL_S = 20.0  # as soon as no more than that is ahead
+AHEAD_S = 30.0  # sent this far ahead
+REFILL_S = 20.0  # sent again when no more than this is ahead
 MOST_STEPS_PER_S = 10.0  # of a course: ours have one
-LEAD_S = 3.0  # workers post every other second; what is sent later than that is followed late
+LEAD_S = 3.0  # workers post every other second; a later change is followed late
 
 
 @dataclass
@@ -31,7 +31,7 @@ class RunningCourse:
     key: RateKey
     zero_s: float
     steps: Iterator[Step]
-    ahead_s: float = 0.0  # until then it is sent
+    ahead_s: float = 0.0  # sent until then
     end_s: float | None = None  # of its last step; None: not reached yet
     waiting: list[Step] = field(default_factory=list)
     _next: Step | None = None
@@ -40,11 +40,11 @@ class RunningCourse:
 
     @property
     def since_s(self) -> float:
-        """Of two that begin together the narrower one is the newer."""
+        """Return the begin; of two that begin together the narrower one is the newer."""
         return self.zero_s - width(self.key) / 1000
 
     def advance(self, until_s: float) -> None:
-        """Take its steps before that time to what waits; those that change nothing are left out. Raises ExperimentError
+        """Move its steps before that time to `waiting`; those that change nothing are left out. Raises ExperimentError
         for steps in which no time passes."""
         while self.end_s is None:
             step = self._next or next(self.steps)
@@ -69,7 +69,9 @@ class RunningCourse:
             )
 
     def catch_up(self, now: float) -> tuple[float, float] | None:
-        """Where its changes are not sent in time, `LEAD_S` before: from when until when its rate is the one before."""
+        """Return the interval in which its rate is the earlier one, where its changes are not sent in time, `LEAD_S`
+        before.
+        """
         if not self.waiting or self.waiting[0][0] >= now + LEAD_S:
             return None
         late_s, again_s = self.waiting[0][0], now + LEAD_S
@@ -80,7 +82,7 @@ class RunningCourse:
 
 @dataclass
 class RateCourses:
-    """Those of a run. Of each source the newest course that covers it counts.
+    """The courses of a run. Of each source the newest course that covers it counts.
 
     `interruptions`: where a course stood still because nothing was sent in time; the load was not the plan's then.
     """
@@ -88,16 +90,16 @@ class RateCourses:
     service: ServiceClient
     record: RunRecord
     clock: Clock
-    rates: InputRates = field(default_factory=lambda: InputRates(0.0))  # that were sent
+    rates: InputRates = field(default_factory=lambda: InputRates(0.0))  # as sent
     running: list[RunningCourse] = field(default_factory=list)
     interruptions: list[str] = field(default_factory=list)
-    _failure: Exception | None = None  # of the thread that sends
+    _failure: Exception | None = None  # of the sending thread
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
     def sending(self) -> Iterator[None]:
-        """What is ahead is sent each second of the block. Raises at its end what went wrong with that, unless the block
-        itself failed; `raise_failure` says so before."""
+        """Send the changes ahead each second of the block. Raises a failure of that at its end, unless the block itself
+        failed; `raise_failure` raises it earlier."""
         with self.clock.each_second(self._send_or_fail):
             yield
         self.raise_failure()
@@ -107,7 +109,7 @@ class RateCourses:
             raise self._failure
 
     def begin(self, event_id: str, course: Course, key: RateKey) -> float:
-        """Its zero, a full second that is ahead. Raises what the service says."""
+        """Begin a course and return its zero, a full second ahead. Raises the service's error."""
         with self._lock:
             now = self.clock.now()
             zero_s = float(math.ceil(now + LEAD_S))
@@ -121,7 +123,7 @@ class RateCourses:
             return zero_s
 
     def change(self, event_id: str, factor: float) -> None:
-        """All sources, from now on."""
+        """Change the rate of all sources, from now on."""
         with self._lock:
             now = self.clock.now()
             self.service.input_rate(factor)
@@ -138,7 +140,7 @@ class RateCourses:
             self._failure = error
 
     def _send_ahead(self, now: float) -> None:
-        """What is not sent because the service does not answer is sent at a later look."""
+        """Send the changes ahead; if the service does not answer they are sent at a later look."""
         for running in list(self.running):
             if running.end_s is not None and not running.waiting and running.end_s <= now:
                 self._note_end(running, running.end_s, "it is over")
@@ -164,7 +166,7 @@ class RateCourses:
         running.waiting, running.ahead_s = [], now + AHEAD_S
 
     def _end(self, key: RateKey, t: float, by: str) -> None:
-        """Courses of these sources alone; a wider one goes on for the others."""
+        """End the courses of these sources alone; a wider one goes on for the others."""
         for running in [each for each in self.running if overlap(key, each.key) == each.key]:
             self._note_end(running, t, f"{by} takes its place")
 

@@ -1,4 +1,4 @@
-"""A simulated run that begins with the placement of a recorded one, whatever its policy does at the start."""
+"""Begin a simulated run with the placement of a recorded one, whatever its policy does at the start."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ REASON = "placed as in the recorded run"
 
 @dataclass(frozen=True)
 class RecordedStart:
-    """`placement`: by the name in Storm, of topologies that were there at the start, task → slot, as soon as all tasks
-    were placed.
-    `supervisor_ids`: by machine; Nimbus goes through machines in their order. `types`: see `recorded_types`."""
+    """`placement`: by the name in Storm, of topologies that existed at the start, task → slot, as soon as all tasks
+    were placed. `supervisor_ids`: by machine; Nimbus goes through machines in their order. `types`: see
+    `recorded_types`."""
 
     placement: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     supervisor_ids: Mapping[str, str] = field(default_factory=dict)
@@ -42,7 +42,9 @@ class RecordedStart:
 
 
 class StartedCluster(SimulatedCluster):
-    """Policies are asked as ever; of a topology without any placement the recorded one counts."""
+    """A simulated cluster whose policies decide as always, except that a topology without any placement gets the
+    recorded one.
+    """
 
     def __init__(
         self, experiment: Experiment, testbed: SimulatedTestbed, clock: SimulatedClock, folder: Path,
@@ -60,29 +62,29 @@ class StartedCluster(SimulatedCluster):
 
 
 def begun_as(policy: Policy, start: RecordedStart) -> Policy:
-    """The policy, but for the first place of every topology that `start` knows, where the slots of then are free. One
-    that has lost its place, as by a crash, is the policy's."""
-    placed: set[str] = set()  # names of topologies that had one
+    """Return the policy, but with the recorded first placement of every topology that `start` knows, where those slots
+    are free. A topology that has lost its place, as by a crash, is the policy's."""
+    names: set[str] = set()  # names of topologies that had a placement
 
     def decide(observation: Observation, memory: Memory) -> Decision:
         decision = policy(observation, memory)
-        placed.update(topology.name for topology in observation.topologies if topology.placement)
+        names.update(topology.name for topology in observation.topologies if topology.placement)
         slots = _free_slots(observation)
-        found = {}
+        placements = {}
         for topology in topologies_to_place(observation):
-            placement = {} if topology.name in placed else _recorded(topology, start)
+            placement = {} if topology.name in names else _recorded(topology, start)
             if placement and set(placement.values()) <= slots:
                 slots -= set(placement.values())
-                found[topology.topology_id] = placement
-        if not found:
+                placements[topology.topology_id] = placement
+        if not placements:
             return decision
-        return Decision(placement=found, memory=decision.memory, reason=REASON)
+        return Decision(placement=placements, memory=decision.memory, reason=REASON)
 
     return decide
 
 
 def _recorded(topology: Topology, start: RecordedStart) -> dict[int, Slot]:
-    """Nothing of one that has other tasks than the recorded one."""
+    """Return the recorded placement; nothing for a topology with other tasks than the recorded one."""
     recorded = start.placement.get(topology.name, {})
     unplaced = unplaced_tasks(topology)
     if set(unplaced) != set(recorded):
@@ -91,37 +93,37 @@ def _recorded(topology: Topology, start: RecordedStart) -> dict[int, Slot]:
 
 
 def _free_slots(observation: Observation) -> set[Slot]:
-    taken = {slot for topology in observation.topologies for slot in topology.placement.values()}
-    return living_slots(observation.machines) - taken
+    used_slots = {slot for topology in observation.topologies for slot in topology.placement.values()}
+    return living_slots(observation.machines) - used_slots
 
 
 def start_of(rounds: Sequence[Mapping[str, Any]], names: Collection[str], run: Mapping[str, Any]) -> RecordedStart:
-    """Of a decision log's lines: the placement of each topology of these names in the first round that saw all of its
-    tasks placed, and the supervisors as Nimbus knew them; and the machines of the run's record."""
-    found: dict[str, dict[int, str]] = {}
+    """Return the start in a decision log's lines: the placement of each topology of these names in the first round with
+    all of its tasks placed, and the supervisors as Nimbus knew them; and the machines of the run's record."""
+    placements: dict[str, dict[int, str]] = {}
     for line in rounds:
         for topology in line["observation"]["topologies"]:
             tasks = {task for component in topology["components"] for task in component["tasks"]}
             placement = {int(task): slot for task, slot in topology["placement"].items()}
-            is_missing = topology["name"] in names and topology["name"] not in found
+            is_missing = topology["name"] in names and topology["name"] not in placements
             if is_missing and tasks and tasks <= set(placement):
-                found[topology["name"]] = placement
-    return RecordedStart(found, supervisor_ids(rounds), recorded_types(run))
+                placements[topology["name"]] = placement
+    return RecordedStart(placements, supervisor_ids(rounds), recorded_types(run))
 
 
 def supervisor_ids(rounds: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """By machine, as Nimbus knew them; of a decision log's lines. Their order decides who gets which slot: it is drawn
-    anew on every machine, and is no property of what is compared."""
-    found: dict[str, str] = {}
+    """Return ids by machine, as Nimbus knew them, from a decision log's lines. Their order decides who gets which slot:
+    it is drawn anew on every machine, and is no property of the compared variants."""
+    ids: dict[str, str] = {}
     for line in rounds:
         machines = line.get("request", {}).get("machines", ())
-        found |= {each["name"]: each["supervisor_id"] for each in machines if each.get("supervisor_id")}
-    return found
+        ids |= {each["name"]: each["supervisor_id"] for each in machines if each.get("supervisor_id")}
+    return ids
 
 
 def recorded_types(run: Mapping[str, Any]) -> dict[str, MachineType]:
-    """By machine, what it was, of a `run.json` on whole machines; else nothing, for machines are made as the experiment
-    says. Bandwidth 0: nothing is known of it, for the machine was there before."""
+    """Return types by machine, from a `run.json` on whole machines; else nothing, for machines are created as the
+    experiment says. Bandwidth 0: unknown, for the machine existed before."""
     testbed = run.get("spec", {}).get("testbed", {}).get("name", "")
     if not gives_whole_machines(testbed):
         return {}

@@ -1,6 +1,6 @@
 """The policy service without HTTP, for clusters in memory: the real one's state behind the harness's client.
 
-What is refused has the words that come over HTTP.
+Refusals have the same words as over HTTP.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from scheduler_plugins.service.timed_decisions import HangWatch, TimedDecisions
 
 
 class InProcessService(ServiceClient):
-    """`state` gives the service's state: a cluster in memory may have another one in each run, or another code's."""
+    """A client in process. `state` returns the service's state: a cluster in memory may have another one in each run,
+    or another code's.
+    """
 
     def __init__(self, state: Callable[[], ServiceState | CodeService]) -> None:
         self._state = state
@@ -47,8 +49,8 @@ MOST_TRIES, AGAIN_S = 600, 0.1
 
 
 class PatientDecisions:
-    """Asks policies with the service's own limits, in time of the box. One that has had no CPU is asked again: how busy
-    this box is must not be a part of what is simulated."""
+    """Run policies with the service's own limits, in time of the box. One without CPU time is run again: the load of
+    this box must not affect the simulation."""
 
     def __init__(self, watch: HangWatch) -> None:
         self._timed = TimedDecisions(watch=watch)
@@ -58,6 +60,6 @@ class PatientDecisions:
         for _ in range(MOST_TRIES):
             if not isinstance(outcome, Postponement):
                 break
-            time.sleep(AGAIN_S)  # not to take its CPU from the policy that is waited for
+            time.sleep(AGAIN_S)  # not to take the awaited policy's CPU
             outcome = self._timed.decide(round)
-        return outcome  # one that is postponed to the end counts for nobody, as in front of Nimbus
+        return outcome  # an outcome postponed to the end counts for nobody, as in front of Nimbus

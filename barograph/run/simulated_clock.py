@@ -1,4 +1,4 @@
-"""The clock of clusters in memory: time passes in `sleep` alone."""
+"""The clock of clusters in memory: time passes only in `sleep`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ BEGIN_S = 1_767_225_600.0  # 2026-01-01, 0:00 UTC: no record says when it was si
 
 @dataclass
 class SimulatedClock:
-    """Passes for Clock. `pace` is how many real seconds a second takes, `tick_s` how often what is to be done each
-    second is done. `advance` lets the cluster's time pass, up to that time."""
+    """A clock of simulated time. `pace` is how many real seconds a second takes, `tick_s` how often actions of each
+    second are done. `advance` lets the cluster's time pass, up to that time."""
 
     time_s: float = BEGIN_S
     pace: float = 0.0

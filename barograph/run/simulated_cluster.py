@@ -1,8 +1,8 @@
-"""A cluster that is simulated: the same runs, policies, policy service and records as on machines, in simulated time.
+"""A simulated cluster: the same runs, policies, policy service and records as on machines, in simulated time.
 
 Machines, workers and tuples are `scheduler_plugins.simulator`'s, Nimbus and the bridge `scheduler_plugins.driver`'s,
-the policy service is the real one in process. Times of what is no part of a measurement (a boot, a supervisor's start)
-are constants here. docs/simulator.md says how far the numbers can be trusted.
+the policy service is the real one in process. Times outside a measurement (a boot, a supervisor's start) are constants
+here. docs/simulator.md says how far the numbers can be trusted.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from scheduler_plugins.simulator import model_sha256
 from scheduler_plugins.simulator.work import MachineSize
 from topologies.work import topology_work
 
-CLUSTER = ".cluster"  # begins the names of folders in that of a series: disks of simulated machines; they go with them
-SUPERVISOR_S = 4.0  # from the start of a supervisor until Nimbus hears of it
-RESTART_S = 8.0  # of a machine that crashed
-FORGET_S = 2.0  # so often it is looked whether Nimbus has forgotten a machine
+CLUSTER = ".cluster"  # prefix of folders in that of a series: disks of simulated machines, removed with them
+SUPERVISOR_S = 4.0  # from the start of a supervisor until Nimbus knows it
+RESTART_S = 8.0  # for a crashed machine
+FORGET_S = 2.0  # how often to check whether Nimbus has forgotten a machine
 KILL_S = 1.0  # Storm waits before it ends a topology's workers
-MOST_TICK_S = REFILL_S  # however rarely the harness looks: of courses of rates no less than that is sent ahead
+MOST_TICK_S = REFILL_S  # however rarely the harness looks, no less than that is sent ahead of courses of rates
 SETTLE_S = 3.0  # until the last lines of workers are written
 
 
 class SimulatedCluster(InProcessService):
-    """Passes for Cluster and ServiceClient. `folder` is emptied at each reset.
+    """A simulated Cluster and ServiceClient. `folder` is emptied at each reset.
 
     `supervisor_ids`: by machine, where they are known. Nimbus and policies go through machines in their order; Storm
     draws them anew on each machine. `types`: by machine, where they are others than the experiment's.
@@ -64,8 +64,8 @@ class SimulatedCluster(InProcessService):
         self._experiment, self._testbed, self._clock, self._folder = experiment, testbed, clock, folder
         self._supply, self._supervisor_ids = supply, supervisor_ids or {}
         self._booted: set[str] = set()
-        known = types or {}
-        self._types = {each.name: known.get(each.name, each.type) for each in machine_requests(experiment)[1:]}
+        known_types = types or {}
+        self._types = {each.name: known_types.get(each.name, each.type) for each in machine_requests(experiment)[1:]}
         self.simulation = self._begin(0, None)
         clock.advance, clock.tick_s = self._advance, min(testbed.options.look_s, MOST_TICK_S)
 
@@ -77,9 +77,9 @@ class SimulatedCluster(InProcessService):
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
         (self._folder / HANG_FILE).write_text(hang, encoding="utf-8")
-        there = [self._size(name) for name in self._experiment.acquired()]
+        sizes = [self._size(name) for name in self._experiment.acquired()]
         testbed, now = self._testbed, self._clock.unshifted()
-        simulation = Simulation(there, testbed.costs, testbed.options, self._folder, now, seed, code)
+        simulation = Simulation(sizes, testbed.costs, testbed.options, self._folder, now, seed, code)
         simulation.supervisor_ids = self._supervisor_ids
         for name in self._experiment.starting():
             simulation.register(name)
@@ -91,11 +91,11 @@ class SimulatedCluster(InProcessService):
         return MachineSize(name, type.cores, type.bandwidth_mbit, type.slots)
 
     def _type(self, name: str) -> MachineType:
-        """Of one that only a policy asks for: as all others."""
+        """Return the machine's type; one that only a policy requests is like all others."""
         return self._types.get(name) or next(iter(self._types.values()))
 
     def deploy(self) -> None:
-        """There is nothing to put anywhere."""
+        """Do nothing: there is nothing to install."""
 
     def reset(self, run: PlannedRun) -> None:
         if self._booted:
@@ -199,10 +199,10 @@ class SimulatedCluster(InProcessService):
     @contextmanager
     def worker_on(self, machine: str) -> Iterator[RunningWorker]:
         world = self.simulation.world
-        there = sorted((slot, topology_id) for topology_id, slot in world.workers if slot.machine == machine)
-        if not there:
+        workers = sorted((slot, topology_id) for topology_id, slot in world.workers if slot.machine == machine)
+        if not workers:
             raise ExperimentError(f"no worker runs on {machine}: name another machine for the worker_crash")
-        slot, topology_id = there[0]
+        slot, topology_id = workers[0]
         yield RunningWorker(str(slot), lambda: world.kill_worker(topology_id, slot))
 
     def stop(self) -> None:
@@ -231,11 +231,11 @@ class SimulatedCluster(InProcessService):
         logs.mkdir(parents=True, exist_ok=True)
         lines = (json.dumps(event) + "\n" for event in self.simulation.bridge.events)
         (logs / "bridge.jsonl").write_text("".join(lines), encoding="utf-8")
-        if self.simulation.watch.hang:  # said in this record, so that the next attempt asks the policy again
+        if self.simulation.watch.hang:  # reported in this record, so that the next attempt runs the policy again
             shutil.move(self._folder / HANG_FILE, logs)
 
     def clock_offsets_ms(self, machines: Sequence[str], now: Callable[[], float]) -> Mapping[str, ClockOffset | None]:
-        """All have one clock, which the run's own may have been shifted from."""
+        """Return the one offset of all clocks, from which the run's own may have been shifted."""
         ahead_ms = (now() - self._clock.unshifted()) * 1000
         return {name: ClockOffset(-ahead_ms, 0.0) for name in machines}
 
@@ -247,7 +247,7 @@ class SimulatedCluster(InProcessService):
         return self._supply.recalled() if self._supply is not None else ()
 
     def make_whole(self) -> bool:
-        """The next run begins with machines of its own."""
+        """Return True: the next run begins with machines of its own."""
         return True
 
     def facts(self) -> ClusterFacts:
@@ -258,7 +258,7 @@ class SimulatedCluster(InProcessService):
 
 
 def hang_text(folder: Path) -> str:
-    """Empty where nothing is left of a policy that hung on the simulated cluster in this folder."""
+    """Return the text about a policy that hung on the simulated cluster in this folder; empty if there is none."""
     try:
         text = (folder / HANG_FILE).read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -267,9 +267,9 @@ def hang_text(folder: Path) -> str:
 
 
 def attempt_isolated(work: Callable[[], Answer], limit_s: float, folder: Path) -> Answer | Death:
-    """What `work` returns, which attempts a run on the simulated cluster in this folder, in a process of its own. Where
-    the policy hung it has ended with that process, and the run is attempted again: everything may have been stopped for
-    as long. Where the policy hung twice the last attempt finds why, and its record says so."""
+    """Return the result of `work`, which attempts a run on the simulated cluster in this folder, in a process of its
+    own. A policy that hung has ended with that process, and the run is attempted again: everything may have been
+    stopped for as long. If it hung twice the last attempt finds the reason, and its record reports it."""
     answer = run_isolated(work, limit_s)
     if isinstance(answer, Death) and hang_text(folder):
         (folder / HANG_FILE).unlink()
@@ -278,8 +278,8 @@ def attempt_isolated(work: Callable[[], Answer], limit_s: float, folder: Path) -
 
 
 def copy_regular(log: Path, copy: Path) -> None:
-    """Empty where there is none. A commit's service may put anything in its place: a link would be read with our
-    rights, and a pipe would be waited for."""
+    """Copy a log; empty where there is none. A commit's service may put anything in its place: a link would be read
+    with our rights, and a pipe would block."""
     try:
         file = os.open(log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -299,6 +299,6 @@ def copy_regular(log: Path, copy: Path) -> None:
 
 
 def simulated_facts(testbed: SimulatedTestbed) -> dict[str, object]:
-    """What a record says of how it was simulated."""
+    """Return the record's facts about the simulation."""
     options = testbed.options.model_dump(exclude={"costs"})
     return {"simulated": {**options, "model": model_sha256(), "costs": asdict(testbed.costs)}}

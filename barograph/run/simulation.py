@@ -1,5 +1,5 @@
 """One run's simulated cluster in time: the world of machines and tuples, a Nimbus with the bridge, and the real policy
-service in process, on one clock. What workers and probes write goes to the service and into files at once.
+service in process, on one clock. Lines of workers and probes go to the service and into files at once.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from scheduler_plugins.simulator.world import Assignment, Sample, World
 
 FIRST_PORT = 6700
 MOST_UNWRITTEN = 20_000  # lines kept in memory
-SEEDS = 1_000_003  # a run's seed and that of the testbed's options make one
+SEEDS = 1_000_003  # combines a run's seed and that of the testbed's options
 
 
 class Simulation:
-    """`folder`: where everything is written, empty at the beginning. `now`: simulated epoch seconds. `code`: of the
-    policy service that decides, None: that of the work tree."""
+    """A run's simulation. `folder`: for all files, empty at the beginning. `now`: simulated epoch seconds. `code`: of
+    the policy service that decides, None: that of the work tree."""
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class Simulation:
             list(machines), costs, now, seed + SEEDS * options.seed, options.step_s, float(options.sample_s), self._due
         )
         self.silent: set[str] = set()  # machines whose samples do not reach the service
-        self.absent: set[str] = set()  # that the testbed has back, or that never came
+        self.absent: set[str] = set()  # given back to the testbed, or never added
         self.submitted = 0  # topologies
-        self.supervisor_ids: Mapping[str, str] = {}  # by machine, of a recorded run; others are drawn
+        self.supervisor_ids: Mapping[str, str] = {}  # by machine, from a recorded run; others are drawn
         self._id_seed = options.seed
         self._workers = WorkerLines(float(options.sample_s))
         self._machines = MachineLines(float(options.sample_s))
@@ -77,13 +77,13 @@ class Simulation:
                 return
 
     def _apply(self, t: float) -> None:
-        """What Nimbus has changed by now. Workers of a topology that it has forgotten end."""
+        """Apply Nimbus' changes until now. Workers of a topology that it has forgotten end."""
         for change in self.nimbus.advance(t):
             if change.topology_id in self.nimbus.topology_ids():
                 self._assign(change.topology_id, change.after)
-        known = self.nimbus.topology_ids()
+        topology_ids = self.nimbus.topology_ids()
         for topology_id, deployment in list(self.world.topologies.items()):
-            if topology_id not in known:
+            if topology_id not in topology_ids:
                 self.world.kill(topology_id)
                 continue
             is_paused = self.nimbus.status(topology_id) != "ACTIVE"
@@ -99,11 +99,11 @@ class Simulation:
     def _due(self, topology_id: str, component: str, from_s: float, until_s: float) -> float:
         return self.state.due_seconds(self.world.topologies[topology_id].work.name, component, from_s, until_s)
 
-    # What is written
+    # Output
 
     def _take(self, sample: Sample) -> None:
         self._note(self._workers.take(sample))
-        machines = self.world.machines[: len(sample.machines.cpu_s)]  # one that has just come has counted nothing
+        machines = self.world.machines[: len(sample.machines.cpu_s)]  # a new machine has counted nothing
         cores = {each.name: each.cores * self.load(each.name).speed for each in machines if self.is_up(each.name)}
         lines = self._machines.take(sample, cores, [each.name for each in machines])
         self._files.add_machines(lines)
@@ -114,12 +114,12 @@ class Simulation:
         self.state.take_samples([line for line in lines if line["machine"] not in self.silent])
 
     def close_lines(self) -> None:
-        """The last lines of workers that have ended."""
+        """Write the last lines of workers that have ended."""
         if not self.world.topologies:
             self._note(self._workers.end())
 
     def files_of(self, machine: str) -> Sequence[Path]:
-        """What is on a machine's disk: paths in a record, which are those in `folder`."""
+        """Return the files on a machine's disk: paths in a record, which are those in `folder`."""
         return self._files.of(machine)
 
     # Machines and topologies
@@ -131,7 +131,7 @@ class Simulation:
         return machine not in self.absent and self.load(machine).is_alive
 
     def register(self, machine: str) -> None:
-        """Its supervisor works, and Nimbus hears of it."""
+        """Start its supervisor, which registers with Nimbus."""
         size = next(each for each in self.world.machines if each.name == machine)
         ports = tuple(range(FIRST_PORT, FIRST_PORT + size.slots))
         supervisor_id = self.supervisor_ids.get(machine) or drawn_id(self._id_seed, machine)
@@ -148,20 +148,21 @@ class Simulation:
         self.submitted += 1
 
     def close(self) -> None:
-        """Nobody asks its policy service any more."""
+        """Close the policy service, which nobody uses any more."""
         if isinstance(self.state, CodeService):
             self.state.close()
 
 
 def drawn_id(seed: int, machine: str) -> str:
-    """A supervisor's id, the same in all runs with the seed. Nimbus goes through machines in the order of these, which
-    Storm draws on each machine: one that joins is rarely the last, so that most workers have others after a rebalance.
+    """Return a supervisor's id, the same in all runs with the seed. Nimbus goes through machines in the order of these,
+    which Storm draws on each machine: one that joins is rarely the last, so that most workers have others after a
+    rebalance.
     """
     return str(UUID(int=Random(f"{seed} {machine}").getrandbits(128)))
 
 
 class SampleFiles:
-    """The files of workers and probes, on disk as they grow: a run of two days does not fit into memory."""
+    """The files of workers and probes, written to disk as they grow: a run of two days does not fit into memory."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -170,7 +171,7 @@ class SampleFiles:
         self._names: dict[tuple[str, int, int], str] = {}  # machine, port and process → file
         self._taken: set[str] = set()  # these files
         self._unwritten: dict[str, list[bytes]] = {}  # by path in a record
-        self._lines = 0  # in it
+        self._lines = 0  # in `_unwritten`
 
     def add_workers(self, lines: Iterable[Line]) -> None:
         for line in lines:
@@ -182,7 +183,7 @@ class SampleFiles:
             self._add(f"workers/{name}", worker_files.block(line) + worker_files.MARKER)
 
     def _new_name(self, line: Line) -> str:
-        """By when the process began; a millisecond later where there is such a file."""
+        """Return a name with the process's begin; a millisecond later where such a file exists."""
         since_ms = round((line["t"] - line["dt_s"]) * 1000)
         while (name := f"{line['machine']}-{line['port']}-{since_ms}{worker_files.SUFFIX}") in self._taken:
             since_ms += 1
@@ -208,6 +209,6 @@ class SampleFiles:
 
     def of(self, machine: str) -> Sequence[Path]:
         self._write()
-        mine = [Path("workers", name) for (owner, *_), name in self._names.items() if owner == machine]
-        own = Path("machines", f"{machine}.jsonl")
-        return [*mine, own] if (self._folder / own).exists() else mine
+        names = [Path("workers", name) for (owner, *_), name in self._names.items() if owner == machine]
+        machine_file = Path("machines", f"{machine}.jsonl")
+        return [*names, machine_file] if (self._folder / machine_file).exists() else names

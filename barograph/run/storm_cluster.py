@@ -1,4 +1,4 @@
-"""Storm on acquired machines, through the playbooks, and the code that schedules there: deploy brings the harness's
+"""Storm on acquired machines, through the playbooks, and the code that schedules there: deploy installs the harness's
 own, and between two runs it may be switched. Holds no decisions.
 """
 
@@ -36,26 +36,26 @@ from playbooks.clock import ClockOffset
 from playbooks.errors import StormRefused
 
 log = logging.getLogger(__name__)
-HOME_FILE = "home.json"  # in the cluster's folder: the Storm home that deploy brought, whatever is built here later
-CODE_FILE = "code.json"  # there only while it is known what the master has
+HOME_FILE = "home.json"  # in the cluster's folder: the deployed Storm home, whatever is built here later
+CODE_FILE = "code.json"  # exists only while the master's code is known
 WORKER = r"^[^ ]*java .*org\.apache\.storm\.daemon\.worker\.Worker "  # a worker's process, by its command
 WORKER_PORT = re.compile(r"-Dworker\.port=(\d+)")
 
 
 def note_deployment(directory: Path, home: Path) -> None:
-    """The master has the harness's own code."""
+    """Record that the master has the harness's own code."""
     write_json_atomic(directory / HOME_FILE, {"home": str(home)})
     write_json_atomic(directory / CODE_FILE, _code_facts(home, None))
 
 
 def base_home(directory: Path) -> Path | None:
-    """What the cluster was deployed with; None before that."""
-    known = read_json_or_none(directory / HOME_FILE)
-    return Path(known["home"]) if known else None
+    """Return the home that the cluster was deployed with; None before that."""
+    document = read_json_or_none(directory / HOME_FILE)
+    return Path(document["home"]) if document else None
 
 
 def switch_code(inventory: Path, directory: Path, code: Code | None) -> None:
-    """The run's code decides from now on; nothing is touched where it does already. None: the harness's own.
+    """Let the run's code decide from now on; nothing is touched where it does already. None: the harness's own.
 
     Raises RunBroken where it does not start.
     """
@@ -74,7 +74,7 @@ def switch_code(inventory: Path, directory: Path, code: Code | None) -> None:
 
 
 def _code_facts(home: Path, code: Code | None) -> Mapping[str, Any]:
-    """A scheduler that is not ours is all in its home."""
+    """Return the facts of the code; a scheduler that is not ours is completely in its home."""
     return {"home": home.name, "service": code.commit if code and not code.scheduler else None}
 
 
@@ -83,7 +83,7 @@ BANNER_S = 3.0
 
 @dataclass(frozen=True)
 class StormCluster:
-    """The machines of one lease; `inventory` and `directory` as `playbooks.cluster` wants them."""
+    """The machines of one lease; `inventory` and `directory` as `playbooks.cluster` needs them."""
 
     series: Series
     directory: Path
@@ -100,7 +100,7 @@ class StormCluster:
 
     @property
     def machines(self) -> tuple[Machine, ...]:
-        """Those that the series holds now: they come and go during a run."""
+        """Return the machines that the series holds now: they come and go during a run."""
         return series_lease.current_machines(self.series.folder)
 
     @property
@@ -119,7 +119,9 @@ class StormCluster:
         return self.directory / "token"
 
     def deploy(self) -> None:
-        """On machines of this box nothing leaves it; anywhere else a token must not cross a network in clear."""
+        """Deploy. On machines of this box nothing leaves it; anywhere else a token must not cross a network
+        unencrypted.
+        """
         home = storm_home(log.info)
         if place_of(self.series.experiment.testbed) == "elsewhere":
             cluster.certificate(self.inventory, self.directory)
@@ -136,12 +138,12 @@ class StormCluster:
         cluster.reset(self.inventory, self.directory, run.run_id)
 
     def _give_back_others(self) -> None:
-        """What a policy had and a run that was cut short has left."""
+        """Give back machines of a policy, and those of an interrupted run."""
         if self.series.experiment.machines.limits is None:
             return
         of_the_start = {"master", *self.series.experiment.acquired()}
-        if left := [machine.name for machine in self.machines if machine.name not in of_the_start]:
-            self.give_back(left)
+        if names := [machine.name for machine in self.machines if machine.name not in of_the_start]:
+            self.give_back(names)
 
     def submit(self, run: PlannedRun, topology: TopologyChoice) -> None:
         name = f"topology-{topology.name}.yaml" if self.series.experiment.topologies else "topology.yaml"
@@ -161,7 +163,7 @@ class StormCluster:
             self._describe()
             home = base_home(self.directory) or storm_home(log.info)
             cluster.extend(self.inventory, self.directory, machines, home)
-        except BaseException:  # an interrupt too: whoever asks for them has none of them then
+        except BaseException:  # an interrupt too: the caller has none of them then
             give_back_quietly(self, machines)
             raise
         return {machine.name: machine.boot_s for machine in new}
@@ -170,9 +172,9 @@ class StormCluster:
         cluster.leave(self.inventory, self.directory, machines)
 
     def give_back(self, machines: Sequence[str]) -> bool:
-        done = series_lease.give_back(self.series, machines)
+        is_partial = series_lease.give_back(self.series, machines)
         self._describe()
-        return done
+        return is_partial
 
     def crash(self, machine: str) -> None:
         self._faulting().crash(self.machine(machine))
@@ -188,7 +190,7 @@ class StormCluster:
     def end_disturbance(self, machines: Sequence[str], disturbance: Disturbance) -> None:
         present = [machine.name for machine in self.machines if machine.name in machines]
         errors = []
-        for name in present:  # whatever becomes of the others
+        for name in present:  # even if others fail
             try:
                 others = self._others(name, present, disturbance)
                 self._disturbing().end_disturbance(self.machine(name), disturbance, others)
@@ -234,7 +236,7 @@ class StormCluster:
         return series_lease.recalled(self.series)
 
     def make_whole(self) -> bool:
-        """Where machines cannot be replaced, one that is only silent may come back: the reset will say."""
+        """Replace machines; where that is impossible, a silent one may come back, and the reset reports if not."""
         needed = {"master", *self.series.experiment.acquired()}
         missing = needed - {machine.name for machine in self.machines}
         lost = needed & {*missing, *self.recalled()}
@@ -248,7 +250,7 @@ class StormCluster:
         return True
 
     def facts(self) -> ClusterFacts:
-        """Of every worker that will take part: one that boots at its event is as it was requested."""
+        """Return facts of every participating worker; one that boots at its event is as requested."""
         starting = self.series.experiment.starting()
         requests = {request.name: request.type for request in machine_requests(self.series.experiment)[1:]}
         types = requests | {machine.name: machine.type for machine in self.machines if machine.name != "master"}
@@ -256,7 +258,7 @@ class StormCluster:
         return ClusterFacts(machines, versions(), box_facts())
 
     def _describe(self) -> None:
-        """The inventory of the machines that are there."""
+        """Write the inventory of the current machines."""
         machines = self.machines
         present = {machine.name for machine in machines}
         groups = {
@@ -277,7 +279,7 @@ class StormCluster:
 
 
 def give_back_quietly(cluster: Cluster, machines: Sequence[str]) -> None:
-    """What goes wrong is in the log: it must not hide what made them be given back."""
+    """Give machines back; errors are only logged: they must not hide why they are given back."""
     try:
         cluster.give_back(machines)
     except Exception:
@@ -285,13 +287,15 @@ def give_back_quietly(cluster: Cluster, machines: Sequence[str]) -> None:
 
 
 def lowest_worker(listed: str) -> tuple[int, str] | None:
-    """Port and process id of the worker with the lowest port, of lines `PID COMMAND`; None where there is none."""
+    """Return port and process id of the worker with the lowest port, from lines `PID COMMAND`; None where there is
+    none.
+    """
     lines = [line for line in listed.splitlines() if re.match(rf"\d+ {WORKER[1:]}", line)]
     return min(((int(port), line.split()[0]) for line in lines for port in WORKER_PORT.findall(line)[:1]), default=None)
 
 
 def render_topology(chosen: TopologyChoice, seed: int) -> str:
-    """The Flux YAML of a run's topology: its parameters and the block's seed."""
+    """Return the Flux YAML of a run's topology: its parameters and the block's seed."""
     from topologies import catalogue
 
     parameters = dict(chosen.parameters)
@@ -301,7 +305,7 @@ def render_topology(chosen: TopologyChoice, seed: int) -> str:
 
 
 def ansible_groups(experiment: Experiment, present: Iterable[str] = ()) -> dict[str, list[str]]:
-    """The Ansible groups; `joining` is a part of `workers`. `present`: also workers that no plan knows."""
+    """Return the Ansible groups; `joining` is a part of `workers`. `present`: also workers that no plan knows."""
     workers = list(dict.fromkeys((*experiment.workers(), *sorted(present))))
     return {"master": ["master"], "workers": workers, "joining": workers[experiment.machines.before :]}
 
@@ -312,7 +316,7 @@ def machine_facts(type: MachineType, joins: bool) -> Mapping[str, object]:
 
 
 def _answers_ssh(machine: Machine) -> bool:
-    """A machine that is frozen still accepts connections: only one that speaks is alive."""
+    """Return True if the machine speaks ssh: a frozen one still accepts connections."""
     try:
         with socket.create_connection((machine.control_address, machine.ssh_port), timeout=BANNER_S) as connection:
             return connection.recv(4).startswith(b"SSH-")
