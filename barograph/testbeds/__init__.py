@@ -1,1 +1,1 @@
-"""The testbed that an experiment chooses: its machines, whether the experiment can run there, and what it costs."""
+"""An experiment's testbed: its machines, whether the experiment can run there, and its cost."""

@@ -1,5 +1,5 @@
-"""The testbed that an experiment chooses, the machines it requests there, and whether it can run at all: everything
-that can be said before anything is started.
+"""An experiment's testbed, the machines it requests there, and whether it can run at all: every check that is possible
+before anything is started.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 WINDOW_SETTING = "barograph.window.s"  # of a topology: how often its workers post
 LONGEST_WINDOW_S = 3600
-MOST_WINDOW_S = 2.0  # with a course of rates: workers hear of it as they post
+MOST_WINDOW_S = 2.0  # with a course of rates: workers get changes as they post
 MOST_AGE_WINDOW_S = FRESH_S / 2  # with a decision: one post may be late before its samples are too old
 
 
 def testbed_of(choice: TestbedChoice) -> Testbed:
-    """The chosen testbed with its options. Raises ExperimentError listing the known ones, or its own error."""
+    """Return the chosen testbed with its options. Raises ExperimentError listing the known ones, or its own error."""
     if choice.name not in TESTBEDS:
         raise ExperimentError(f"testbed.name is {choice.name!r}; known: {', '.join(TESTBEDS)}")
     if unknown := sorted(set(choice.options) - set(TESTBEDS)):
@@ -42,33 +42,33 @@ def testbed_of(choice: TestbedChoice) -> Testbed:
 
 
 def place_of(choice: TestbedChoice) -> Place:
-    """Where the machines are, whatever the options say. Raises ExperimentError listing the known testbeds."""
+    """Return where the machines are, whatever the options say. Raises ExperimentError listing the known testbeds."""
     return testbed_of(replace(choice, options={})).place
 
 
 def gives_whole_machines(testbed: str) -> bool:
-    """Whether the testbed of that name gives machines as they are, whatever scale an experiment has."""
+    """Return True if the testbed of that name gives machines as they are, whatever scale an experiment has."""
     return testbed in TESTBEDS and testbed_without_options(testbed).whole_machines
 
 
 def in_memory(choice: TestbedChoice) -> TestbedChoice:
-    """What stands for it on the simulated testbed: to whole machines the scale was not applied."""
+    """Return the corresponding choice on the simulated testbed: for whole machines the scale was not applied."""
     return replace(choice, name=SIMULATED, scale=1.0 if gives_whole_machines(choice.name) else choice.scale)
 
 
 def testbed_without_options(name: str) -> Testbed:
-    """The testbed of that name without options: it can release, list leftovers and sweep."""
+    """Return the testbed of that name without options: it can release, list leftovers and sweep."""
     return _cached_testbed(name, "{}", registry.state_dir())
 
 
 @cache
 def _cached_testbed(name: str, options: str, _state: Path) -> Testbed:
-    """A testbed keeps to the state folder of when it was made."""
+    """Return a testbed of the present state folder, which it keeps."""
     return TESTBEDS[name](options=json.loads(options))
 
 
 def check(experiment: Experiment) -> None:
-    """Raises ExperimentError with every complaint, or the testbed's own error where machines do not fit."""
+    """Raise ExperimentError with every complaint, or the testbed's own error where machines do not fit."""
     complaints = [
         complaint
         for test in (_topology, _policies, _isolation, _claims, _slots, _faults, _booting, _courses, _posts, _simulated)
@@ -80,30 +80,30 @@ def check(experiment: Experiment) -> None:
 
 
 def machine_requests(experiment: Experiment, workers: Sequence[str] | None = None) -> tuple[MachineRequest, ...]:
-    """The master and these workers; None: every machine that ever takes part, those that join later too."""
-    chosen = experiment.testbed
-    stated = machines.machine_type(chosen.machine_type)
-    whole = testbed_of(chosen).whole_machines
-    worker = stated if whole else machines.scale_type(stated, chosen.scale)
-    shaped = replace(worker, bandwidth_mbit=round(chosen.bandwidth_mbit))
-    named = experiment.workers() if workers is None else workers
+    """Return requests for the master and these workers; None: every machine that ever takes part, also later ones."""
+    testbed = experiment.testbed
+    type_ = machines.machine_type(testbed.machine_type)
+    whole = testbed_of(testbed).whole_machines
+    worker = type_ if whole else machines.scale_type(type_, testbed.scale)
+    worker_type = replace(worker, bandwidth_mbit=round(testbed.bandwidth_mbit))
+    names = experiment.workers() if workers is None else workers
     return (
         MachineRequest("master", machines.machine_type("master")),
-        *(MachineRequest(name, shaped) for name in named),
+        *(MachineRequest(name, worker_type) for name in names),
     )
 
 
 def remarks(experiment: Experiment) -> tuple[str, ...]:
-    """What is allowed but worth saying."""
-    chosen = experiment.testbed
-    stated, whole = machines.machine_type(chosen.machine_type), testbed_of(chosen).whole_machines
-    shaped = machine_requests(experiment)[1].type
-    remarks = [machines.describe_scaling(stated, 1.0 if whole else chosen.scale, shaped.bandwidth_mbit)]
-    if whole and chosen.scale != 1:
-        remarks.append(f"{chosen.name} gives whole machines: the scale of {chosen.scale:g} is not applied")
-    slots = experiment.machines.before * shaped.slots
-    asked = {_workers_at_start(experiment, variant) for variant in experiment.variants}
-    for workers in sorted(asked):
+    """Return remarks on what is allowed but notable."""
+    testbed = experiment.testbed
+    type_, whole = machines.machine_type(testbed.machine_type), testbed_of(testbed).whole_machines
+    worker_type = machine_requests(experiment)[1].type
+    remarks = [machines.describe_scaling(type_, 1.0 if whole else testbed.scale, worker_type.bandwidth_mbit)]
+    if whole and testbed.scale != 1:
+        remarks.append(f"{testbed.name} gives whole machines: the scale of {testbed.scale:g} is not applied")
+    slots = experiment.machines.before * worker_type.slots
+    worker_counts = {_workers_at_start(experiment, variant) for variant in experiment.variants}
+    for workers in sorted(worker_counts):
         if slots < workers:
             remarks.append(
                 f"{workers} workers are asked for but {slots} slots are there at the start: Storm uses {slots}"
@@ -112,20 +112,26 @@ def remarks(experiment: Experiment) -> tuple[str, ...]:
 
 
 def _workers_at_start(experiment: Experiment, variant: Variant) -> int:
-    """Of all topologies that are there."""
+    """Return the number of all workers at the start."""
     present = experiment.topologies_at_start()
     return sum(_rendered(each).workers for each in experiment.topologies_of(variant) if each.name in present)
 
 
 def _difference(variant: Variant, experiment: Experiment) -> str:
-    """A variant on another topology; other sizes are said to be so, for with them it is not the policy's difference."""
+    """Return how a variant's topology differs; other sizes are mentioned, for they affect its results beside the
+    policy.
+    """
     assert variant.topology is not None, "only for variants with one"
-    said = f"variants.{variant.name}: its topology differs: {variant.topology.words()}"
-    mine, common = (
+    remark = f"variants.{variant.name}: its topology differs: {variant.topology.words()}"
+    own_sizes, common = (
         [_sizes(each) for each in topologies]
         for topologies in (experiment.topologies_of(variant), experiment.every_topology())
     )
-    return said if mine == common else f"{said}; other sizes, so what differs in its results is not the policy's alone"
+    return (
+        remark
+        if own_sizes == common
+        else f"{remark}; other sizes, so what differs in its results is not the policy's alone"
+    )
 
 
 def _sizes(chosen: TopologyChoice) -> tuple[object, ...]:
@@ -149,8 +155,8 @@ def _render_errors(chosen: TopologyChoice) -> Sequence[str]:
     from topologies import catalogue, work
 
     config = chosen.overrides.get("config")
-    if wrong := [*work.setting_errors(config), *_window_errors(config)]:
-        return [f"topology {chosen.name}: {said}" for said in wrong]
+    if problems := [*work.setting_errors(config), *_window_errors(config)]:
+        return [f"topology {chosen.name}: {problem}" for problem in problems]
     return _configuration_errors(lambda: catalogue.render(chosen.file, chosen.parameters, chosen.overrides))
 
 
@@ -186,14 +192,14 @@ def _policies(experiment: Experiment) -> Sequence[str]:
 
 
 def unanswered_events(experiment: Experiment, policy: str, answered: Collection[str]) -> str:
-    """What this experiment asks and the policy does not answer; empty where it answers everything."""
-    asked = {event.kind for event in experiment.events if event.asks_policy}
-    left = ", ".join(sorted(asked - set(answered)))
-    return left and f"policy {policy} does not answer {left}; it answers {', '.join(sorted(answered)) or 'none'}"
+    """Return the requests of this experiment that the policy does not answer; empty where it answers all."""
+    kinds = {event.kind for event in experiment.events if event.asks_policy}
+    missing = ", ".join(sorted(kinds - set(answered)))
+    return missing and f"policy {policy} does not answer {missing}; it answers {', '.join(sorted(answered)) or 'none'}"
 
 
 def _isolation(experiment: Experiment) -> Sequence[str]:
-    """Storm's isolation scheduler throws where a topology has more workers than executors to put into them."""
+    """Check the isolation scheduler: it throws where a topology has more workers than executors to put into them."""
     isolating = [
         variant
         for variant in experiment.variants
@@ -201,17 +207,17 @@ def _isolation(experiment: Experiment) -> Sequence[str]:
     ]
     if not isolating or _topology(experiment):
         return []
-    said = []
+    problems = []
     submitted = [(variant, _rendered(each)) for variant in isolating for each in experiment.topologies_of(variant)]
     for variant, topology in submitted:
         executors = sum(component.executors for component in topology.components)
         if topology.workers > executors:
-            said.append(
+            problems.append(
                 f"variants.{variant.name}: Storm's isolation scheduler throws where a topology has more workers than"
                 f" executors, and {topology.name} has {topology.workers} workers and {executors} executors; set"
                 f" topology.overrides.workers to {executors} or fewer"
             )
-    return said
+    return problems
 
 
 def _rendered(chosen: TopologyChoice) -> Topology:
@@ -229,8 +235,8 @@ def _claims(experiment: Experiment) -> Sequence[str]:
 
 
 def claim_notes(experiment: Experiment) -> tuple[str, ...]:
-    """What the experiment cannot show, or only weakly, of the claims that it names and that are about it: the ledger
-    judges no claim by another experiment. The closed form knows one topology only."""
+    """Return what the experiment cannot show, or only weakly, of the claims that it names and that are about it: the
+    ledger judges no claim by another experiment. The closed form knows one topology only."""
     from analysis.claims import limitations
     from analysis.claims.statements import FAMILIES, load_claims
 
@@ -238,15 +244,15 @@ def claim_notes(experiment: Experiment) -> tuple[str, ...]:
 
 
 def _slots(experiment: Experiment) -> Sequence[str]:
-    """A topology needs a slot at least, also when machines have left."""
+    """Check that each topology has at least one slot, also when machines have left."""
     slots = machines.machine_type(experiment.testbed.machine_type).slots
     working = working_machines_after(experiment.machines.before, experiment.events)
-    there = topologies_after([each.name for each in experiment.every_topology()], experiment.events)
+    topologies = topologies_after([each.name for each in experiment.every_topology()], experiment.events)
     return [
         f"after events.{place} {count} machines of {slots} slots are left; {len(running)}"
         f" {'topologies need' if len(running) > 1 else 'topology needs'} at least {len(running)}"
         f" slot{'s' if len(running) > 1 else ''}"
-        for place, (count, running) in enumerate(zip(working, there, strict=True))
+        for place, (count, running) in enumerate(zip(working, topologies, strict=True))
         if count * slots < len(running)
     ]
 
@@ -255,30 +261,32 @@ def _faults(experiment: Experiment) -> Sequence[str]:
     testbed, name = testbed_of(experiment.testbed), experiment.testbed.name
     crashes = sorted({event.kind for event in experiment.events if event.crashes_machines})
     disturbances = sorted({event.kind for event in experiment.events if event.disturbances})
-    said = []
+    problems = []
     if crashes and not isinstance(testbed, SupportsFaults):
-        said.append(
+        problems.append(
             f"events has a {' and a '.join(crashes)}, but machines of testbed {name} cannot be crashed and restarted"
         )
     if disturbances and not isinstance(testbed, SupportsDisturbances):
-        said.append(f"events has a {' and a '.join(disturbances)}, but machines of testbed {name} cannot be disturbed")
-    return said
+        problems.append(
+            f"events has a {' and a '.join(disturbances)}, but machines of testbed {name} cannot be disturbed"
+        )
+    return problems
 
 
 def _booting(experiment: Experiment) -> Sequence[str]:
-    """Machines that boot at their event must be had one by one, and go back one by one."""
-    chosen = experiment.testbed
-    if chosen.joining != "booted" or _can_boot(testbed_of(chosen)):
+    """Check that the testbed can add and give back single machines, if machines boot at their event."""
+    testbed = experiment.testbed
+    if testbed.joining != "booted" or _can_boot(testbed_of(testbed)):
         return []
-    able = [name for name, make in TESTBEDS.items() if _can_boot(make())]
+    capable = [name for name, make in TESTBEDS.items() if _can_boot(make())]
     return [
-        f"testbed.joining is 'booted', but machines of testbed {chosen.name} cannot be added during a run; those of"
-        f" {', '.join(able) or 'no testbed'} can; give ready, or one of them"
+        f"testbed.joining is 'booted', but machines of testbed {testbed.name} cannot be added during a run; those of"
+        f" {', '.join(capable) or 'no testbed'} can; give ready, or one of them"
     ]
 
 
 def _courses(experiment: Experiment) -> Sequence[str]:
-    """A course names spouts that are there, and workers that post too seldom would hear of it too late."""
+    """Check that a course names existing spouts, and that workers post often enough to follow it."""
     courses = [
         (place, event)
         for place, event in enumerate(experiment.events)
@@ -286,20 +294,20 @@ def _courses(experiment: Experiment) -> Sequence[str]:
     ]
     if not courses or _topology(experiment):
         return []
-    said = []
-    chosen = [(variant, each) for variant in experiment.variants for each in experiment.topologies_of(variant)]
+    problems = []
+    choices = [(variant, each) for variant in experiment.variants for each in experiment.topologies_of(variant)]
     for place, event in courses:
-        about = [_rendered(each) for _, each in chosen if event.topology in (None, each.name)]
-        spouts = {each.name for topology in about for each in topology.components if each.kind == "spout"}
+        topologies = [_rendered(each) for _, each in choices if event.topology in (None, each.name)]
+        spouts = {each.name for topology in topologies for each in topology.components if each.kind == "spout"}
         if event.source is not None and event.source not in spouts:
-            known = ", ".join(sorted(spouts))
-            said.append(f"events.{place}.source is {event.source!r}; the topology has the spouts {known}")
+            names = ", ".join(sorted(spouts))
+            problems.append(f"events.{place}.source is {event.source!r}; the topology has the spouts {names}")
     why = "with a course of rates", "workers hear of it as they post"
-    return [*said, *_seldom_posts(experiment, MOST_WINDOW_S, *why)]
+    return [*problems, *_seldom_posts(experiment, MOST_WINDOW_S, *why)]
 
 
 def _posts(experiment: Experiment) -> Sequence[str]:
-    """Of workers that post too seldom the newest samples are too old for any decision."""
+    """Check that workers post often enough for decisions: otherwise their newest samples are too old."""
     from barograph.plan.simulation import is_simulated
 
     asks = any(event.asks_policy or event.is_hold for event in experiment.events)
@@ -310,18 +318,18 @@ def _posts(experiment: Experiment) -> Sequence[str]:
 
 
 def _seldom_posts(experiment: Experiment, most_s: float, when: str, why: str) -> Sequence[str]:
-    said = []
+    problems = []
     for variant in experiment.variants:
         for topology in experiment.topologies_of(variant):
             window_s = topology.overrides.get("config", {}).get(WINDOW_SETTING, 0)
             if isinstance(window_s, int | float) and window_s > most_s:
-                allowed = f"allowed {when}: at most {most_s:g}, because {why}"
-                said.append(f"variants.{variant.name}: {WINDOW_SETTING} is {window_s:g}; {allowed}")
-    return said
+                limit_text = f"allowed {when}: at most {most_s:g}, because {why}"
+                problems.append(f"variants.{variant.name}: {WINDOW_SETTING} is {window_s:g}; {limit_text}")
+    return problems
 
 
 def _simulated(experiment: Experiment) -> Sequence[str]:
-    """What the simulator does not have where it is to be simulated, and what only the simulator has elsewhere."""
+    """Return what the simulator lacks for a simulated experiment, or what only the simulator has for another."""
     from barograph.plan.simulation import complaints
 
     return complaints(experiment)
@@ -332,7 +340,7 @@ def _can_boot(testbed: Testbed) -> bool:
 
 
 def _configuration_errors(test: Callable[[], object]) -> Sequence[str]:
-    """The message of a configuration error of somebody else's; other errors are theirs to raise."""
+    """Return the message of another package's configuration error; other errors are raised."""
     try:
         test()
     except Exception as error:

@@ -1,6 +1,6 @@
-"""What a series may cost: machines × time × price, as expected and at the most; refused above the budget.
+"""Cost of a series: machines × time × price, as expected and at the most; refused above the budget.
 
-Pure but for the price table behind `SupportsPricing`.
+Pure except for the price table behind `SupportsPricing`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from inventory.testbed import Estimate, SupportsPricing
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one execution that has `runs` to do; `spent_usd` is what earlier ones of the series have cost."""
+    """Cost of one execution with `runs` left; `spent_usd` is the cost of the series' earlier ones."""
 
     runs: int
     expected_s: float
@@ -29,7 +29,7 @@ class Cost:
     longest: Estimate
     budget_usd: float
     spent_usd: float = 0.0
-    measured_runs: int = 0  # how many runs the expected time learned from
+    measured_runs: int = 0  # number of runs behind the expected time
 
     def as_data(self) -> dict[str, Any]:
         return {
@@ -49,7 +49,7 @@ class Cost:
 def cost(
     experiment: Experiment, runs: int, overhead: Overhead, pricing: SupportsPricing, spent_usd: float = 0.0
 ) -> Cost:
-    """Raises what the price table raises: a ConfigurationError for a machine that has no price."""
+    """Return the cost. Raises the price table's ConfigurationError for a machine without a price."""
     expected_s = durations.series_s(experiment, runs, overhead)
     longest_s = durations.longest_series_s(experiment, runs)
     return Cost(
@@ -67,30 +67,30 @@ def cost(
 
 
 def one_run_usd(experiment: Experiment, pricing: SupportsPricing) -> float:
-    """The most that one more run can cost, machines' release included."""
+    """Return the most that one more run can cost, machines' release included."""
     longest_s = durations.longest_run_s(experiment) + durations.LONGEST_CLOSING_S
     joined = lambda place: durations.longest_joining_s(experiment, place)  # noqa: E731 - one expression, used once
     return _estimate(experiment, 1, longest_s, joined, pricing).total_usd
 
 
 def require_affordable(experiment: Experiment, estimate: Cost, pricing: SupportsPricing) -> None:
-    """Raises ExperimentError where the most that it may cost is above the budget; says what would fit."""
+    """Raise ExperimentError where the most that it may cost is above the budget; says what would fit."""
     where = f"testbed.options.{experiment.testbed.name}.budget_usd"
     if not estimate.budget_usd > 0:
         raise ExperimentError(f"{where} is {estimate.budget_usd:g}; allowed: above 0; give what the series may cost")
     whole_usd = estimate.spent_usd + estimate.longest.total_usd
     if whole_usd <= estimate.budget_usd:
         return
-    spent = f", {usd(estimate.spent_usd)} of it spent already" if estimate.spent_usd else ""
+    spent_text = f", {usd(estimate.spent_usd)} of it spent already" if estimate.spent_usd else ""
     raise ExperimentError(
-        f"{where} is {estimate.budget_usd:g}, but {estimate.runs} runs may cost {usd(whole_usd)}{spent} (expected:"
+        f"{where} is {estimate.budget_usd:g}, but {estimate.runs} runs may cost {usd(whole_usd)}{spent_text} (expected:"
         f" {usd(estimate.spent_usd + estimate.expected.total_usd)}; prices of {estimate.longest.prices_of});"
         f" {_affordable_repetitions(experiment, estimate, pricing)}"
     )
 
 
 def require_one_more(experiment: Experiment, spent_usd: float, pricing: SupportsPricing) -> None:
-    """Raises BudgetSpent where the next run could cost more than what is left."""
+    """Raise BudgetSpent where the next run could cost more than the rest."""
     budget_usd, next_usd = pricing.budget_usd(), one_run_usd(experiment, pricing)
     if spent_usd + next_usd <= budget_usd:
         return
@@ -106,8 +106,8 @@ def require_covered(
     experiment: Experiment, spent_usd: float, held: Sequence[str], new: Sequence[str], rest_s: float,
     pricing: SupportsPricing,
 ) -> None:  # fmt: skip
-    """Raises BudgetSpent where `new` machines, which a policy asks for, could cost more than what is left: the master
-    and the `held` workers may be there for `rest_s` more."""
+    """Raise BudgetSpent where `new` machines, which a policy requests, could cost more than the rest: the master and
+    the `held` workers may be there for `rest_s` more."""
     new_s = min(rest_s, durations.longest_joining_s(experiment, durations.first_hold(experiment) or 0))
     parts = (
         pricing.estimate(machine_requests(experiment, held), rest_s / 3600),
@@ -122,13 +122,13 @@ def require_covered(
 
 
 def cost_lines(estimate: Cost) -> list[str]:
-    """For the terminal: the sum, then a line for each part of it."""
-    learned = f"{estimate.measured_runs} measured runs" if estimate.measured_runs else "nothing measured here yet"
-    spent = f"; spent before: {usd(estimate.spent_usd)}" if estimate.spent_usd else ""
+    """Return lines for the terminal: the sum, then a line for each part of it."""
+    basis = f"{estimate.measured_runs} measured runs" if estimate.measured_runs else "nothing measured here yet"
+    spent_text = f"; spent before: {usd(estimate.spent_usd)}" if estimate.spent_usd else ""
     head = (
         f"money: about {usd(estimate.expected.total_usd)}, at most {usd(estimate.longest.total_usd)}, budget"
-        f" {usd(estimate.budget_usd)}{spent} ({estimate.runs} runs, {estimate.expected_s / 3600:.1f} h, at most"
-        f" {estimate.longest_s / 3600:.1f} h, from {learned}; prices of {estimate.longest.prices_of})"
+        f" {usd(estimate.budget_usd)}{spent_text} ({estimate.runs} runs, {estimate.expected_s / 3600:.1f} h, at most"
+        f" {estimate.longest_s / 3600:.1f} h, from {basis}; prices of {estimate.longest.prices_of})"
     )
     return [head, *(f"  {usd(amount)}  {line}" for line, amount in estimate.expected.lines.items())]
 
@@ -138,7 +138,7 @@ def usd(amount: float) -> str:
 
 
 def _affordable_repetitions(experiment: Experiment, estimate: Cost, pricing: SupportsPricing) -> str:
-    """In repetitions: whole blocks, less what is complete already."""
+    """Return the affordable number in repetitions: whole blocks, less those already complete."""
     block = len(experiment.variants)
     left_usd = estimate.budget_usd - estimate.spent_usd
 
@@ -157,8 +157,8 @@ def _affordable_repetitions(experiment: Experiment, estimate: Cost, pricing: Sup
 def _estimate(
     experiment: Experiment, runs: int, whole_s: float, joined_s: Callable[[int], float], pricing: SupportsPricing
 ) -> Estimate:
-    """Those of the start for all the time; those that boot at their event for their part of each run, and all that a
-    policy may ask for from its first hold on."""
+    """Estimate machines of the start for all the time; those that boot at their event for their part of each run, and
+    all that a policy may request from its first hold on."""
     parts = [pricing.estimate(machine_requests(experiment, experiment.acquired()), whole_s / 3600)]
     joining = {place: experiment.joining(place) for place, event in enumerate(experiment.events) if event.joins}
     if (hold := durations.first_hold(experiment)) is not None and experiment.spare():

@@ -1,7 +1,7 @@
-"""Airflow's REST API, asked in the name of who reads a page: what it refuses them, the pages refuse too.
+"""Airflow's REST API in the name of a page's reader: pages refuse what it refuses.
 
-It is asked inside the server, by the application that the site is mounted on: with the reader's own cookie or token,
-without an address of its own.
+Requests are made inside the server, to the application that the site is mounted on: with the reader's own cookie or
+token, without an address of its own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LIMIT_S = 60.0
 
 
 class AirflowInScope:
-    """A middleware of Airflow's application, which lets the site find that."""
+    """Middleware of Airflow's application, which lets the site find it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -41,21 +41,21 @@ class AirflowInScope:
 
 
 class Reader:
-    """Who asks for a page. Its methods belong into routes that are no coroutines; they raise HTTPException 401."""
+    """The reader of a page. Call its methods in routes that are no coroutines; they raise HTTPException 401."""
 
     def __init__(self, request: Request) -> None:
         self._airflow: Any = request.scope[AIRFLOW]
         self._headers = {name: request.headers[name] for name in CREDENTIALS if name in request.headers}
 
     def require_login(self) -> None:
-        """Also that the reader may see a DAG at all: a token that is none of Airflow's is answered in the same way."""
+        """Require a login, and the right to see any DAG: a token that Airflow did not issue gets the same answer."""
         if self._get("dags", limit=1).status_code != 200:
             raise HTTPException(status.HTTP_403_FORBIDDEN, FORBIDDEN)
 
     def may_read(self, dags: Collection[str]) -> bool:
-        """Whether the runs of every one of these DAGs, of none: of any DAG.
+        """Return True if the reader may read the runs of all these DAGs; with none: of any DAG.
 
-        Of a DAG that is gone Airflow knows no more whose it was: only who administers Airflow reads on.
+        Airflow does not know whose a deleted DAG was: only its administrators may still read it.
         """
         if not dags:
             return self._status("~") == 200
@@ -63,11 +63,11 @@ class Reader:
         return answers <= {200, 404} and (404 not in answers or self._administers())
 
     def _administers(self) -> bool:
-        """Whether Airflow shows the reader its connections, as it does to roles that run it."""
+        """Return True if Airflow shows the reader its connections, as it does to administrators."""
         return self._get("connections", limit=1).status_code == 200
 
     def _status(self, dag: str) -> int:
-        """Airflow's answer to the question for the DAG's runs."""
+        """Return Airflow's status for a request of the DAG's runs."""
         return int(self._get(f"dags/{_part(dag)}/dagRuns", limit=1).status_code)
 
     def require_right(self, dags: Collection[str]) -> None:
@@ -75,7 +75,7 @@ class Reader:
             raise HTTPException(status.HTTP_403_FORBIDDEN, FORBIDDEN)
 
     def dag_run(self, dag_id: str, run_id: str) -> DagRunFacts | None:
-        """None where there is no such run."""
+        """Return the facts of the run; None where there is no such run."""
         path = f"dags/{_part(dag_id)}/dagRuns/{_part(run_id)}"
         answer = self._get(path)
         if answer.status_code == 403:
@@ -93,7 +93,7 @@ class Reader:
         )  # fmt: skip
 
     def _result(self, run: str) -> str | None:
-        """What the run makes, as the task said that opened it."""
+        """Return the run's result, as stored by the task that opened it."""
         entries = self._found(f"{run}/taskInstances/~/xcomEntries", xcom_key=RESULT_KEY).get("xcom_entries", [])
         if not entries:
             return None
@@ -103,7 +103,7 @@ class Reader:
         return _text(answer)
 
     def _found(self, path: str, **query: str | int) -> dict[str, Any]:
-        """Nothing where it is not there, or not for this reader."""
+        """Return the answer; empty where nothing exists, or not for this reader."""
         answer = self._get(path, **query)
         return dict(answer.json()) if answer.status_code == 200 else {}
 
@@ -122,12 +122,12 @@ class Reader:
 
 
 def _part(name: str) -> str:
-    """Of a path: names of runs have colons and plus signs in them, and what a user writes could have anything."""
+    """Quote a part of a path: names of runs contain colons and plus signs, and users' text may contain anything."""
     return quote(name, safe="~")
 
 
 def _text(answer: object) -> str | None:
-    """Airflow gives an XCom as it stores it: JSON."""
+    """Return the text of an XCom, which Airflow gives as it stores it: JSON."""
     if not isinstance(answer, str):
         return None
     try:

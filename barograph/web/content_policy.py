@@ -1,7 +1,7 @@
-"""What a browser may do with our pages inside Airflow: show them, run the scripts that we ship, and nothing else.
+"""Rights of our pages in a browser inside Airflow: show them, run the scripts that we ship, and nothing else.
 
-A frame of Airflow's page has Airflow's origin: a script smuggled into a results folder could act there as the reader
-of the report. So a page runs exactly the scripts of this version of Barograph, known by their text; without them our
+A frame of Airflow's page has Airflow's origin: a script smuggled into a results folder could act there as the reader of
+the report. So a page runs exactly the scripts of this version of Barograph, identified by their text; without them our
 pages are complete, only without interaction.
 """
 
@@ -27,7 +27,7 @@ HEADERS = {
 
 
 def policy_header(scripts: Iterable[str] = ()) -> str:
-    """The Content-Security-Policy of a page with these scripts (digests as the header has them)."""
+    """Return the Content-Security-Policy of a page with these scripts (digests as the header has them)."""
     allowed = " ".join(f"'sha256-{digest}'" for digest in scripts) or "'none'"
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src 'self' data:; font-src data:;"
@@ -36,7 +36,7 @@ def policy_header(scripts: Iterable[str] = ()) -> str:
 
 
 def policy_header_of(file: Path) -> str:
-    """Of a file that is given out; anything but a page runs no script at all."""
+    """Return the policy of a served file; only a page may run scripts."""
     if file.suffix != PAGE:
         return policy_header()
     state = file.stat()
@@ -49,14 +49,14 @@ def _scripts_of(file: Path, _changed_ns: int, _size: int) -> tuple[str, ...]:
 
 
 def scripts_in(page: bytes) -> tuple[str, ...]:
-    """Digests of the scripts in the page that are ours."""
+    """Return digests of the scripts in the page that are ours."""
     bodies = (match[1] for match in SCRIPT.finditer(page))
     return tuple(dict.fromkeys(_digest(body) for body in bodies if body.strip() in shipped_scripts()))
 
 
 @cache
 def shipped_scripts() -> frozenset[bytes]:
-    """The text of every script that our pages include; white space around it depends on the template."""
+    """Return the text of every script that our pages include; white space around it depends on the template."""
     files = (*(ROOT / "analysis").rglob("*.js"), *(ROOT / "analysis").rglob("*.js.j2"))
     return frozenset(file.read_bytes().strip() for file in files)
 

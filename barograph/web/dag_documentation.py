@@ -1,4 +1,4 @@
-"""What Airflow shows beside a DAG: what is measured, how, and for how long. Pure; Markdown."""
+"""Documentation that Airflow shows beside a DAG: what is measured, how, and for how long. Pure; Markdown."""
 
 from __future__ import annotations
 
@@ -90,6 +90,6 @@ def _variant_words(variant: Variant) -> str:
 
 
 def _planned_event_words(event: PlannedEvent) -> str:
-    """`scale out by 1 machine, once throughput is steady`."""
+    """Return text such as `scale out by 1 machine, once throughput is steady`."""
     when = "once throughput is steady" if event.at == "steady" else f"{event.at:g} s after the one before it"
     return f"{event.words()}, {when}"

@@ -1,4 +1,4 @@
-"""A DAG run as its page needs it: what Airflow knows of it, and how far its series has come."""
+"""A DAG run for its page: its facts in Airflow, and the progress of its series."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from barograph.series.status import SeriesStatus, initial_status, update_status
 
 ACTIVE_STATES = ("queued", "running")
 REPORTS = ("comparison.html", "report.html")  # a comparison's series has both
-MARGIN_S = 5.0  # the clock of the one who starts a run and the one who writes a file are the same, but not their steps
+MARGIN_S = 5.0  # a run's start and a file's time have the same clock, but not the same resolution
 
 
 @dataclass(frozen=True)
 class DagRunFacts:
-    """A DAG run as Airflow knows it. Times are epoch seconds."""
+    """Facts of a DAG run in Airflow. Times are epoch seconds."""
 
     dag_id: str
     run_id: str
@@ -27,7 +27,7 @@ class DagRunFacts:
     started_s: float | None
     ended_s: float | None
     measures: bool  # False: its DAG makes no report
-    result: str | None  # what it makes, once that is opened: the series' folder, or the night's id
+    result: str | None  # the series' folder, or the night's id, once it is opened
     failed: tuple[str, ...] = ()  # its tasks that failed by themselves
 
     @property
@@ -37,9 +37,9 @@ class DagRunFacts:
 
 @dataclass(frozen=True)
 class SeriesProgress:
-    """A series as far as a DAG run has brought it."""
+    """Progress of a series in a DAG run."""
 
-    name: str  # of its folder below the results
+    name: str  # its folder's name below the results
     experiment: str
     title: str
     report: str | None  # its name below the results
@@ -49,7 +49,7 @@ class SeriesProgress:
 
 
 def series_progress(root: Path, name: str, dag_run: DagRunFacts) -> SeriesProgress | None:
-    """None where the folder holds no series (any more)."""
+    """Return the progress; None where the folder holds no series (any more)."""
     folder = root / name
     try:
         document = series_document(folder)
@@ -75,7 +75,7 @@ def _span(dag_run: DagRunFacts) -> tuple[float, float]:
 
 
 def _status(folder: Path, lines: list[dict[str, Any]]) -> SeriesStatus | None:
-    """How many runs there are to do: those that were done, and those that nobody has tried yet."""
+    """Return the status with the number of runs: those done, and those not tried yet."""
     try:
         series = read_series(folder)
     except ExperimentError:
@@ -83,6 +83,6 @@ def _status(folder: Path, lines: list[dict[str, Any]]) -> SeriesStatus | None:
     status = initial_status(0, series.experiment)
     for line in lines:
         status = update_status(status, line)
-    done = {run_id for run_id, _ in status.done}
-    waiting = {run.run_id for run in series.plan()} - series.complete() - done
-    return replace(status, runs=len(done) + len(waiting))
+    run_ids = {run_id for run_id, _ in status.done}
+    waiting = {run.run_id for run in series.plan()} - series.complete() - run_ids
+    return replace(status, runs=len(run_ids) + len(waiting))

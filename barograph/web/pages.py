@@ -1,6 +1,6 @@
-"""The pages that the site renders itself, in the style of the reports: a DAG run, a message, and the list of results.
+"""Pages that the site renders itself, in the style of the reports: a DAG run, a message, and the list of results.
 
-The list is for readers who may not see all results, and for when no index has been written yet.
+The list is for readers who may not see all results, and for a site without an index.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ResultRow:
     name: str
     text: str
     report: str | None  # below the results
-    sentence: str = ""  # the first one of the report
+    sentence: str = ""  # the report's first sentence
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class ResultGroup:
 
 
 def result_groups(root: Path, may_read: Callable[[str], bool]) -> tuple[ResultGroup, ...]:
-    """One for each experiment, comparison and suite whose DAG may be read; newest first within."""
+    """Return a group for each experiment, comparison and suite whose DAG may be read; newest first within."""
     folders = [folder for folder in experiment_folders(root) if may_read(dag_of(f"{folder}/any") or "")]
     groups = (
         _night_group(root, folder) if folder.startswith(f"{NIGHTS}/") else _series_group(root, folder)
@@ -71,9 +71,9 @@ def _series_row(root: Path, series: Path) -> ResultRow:
 
 
 def _when(series_id: str) -> str:
-    """`2026-11-21 08:45:01` of `20261121-084501-a1b2c3d4`; as it is where it has no date."""
-    opened = stamp_time(series_id)
-    return f"{opened:%Y-%m-%d %H:%M:%S} UTC" if opened else series_id
+    """Return `2026-11-21 08:45:01` for `20261121-084501-a1b2c3d4`; other ids unchanged."""
+    time = stamp_time(series_id)
+    return f"{time:%Y-%m-%d %H:%M:%S} UTC" if time else series_id
 
 
 def _night_group(root: Path, folder: str) -> ResultGroup:
@@ -137,5 +137,5 @@ def message_html(title: str, text: str, login: str | None = None) -> str:
 
 
 def href(name: str) -> str:
-    """Relative to the site's own root, where all of these pages are."""
+    """Return a link relative to the site's own root, where all of these pages are."""
     return f"files/{quote(name)}"

@@ -1,8 +1,8 @@
-"""Files below the results as the site gives them out: which file a name means, of which DAG it is, how fresh it is.
+"""Files below the results as the site serves them: the file of a name, its DAG, how fresh it is.
 
-Nothing outside the results (also not by a link), nothing hidden, and only kinds that are meant for readers: a page, a
-drawing, data. Logs, raw lines and the harness's own notes are not given out. Results in a bucket are fetched before
-they are shown, but not at every click.
+Nothing outside the results (also not by a link), nothing hidden, and only kinds for readers: a page, a drawing, data.
+Logs, raw lines and the harness's own notes are not served. Results in a bucket are fetched before they are shown, but
+not at every click.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class ResultFile:
 
 
 def find_file(root: Path, name: str) -> ResultFile | None:
-    """The file that `name` (relative to `root`, parts separated by `/`) means; None where there is none to give out."""
+    """Return the file that `name` (relative to `root`, parts separated by `/`) means; None if it is not to
+    be served.
+    """
     parts = name.split("/")
     kind = KINDS.get(Path(parts[-1]).suffix)
     if kind is None or parts[-1] in LOCAL_ONLY or not is_name(name):
@@ -57,17 +59,17 @@ def find_file(root: Path, name: str) -> ResultFile | None:
 
 
 def is_name(name: str) -> bool:
-    """Whether this could be a name below the results at all."""
+    """Return True if this could be a name below the results."""
     return all(map(_is_plain, name.split("/")))
 
 
 def _is_plain(part: str) -> bool:
-    """No part that is empty, hidden or above; nothing that a file system could take for something else."""
+    """Return True for a part that is not empty, hidden or above, and that no file system treats specially."""
     return part != "" and not part.startswith(".") and "\0" not in part and "\\" not in part and len(part) < 256
 
 
 def name_of_folder(root: Path, folder: str) -> str | None:
-    """The name of a folder of the results; None where it lies elsewhere."""
+    """Return the name of a folder of the results; None if it is elsewhere."""
     path = Path(folder)
     if not path.is_absolute() or not path.resolve().is_relative_to(root.resolve()):
         return None
@@ -76,17 +78,17 @@ def name_of_folder(root: Path, folder: str) -> str | None:
 
 
 def dag_of(name: str) -> str | None:
-    """The DAG whose runs write `name`; None where several do."""
+    """Return the DAG whose runs write `name`; None where several do."""
     first, _, rest = name.partition("/")
     second, _, inside = rest.partition("/")
     if not (first and second and inside):
         return None
-    # A search is made of comparisons, and has no DAG.
+    # A search consists of comparisons, and has no DAG.
     return COMPARISON_DAG if first in (COMPARISONS, SEARCHES) else f"{first}.{second}"
 
 
 def dags_of(root: Path, name: str) -> frozenset[str]:
-    """Every DAG that has a part in the page: a family's for the family's page, all for a page at the root."""
+    """Return every DAG that contributes to the page: a family's for the family's page, all for a page at the root."""
     alone = dag_of(name)
     if alone is not None:
         return frozenset({alone})
@@ -95,7 +97,7 @@ def dags_of(root: Path, name: str) -> frozenset[str]:
 
 
 def experiment_folders(root: Path, family: str | None = None) -> tuple[str, ...]:
-    """Folders `family/name` of the results, sorted; of one family, or of all."""
+    """Return folders `family/name` of the results, sorted; of one family, or of all."""
     families = _folders(root) if family is None else [path for path in _folders(root) if path.name == family]
     return tuple(sorted(f"{above.name}/{path.name}" for above in families for path in _folders(above)))
 
@@ -107,19 +109,19 @@ def _folders(path: Path) -> list[Path]:
 
 
 log = logging.getLogger(__name__)
-REFRESH_S = 20.0  # of one series or suite; a page that reloads itself asks more often
-REFRESH_ALL_S = 120.0  # of everything, which lists the bucket
+REFRESH_S = 20.0  # for one series or suite; a page that reloads itself asks more often
+REFRESH_ALL_S = 120.0  # for everything, which lists the bucket
 
 
 @dataclass
 class Freshness:
-    """When each part of the results was last fetched; one fetch at a time, so that a slow bucket is not asked twice."""
+    """The time of each part's last fetch; one fetch at a time, so that a slow bucket is not asked twice."""
 
     refreshed_s: dict[str, float] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def refresh(self, place: Results, name: str) -> None:
-        """Fetch what belongs to `name`. Where the bucket fails, log it: the pages show what is here."""
+        """Fetch the files of `name`. Where the bucket fails, log it: the pages show the local files."""
         from analysis.errors import StorageConfigurationError, StorageError
 
         scope = scope_of(name)
@@ -134,7 +136,7 @@ class Freshness:
 
 
 def scope_of(name: str) -> str:
-    """The series that a name is in, or the suite; everything where it is in none."""
+    """Return the series that a name is in, or the suite; everything where it is in none."""
     parts = name.split("/")
     if parts[0] == NIGHTS and len(parts) > 1:
         return "/".join(parts[:2])

@@ -1,6 +1,6 @@
-"""The page of a DAG run: a redirection to its report, how far it is, or why there is no report.
+"""The page of a DAG run: a redirection to its report, its progress, or why there is no report.
 
-Pure, except for the two functions at the end, which look for the run's series or night below the results.
+Pure, except for the two functions at the end, which search the results for the run's series or night.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RELOAD_SENTENCE = f"This page looks again every {RELOAD_S} s."
 
 @dataclass(frozen=True)
 class Redirection:
-    """To a file below the results."""
+    """A redirection to a file below the results."""
 
     name: str
 
@@ -50,7 +50,7 @@ class Page:
 
 
 def page_without_series(dag_run: DagRunFacts) -> Page:
-    """Of a DAG run that has not opened anything."""
+    """Return the page of a DAG run that has not opened anything."""
     return Page(
         "No report", _meta(dag_run), _why_no_series(dag_run), reload_s=RELOAD_S if _may_open_series(dag_run) else None
     )
@@ -74,7 +74,7 @@ def _why_no_series(dag_run: DagRunFacts) -> tuple[str, ...]:
 
 
 def page_of_other_results(dag_run: DagRunFacts, root: str) -> Page:
-    """Of a series that these results do not have."""
+    """Return the page for a series that these results do not have."""
     where = (
         f"What it made is {dag_run.result}. These pages show {root}: start Airflow with the BAROGRAPH_RESULTS of then."
     )
@@ -110,8 +110,8 @@ def _progress_page(dag_run: DagRunFacts, progress: SeriesProgress, now_s: float)
 
 
 def _failure_page(dag_run: DagRunFacts, progress: SeriesProgress) -> Page:
-    done = 0 if progress.status is None else sum(status == "complete" for _, status in progress.status.done)
-    completeness = f"Complete and kept: {done} run{'s' if done > 1 else ''}." if done else "No run is complete."
+    count = 0 if progress.status is None else sum(status == "complete" for _, status in progress.status.done)
+    completeness = f"Complete and kept: {count} run{'s' if count > 1 else ''}." if count else "No run is complete."
     return Page(
         progress.title,
         _meta(dag_run, progress.name),
@@ -155,7 +155,9 @@ def _report_links(progress: SeriesProgress, text: str) -> tuple[FileLink, ...]:
 def page_of_night(
     dag_run: DagRunFacts, suite: str, report: str | None, night: Night | None, reports: Collection[str]
 ) -> Redirection | Page:
-    """`report`: its page below the results; `night`: the night, until it is on record; `reports`: those of series."""
+    """Return the page. `report`: its page below the results; `night`: the night, once on record; `reports`: those of
+    series.
+    """
     if report is not None:
         return Redirection(report)
     title, meta = f"Night {dag_run.result} of {suite}", _meta(dag_run)
@@ -177,8 +179,8 @@ def page_of_night(
 
 def _entry_row(entry: NightEntry, reports: Collection[str]) -> tuple[str | FileLink, ...]:
     report = f"{entry.series}/report.html"
-    named: str | FileLink = FileLink(report, entry.experiment) if report in reports else entry.experiment
-    return named, entry.status, entry.reason or "–"
+    name: str | FileLink = FileLink(report, entry.experiment) if report in reports else entry.experiment
+    return name, entry.status, entry.reason or "–"
 
 
 def _night_sentences(dag_run: DagRunFacts) -> tuple[str, ...]:
@@ -192,7 +194,7 @@ def _meta(dag_run: DagRunFacts, *more: str) -> str:
 
 
 def sparkline_points(values: Sequence[float | None], width: float, height: float) -> list[str]:
-    """Points of polylines through the values, scaled from 0 to the largest; a new line after each gap."""
+    """Return points of polylines through the values, scaled from 0 to the largest; a new line after each gap."""
     top = max((value for value in values if value is not None), default=0.0) or 1.0
     step = width / max(1, len(values) - 1)
     lines: list[list[str]] = [[]]
@@ -205,7 +207,7 @@ def sparkline_points(values: Sequence[float | None], width: float, height: float
 
 
 def result_folder(root: Path, dag_run: DagRunFacts) -> str | None:
-    """The folder below the results that the run is about: of its series, or of its suite; None: there is none."""
+    """Return the folder below the results of the run's series or suite; None: there is none."""
     if dag_run.result is None:
         return None
     if dag_run.dag_id.startswith(NIGHT_DAGS):
@@ -236,6 +238,6 @@ def _page_of_night_run(root: Path, dag_run: DagRunFacts, night: str) -> Redirect
     if current is not None and current.id != night:
         current = None
     entries = current.experiments if current else ()
-    named = (f"{entry.series}/report.html" for entry in entries if entry.series)
-    reports = {report for report in named if result_files.find_file(root, report)}
+    names = (f"{entry.series}/report.html" for entry in entries if entry.series)
+    reports = {report for report in names if result_files.find_file(root, report)}
     return page_of_night(dag_run, suite, page if result_files.find_file(root, page) else None, current, reports)

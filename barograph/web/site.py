@@ -1,4 +1,4 @@
-"""The routes of the site. What it knows of DAGs, their runs and rights it asks of Airflow's REST API."""
+"""The routes of the site. DAGs, their runs and rights come from Airflow's REST API."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from barograph.web.run_page import Redirection, page_of_dag_run, result_folder
 
 INDEX = "index.html"
 TITLES = {401: "Log in first", 403: "Not yours to read", 404: "Not here", 422: "Not understood"}
-# Airflow's own words for these say less.
+# More informative than Airflow's own texts.
 TEXTS = {401: "Results are for those who have logged in to this Airflow.", 403: FORBIDDEN}
 LOGIN = "api/v2/auth/login"
 
 
 def logged_in(request: Request) -> Reader:
-    """Raises HTTPException 401."""
+    """Return the reader. Raises HTTPException 401."""
     reader = Reader(request)
     reader.require_login()
     return reader
@@ -36,7 +36,7 @@ LoggedIn = Annotated[Reader, Depends(logged_in)]
 
 
 def build() -> FastAPI:
-    # Without pages of its own: those would be open to everybody.
+    # Without documentation pages: those would be open to everybody.
     app = FastAPI(title="Barograph", docs_url=None, redoc_url=None, openapi_url=None)
     freshness = Freshness()
 
@@ -108,7 +108,7 @@ async def _invalid_request(request: Request, _error: Exception) -> Response:
 
 
 def _error_page(request: Request, status: int, text: str) -> Response:
-    """A page for people, JSON for everybody else."""
+    """Return a page for people, JSON for others."""
     if "text/html" not in request.headers.get("accept", ""):
         return JSONResponse({"detail": text}, status)
     login = _login(request) if status == 401 else None
@@ -116,6 +116,6 @@ def _error_page(request: Request, status: int, text: str) -> Response:
 
 
 def _login(request: Request) -> str:
-    """Airflow's own login, beside the path that this site is mounted at."""
+    """Return Airflow's own login, beside the path that this site is mounted at."""
     above = str(request.base_url).rstrip("/").rpartition("/")[0]
     return f"{above}/{LOGIN}?{urlencode({'next': str(request.url)})}"

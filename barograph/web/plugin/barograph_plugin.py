@@ -1,6 +1,6 @@
-"""What Airflow finds in its plugins folder. It loads every file of this folder, in each of its processes.
+"""The plugin for Airflow, which loads every file of this folder in each of its processes.
 
-Only the server of its pages asks for the applications: nothing of the site is imported anywhere else.
+Only the server of its pages uses the applications: nothing of the site is imported anywhere else.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from airflow.sdk.plugins_manager import AirflowPlugin
 
 PREFIX = "/barograph"
-# A curve on a sheet of paper, which is seen on every colour that Airflow puts behind it.
+# A curve on a sheet of paper, visible on every colour that Airflow puts behind it.
 ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24' fill='none' stroke='%2352525b'"
     " stroke-width='2' stroke-linecap='round' stroke-linejoin='round'%3E%3Crect x='2' y='4' width='20' height='16'"
@@ -21,7 +21,7 @@ ICON = (
 
 class BarographPlugin(AirflowPlugin):
     name = "barograph"
-    # Relative, so that they hold where Airflow itself lies below a path.
+    # Relative, so that they work where Airflow itself is below a path.
     external_views = [  # noqa: RUF012 - Airflow declares it as each plugin's own
         {"name": "Barograph", "destination": "nav", "url_route": "barograph", "href": "barograph/",
          "nav_top_level": True, "icon": ICON},
