@@ -1,7 +1,7 @@
-"""Is B better than A? Paired statistics over the blocks of one series, its one sentence, and its page.
+"""Comparison of two codes: is B better than A? Paired statistics over the blocks of one series, a sentence, and a page.
 
-question    what is asked: comparison.json
-blocks      small tables -> both sides' values block by block, and the runs that say nothing
+question    the question: comparison.json
+blocks      small tables -> both sides' values block by block, and the runs that do not count
 verdict     blocks -> rows (estimate, test, A/A floor) -> verdicts
 evaluation  all of it for one series, with A/A comparisons on record
 sentence    the result in words

@@ -1,4 +1,4 @@
-"""A series' small tables -> blocks: what both sides measured, and what became of the runs that say nothing."""
+"""A series' small tables -> blocks: both sides' measurements, and the runs that do not count."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,8 +20,7 @@ STATUS_REASONS = {
 @dataclass(frozen=True)
 class Value:
     """A metric of one run. `steady`: whether the sides of the event that it rests on were; None: it rests on none, or
-    nobody tested it. `low`, `high`: what it may be at least and at most, by how it was measured; None: it is what it
-    is."""
+    was not tested. `low`, `high`: its possible range by the kind of measurement; None: it is exact."""
 
     number: float
     censored: bool = False
@@ -44,7 +43,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Block:
-    """One block in which both sides measured a metric."""
+    """A block in which both sides measured a metric."""
 
     number: int
     a: Value
@@ -52,14 +51,14 @@ class Block:
 
     @property
     def ends(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Both values where their difference is least, and where it is most."""
+        """Return both values at their least difference, and at their greatest."""
         return (self.a.highest, self.b.lowest), (self.a.lowest, self.b.highest)
 
 
 @dataclass(frozen=True)
 class MetricBlocks:
-    """A metric of a pair after an event, block by block. `why_no_verdict` is empty where it may carry one. `topology`:
-    empty where there is one only."""
+    """A metric of a pair after an event, block by block. `why_no_verdict` is empty if it may carry one. `topology`:
+    empty if there is only one."""
 
     pair: str
     metric: str
@@ -71,7 +70,7 @@ class MetricBlocks:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Metric and event, and of several topologies which."""
+        """Return metric and event, and of several topologies which."""
         return (self.metric, self.event, self.topology) if self.topology else (self.metric, self.event)
 
     @property
@@ -83,7 +82,7 @@ class MetricBlocks:
 class LostRun:
     """A run that says nothing about speed; `failed`: by the system under test, which is a result.
 
-    `blame` is empty where nothing failed, as of a run that was cut short, or in which the bridge placed instead.
+    `blame` is empty if nothing failed, for example in a run that was cut short, or in which the bridge placed instead.
     `repeated`: an attempt after which the run was measured again.
     """
 
@@ -107,12 +106,12 @@ class SideRuns:
 
     @property
     def failed(self) -> tuple[LostRun, ...]:
-        """Runs that the system under test failed, each once, also those that were repeated and are complete now."""
+        """Return runs that the system under test failed, each once, including repeated ones that are complete now."""
         return tuple({run.block: run for run in self.lost if run.failed}.values())
 
     @property
     def counted(self) -> int:
-        """Runs that are a result; without those that somebody else broke."""
+        """Return the number of runs that are a result; runs that failed for other reasons are not."""
         return len({*self.complete, *(run.block for run in self.failed)})
 
 
@@ -124,25 +123,26 @@ class PairRuns:
 
     @property
     def whole(self) -> list[int]:
-        """Blocks in which both sides are complete."""
+        """Return the blocks in which both sides are complete."""
         return sorted(set(self.a.complete) & set(self.b.complete))
 
 
 def runs_of(pair: Pair, runs: Sequence[Row]) -> PairRuns:
-    """`runs`: also attempts after which a run was repeated (`run_tables.failed_attempts`)."""
+    """Return the runs of a pair. `runs`: also attempts after which a run was repeated
+    (`run_tables.failed_attempts`)."""
     return PairRuns(pair, _side_runs(pair.a, runs), _side_runs(pair.b, runs))
 
 
 def _side_runs(variant: str, runs: Sequence[Row]) -> SideRuns:
     runs_of_side = [run for run in runs if run["variant"] == variant]
     complete = {_block_number(run): run["run_id"] for run in runs_of_side if run["status"] == "complete"}
-    lost = [
+    losses = [
         LostRun(run["run_id"], _block_number(run), run["failure_blame"] or "",
              run["failure_message"] or STATUS_REASONS.get(run["status"], f"{run['status']}, no reason recorded"),
              run.get("repeated", False))
         for run in sorted(runs_of_side, key=_block_number) if run["status"] != "complete"
     ]  # fmt: skip
-    return SideRuns(complete, tuple(lost))
+    return SideRuns(complete, tuple(losses))
 
 
 def _block_number(run: Row) -> int:
@@ -158,7 +158,7 @@ def metric_blocks(
     pairs: Iterable[PairRuns], measurements: Iterable[Row], errors: Errors, *, untimed_on_record: bool,
     latency_level: bool = False,
 ) -> list[MetricBlocks]:  # fmt: skip
-    """Return every metric that both sides have in one block or more; a value that one side lacks takes the other's out.
+    """Return every metric that both sides have in one block or more; a value that one side lacks excludes the other's.
 
     `untimed_on_record`: whether the series says of any run how many tuples of a steady part have no latency.
     `latency_level`: whether utility is that of a latency, so that its tuples without one count as latency's do.
@@ -173,24 +173,24 @@ def metric_blocks(
         values[key][row["run_id"]] = Value(number, bool(row["censored"]), row.get("steady"), low, high)
     order = sorted(values, key=lambda key: (event_order(key[1]), key[0]))
     guarded = (untimed.LATENCY, UTILITY) if latency_level else (untimed.LATENCY,)
-    found = [_pair_values(runs, key, values, guarded, untimed_on_record) for runs in pairs for key in order]
-    return [each for each in found if each.blocks]
+    blocks = [_pair_values(runs, key, values, guarded, untimed_on_record) for runs in pairs for key in order]
+    return [each for each in blocks if each.blocks]
 
 
 def _pair_values(
     runs: PairRuns, key: tuple[str, str], values: ValuesOfRuns, guarded: tuple[str, ...], untimed_on_record: bool
 ) -> MetricBlocks:
-    """Latencies of steady parts carry a verdict by the rule that nights have."""
-    (metric, event), own = key, values[key]
+    """Return one metric of a pair; latencies of steady parts carry a verdict by the same rule as in nights."""
+    (metric, event), numbers = key, values[key]
     sides = {number: (runs.a.complete[number], runs.b.complete[number]) for number in runs.whole}
-    both = {number: ids for number, ids in sides.items() if all(run_id in own for run_id in ids)}
-    blocks = tuple(Block(number, own[a], own[b]) for number, (a, b) in both.items())
-    measured, why = [run_id for ids in both.values() for run_id in ids], ""
+    both = {number: ids for number, ids in sides.items() if all(run_id in numbers for run_id in ids)}
+    blocks = tuple(Block(number, numbers[a], numbers[b]) for number, (a, b) in both.items())
+    measured, reason = [run_id for ids in both.values() for run_id in ids], ""
     if metric.startswith(guarded):
         shares = values.get((untimed.share_of(metric), event), {})
-        known = [shares[run_id].number for run_id in measured if run_id in shares]
-        if not untimed.carry_verdict(known, len(measured), any_on_record=untimed_on_record):
-            why = untimed.TOO_MANY
-        elif any(own[run_id].lowest <= 0.0 < own[run_id].highest for run_id in measured):
-            why = OF_CLOCKS
-    return MetricBlocks(runs.pair.name, *key, blocks, why_no_verdict=why)
+        percentages = [shares[run_id].number for run_id in measured if run_id in shares]
+        if not untimed.carry_verdict(percentages, len(measured), any_on_record=untimed_on_record):
+            reason = untimed.TOO_MANY
+        elif any(numbers[run_id].lowest <= 0.0 < numbers[run_id].highest for run_id in measured):
+            reason = OF_CLOCKS
+    return MetricBlocks(runs.pair.name, *key, blocks, why_no_verdict=reason)

@@ -21,19 +21,19 @@ SIDE_COLOURS = style.PALETTE[:2]  # A and B, in every figure
 VERDICT_COLOURS = {Verdict.BETTER: "#00664b", Verdict.WORSE: "#a63f00", Verdict.DIFFERENT: "#332288"}
 MOST_PANELS = 12  # of one figure; the table has the rest
 COLUMNS = 4
-LONG_LABEL = 18  # more does not fit beside a line
+LONG_LABEL = 18  # longer text does not fit beside a line
 
 
 def row_label(comparison: Comparison, row: MetricRow) -> str:
-    """Of a row: with several pairs also whose it is."""
+    """Return the label of a row, with several pairs also the pair."""
     text = sentence.event_text(row, comparison.kinds)
     pair = row.pair if len(comparison.question.pairs) > 1 else ""
-    whose = ", ".join(filter(None, (pair, row.topology if comparison.several else "")))
-    return f"{whose}: {text}" if whose else text
+    subject = ", ".join(filter(None, (pair, row.topology if comparison.several else "")))
+    return f"{subject}: {text}" if subject else text
 
 
 def percent_of_a(row: MetricRow) -> float | None:
-    """What a difference is multiplied by to be percent of a; None where that says nothing."""
+    """Return the factor that makes a difference a percentage of a; None if that has no meaning."""
     if row.unit == "%":
         return 1.0
     return 100 / row.a if row.a else None
@@ -51,11 +51,11 @@ FOREST = (
     Column("blocks", "blocks"),
     Column("verdict", "verdict", kind="word"),
 )
-OF_TESTS = ("floor_percent", "p_holm", "verdict")  # which runs of a model have none of
+OF_TESTS = ("floor_percent", "p_holm", "verdict")  # not available for simulated runs
 
 
 def forest(comparison: Comparison) -> Chart | None:
-    """Primary metrics that have an interval, in percent of A, over the A/A floor in grey."""
+    """Return primary metrics that have an interval, in percent of A, over the A/A floor in grey."""
     rows = [row for row in comparison.primary if row.blocks and row.low is not None and percent_of_a(row)]
     if not rows:
         return None
@@ -78,9 +78,9 @@ def forest(comparison: Comparison) -> Chart | None:
     names = categories([row_label(comparison, row) for row in rows])
     percent = Axis(f"{b} against {a} (% of {a})", margin=0.12)
     panel = Panel(marks, x=names, y=percent, flipped=True, rules=[0.0], ends=ends)
-    what = "ranges over seeds" if comparison.simulated else "95 % intervals"
+    name = "ranges over seeds" if comparison.simulated else "95 % intervals"
     columns = [column for column in FOREST if not (comparison.simulated and column.name in OF_TESTS)]
-    title = f"Differences with their {what}, in percent of A"
+    title = f"Differences with their {name}, in percent of A"
     return Chart(title, columns, [panel], 0.42 * len(rows) + 0.9, name_column="metric")
 
 
@@ -97,7 +97,7 @@ DOTS = (
 
 
 def block_panels(comparison: Comparison) -> Chart | None:
-    """A panel a primary metric: each block's two runs, joined."""
+    """Return a panel a primary metric: each block's two runs, joined."""
     rows = [row for row in comparison.primary if row.blocks][:MOST_PANELS]
     if not rows:
         return None
@@ -115,9 +115,9 @@ def _pairs(comparison: Comparison, row: MetricRow) -> Panel:
     joins: list[Mark] = []
     dots: tuple[list[Spot], list[Spot]] = ([], [])
     for block in row.blocks:
-        never = block.a.censored or block.b.censored
+        is_censored = block.a.censored or block.b.censored
         ends = [Spot(0, block.a.number), Spot(1, block.b.number)]
-        joins.append(Line(ends, "#9a9a9a", width=1.0, dashes=":" if never else "-"))
+        joins.append(Line(ends, "#9a9a9a", width=1.0, dashes=":" if is_censored else "-"))
         for place, (value, side_runs) in enumerate(((block.a, runs.a), (block.b, runs.b))):
             values: points.Row = {
                 "metric": row.metric, "event": row.event, "block": block.number, "unit": unit,
@@ -140,7 +140,7 @@ def _pairs(comparison: Comparison, row: MetricRow) -> Panel:
 
 
 def throughput_panels(comparison: Comparison, data: SeriesData) -> Chart | None:
-    """A panel a pair: medians and ranges of both sides, events marked."""
+    """Return a panel a pair: medians and ranges of both sides, events marked."""
     pairs = [
         pair for pair in comparison.question.pairs if any(line.variant in (pair.a, pair.b) for line in data.totals)
     ]
@@ -161,7 +161,7 @@ def throughput_panels(comparison: Comparison, data: SeriesData) -> Chart | None:
 
 
 def data_of_pair(data: SeriesData, pair: Pair, sides: Sequence[str]) -> SeriesData:
-    """Only the pair's runs, named by their sides."""
+    """Return the data of the pair's runs, named by their sides."""
     names = {pair.a: sides[0], pair.b: sides[1]}
     return replace(
         data,

@@ -1,6 +1,6 @@
-"""A series that compares two codes -> its result. Pure but for reading small tables.
+"""A series that compares two codes -> its result. Pure, except for reading small tables.
 
-The A/A floor takes differences from A/A comparisons on record too: what the same code differed by, on such machines,
+The A/A floor takes differences from A/A comparisons on record too: the differences of the same code, on such machines,
 in the same experiment.
 """
 
@@ -32,7 +32,7 @@ from barograph.errors import BarographError, ConfigurationError
 from barograph.plan.experiment import SIMULATED, WHOLE_CLUSTER
 
 MOST_SERIES_ON_RECORD = 20  # series that are read, the newest
-# Of an A/A comparison on record: columns that every version has written.
+# Columns of an A/A comparison on record that every version has written.
 NEEDED = {
     "runs": ("run_id", "variant", "block", "repetition", "status", "failure_blame", "failure_message"),
     "measurements": ("run_id", "metric", "value", "censored"),
@@ -41,25 +41,25 @@ NEEDED = {
 
 
 def differences_on_record(series_dir: Path) -> tuple[DifferencesOnRecord, list[str]]:
-    """`MetricBlocks.key` -> block differences of earlier series of this experiment that compared a code with itself;
-    and of each of these that cannot be read what is wrong.
+    """Return `MetricBlocks.key` -> block differences of earlier series of this experiment that compared a code with
+    itself, and the errors of those that cannot be read.
 
-    Only of the same conditions, and never of the series itself: its own noise is in its own floor.
+    Only with the same conditions, and never of the series itself: its own noise is in its own floor.
     """
     own_conditions = conditions(SeriesPaths(series_dir))
-    found: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    differences_by_key: dict[tuple[str, ...], list[float]] = defaultdict(list)
     damages = []
     for folder in same_code_series(series_dir):
         try:
             for key, differences in _differences_of(folder, own_conditions):
-                found[key] += differences
+                differences_by_key[key] += differences
         except RecordError as error:
             damages.append(f"An A/A comparison on record is left out: {error}.")
-    return dict(found), damages
+    return dict(differences_by_key), damages
 
 
 def _differences_of(folder: Path, own_conditions: tuple[Any, ...]) -> list[tuple[tuple[str, ...], list[float]]]:
-    """Return those of an A/A comparison; none of other conditions. Raises RecordError where it cannot be read."""
+    """Return those of an A/A comparison; none under other conditions. Raises RecordError if it cannot be read."""
     paths = SeriesPaths(folder)
     small_tables.check(paths, NEEDED)
     if conditions(paths) != own_conditions:
@@ -70,16 +70,17 @@ def _differences_of(folder: Path, own_conditions: tuple[Any, ...]) -> list[tuple
 
 
 def same_code_series(series_dir: Path) -> list[Path]:
-    found = []
+    folders = []
     for path in sorted(series_dir.parent.glob(f"*/{QUESTION_FILE}"), reverse=True):
-        with suppress(BarographError):  # a series that cannot be read is no record of anything
-            found += [path.parent] if path.parent != series_dir and read_question(path.parent).same_code else []
-    return found[:MOST_SERIES_ON_RECORD]
+        with suppress(BarographError):  # a series that cannot be read is not on record
+            folders += [path.parent] if path.parent != series_dir and read_question(path.parent).same_code else []
+    return folders[:MOST_SERIES_ON_RECORD]
 
 
 def conditions(paths: SeriesPaths) -> tuple[Any, ...]:
-    """What must be equal for two series to scatter alike: the testbed and its machines, as the runs had them, the
-    topology, how long it was watched, and what was measured. A record that does not say equals only its like."""
+    """Return what must be equal for two series to scatter alike: the testbed and its machines, as the runs had them,
+    the topology, the length of the watch, and the measurements. A record that lacks one equals only records that lack
+    it too."""
     runs = rows(paths, "runs")
     measured = tuple(sorted({run.get("measurement") or 1 for run in runs if run["status"] == "complete"}))
     machines = {tuple(row[column] for column in ("type", "cores", "memory_mb", "bandwidth_mbit", "slots"))
@@ -88,7 +89,7 @@ def conditions(paths: SeriesPaths) -> tuple[Any, ...]:
 
 
 def _asked_for(paths: SeriesPaths) -> tuple[Any, ...]:
-    """The testbed, the durations and the topologies of the request; variants may have changes of theirs."""
+    """Return the testbed, the durations and the topologies of the request; variants may change some of them."""
     try:
         spec = read_json(paths.series_json).get("spec", {})
     except BarographError:
@@ -99,54 +100,54 @@ def _asked_for(paths: SeriesPaths) -> tuple[Any, ...]:
 
 
 def _host(runs: list[Row]) -> tuple[str, ...]:
-    """The box, or how it was simulated."""
+    """Return the host, or how it was simulated."""
     facts = [json.loads(run.get("harness_facts") or "{}") for run in runs]
     keys = ("cpu_model", "cpus", SIMULATED)
-    return tuple(sorted({" ".join(str(known.get(key)) for key in keys) for known in facts}))
+    return tuple(sorted({" ".join(str(host_facts.get(key)) for key in keys) for host_facts in facts}))
 
 
 def compare(series_dir: Path | str, on_record: DifferencesOnRecord | None = None) -> Comparison:
-    """The answer of what is analysed so far, after any number of blocks.
+    """Return the answer for the blocks analysed so far.
 
-    `on_record`: block differences of A/A comparisons on such machines; None: those beside this series are looked for.
+    `on_record`: block differences of A/A comparisons on such machines; None: those beside this series are used.
     """
     root = Path(series_dir)
     question, paths = read_question(root), SeriesPaths(root)
     table = rows(paths, "runs")
     runs = [runs_of(pair, [*failed_attempts(paths), *table]) for pair in question.pairs]
     kinds = {event_id_of(row): row["kind"] for row in rows(paths, "scale_events") if row["kind"] != "none"}
-    found = series_blocks(paths, runs, question.topology)
+    metrics = series_blocks(paths, runs, question.topology)
     if any(map(is_simulated, table)):
-        return _answer_of_model(question, runs, found, dict(sorted(kinds.items())))
+        return _answer_of_model(question, runs, metrics, dict(sorted(kinds.items())))
     differences, damages = differences_on_record(root) if on_record is None else (on_record, [])
-    answer = evaluate(question, runs, found, dict(sorted(kinds.items())), differences)
+    answer = evaluate(question, runs, metrics, dict(sorted(kinds.items())), differences)
     return replace(answer, notes=(*answer.notes, *damages))
 
 
 def series_blocks(paths: SeriesPaths, runs: list[PairRuns], topology: str | None = None) -> list[MetricBlocks]:
-    """What both sides measured, of each topology and the cluster where runs have several, or of one of these; latency
-    after an event over the same seconds, where each run has its own by itself."""
-    there = small_tables.topologies(paths)
-    if topology is not None and there and topology not in there:
+    """Return the metrics of both sides, of each topology and the cluster if runs have several, or of one of these;
+    latency after an event over the same seconds, although each run has other ones."""
+    names = small_tables.topologies(paths)
+    if topology is not None and names and topology not in names:
         raise ConfigurationError(
-            f"{paths.root / QUESTION_FILE}: topology is {topology!r}; the runs have {', '.join(there)}. Ask again with "
+            f"{paths.root / QUESTION_FILE}: topology is {topology!r}; the runs have {', '.join(names)}. Ask again with "
             "`barograph compare … --topology NAME`."
         )
     on_record = any(row["metric"].startswith(untimed.UNTIMED) for row in rows(paths, "measurements"))
     clocks = clock_errors(paths)
-    found: list[MetricBlocks] = []
-    asked: tuple[str | None, ...] = there if topology is None else (topology,)
-    for name in asked if there else (None,):
+    blocks: list[MetricBlocks] = []
+    selection: tuple[str | None, ...] = names if topology is None else (topology,)
+    for name in selection if names else (None,):
         read = partial(rows, paths, topology=name)
         # latencies of two topologies are of different tuples
-        together = [] if name == WHOLE_CLUSTER else latencies.latency_blocks(runs, read, clocks)
-        elsewhere = {*latencies.METRICS, *(each.metric for each in together)}
-        measurements = [row for row in read("measurements") if row["metric"] not in elsewhere]
+        latency_blocks = [] if name == WHOLE_CLUSTER else latencies.latency_blocks(runs, read, clocks)
+        latency_metrics = {*latencies.METRICS, *(each.metric for each in latency_blocks)}
+        measurements = [row for row in read("measurements") if row["metric"] not in latency_metrics]
         errors = measurement_errors(read("losses"), measurements, clocks)
         measured = metric_blocks(runs, measurements, errors, untimed_on_record=on_record,
                                  latency_level=has_latency_level(read("topologies")))  # fmt: skip
-        found += [replace(each, topology=name or "") for each in (*measured, *together)]
-    return found
+        blocks += [replace(each, topology=name or "") for each in (*measured, *latency_blocks)]
+    return blocks
 
 
 def evaluate(
@@ -158,10 +159,10 @@ def evaluate(
 ) -> Comparison:
     rows = _rows(runs, question, found, on_record)
     verdicts = [_with_note(row, question) for row in verdict.judge_rows(rows, runs, question.level)]
-    certain, waiting, reason = verdict.certainty(question, verdicts, runs)
-    why = sentence.certainty_text(question, verdicts, certain, waiting, reason, kinds)
+    is_certain, open_rows, reason = verdict.certainty(question, verdicts, runs)
+    reasons = sentence.certainty_text(question, verdicts, is_certain, open_rows, reason, kinds)
     return Comparison(
-        question, tuple(verdicts), tuple(runs), sentence.sentence(question, verdicts, runs, kinds), certain, why,
+        question, tuple(verdicts), tuple(runs), sentence.sentence(question, verdicts, runs, kinds), is_certain, reasons,
         sentence.notes(question, runs), kinds,
     )  # fmt: skip
 
@@ -169,23 +170,25 @@ def evaluate(
 def _answer_of_model(
     question: Question, runs: list[PairRuns], found: Iterable[MetricBlocks], kinds: dict[str, str]
 ) -> Comparison:
-    """Return what the model gives of each metric, the range over seeds, and no verdict (docs/decisions/claims.md).
+    """Return the model's value of each metric, the range over seeds, and no verdict (docs/decisions/claims.md).
 
-    Both runs of a block have one seed, so two codes that decide alike give the same numbers, and of two that do not the
-    model's noise is the only scatter. How small it is says nothing of how far the model is from Storm.
+    Both runs of a block have one seed, so two codes that decide alike give the same numbers, and otherwise the
+    model's noise is the only scatter. Its size says nothing about the distance of the model from Storm.
     """
     rows = verdict.rows_of_model([_with_note(row, question) for row in _rows(runs, question, found, {})])
-    certain = any(pair.whole for pair in runs)
-    why = "all seeds are of one model, and more of them say no more about Storm" if certain else "no block is whole"
+    is_certain = any(pair.whole for pair in runs)
+    reason = (
+        "all seeds are of one model, and more of them say no more about Storm" if is_certain else "no block is whole"
+    )
     words = sentence.sentence(question, rows, runs, kinds, of_model=True)
     notes = sentence.notes(question, runs, of_model=True)
-    return Comparison(question, tuple(rows), tuple(runs), words, certain, why, notes, kinds, simulated=True)
+    return Comparison(question, tuple(rows), tuple(runs), words, is_certain, reason, notes, kinds, simulated=True)
 
 
 def _rows(
     runs: list[PairRuns], question: Question, found: Iterable[MetricBlocks], on_record: DifferencesOnRecord
 ) -> list[MetricRow]:
-    """In the order of the table, without verdicts."""
+    """Return the rows in the order of the table, without verdicts."""
     return in_table_order([
         *(row for pair in runs if (row := verdict.failure_row(pair, question.goal_percent))),
         *(verdict.metric_row(each, question.level, question.goal_percent, on_record) for each in found),
@@ -199,7 +202,7 @@ def _with_note(row: MetricRow, question: Question) -> MetricRow:
 
 
 def in_table_order(rows: list[MetricRow]) -> list[MetricRow]:
-    """Primary ones first, pair by pair, in the order of PRIMARY; the others by event and name."""
+    """Sort primary ones first, pair by pair, in the order of PRIMARY; the others by event and name."""
     pairs = list(dict.fromkeys((row.pair, row.topology) for row in rows))
     names = [RUNS_FAILED, *PRIMARY]
 

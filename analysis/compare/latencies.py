@@ -1,14 +1,15 @@
-"""Latency, and the utility that is made of it, of both sides over the same seconds after an event, and what of their
-tuples has no latency.
+"""Latency, and the utility made from it, of both sides over the same seconds after an event, and their tuples
+without a latency.
 
-A run that was watched longer has other tuples, so all runs of a pair are cut to what each of them was watched, and what
-had begun with the event (a disturbance, a hold) is over in all of them where the seconds begin. A tuple
-that was lost, never emitted, or still waits at the end of these seconds has no latency, and would have had one of the
-longest: with more than `MOST_UNTIMED_PERCENT` of them in a run, what the others took is shown and carries no verdict.
+A run that was watched longer has other tuples, so all runs of a pair are cut to the time for which each was watched,
+and anything that had begun with the event (a disturbance, a hold) is over in all of them where the seconds begin. A
+tuple that was lost, never emitted, or still waits at the end of these seconds has no latency, and would have had one of
+the longest: with more than `MOST_UNTIMED_PERCENT` of them in a run, the others' latency is shown and carries no
+verdict.
 
-What may have been lost unseen, within the uncertainty of the losses, is mostly more than that, and to be silent about
-it would silence nearly every comparison. So a verdict must hold whatever became of these tuples: each run is also
-taken as if all of them had been its slowest, and as if its clocks had been wrong by as much as they may be
+Losses may be hidden in the uncertainty of the counts, and mostly more than that percentage; to exclude these runs would
+exclude nearly every comparison. So a verdict must hold whatever became of these tuples: each run is also
+evaluated as if all of them had been its slowest, and as if its clocks had been wrong by as much as they may be
 (docs/decisions/statistics.md).
 """
 
@@ -39,8 +40,8 @@ class Untimed:
     """Tuples of a run without a latency, in percent of those that would have one; None: not measured.
 
     These are the tuples due in the compared seconds or, where filters leave fewer, the timed and the untimed ones.
-    What was lost or missed is counted from the event on, or from where what it had begun was over in this run, to the
-    next event: what is beyond the compared seconds errs towards no verdict.
+    Lost and missed ones are counted from the event on, or from the end of what it had begun in this run, to the
+    next event: tuples beyond the compared seconds can only prevent a verdict.
     """
 
     run_id: str
@@ -48,7 +49,7 @@ class Untimed:
     lost: float | None  # on all edges
     never_emitted: float | None  # missed, or waiting at a spout: by how much more at their end than before the event
     waiting: float | None  # at the other components, likewise
-    unseen: float | None  # may be lost beyond that, of those at sinks
+    unseen: float | None  # possibly lost beyond that, of those at sinks
 
     @property
     def percent(self) -> float | None:
@@ -67,12 +68,12 @@ class Untimed:
 
 @dataclass(frozen=True)
 class WatchedEvent:
-    """What the tables say of one event in one run. By start of window, s after the event; whole windows only."""
+    """An event in one run. By start of window, s after the event; whole windows only."""
 
     watched_s: float
-    over_s: float  # when what had begun with it was over; 0: nothing had
+    over_s: float  # end of what had begun with it; 0: nothing had
     histograms: Mapping[float, tuple[Sequence[int], Sequence[float]]]
-    due: Mapping[float, float | None]  # tuples; None: nobody knew all of them
+    due: Mapping[float, float | None]  # tuples; None: not all of them are known
     emitted: Mapping[float, float | None]
     behind: Mapping[float, float]  # waiting at spouts
     waiting: Mapping[float, float]  # at the other components
@@ -85,8 +86,8 @@ class WatchedEvent:
 
 
 def latency_blocks(pairs: Iterable[PairRuns], read: Reader, errors: ClockErrors | None) -> list[MetricBlocks]:
-    """Return every latency of every pair and event, and the utility where it is that of a latency; none of runs whose
-    lines have no histograms. `errors`: None where clocks cannot be wrong."""
+    """Return every latency of every pair and event, and the utility if it is that of a latency; none for runs whose
+    lines have no histograms. `errors`: None if clocks cannot be wrong."""
     return blocks_of_events(
         pairs, latency_events(read), errors, read if has_latency_level(read("topologies")) else None
     )
@@ -94,49 +95,51 @@ def latency_blocks(pairs: Iterable[PairRuns], read: Reader, errors: ClockErrors 
 
 def blocks_of_events(pairs: Iterable[PairRuns], events: Mapping[tuple[str, str], WatchedEvent],
                      errors: ClockErrors | None, read: Reader | None = None) -> list[MetricBlocks]:  # fmt: skip
-    """Return the same of tables that were read before, as for many comparisons of one series; `read`: for utility."""
+    """Return the same from tables that were read before, for many comparisons of one series; `read`: for utility."""
     names = sorted({event for _, event in events}, key=event_order)
     return [blocks for runs in pairs for event in names for blocks in _pair_blocks(runs, event, events, errors, read)]
 
 
 def _pair_blocks(runs: PairRuns, event: str, events: Mapping[tuple[str, str], WatchedEvent],
                  errors: ClockErrors | None, read: Reader | None) -> Iterator[MetricBlocks]:  # fmt: skip
-    both = {block: (runs.a.complete[block], runs.b.complete[block]) for block in runs.whole}
-    watched = {block: ids for block, ids in both.items() if all((run_id, event) in events for run_id in ids)}
-    seen = {run_id: events[run_id, event] for ids in watched.values() for run_id in ids}
-    if not seen:
+    ids_by_block = {block: (runs.a.complete[block], runs.b.complete[block]) for block in runs.whole}
+    watched = {block: ids for block, ids in ids_by_block.items() if all((run_id, event) in events for run_id in ids)}
+    watched_events = {run_id: events[run_id, event] for ids in watched.values() for run_id in ids}
+    if not watched_events:
         return
-    until_s = min(each.watched_s for each in seen.values())
-    since_s = WINDOW_S * ceil(max(each.over_s for each in seen.values()) / WINDOW_S)
-    timed = {run_id: each.timed(since_s, until_s) for run_id, each in seen.items()}
-    without = [_untimed(run_id, each, timed[run_id], since_s, until_s) for run_id, each in seen.items()]
+    until_s = min(each.watched_s for each in watched_events.values())
+    since_s = WINDOW_S * ceil(max(each.over_s for each in watched_events.values()) / WINDOW_S)
+    timed = {run_id: each.timed(since_s, until_s) for run_id, each in watched_events.items()}
+    untimed_shares = [
+        _untimed(run_id, each, timed[run_id], since_s, until_s) for run_id, each in watched_events.items()
+    ]
     for metric, share in METRICS.items():
         values = {run_id: percentile_ms(counts, share) for run_id, counts in timed.items()}
-        highest = {run_id: _highest(timed[run_id], each.unseen, share) for run_id, each in seen.items()}
+        highest = {run_id: _highest(timed[run_id], each.unseen, share) for run_id, each in watched_events.items()}
         measured = {block: ids for block, ids in watched.items() if all(values[run_id] is not None for run_id in ids)}
         if measured:
-            note = _note(f"what {100 * share:.0f} % of all tuples keep to", since_s, until_s, without)
-            of = {run_id: values[run_id] or 0.0 for ids in measured.values() for run_id in ids}
-            wrong = {run_id: 0.0 if errors is None else errors.get(run_id) for run_id in of}
+            note = _note(f"what {100 * share:.0f} % of all tuples keep to", since_s, until_s, untimed_shares)
+            metric_values = {run_id: values[run_id] or 0.0 for ids in measured.values() for run_id in ids}
+            wrong = {run_id: 0.0 if errors is None else errors.get(run_id) for run_id in metric_values}
             reason = (
-                _reason(without)
-                or _reason_unseen(share, sum(highest[run_id] is None for run_id in of), len(seen))
-                or _reason_clocks(wrong, of)
+                _reason(untimed_shares)
+                or _reason_unseen(share, sum(highest[run_id] is None for run_id in metric_values), len(watched_events))
+                or _reason_clocks(wrong, metric_values)
             )
             ranges = {} if reason else {
                 run_id: (value - (wrong[run_id] or 0.0), (highest[run_id] or 0.0) + (wrong[run_id] or 0.0))
-                for run_id, value in of.items()
+                for run_id, value in metric_values.items()
             }  # fmt: skip
-            yield MetricBlocks(runs.pair.name, metric, event, _blocks(measured, of, ranges), note, reason)
+            yield MetricBlocks(runs.pair.name, metric, event, _blocks(measured, metric_values, ranges), note, reason)
     if read is not None:
-        yield from _utility_blocks(runs, event, watched, until_s, without, read)
+        yield from _utility_blocks(runs, event, watched, until_s, untimed_shares, read)
 
 
 def _utility_blocks(
     runs: PairRuns, event: str, watched: Mapping[int, tuple[str, str]], until_s: float, without: Sequence[Untimed],
     read: Reader,
 ) -> Iterator[MetricBlocks]:  # fmt: skip
-    """Yield the utility until the first run was no longer watched. What may be lost unseen may have had none."""
+    """Yield the utility until the first run was no longer watched. Possibly lost tuples count as without any."""
 
     units = {row["run_id"]: unit_of(row["run_id"], row["topology"]) for row in read("topologies")}
 
@@ -162,15 +165,17 @@ def _utility_blocks(
 def _blocks(
     runs: Mapping[int, tuple[str, str]], values: Mapping[str, float], ranges: Mapping[str, tuple[float, float]]
 ) -> tuple[Block, ...]:
-    of = {run_id: Value(value, False, None, *ranges.get(run_id, (None, None))) for run_id, value in values.items()}
-    return tuple(Block(block, of[a], of[b]) for block, (a, b) in runs.items())
+    run_values = {
+        run_id: Value(value, False, None, *ranges.get(run_id, (None, None))) for run_id, value in values.items()
+    }
+    return tuple(Block(block, run_values[a], run_values[b]) for block, (a, b) in runs.items())
 
 
 def _highest(timed: Mapping[int, float], unseen: float | None, share: float) -> float | None:
-    """The percentile of all tuples if the unseen ones were the slowest; None where it is one of them."""
+    """Return the percentile of all tuples if the hidden ones were the slowest; None if it is one of them."""
     tuples = sum(timed.values())
-    beyond = None if unseen is None or not tuples else share * (tuples + unseen) / tuples
-    return None if beyond is None or beyond > 1 else percentile_ms(timed, beyond)
+    quantile = None if unseen is None or not tuples else share * (tuples + unseen) / tuples
+    return None if quantile is None or quantile > 1 else percentile_ms(timed, quantile)
 
 
 def _note(what: str, since_s: float, until_s: float, without: Sequence[Untimed]) -> str:
@@ -182,14 +187,16 @@ def _note(what: str, since_s: float, until_s: float, without: Sequence[Untimed])
 
 
 def _reason(without: Sequence[Untimed]) -> str:
-    """Return why these latencies carry no verdict; empty where they may."""
-    none = [each.run_id for each in without if not each.timed]
-    unknown = [each.run_id for each in without if each.percent is None or each.unseen is None]
-    above = [each.run_id for each in without if each.percent is not None and each.percent > MOST_UNTIMED_PERCENT]
-    what = f"more than {MOST_UNTIMED_PERCENT:g} % of the tuples were lost, never emitted, or waiting at the end"
+    """Return why these latencies carry no verdict; empty if they may."""
+    empty_runs = [each.run_id for each in without if not each.timed]
+    unknown_runs = [each.run_id for each in without if each.percent is None or each.unseen is None]
+    exceeding_runs = [
+        each.run_id for each in without if each.percent is not None and each.percent > MOST_UNTIMED_PERCENT
+    ]
+    excess = f"more than {MOST_UNTIMED_PERCENT:g} % of the tuples were lost, never emitted, or waiting at the end"
     faults = {
-        "no tuple came to a sink in": none, f"{what} in": above,
-        "how many tuples have no latency is not known of": unknown,
+        "no tuple came to a sink in": empty_runs, f"{excess} in": exceeding_runs,
+        "how many tuples have no latency is not known of": unknown_runs,
     }  # fmt: skip
     return "; ".join(f"{text} {len(runs)} of {len(without)} runs" for text, runs in faults.items() if runs)
 
@@ -202,28 +209,28 @@ def _reason_unseen(share: float, runs: int, of: int) -> str:
 
 
 def _reason_clocks(errors: Mapping[str, float | None], values: Mapping[str, float]) -> str:
-    """Return that clocks may be wrong by as much as a latency takes, or that nobody knows by how much."""
-    unknown = sum(error is None for error in errors.values())
+    """Return that clocks may be wrong by as much as a latency takes, or that the error is unknown."""
+    count = sum(error is None for error in errors.values())
     as_much = sum(error is not None and error >= values[run_id] for run_id, error in errors.items())
-    texts = ((unknown, "how far the machines' clocks are apart is not known of"),
+    texts = ((count, "how far the machines' clocks are apart is not known of"),
              (as_much, "the machines' clocks may be wrong by as much as that in"))  # fmt: skip
     return "; ".join(f"{text} {runs} of {len(errors)} runs" for runs, text in texts if runs)
 
 
 def _untimed(run_id: str, event: WatchedEvent, counts: Mapping[int, float], since_s: float, until_s: float) -> Untimed:
-    """Return shares of what was due, or of what was emitted where nobody says."""
+    """Return shares of the due tuples, or of the emitted ones if those are unknown."""
     timed = sum(counts.values())
-    never = untimed.never_emitted(event.due, event.emitted, event.behind, event.missed, since_s, until_s)
-    parts = (event.lost, never, untimed.growth(event.waiting, since_s, until_s))
+    missing_tuples = untimed.never_emitted(event.due, event.emitted, event.behind, event.missed, since_s, until_s)
+    parts = (event.lost, missing_tuples, untimed.growth(event.waiting, since_s, until_s))
     tuples = untimed.total(event.due, since_s, until_s) or untimed.total(event.emitted, since_s, until_s)
-    whole = None if not tuples else min(tuples, timed + sum(part for part in parts if part))
-    lost, never_emitted, waiting = (untimed.percent(part, whole) for part in parts)
+    base = None if not tuples else min(tuples, timed + sum(part for part in parts if part))
+    lost, never_emitted, waiting = (untimed.percent(part, base) for part in parts)
     unseen = None if event.unseen is None else untimed.percent(event.unseen, timed + event.unseen) or 0.0
     return Untimed(run_id, timed, lost, never_emitted, waiting, unseen)
 
 
 def latency_events(read: Reader) -> dict[tuple[str, str], WatchedEvent]:
-    """(run, event) -> what was seen of it, for every event that was watched for a whole window or more.
+    """Return (run, event) -> its watch, for every event that was watched for a whole window or more.
 
     Nothing of runs whose lines have no histograms.
     """
@@ -245,7 +252,7 @@ def latency_events(read: Reader) -> dict[tuple[str, str], WatchedEvent]:
         for row in read("scale_events")
         if row.get("ended_s") is not None
     }
-    missed = _totals(read("emissions"), "missed")  # None: a spout began anew, and nobody knew what had been due before
+    missed = _totals(read("emissions"), "missed")  # None: a spout began anew, and the tuples due before are unknown
     return {
         key: WatchedEvent(
             max(starts) + WINDOW_S,
@@ -260,7 +267,7 @@ def latency_events(read: Reader) -> dict[tuple[str, str], WatchedEvent]:
 
 
 def _later(rows: Sequence[Row]) -> Iterator[Row]:
-    """Return what is after each event; where what it had begun was over before the next one, what is after that."""
+    """Return the rows after each event; if what it had begun was over before the next one, the rows after that."""
     with_rest = {(row["run_id"], event_id_of(row)) for row in rows if row["phase"] == REST}
     return (
         row for row in rows if row["phase"] == (REST if (row["run_id"], event_id_of(row)) in with_rest else "after")
@@ -268,7 +275,7 @@ def _later(rows: Sequence[Row]) -> Iterator[Row]:
 
 
 def _totals(rows: Sequence[Row], column: str) -> dict[tuple[str, str], float | None]:
-    """The sum after each event; None where a part of it was not measured."""
+    """Return the sum after each event; None if a part of it was not measured."""
     totals: dict[tuple[str, str], float | None] = {}
     for row in _later(rows):
         key = (row["run_id"], event_id_of(row))
@@ -278,13 +285,13 @@ def _totals(rows: Sequence[Row], column: str) -> dict[tuple[str, str], float | N
 
 
 def _unseen(losses: Sequence[Row]) -> dict[tuple[str, str], float | None]:
-    """Tuples at sinks that may be lost after each event beyond what is called lost: of an edge its uncertainty and,
-    where none is called lost, the difference within it. None of an older analysis, which has no uncertainty.
+    """Return tuples at sinks that may be lost after each event beyond the stated losses: for an edge its uncertainty
+    and, if it has no loss, the difference within it. None for an older analysis, which has no uncertainty.
     """
     edges: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in _later(losses):
         edges[row["run_id"], event_id_of(row)].append(row)
-    return {key: _unseen_at_sinks(found) for key, found in edges.items()}
+    return {key: _unseen_at_sinks(event_edges) for key, event_edges in edges.items()}
 
 
 def _unseen_at_sinks(edges: Sequence[Row]) -> float | None:
@@ -300,7 +307,7 @@ def _unseen_at_sinks(edges: Sequence[Row]) -> float | None:
 
 
 def _timed_per_tuple(component: str, edges: Sequence[Row], above: frozenset[str] = frozenset()) -> float:
-    """At how many sinks one tuple of a component arrives, by what it sent for what it executed."""
+    """Return at how many sinks one tuple of a component arrives, by the ratio of sent and executed tuples."""
     sent = [edge for edge in edges if edge["source"] == component]
     if not sent or component in above:
         return 0.0 if sent else 1.0

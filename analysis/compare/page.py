@@ -1,4 +1,4 @@
-"""comparison.html: the sentence first, then every difference with its interval, what was compared, what was lost."""
+"""comparison.html: the sentence first, then every difference with its interval, the sides, and the losses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from analysis.report.page import (
 )
 from analysis.report.table import Across, Heading, ResultTable
 
-SUFFICIENT_FILE = "sufficient.json"  # why no further block was needed, where somebody decided that
+SUFFICIENT_FILE = "sufficient.json"  # why no further block was needed, if that was decided
 
 CAPTIONS = {
     "forest": (
@@ -86,9 +86,9 @@ class RunLine:
 def write(series_dir: Path | str) -> Path:
     """Write comparison_result.json and comparison.html of an analysed series; returns the page's path."""
     paths = SeriesPaths(Path(series_dir))
-    found = compare(paths.root)
-    write_json_atomic(paths.root / RESULT, result_data(found))
-    return page.save(paths.root / PAGE, content(paths, found))
+    comparison = compare(paths.root)
+    write_json_atomic(paths.root / RESULT, result_data(comparison))
+    return page.save(paths.root / PAGE, content(paths, comparison))
 
 
 def content(paths: SeriesPaths, found: Comparison) -> PageContent:
@@ -152,7 +152,7 @@ def _primary(found: Comparison, primary: Sequence[MetricRow]) -> list[Block]:
 
 
 def _by_topology(found: Comparison, differences: Sequence[MetricRow]) -> list[Block]:
-    """Return a table for each topology; of the only one without its name."""
+    """Return a table for each topology; for a single one without its name."""
     tables: list[Block] = []
     for name in dict.fromkeys(row.topology for row in differences):
         table = difference_table(found, [row for row in differences if row.topology == name])
@@ -161,11 +161,13 @@ def _by_topology(found: Comparison, differences: Sequence[MetricRow]) -> list[Bl
 
 
 def difference_table(found: Comparison, differences: Sequence[MetricRow]) -> ResultTable:
-    """Return the table of differences; below a row stands what its reader must know."""
+    """Return the table of differences; notes stand below their row."""
     lines: list[MetricRow | Across] = []
     for row in differences:
-        why = row.why_no_verdict if found.simulated or not row.why_no_verdict else f"no verdict: {row.why_no_verdict}"
-        note = "; ".join(filter(None, (why, row.note)))
+        reason = (
+            row.why_no_verdict if found.simulated or not row.why_no_verdict else f"no verdict: {row.why_no_verdict}"
+        )
+        note = "; ".join(filter(None, (reason, row.note)))
         lines += [row, *([Across(note, "note", cell_css="reason")] if note else [])]
 
     def metric(row: MetricRow) -> str:
@@ -216,7 +218,7 @@ def _figures(paths: SeriesPaths, found: Comparison) -> list[Figure]:
 
 
 def _timelines(paths: SeriesPaths, found: Comparison) -> list[Figure]:
-    """Of each topology that is compared, and of the cluster."""
+    """Return the timelines of each compared topology, and of the cluster."""
     figures = []
     title, caption = CAPTIONS["throughput"]
     for name in list(dict.fromkeys(row.topology for row in found.rows if row.metric != RUNS_FAILED)) or [""]:
@@ -239,9 +241,9 @@ def _sides(found: Comparison) -> Iterator[Block]:
 
 
 def _runs(paths: SeriesPaths, found: Comparison, lines: Sequence[RunLine]) -> list[Block]:
-    alike = f"Runs of one block {'have the same seed' if found.simulated else 'ran on the same machines'}."
+    note = f"Runs of one block {'have the same seed' if found.simulated else 'ran on the same machines'}."
     report = paths.report.name if paths.report.is_file() else None
-    about = ["The ", link("report of the series", report), " has each side's figures and everything measured. "]
+    intro = ["The ", link("report of the series", report), " has each side's figures and everything measured. "]
     headings = (
         Heading("variant", "pair", css="k") if len(found.question.pairs) > 1 else None,
         Heading("block", "block", css="n"),
@@ -251,9 +253,15 @@ def _runs(paths: SeriesPaths, found: Comparison, lines: Sequence[RunLine]) -> li
         Heading("why", "why"),
     )
     table = ResultTable(headings, lines, row_css=lambda run: "" if run.status == "complete" else "out")
-    spent = wall_time.read_wall_time(paths.root)
-    took = [Sentence(f"Wall time of the last execution: {wall_time.wall_time_line(spent)}.", "small")] if spent else []
-    return [Sentence(joined([*(about if report else []), alike])), table if lines else Sentence("None yet."), *took]
+    times = wall_time.read_wall_time(paths.root)
+    time_notes = (
+        [Sentence(f"Wall time of the last execution: {wall_time.wall_time_line(times)}.", "small")] if times else []
+    )
+    return [
+        Sentence(joined([*(intro if report else []), note])),
+        table if lines else Sentence("None yet."),
+        *time_notes,
+    ]
 
 
 def _machines(paths: SeriesPaths) -> list[Block]:
@@ -266,18 +274,18 @@ def _machines(paths: SeriesPaths) -> list[Block]:
 
 
 def _run_lines(root: Path, found: Comparison, pair: PairRuns) -> list[RunLine]:
-    """Both sides' runs block by block, those that count and those that do not."""
+    """Return both sides' runs block by block, those that count and those that do not."""
     lines, labels = [], (found.question.a.label, found.question.b.label)
     for label, side in zip(labels, (pair.a, pair.b), strict=True):
         for block, run_id in side.complete.items():
             lines.append(RunLine(pair.pair.name, block, label, run_id, "complete", "", _link(root, run_id)))
         for run in side.lost:
             status = f"lost by {sentence.blame_text(run)}" if run.blame else "not counted"
-            status, why = status + ", repeated" * run.repeated, sentence.first_line(run.message, 400)
-            lines.append(RunLine(pair.pair.name, run.block, label, run.run_id, status, why, _link(root, run.run_id)))
+            status, reason = status + ", repeated" * run.repeated, sentence.first_line(run.message, 400)
+            lines.append(RunLine(pair.pair.name, run.block, label, run.run_id, status, reason, _link(root, run.run_id)))
     return sorted(lines, key=lambda run: (run.block, labels.index(run.side), run.run_id))
 
 
 def _link(root: Path, run_id: str) -> str | None:
-    """From the page, where the run has a report."""
+    """Return the link from the page if the run has a report."""
     return f"runs/{run_id}/report.html" if (root / "runs" / run_id / "report.html").is_file() else None

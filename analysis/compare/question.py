@@ -1,4 +1,4 @@
-"""What a comparison asks: `comparison.json` beside the series."""
+"""The question of a comparison: `comparison.json` beside the series."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from analysis.record.files import read_json
 from barograph.errors import ConfigurationError
 
 QUESTION_FILE = "comparison.json"
-DEFAULT_MOST_BLOCKS = 20  # looks that --until-certain may take, where the budget is not in blocks
+DEFAULT_MOST_BLOCKS = 20  # looks of --until-certain if the budget is not in blocks
 
 
 @dataclass(frozen=True)
 class Side:
-    """`code`: what must be equal for two sides to be the same code."""
+    """A side; `code`: equal if two sides are the same code."""
 
     label: str
     commit: str
@@ -40,8 +40,8 @@ class Pair:
 
 @dataclass(frozen=True)
 class Question:
-    """`goal_percent`: the difference that must not be overlooked; `log`: commits between the sides, where given;
-    `topology`: the only one that is asked about, of several."""
+    """The question. `goal_percent`: the difference that must not be overlooked; `log`: commits between the sides, if
+    given; `topology`: the only one of several to compare."""
 
     a: Side
     b: Side
@@ -55,7 +55,7 @@ class Question:
 
     @property
     def same_code(self) -> bool:
-        """An A/A comparison: whatever is called different is chance."""
+        """Return whether this is an A/A comparison, in which any difference is chance."""
         return self.a.code == self.b.code
 
 
@@ -64,7 +64,7 @@ def is_comparison(series_dir: Path) -> bool:
 
 
 def read_question(series_dir: Path) -> Question:
-    """ConfigurationError where the series is no comparison, RecordError where its file cannot be read."""
+    """Read it. Raises ConfigurationError if the series is no comparison, RecordError if its file cannot be read."""
     path = series_dir / QUESTION_FILE
     if not path.is_file():
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""What a comparison answers, and the same as JSON."""
+"""The answer of a comparison, also as JSON."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from analysis.stats.shares import Failures
 
 
 class Kind(StrEnum):
-    """How two sides are compared: b / a, b - a, who came first in each block, or how many runs failed."""
+    """The kind of comparison: b / a, b - a, who came first in each block, or how many runs failed."""
 
     RATIO = "ratio"
     DIFFERENCE = "difference"
@@ -22,9 +22,9 @@ class Kind(StrEnum):
 
 
 class Verdict(StrEnum):
-    """Of b against a. `different`: called, of a metric that is neither better high nor low. `no difference`: none as
-    large as the goal, the whole interval says so. `no verdict`: the numbers are no ground for one, however many blocks
-    there are.
+    """The verdict on b against a. `different`: shown, for a metric that is neither better high nor low. `no
+    difference`: the whole interval is less than the goal. `no verdict`: the numbers do not justify one, however many
+    blocks there are.
     """
 
     BETTER = "better"
@@ -44,16 +44,16 @@ CALLED = (Verdict.BETTER, Verdict.WORSE, Verdict.DIFFERENT)
 @dataclass(frozen=True, kw_only=True)
 class MetricRow:
     """One pair, metric and event. `difference`, `low`, `high`, `floor`, `goal`, `goal_low` are in `unit`, b against a:
-    percent of a where that is `%`, else the metric's own. None: nothing of the kind, as an interval of fewer than 3
+    percent of a if that is `%`, else the metric's own. None: not available, for example an interval of fewer than 3
     blocks.
 
-    `topology`: empty where runs have one only. `a`, `b`: the means that the difference is of (geometric ones of a
-    ratio). `measured`: the difference with all that it may have been, and its A/A floor; where sides can only be
+    `topology`: empty if runs have only one. `a`, `b`: the means of the difference (geometric ones for a
+    ratio). `measured`: the difference with its possible errors, and its A/A floor; if sides can only be
     ordered, of times as far as both were watched. `p_holm` is corrected over all primary rows or over all others.
-    `region`: within the goal; of a ratio 5 % up is as far as 4.8 % down. `needed_blocks` would in 80 % of the cases
-    find a difference of the goal, and rule it out where there is none; `needed_for_seen` would find one as large as the
-    one seen; both if blocks go on to scatter as they did. `spread`: of simulated runs `low` and `high`, the smallest
-    and the largest difference of a block. `failures`: of the row of failed runs, whose `a` and `b` are numbers of runs
+    `region`: within the goal; for a ratio 5 % up is as far as 4.8 % down. `needed_blocks` would in 80 % of the cases
+    find a difference of the goal, and rule it out if there is none; `needed_for_seen` would find one as large as the
+    observed one; both if further blocks scatter as before. `spread`: for simulated runs `low` and `high`, the smallest
+    and the largest difference of a block. `failures`: for the row of failed runs, whose `a` and `b` are numbers of runs
     and whose differences are points.
     """
 
@@ -72,7 +72,7 @@ class MetricRow:
     floor_on_record: bool = False
     region: Interval | None = None
     blocks: tuple[Block, ...] = ()
-    sign: int  # of b against a, where it can only be ordered
+    sign: int  # of b against a, if they can only be ordered
     note: str = ""
     p_holm: float | None = None
     needed_blocks: int | None = None
@@ -85,12 +85,12 @@ class MetricRow:
 
     @property
     def about(self) -> str:
-        """Whose it is, in words: the pair, and of several topologies which."""
+        """Return the subject in words: the pair, and of several topologies which."""
         return f"{self.pair}, {self.topology}" if self.topology else self.pair
 
     @property
     def counted(self) -> PairedEffect | None:
-        """Return what was measured, where it is a number."""
+        """Return the measurement if it is a number."""
         return None if self.kind is Kind.RANK else self.measured
 
     @property
@@ -120,7 +120,7 @@ class MetricRow:
         return self.spread[1] if self.spread else (self.ends(CONFIDENCE) or (None,))[-1]
 
     def ends(self, confidence: float) -> tuple[float, float] | None:
-        """Return the interval of that confidence, the farthest ends of all estimates; None where there is none."""
+        """Return the interval of that confidence, the farthest ends of all estimates; None without one."""
         effect = self.failures or self.counted
         return None if self.p is None or effect is None else effect.interval(confidence)
 
@@ -149,19 +149,19 @@ class MetricRow:
 
     @property
     def unsteady(self) -> int:
-        """Runs of both sides that were not steady; they count with what stood for their steady part."""
+        """Return the number of unsteady runs of both sides; their substitute for a steady part counts."""
         return sum(value.steady is False for block in self.blocks for value in (block.a, block.b))
 
     @property
     def weak(self) -> bool:
-        """More than half of the runs were not steady: a difference is called in weaker words."""
+        """Return whether more than half of the runs were not steady; differences are then stated in weaker words."""
         return self.unsteady > len(self.blocks)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """`certain`: no further block is needed; `why` says why, or which metric waits for how many. `simulated`: the
-    rows are of a model, and have no verdict."""
+    """The answer. `certain`: no further block is needed; `why`: the reason, or which metric waits for how many.
+    `simulated`: the rows are a model's, and have no verdict."""
 
     question: Question
     rows: tuple[MetricRow, ...]
@@ -179,19 +179,19 @@ class Comparison:
 
     @property
     def several(self) -> bool:
-        """Return whether rows must say whose they are."""
+        """Return whether rows must name their topology."""
         return len({(row.pair, row.topology) for row in self.rows if row.metric != RUNS_FAILED}) > 1 or (
             len(self.question.pairs) > 1
         )
 
     @property
     def blocks(self) -> int:
-        """Whole ones, of the pair that has most."""
+        """Return the number of whole blocks of the pair that has most."""
         return max((len(runs.whole) for runs in self.runs), default=0)
 
 
 def result_data(found: Comparison) -> dict[str, Any]:
-    """`comparison_result.json`."""
+    """Return the content of `comparison_result.json`."""
     return {
         "v": 1,
         **({"simulated": True} if found.simulated else {}),
@@ -215,9 +215,16 @@ def _row_data(row: MetricRow) -> dict[str, Any]:
               "goal_low", "within_goal", "needed_blocks", "needed_for_seen", "unsteady", "note",
               "why_no_verdict")  # fmt: skip
     values: Mapping[str, Any] = {name: getattr(row, name) for name in copied}
-    of = {"topology": row.topology} if row.topology else {}
+    topology_data = {"topology": row.topology} if row.topology else {}
     ends = {} if row.spread is None else {"low": None, "high": None, "lowest": row.low, "highest": row.high}
-    return {**values, **ends, **of, "compared": row.kind.value, "verdict": row.verdict.value, "blocks": len(row.blocks)}
+    return {
+        **values,
+        **ends,
+        **topology_data,
+        "compared": row.kind.value,
+        "verdict": row.verdict.value,
+        "blocks": len(row.blocks),
+    }
 
 
 def _runs_data(runs: PairRuns) -> dict[str, Any]:

@@ -33,12 +33,12 @@ EVENT_WORDS = {"scale_out": "scale-out", "scale_in": "scale-in", "rate": "the ch
 
 
 def difference_text(row: MetricRow) -> str:
-    """`+12.3 %`, `−24 s`, or an en dash where sides can only be ordered."""
+    """Return `+12.3 %`, `−24 s`, or an en dash if sides can only be ordered."""
     return change(row.difference, row.unit, _digits(row))
 
 
 def interval_text(row: MetricRow) -> str:
-    """`[9.9, 14.8]`; over seeds of the simulator `+9.9 to +14.8`; an en dash where there is none."""
+    """Return `[9.9, 14.8]`; over seeds of the simulator `+9.9 to +14.8`; an en dash without an interval."""
     if row.low is None:
         return MISSING
     low, high = (number(each, _digits(row), signed=row.spread is not None) for each in (row.low, row.high))
@@ -54,7 +54,7 @@ def goal_text(row: MetricRow) -> str:
 
 
 def _digits(row: MetricRow) -> int | None:
-    """Two significant digits of what is being told apart, one digit of a percentage."""
+    """Return two significant digits for a difference, one digit for a percentage."""
     if row.unit == "%":
         return 1
     size = max(abs(row.difference or 0.0), row.half_width or 0.0)
@@ -62,33 +62,33 @@ def _digits(row: MetricRow) -> int | None:
 
 
 def rank_text(row: MetricRow, a: str, b: str) -> str:
-    """Return how many runs got there, where some did not, and who came first in the blocks."""
+    """Return how many runs got there, if some did not, and who came first in the blocks."""
     n = len(row.blocks)
-    got = [sum(not side.censored for side in sides) for sides in
+    counts = [sum(not side.censored for side in sides) for sides in
            ([block.a for block in row.blocks], [block.b for block in row.blocks])]  # fmt: skip
     signs = [block_order(block, metric(row.metric).smallest) for block in row.blocks]
     first = f"{b} first in {count_text(signs.count(-1), 'block')}, {a} in {signs.count(1)}, {signs.count(0)} tied"
-    what = "converged" if row.metric.startswith(CONVERGENCE) else "got there"
-    return f"{what} in {got[0]} of {n} runs of {a} and {got[1]} of {n} of {b}; {first}"
+    verb = "converged" if row.metric.startswith(CONVERGENCE) else "got there"
+    return f"{verb} in {counts[0]} of {n} runs of {a} and {counts[1]} of {n} of {b}; {first}"
 
 
 def unsteady_text(row: MetricRow) -> str:
-    """Runs that were not steady count: to leave them out would leave out the variant that never settles."""
+    """Return a note on unsteady runs. They count: without them a variant that never settles would be left out."""
     return f"{row.unsteady} of {2 * len(row.blocks)} runs were not steady" if row.unsteady else ""
 
 
 def small_text(row: MetricRow) -> str:
-    """Both are true of it: there is a difference, and it is less than the goal."""
+    """Return text for a difference that exists but is less than the goal."""
     return f"{row.verdict.value}, by less than the goal of {goal_text(row)}" if row.called and row.within_goal else ""
 
 
 def verdict_text(row: MetricRow) -> str:
-    """Weaker where most runs were not steady."""
+    """Return the verdict, in weaker words if most runs were not steady."""
     return f"seems {row.verdict.value}" if row.called and row.weak else row.verdict.value
 
 
 def level_text(value: float | None, row: MetricRow) -> str:
-    """A side's mean, in the metric's own unit."""
+    """Return a side's mean, in the metric's own unit."""
     return number(value, None if row.kind is not Kind.RUNS else 0)
 
 
@@ -105,22 +105,22 @@ def count_text(count: int, singular: str, plural: str = "") -> str:
 
 
 def enumeration(parts: Sequence[str]) -> str:
-    """`a, b and c`."""
+    """Return `a, b and c`."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
 
 
 def event_text(row: MetricRow, kinds: Mapping[str, str]) -> str:
-    """`throughput after scale-out`; with several events also which."""
+    """Return `throughput after scale-out`; with several events also which."""
     if row.event == WHOLE_RUN or row.event not in kinds:
         return row.words
     words = EVENT_WORDS.get(kinds[row.event], kinds[row.event])
-    several = f" ({row.event})" if len(kinds) > 1 else ""
-    joined = "" if row.words.endswith(("after", "before")) else " after"
-    return f"{row.words}{joined} {words}{several}"
+    suffix = f" ({row.event})" if len(kinds) > 1 else ""
+    preposition = "" if row.words.endswith(("after", "before")) else " after"
+    return f"{row.words}{preposition} {words}{suffix}"
 
 
 def first_line(text: str, most: int = 160) -> str:
-    """Return that of a failure's message."""
+    """Return the first line of a failure's message."""
     line = next(iter(text.strip().splitlines()), "")
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"
 
@@ -130,14 +130,14 @@ def distinct(texts: Iterable[str]) -> list[str]:
 
 
 Kinds = Mapping[str, str]  # event -> its kind
-BETWEEN_TOPOLOGIES = "\n"  # of the answer: with a dozen rows each, one paragraph would be a wall
-MOST_LISTED = 4  # undecided metrics of one of several topologies; of more their number is said
+BETWEEN_TOPOLOGIES = "\n"  # of the answer: with a dozen rows each, one paragraph would be too long
+MOST_LISTED = 4  # undecided metrics of one of several topologies; of more only their number is given
 
 
 def sentence(question: Question, rows: Sequence[MetricRow], runs: Sequence[PairRuns], kinds: Kinds, *,
              of_model: bool = False) -> str:  # fmt: skip
     """Return better, worse, no difference, or that so many blocks do not show one or the other; then each pair's
-    primary metrics and failures. `of_model`: what the model gives, and what is the same with every seed."""
+    primary metrics and failures. `of_model`: the model's values, and those that are the same with every seed."""
     primary = [row for row in rows if row.primary]
     parts = _parts(runs, primary)
     headline = (_model_headline if of_model else _headline)(question, primary, runs, kinds)
@@ -151,62 +151,65 @@ def sentence(question: Question, rows: Sequence[MetricRow], runs: Sequence[PairR
         headline += f" ({topology_words(parts[0][1])})" if parts[0][1] else ""
         only = text(runs[0], primary, True)
         return f"{headline}: {only}." if only else f"{headline}."
-    said = []
+    parts_text = []
     for pair, topology in parts:
         own = [row for row in primary if row.topology == topology]
         failures = topology == _topologies(pair, primary)[0]  # of the runs, whatever ran in them
         words = topology_words(topology)
         name = ", ".join(filter(None, (pair.pair.name if len(runs) > 1 or not topology else "", words)))
-        said.append((name, text(pair, own, failures)))
+        parts_text.append((name, text(pair, own, failures)))
     between = BETWEEN_TOPOLOGIES if any(topology for _, topology in parts) else " "
-    return between.join([f"{headline}.", *(f"{name}: {each}." for name, each in said if each)])
+    return between.join([f"{headline}.", *(f"{name}: {each}." for name, each in parts_text if each)])
 
 
 def _parts(runs: Sequence[PairRuns], primary: Sequence[MetricRow]) -> list[tuple[PairRuns, str]]:
-    """Each pair, and of several topologies each."""
+    """Return each pair, and if there are several topologies each of them."""
     return [(pair, topology) for pair in runs for topology in _topologies(pair, primary)]
 
 
 def _topologies(pair: PairRuns, primary: Sequence[MetricRow]) -> list[str]:
-    """In the order of the rows; one, without a name, where runs have one only."""
+    """Return topologies in the order of the rows; one, without a name, if runs have only one."""
     return distinct(
         row.topology for row in primary if row.pair == pair.pair.name and row.metric != RUNS_FAILED
     ) or [""]  # fmt: skip
 
 
 def _headline(question: Question, primary: Sequence[MetricRow], runs: Sequence[PairRuns], kinds: Kinds) -> str:
-    """A side that failed more often is not called better: where it is ahead in complete runs, both are said."""
+    """Return the headline. A side that failed more often is not called better: if it is ahead in complete runs, both
+    are stated."""
     a, b = question.a.label, question.b.label
     failures = [row for row in primary if row.metric == RUNS_FAILED]
-    refused = {(row.pair, verdict) for row in failures for verdict in praise_of_survivors(row)}
-    judged = [row for row in primary if row.verdict is not Verdict.NONE or row.why_no_verdict == SURVIVORS]
-    left = [row for row in judged if row.why_no_verdict or ((row.pair, row.verdict) in refused and row not in failures)]
-    called = [row for row in judged if row.verdict in (Verdict.BETTER, Verdict.WORSE) and row not in left]
-    if not any(row.blocks for row in judged) and not called:
+    refusals = {(row.pair, verdict) for row in failures for verdict in praise_of_survivors(row)}
+    rows = [row for row in primary if row.verdict is not Verdict.NONE or row.why_no_verdict == SURVIVORS]
+    praise = [
+        row for row in rows if row.why_no_verdict or ((row.pair, row.verdict) in refusals and row not in failures)
+    ]
+    calls = [row for row in rows if row.verdict in (Verdict.BETTER, Verdict.WORSE) and row not in praise]
+    if not any(row.blocks for row in rows) and not calls:
         return f"{b} cannot be compared with {a}"
-    verdicts, sure = {row.verdict for row in called}, {row.verdict for row in called if not row.weak}
-    small = " by less than the goal" if all(row.within_goal for row in [*left, *called]) else ""
-    if left and not any(row.verdict is Verdict.WORSE for row in failures):
+    verdicts, firm_verdicts = {row.verdict for row in calls}, {row.verdict for row in calls if not row.weak}
+    size = " by less than the goal" if all(row.within_goal for row in [*praise, *calls]) else ""
+    if praise and not any(row.verdict is Verdict.WORSE for row in failures):
         metrics: dict[str, list[str]] = {}
-        for row in [*left, *(row for row in called if row.metric != RUNS_FAILED)]:
+        for row in [*praise, *(row for row in calls if row.metric != RUNS_FAILED)]:
             ahead = "ahead of" if better_or_worse(row) is Verdict.BETTER else "behind"
-            metrics.setdefault(ahead if row in left else f"{row.verdict} than", []).append(event_text(row, kinds))
+            metrics.setdefault(ahead if row in praise else f"{row.verdict} than", []).append(event_text(row, kinds))
         texts = [f"{words} {a} in {enumeration(distinct(names))}" for words, names in metrics.items()]
-        reasons = {verdict for pair, verdict in refused if pair in {row.pair for row in left}}
-        more = [label for label, verdict in ((a, Verdict.WORSE), (b, Verdict.BETTER)) if verdict in reasons]
-        seems = "seems" if all(row.weak for row in [*left, *called]) else "is"
-        return f"In complete runs {b} {seems} {enumeration(texts)}{small}, but {enumeration(more)} failed more often"
-    where = " in complete runs" if failures else ""
+        reasons = {verdict for pair, verdict in refusals if pair in {row.pair for row in praise}}
+        sides = [label for label, verdict in ((a, Verdict.WORSE), (b, Verdict.BETTER)) if verdict in reasons]
+        seems = "seems" if all(row.weak for row in [*praise, *calls]) else "is"
+        return f"In complete runs {b} {seems} {enumeration(texts)}{size}, but {enumeration(sides)} failed more often"
+    scope = " in complete runs" if failures else ""
     if len(verdicts) > 1:
-        return f"{b} {'is' if len(sure) > 1 else 'seems'} better than {a} in some respects and worse in others"
-    if called:
-        of = "" if any(row.metric == RUNS_FAILED for row in called) else where
-        return f"{b} {'is' if sure else 'seems'} {called[0].verdict.value} than {a}{small}{of}"
-    if not any(row.verdict is Verdict.UNDECIDED for row in judged if row.metric != RUNS_FAILED):
-        return f"No difference{where} between {b} and {a}"
+        return f"{b} {'is' if len(firm_verdicts) > 1 else 'seems'} better than {a} in some respects and worse in others"
+    if calls:
+        suffix = "" if any(row.metric == RUNS_FAILED for row in calls) else scope
+        return f"{b} {'is' if firm_verdicts else 'seems'} {calls[0].verdict.value} than {a}{size}{suffix}"
+    if not any(row.verdict is Verdict.UNDECIDED for row in rows if row.metric != RUNS_FAILED):
+        return f"No difference{scope} between {b} and {a}"
     blocks = max(len(pair.whole) for pair in runs)
     return (
-        f"{count_text(blocks, 'block')} {'does' if blocks == 1 else 'do'} not show whether {b} differs from {a}{where}"
+        f"{count_text(blocks, 'block')} {'does' if blocks == 1 else 'do'} not show whether {b} differs from {a}{scope}"
     )
 
 
@@ -214,7 +217,7 @@ def _of_pair(
     question: Question, pair: PairRuns, primary: Sequence[MetricRow], kinds: Kinds, short: bool, failures: bool = True
 ) -> str:
     rows = [row for row in primary if row.pair == pair.pair.name and row.metric != RUNS_FAILED]
-    undecided = [row for row in rows if row.verdict is Verdict.UNDECIDED]
+    open_rows = [row for row in rows if row.verdict is Verdict.UNDECIDED]
     equal = [
         f"{event_text(row, kinds)} ({_bounds_text(row)}, within ±{goal_text(row)})"
         for row in rows
@@ -226,17 +229,17 @@ def _of_pair(
         _called_text(question, [row for row in rows if row.why_no_verdict == SURVIVORS], kinds, "in complete runs "),
         f"no difference in {enumeration(equal)}" if equal else "",
     ]
-    if short and len(undecided) > MOST_LISTED and undecided[0].topology:
-        parts.append(f"{count_text(len(undecided), 'metric')} undecided")
+    if short and len(open_rows) > MOST_LISTED and open_rows[0].topology:
+        parts.append(f"{count_text(len(open_rows), 'metric')} undecided")
     elif short:
-        parts.append(_list_text("undecided", undecided, kinds))
+        parts.append(_list_text("undecided", open_rows, kinds))
     else:
-        parts += [f"{event_text(row, kinds)}: {undecided_text(question, row)}" for row in undecided]
-    without = [row for row in rows if row.verdict is Verdict.NONE and row.why_no_verdict != SURVIVORS]
+        parts += [f"{event_text(row, kinds)}: {undecided_text(question, row)}" for row in open_rows]
+    rows_without = [row for row in rows if row.verdict is Verdict.NONE and row.why_no_verdict != SURVIVORS]
     if short:
-        parts.append(_list_text("no verdict", without, kinds))
+        parts.append(_list_text("no verdict", rows_without, kinds))
     else:
-        parts += [f"{event_text(row, kinds)}: no verdict, for {row.why_no_verdict}" for row in without]
+        parts += [f"{event_text(row, kinds)}: no verdict, for {row.why_no_verdict}" for row in rows_without]
     return "; ".join(part for part in parts if part)
 
 
@@ -252,10 +255,10 @@ def _called_text(question: Question, rows: Sequence[MetricRow], kinds: Kinds, wh
 
 def _size_text(question: Question, row: MetricRow) -> str:
     if row.kind is Kind.RANK:
-        longer = "longer" if row.sign > 0 else "shorter"
-        return f"{longer} ({rank_text(row, question.a.label, question.b.label)})"
-    small = f", less than {goal_text(row)}" if row.within_goal else ""
-    return f"{difference_text(row)} {interval_text(row)}{small}"
+        comparative = "longer" if row.sign > 0 else "shorter"
+        return f"{comparative} ({rank_text(row, question.a.label, question.b.label)})"
+    size_note = f", less than {goal_text(row)}" if row.within_goal else ""
+    return f"{difference_text(row)} {interval_text(row)}{size_note}"
 
 
 def _bounds_text(row: MetricRow) -> str:
@@ -267,7 +270,7 @@ def _list_text(what: str, rows: Sequence[MetricRow], kinds: Kinds) -> str:
 
 
 def undecided_text(question: Question, row: MetricRow) -> str:
-    """Return what was seen of what is not decided, and how many blocks would show more."""
+    """Return the observation of an undecided metric, and how many blocks would show more."""
     if row.kind is Kind.RANK:
         return f"undecided by rank ({rank_text(row, question.a.label, question.b.label)})"
     blocks = count_text(len(row.blocks), "block")
@@ -275,11 +278,11 @@ def undecided_text(question: Question, row: MetricRow) -> str:
         return f"{difference_text(row)}, {blocks} {'is' if len(row.blocks) == 1 else 'are'} too few to tell"
     estimate = f"{_bounds_text(row)} {interval_text(row)}" if same_in_every_block(row) else _bounds_text(row)
     if not holds_zero(row) and not beyond_floor(row):
-        unseen = "" if inside_floor(row) else " with what its measurement may be wrong by"
-        return f"{estimate}, which is inside the A/A floor of {plus_minus(row.floor, row)}{unseen}"
+        error_note = "" if inside_floor(row) else " with what its measurement may be wrong by"
+        return f"{estimate}, which is inside the A/A floor of {plus_minus(row.floor, row)}{error_note}"
     if not holds_zero(row):
-        more = _more_blocks_text(row.needed_for_seen, row, "a difference like it")
-        return f"{estimate}, which {blocks} cannot tell from chance{more}"
+        blocks_note = _more_blocks_text(row.needed_for_seen, row, "a difference like it")
+        return f"{estimate}, which {blocks} cannot tell from chance{blocks_note}"
     return f"undecided ({estimate}{_more_blocks_text(row.needed_blocks, row, f'{goal_text(row)} or rule it out')})"
 
 
@@ -317,8 +320,8 @@ def _model_text(question: Question, pair: PairRuns, primary: Sequence[MetricRow]
     parts = [failures_text(question, pair, of_model=True) if failures else ""]
     for row in rows:
         ends = interval_text(row) if len(row.blocks) > 1 or row.low != row.high else ""
-        noted = "; ".join(filter(None, (ends, unsteady_text(row), row.why_no_verdict)))
-        size = difference_text(row) + (f" ({noted})" if noted else "")
+        note = "; ".join(filter(None, (ends, unsteady_text(row), row.why_no_verdict)))
+        size = difference_text(row) + (f" ({note})" if note else "")
         if row.kind is Kind.RANK:
             size = f"by rank ({rank_text(row, question.a.label, question.b.label)})"
         parts += [] if row in equal else [f"{event_text(row, kinds)} {size}"]
@@ -328,8 +331,8 @@ def _model_text(question: Question, pair: PairRuns, primary: Sequence[MetricRow]
 
 
 def failures_text(question: Question, pair: PairRuns, *, of_model: bool = False) -> str:
-    """What the system under test failed in, or whose failure it was that a side never ran. With the upper bound of the
-    share that fails, but of a model's seeds, which are no sample of anything."""
+    """Return the failures of the system under test, or whose failure it was that a side never ran. With the upper bound
+    of the share that fails, except for a model's seeds, which are not a sample."""
     a, b = question.a.label, question.b.label
     sides = ((a, pair.a, b, pair.b), (b, pair.b, a, pair.a))
     return "; ".join(filter(None, (_side_failures_text(*side, of_model=of_model) for side in sides)))
@@ -338,13 +341,13 @@ def failures_text(question: Question, pair: PairRuns, *, of_model: bool = False)
 def _side_failures_text(label: str, side: SideRuns, other_label: str, other: SideRuns, *, of_model: bool) -> str:
     if side.failed:
         share = "every run" if not side.complete else f"{len(side.failed)} of {side.counted} runs"
-        most = 100 * upper_bound(len(side.failed), side.counted)
+        upper = 100 * upper_bound(len(side.failed), side.counted)
         notes = [
-            f"up to {most:.0f} % may fail" if side.complete and not of_model else "",
+            f"up to {upper:.0f} % may fail" if side.complete and not of_model else "",
             f"{other_label} in none of {other.counted}" if other.counted and not other.failed else "",
         ]
-        beside = f" ({'; '.join(filter(None, notes))})" if any(notes) else ""
-        return f"{label} failed in {share}{beside}: {reasons_text(side.failed)}"
+        note = f" ({'; '.join(filter(None, notes))})" if any(notes) else ""
+        return f"{label} failed in {share}{note}: {reasons_text(side.failed)}"
     if side.lost and not side.complete:
         blamed = enumeration(distinct(blame_text(run) for run in side.lost if run.blame))
         return f"{label} has no complete run{f', by failure of {blamed}' if blamed else ''}: {reasons_text(side.lost)}"
@@ -356,10 +359,10 @@ def blame_text(run: LostRun) -> str:
 
 
 def reasons_text(lost: Sequence[LostRun]) -> str:
-    """The distinct messages, the first two in full."""
+    """Return the distinct messages, the first two in full."""
     messages = distinct(first_line(run.message).rstrip(".") for run in lost)
-    more = f", and {count_text(len(messages) - 2, 'other reason')}" if len(messages) > 2 else ""
-    return "; ".join(messages[:2]) + more
+    remainder = f", and {count_text(len(messages) - 2, 'other reason')}" if len(messages) > 2 else ""
+    return "; ".join(messages[:2]) + remainder
 
 
 def certainty_text(question: Question, rows: Sequence[MetricRow], certain: bool, waiting: Sequence[MetricRow],
@@ -371,8 +374,8 @@ def certainty_text(question: Question, rows: Sequence[MetricRow], certain: bool,
         return _certain_text(question, [row for row in rows if row.primary], kinds)
     texts = [f"{row.about}, {event_text(row, kinds)}: {plus_minus(row.half_width, row)}{_wanted_text(row)}"
              for row in waiting[:3]]  # fmt: skip
-    more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
-    return "; ".join(texts) + more
+    remainder = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
+    return "; ".join(texts) + remainder
 
 
 def _wanted_text(row: MetricRow) -> str:
@@ -380,23 +383,23 @@ def _wanted_text(row: MetricRow) -> str:
         return ", which neither tells the sides surely apart nor shows them alike"
     if row.needed_blocks is None:
         return f", too wide for {goal_text(row)} in any number of blocks worth naming"
-    more = count_text(row.needed_blocks - len(row.blocks), "more block")
-    return f", about {more} to find {goal_text(row)} or rule it out"
+    blocks_text = count_text(row.needed_blocks - len(row.blocks), "more block")
+    return f", about {blocks_text} to find {goal_text(row)} or rule it out"
 
 
 def _certain_text(question: Question, primary: Sequence[MetricRow], kinds: Kinds) -> str:
-    none = [row for row in primary if row.verdict is Verdict.NONE]
+    no_verdict = [row for row in primary if row.verdict is Verdict.NONE]
     failures = [row for row in primary if row.metric == RUNS_FAILED and row.verdict is Verdict.UNDECIDED]
-    wide = [row for row in primary if is_wide_by_measurement(row)]
+    wide_rows = [row for row in primary if is_wide_by_measurement(row)]
     ranks = [row for row in primary if row.kind is Kind.RANK]
-    others = [row for row in primary if row not in none + wide + ranks and row.metric != RUNS_FAILED]
+    rest = [row for row in primary if row not in no_verdict + wide_rows + ranks and row.metric != RUNS_FAILED]
     texts = [
-        _each_text(none, kinds, "no verdict, however many blocks there are"),
-        _each_text(wide, kinds, "wider only by what the measurement may be wrong by, which no block narrows"),
+        _each_text(no_verdict, kinds, "no verdict, however many blocks there are"),
+        _each_text(wide_rows, kinds, "wider only by what the measurement may be wrong by, which no block narrows"),
         _each_text(ranks, kinds, "some runs never got there, and no number of blocks gives ranks an interval"),
         _each_text(failures, kinds, "nothing is called for the side that has more of them"),
     ]
-    if others or not any(texts):
+    if rest or not any(texts):
         every = f"{question.goal_percent:g} % in every{' other' if any(texts) else ''} primary metric"
         texts.append(f"enough blocks to find a difference of {every} or to rule it out, or it is surely larger")
     return "; ".join(filter(None, texts))
@@ -414,24 +417,25 @@ PARTS_OF_MODEL = (
 
 def notes(question: Question, runs: Sequence[PairRuns], *, of_model: bool = False) -> tuple[str, ...]:
     """Return every block that does not count for a pair, and whose failure it was; an A/A comparison says that it is
-    one, and a comparison of simulated runs what of them is the code's."""
+    one, and a comparison of simulated runs what depends on the code."""
     lines = [PARTS_OF_MODEL] if of_model else []
     if question.same_code:
-        same = f"Both sides are the same code ({question.a.short}): "
+        intro = f"Both sides are the same code ({question.a.short}): "
         lines.append(
-            same + "with one seed the model gives the same of both, unless a policy draws or measures something that is"
+            intro
+            + "with one seed the model gives the same of both, unless a policy draws or measures something that is"
             " not in its seed."
             if of_model
-            else same + "an A/A comparison. A difference that it calls is chance, which happens in about"
+            else intro + "an A/A comparison. A difference that it calls is chance, which happens in about"
             f" {100 * question.level:g} % of such comparisons."
         )
     for pair in runs:
         for label, side in ((question.a.label, pair.a), (question.b.label, pair.b)):
             for run in side.lost:
-                left_out, again = ("", ", and repeated") if run.repeated else (" is left out", "")
-                blame = f"lost by {blame_text(run)}{again}: " if run.blame else ""
+                omission, repetition = ("", ", and repeated") if run.repeated else (" is left out", "")
+                blame = f"lost by {blame_text(run)}{repetition}: " if run.blame else ""
                 reason = f"was {blame}{first_line(run.message).rstrip('.')}"
-                lines.append(f"{pair.pair.name}, block {run.block}{left_out}: {label} ({run.run_id}) {reason}.")
+                lines.append(f"{pair.pair.name}, block {run.block}{omission}: {label} ({run.run_id}) {reason}.")
         if one_side_always_failed(pair):
             lines.append(f"{pair.pair.name}: one side failed in every run, the other in none; a fact, not a test.")
     return tuple(lines)

@@ -3,7 +3,7 @@
 Each metric gets its effect, its test and its A/A floor. Sides that can only be ordered (runs that never converged) get
 exact sign tests over blocks, shares of runs that failed Fisher's test. Then come Holm's correction, the verdicts, and
 whether further blocks are needed. *No difference* is a finding of its own: the whole interval is less than the goal. A
-side that failed more often is not called better, nor the other one worse: its numbers are of the runs left.
+side that failed more often is not called better, nor the other one worse: its numbers are of the remaining runs.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -25,31 +25,31 @@ from analysis.stats.shares import Failures
 
 
 def watched_alike(block: Block) -> tuple[float, float]:
-    """Return both times as far as the side was watched that was watched less: one that is watched longer gains nothing
+    """Return both times cut to the shorter of the two watches: a side that is watched longer gains nothing
     by it."""
     horizon = min((each.number for each in (block.a, block.b) if each.censored), default=float("inf"))
     return min(block.a.number, horizon), min(block.b.number, horizon)
 
 
 def block_order(block: Block, least: float = 0.0) -> int:
-    """Return 1 where b's time is longer, -1 where it is shorter. Longer than a horizon that lies below the other's time
-    says nothing, nor do two times that are less than `least` apart: a tie."""
+    """Return 1 if b's time is longer, -1 if it is shorter. A horizon below the other's time, or two times that are less
+    than `least` apart, are a tie."""
     a, b = watched_alike(block)
     return 0 if abs(b - a) < least else int(np.sign(b - a))
 
 
 def failure_row(runs: PairRuns, goal_percent: float) -> MetricRow | None:
-    """Runs that the system under test failed, where there are any; the goal is so many percentage points."""
+    """Return runs that the system under test failed, if there are any; the goal is in percentage points."""
     a, b = len(runs.a.failed), len(runs.b.failed)
     if not (a or b):
         return None
-    counted = min(runs.a.counted, runs.b.counted)
-    found = Failures(a, runs.a.counted, b, runs.b.counted) if counted else None
+    count = min(runs.a.counted, runs.b.counted)
+    share = Failures(a, runs.a.counted, b, runs.b.counted) if count else None
     return MetricRow(
         pair=runs.pair.name, metric=RUNS_FAILED, event=WHOLE_RUN, words="runs that failed", primary=True,
-        kind=Kind.RUNS, unit="points", a=float(a), b=float(b), failures=found,
-        p=found.p if found and counted >= MINIMUM_BLOCKS else None, effect=found.points / 100 if found else None,
-        region=Interval(-goal_percent, goal_percent), sign=int(np.sign(found.points)) if found else 0,
+        kind=Kind.RUNS, unit="points", a=float(a), b=float(b), failures=share,
+        p=share.p if share and count >= MINIMUM_BLOCKS else None, effect=share.points / 100 if share else None,
+        region=Interval(-goal_percent, goal_percent), sign=int(np.sign(share.points)) if share else 0,
     )  # fmt: skip
 
 
@@ -58,21 +58,21 @@ DifferencesOnRecord = Mapping[tuple[str, ...], Sequence[float]]
 
 
 def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record: DifferencesOnRecord) -> MetricRow:
-    """Return a row with its p-value as it is, hence without a verdict. Times that some runs never reached are ordered
-    block by block, and no nearer to each other than a difference worth naming."""
+    """Return a row with its uncorrected p-value, hence without a verdict. Times that some runs never reached are
+    ordered block by block; differences below the smallest worth naming are ties."""
     metric, quantum = definitions.metric(found.metric), definitions.quantum(found.metric)
     pairs = [watched_alike(block) for block in found.blocks]
     a, b = [one for one, _ in pairs], [other for _, other in pairs]
     is_ratio = metric.difference_kind is DifferenceKind.RATIO
     ratio = is_ratio and min(a + b) > 0
-    uncertain = any(not each.is_certain for block in found.blocks for each in (block.a, block.b))
-    may_be_judged = uncertain and not found.censored and not found.why_no_verdict
+    has_ranges = any(not each.is_certain for block in found.blocks for each in (block.a, block.b))
+    may_be_judged = has_ranges and not found.censored and not found.why_no_verdict
     ranges = [block.ends for block in found.blocks] if may_be_judged else []
-    effect, recorded = paired(a, b, ratio, quantum, ranges), False
+    effect, is_record = paired(a, b, ratio, quantum, ranges), False
     smallest = 100 * metric.smallest / fmean(a) if ratio else metric.smallest
-    if enough := len(a) >= MINIMUM_BLOCKS and not found.why_no_verdict:
+    if has_p := len(a) >= MINIMUM_BLOCKS and not found.why_no_verdict:
         before = on_record.get(found.key, ()) if ratio is is_ratio else ()
-        effect, recorded = with_floor(effect, a, b, quantum, level, before, smallest)
+        effect, is_record = with_floor(effect, a, b, quantum, level, before, smallest)
     row = MetricRow(
         pair=found.pair, metric=found.metric, event=found.event, words=metric.words, primary=found.metric in PRIMARY,
         kind=Kind.RANK, unit="", measured=effect, p=None, effect=None, blocks=found.blocks, sign=0,
@@ -80,13 +80,13 @@ def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record
     )  # fmt: skip
     if found.censored:
         signs = [block_order(block, metric.smallest) for block in found.blocks]
-        p = sign_test(signs) if enough else None
+        p = sign_test(signs) if has_p else None
         return replace(row, p=p, effect=fmean(signs), sign=int(np.sign(sum(signs))))
     no_ratio = f"compared in {metric.unit} because a ratio needs values above 0" if is_ratio and not ratio else ""
     mean = geometric_mean if ratio else fmean
     return replace(
         row, kind=Kind.RATIO if ratio else Kind.DIFFERENCE, unit="%" if ratio else metric.unit, a=mean(a), b=mean(b),
-        p=effect.p_outside(ZERO) if enough else None, effect=inference.cliffs_delta(b, a), floor_on_record=recorded,
+        p=effect.p_outside(ZERO) if has_p else None, effect=inference.cliffs_delta(b, a), floor_on_record=is_record,
         region=_goals(goal_percent, smallest, fmean(a), ratio), sign=int(np.sign(effect.estimate.mean)),
         note="; ".join(filter(None, (found.note, no_ratio))),
     )  # fmt: skip
@@ -95,8 +95,8 @@ def metric_row(found: MetricBlocks, level: float, goal_percent: float, on_record
 def _goals(goal_percent: float, smallest: float, mean: float, ratio: bool) -> Interval:
     """Return how far down and up a difference is less than the goal, in the row's unit.
 
-    Of a ratio +5 % is as far as its inverse, -4.8 %. What is not worth naming is so on both sides, in the metric's own
-    unit: 20 s of 40 s are 50 % up, and 50 % down.
+    For a ratio +5 % is as far as its inverse, -4.8 %. The smallest difference worth naming applies to both sides, in
+    the metric's own unit: 20 s of 40 s are 50 % up, and 50 % down.
     """
     if not ratio:
         goal = max(goal_percent / 100 * abs(mean), smallest)
@@ -106,12 +106,13 @@ def _goals(goal_percent: float, smallest: float, mean: float, ratio: bool) -> In
 
 
 def direction(name: str) -> Better:
-    """Return which way the metric of a row is better."""
+    """Return which direction of a row's metric is better."""
     return Better.LOWER if name == RUNS_FAILED else definitions.metric(name).better
 
 
 def block_differences(found: MetricBlocks) -> list[float]:
-    """On the axis on which the metric is compared; none where that cannot be said. For A/A comparisons on record."""
+    """Return differences on the axis of the metric's comparison, for later A/A floors; none if there is no such
+    axis."""
     ratio = definitions.metric(found.metric).difference_kind is DifferenceKind.RATIO
     numbers = [(block.a.number, block.b.number) for block in found.blocks]
     if found.censored or found.why_no_verdict or (ratio and min(min(pair) for pair in numbers) <= 0):
@@ -120,7 +121,7 @@ def block_differences(found: MetricBlocks) -> list[float]:
 
 
 def judge_rows(rows: Sequence[MetricRow], runs: Sequence[PairRuns], level: float) -> list[MetricRow]:
-    """Every row with its verdict; primary rows are corrected among themselves, and so are the others."""
+    """Return every row with its verdict; primary rows are corrected among themselves, and so are the others."""
     by_fact = {pair.pair.name for pair in runs if one_side_always_failed(pair)}
     verdicts: dict[int, MetricRow] = {}
     for primary in (True, False):
@@ -131,27 +132,27 @@ def judge_rows(rows: Sequence[MetricRow], runs: Sequence[PairRuns], level: float
             row = _with_needed_blocks(replace(rows[i], p_holm=p_holm.get(i)), level / max(1, len(p_of)))
             fact = row.metric == RUNS_FAILED and row.pair in by_fact
             verdicts[i] = replace(row, verdict=better_or_worse(row) if fact else _verdict(row, level))
-    judged = [verdicts[i] for i in range(len(rows))]
-    refused = {(row.pair, verdict) for row in judged for verdict in praise_of_survivors(row)}
+    judged_rows = [verdicts[i] for i in range(len(rows))]
+    refusals = {(row.pair, verdict) for row in judged_rows for verdict in praise_of_survivors(row)}
     return [
         replace(row, verdict=Verdict.NONE, why_no_verdict=SURVIVORS)
-        if row.metric != RUNS_FAILED and (row.pair, row.verdict) in refused else row
-        for row in judged
+        if row.metric != RUNS_FAILED and (row.pair, row.verdict) in refusals else row
+        for row in judged_rows
     ]  # fmt: skip
 
 
 def praise_of_survivors(row: MetricRow) -> tuple[Verdict, ...]:
-    """Return what a row of failures leaves no ground for: a call for the side that failed more often, unless both are
-    shown to fail alike."""
+    """Return the verdicts that a row of failures rules out: those in favour of the side that failed more often, unless
+    both are shown to fail alike."""
     if row.metric != RUNS_FAILED or not row.sign or row.verdict is Verdict.NO_DIFFERENCE:
         return ()
     return (Verdict.BETTER if row.sign > 0 else Verdict.WORSE,)
 
 
 def same_in_every_block(row: MetricRow) -> bool:
-    """Equal in every block: no test, and it costs the others nothing."""
-    certain = row.measured is None or len(set(row.measured.extremes)) < 2
-    return bool(row.blocks) and all(block.a == block.b for block in row.blocks) and certain
+    """Return whether values are equal in every block: there is no test then, which costs the other tests nothing."""
+    is_certain = row.measured is None or len(set(row.measured.extremes)) < 2
+    return bool(row.blocks) and all(block.a == block.b for block in row.blocks) and is_certain
 
 
 def always_failed(side: SideRuns) -> bool:
@@ -159,7 +160,8 @@ def always_failed(side: SideRuns) -> bool:
 
 
 def one_side_always_failed(runs: PairRuns) -> bool:
-    """A fact that needs no test: one side failed in each of three runs or more, and the other in none of as many."""
+    """Return whether one side failed in each of three runs or more, and the other in none: a fact that needs no
+    test."""
     return any(
         always_failed(one) and not other.failed and other.counted >= MINIMUM_BLOCKS
         for one, other in ((runs.a, runs.b), (runs.b, runs.a))
@@ -172,18 +174,18 @@ def _with_needed_blocks(row: MetricRow, level: float) -> MetricRow:
         return row
     deviation, room = effect.deviation, _room(row)
     one_way = len({np.sign(each.mean) for each in effect.every}) == 1
-    seen = min(abs(each.mean) for each in effect.every) if one_way else 0.0
+    least_size = min(abs(each.mean) for each in effect.every) if one_way else 0.0
     finds = paired_differences.blocks_needed(deviation, room, level)
     excludes = paired_differences.blocks_to_exclude(deviation, room)
     return replace(
         row,
         needed_blocks=None if finds is None or excludes is None else max(finds, excludes),
-        needed_for_seen=paired_differences.blocks_needed(deviation, seen, level),
+        needed_for_seen=paired_differences.blocks_needed(deviation, least_size, level),
     )
 
 
 def _room(row: MetricRow) -> float:
-    """Return what lies between no difference and the goal, without what the measurement may be wrong by."""
+    """Return the room between no difference and the goal, without the possible measurement error."""
     return 0.0 if row.counted is None or row.region is None else row.counted.room(row.region)
 
 
@@ -202,7 +204,7 @@ def holds_zero(row: MetricRow) -> bool:
 
 
 def beyond_floor(row: MetricRow) -> bool:
-    """Return whether the difference is as large as the floor, whatever its measurement may be wrong by."""
+    """Return whether the difference is as large as the floor, for any measurement error."""
     floor = None if row.measured is None else row.measured.floor
     return row.measured is None or floor is None or all(size >= floor for size in row.measured.sizes)
 
@@ -213,76 +215,77 @@ def inside_floor(row: MetricRow) -> bool:
 
 
 def rows_of_model(rows: Sequence[MetricRow]) -> list[MetricRow]:
-    """Return the numbers as they are, with the smallest and the largest difference of a block, and no verdict. Where no
-    number of a block differs the runs do not either: whatever was lost unseen was lost on both sides."""
-    differing = {(row.pair, block.number) for row in rows for block in row.blocks if block.a != block.b}
+    """Return the numbers with the smallest and the largest difference of a block, and no verdict. If no number of a
+    block differs the runs do not either: hidden losses were the same on both sides."""
+    blocks = {(row.pair, block.number) for row in rows for block in row.blocks if block.a != block.b}
     return [
-        replace(row, spread=_spread(row, differing), p=None, floor_on_record=False, region=None, verdict=Verdict.NONE,
+        replace(row, spread=_spread(row, blocks), p=None, floor_on_record=False, region=None, verdict=Verdict.NONE,
                 measured=None if row.measured is None else replace(row.measured, floor=None))
         for row in rows
     ]  # fmt: skip
 
 
 def _spread(row: MetricRow, differing: Collection[tuple[str, int]]) -> tuple[float, float] | None:
-    """Return it with what may have been lost unseen; None where sides can only be ordered."""
+    """Return the spread with possible hidden losses; None if sides can only be ordered."""
     if row.counted is None:
         return None
     ends = []
     for block in row.blocks:
-        certain = (block.a.number, block.b.number)
-        for a, b in block.ends if (row.pair, block.number) in differing else (certain, certain):
+        numbers = (block.a.number, block.b.number)
+        for a, b in block.ends if (row.pair, block.number) in differing else (numbers, numbers):
             ends.append(100 * (b / a - 1) if row.kind is Kind.RATIO else b - a)
     return min(ends), max(ends)
 
 
 def better_or_worse(row: MetricRow) -> Verdict:
-    better = direction(row.metric)
-    if better is Better.NONE:
+    preference = direction(row.metric)
+    if preference is Better.NONE:
         return Verdict.DIFFERENT
-    return Verdict.BETTER if (row.sign > 0) == (better is Better.HIGHER) else Verdict.WORSE
+    return Verdict.BETTER if (row.sign > 0) == (preference is Better.HIGHER) else Verdict.WORSE
 
 
 def is_wide_by_measurement(row: MetricRow) -> bool:
-    """Return whether what the measurement may be wrong by is the goal or more: no block takes that away."""
+    """Return whether the measurement error is the goal or more, which no further block can reduce."""
     return row.counted is not None and bool(row.counted.extremes) and row.p is not None and _room(row) <= 0.0
 
 
 def level_of_one_check(level: float, tests: int, most_blocks: int) -> float:
-    """The level of one look at one metric, so that all looks of all metrics together keep `level`."""
+    """Return the level of one look at one metric, so that all looks of all metrics together keep `level`."""
     return level / (max(1, tests) * max(1, most_blocks - MINIMUM_BLOCKS + 1))
 
 
 def certainty(
     question: Question, rows: Sequence[MetricRow], runs: Sequence[PairRuns]
 ) -> tuple[bool, list[MetricRow], str]:
-    """(whether more blocks are not needed, the rows that wait for some, the reason where it is not an interval)."""
+    """Return whether no more blocks are needed, the rows that wait for some, and the reason if it is not an
+    interval."""
     open_pairs = [pair for pair in runs if not (always_failed(pair.a) or always_failed(pair.b))]
     if runs and not open_pairs:
         return True, [], "a side failed in every run"
-    short = [pair.pair.name for pair in open_pairs if len(pair.whole) < MINIMUM_BLOCKS]
-    if short or not runs:
-        return False, [], f"{' and '.join(short) or 'no pair'}: fewer than {MINIMUM_BLOCKS} whole blocks"
+    short_pairs = [pair.pair.name for pair in open_pairs if len(pair.whole) < MINIMUM_BLOCKS]
+    if short_pairs or not runs:
+        return False, [], f"{' and '.join(short_pairs) or 'no pair'}: fewer than {MINIMUM_BLOCKS} whole blocks"
     names = {pair.pair.name for pair in open_pairs}
     judged_rows = [row for row in rows if row.primary and row.half_width is not None and row.pair in names]
     level = level_of_one_check(
         question.level, sum(row.p_holm is not None for row in rows if row.primary), question.most_blocks
     )
-    waiting = [row for row in judged_rows if not _is_settled(row, rows, level)]
-    return not waiting, waiting, ""
+    open_rows = [row for row in judged_rows if not _is_settled(row, rows, level)]
+    return not open_rows, open_rows, ""
 
 
 def _is_settled(row: MetricRow, rows: Sequence[MetricRow], level: float) -> bool:
-    """Return whether it needs no further block; `level`: of one look. Failures wait while they refuse a call of the
-    goal's size, and while sides are not alike of which nothing is called: only the one that failed less can be.
+    """Return whether a row needs no further block; `level`: of one look. Failures wait while they refuse a verdict of
+    the goal's size, and while sides do not fail alike and nothing is called: only the side that failed less can be.
     """
     if row.failures is not None:
-        others = [each for each in rows if each.primary and each.pair == row.pair and each is not row]
-        refuses = any(each.why_no_verdict == SURVIVORS and not each.within_goal for each in others)
-        unopposed = row.failures.alike or any(each.called for each in others)
-        return row.within_goal or row.failures.p < level or (unopposed and not refuses)
-    # So many blocks find the goal, or rule it out, in four of five cases. Their scatter alone decides, so to look after
-    # every block favours no answer.
-    enough = row.needed_blocks is not None and row.needed_blocks <= len(row.blocks)
+        rest = [each for each in rows if each.primary and each.pair == row.pair and each is not row]
+        refuses = any(each.why_no_verdict == SURVIVORS and not each.within_goal for each in rest)
+        is_unopposed = row.failures.alike or any(each.called for each in rest)
+        return row.within_goal or row.failures.p < level or (is_unopposed and not refuses)
+    # So many blocks find the goal, or rule it out, in four of five cases. Their scatter alone decides, so that a look
+    # after every block favours no answer.
+    has_enough = row.needed_blocks is not None and row.needed_blocks <= len(row.blocks)
     low, high = row.ends(1 - level) or (0.0, 0.0)
-    beyond = row.region is not None and (low >= row.region.high or high <= row.region.low)
-    return enough or is_wide_by_measurement(row) or beyond
+    is_beyond = row.region is not None and (low >= row.region.high or high <= row.region.low)
+    return has_enough or is_wide_by_measurement(row) or is_beyond

@@ -1,12 +1,12 @@
-"""What runs say of a number: an effect with its interval, and one judge that sets it against a region. Pure.
+"""Effects from runs: a number with its interval, and one judge that compares it with a region. Pure.
 
     PairedEffect   ratios or differences of the two runs of a block, or one side's numbers: Student's interval
     MeanRatio      a ratio of means of which one may be 0: Fieller's interval
     TimeRatio      a ratio of times of which some are only horizons: the exact log-rank test
     Failures       shares of runs that failed (shares.py): Clopper and Pearson's interval, Fisher's test
 
-A claim sets its number against its region, a comparison against 0 and against ± its goal; where a number may be wrong
-by its measurement, the least favourable of what it may have been counts. Ratios are in percent: 100 x (b / a - 1).
+A claim compares its number with its region, a comparison with 0 and with ± its goal; if measurement may have falsified
+a number, the least favourable possible value counts. Ratios are in percent: 100 x (b / a - 1).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST_ENUMERATED = 10  # blocks: so many have 1,024 choices
 
 @dataclass(frozen=True)
 class Interval:
-    """Where a number has to lie; infinite where one side is open."""
+    """The region in which a number has to lie; infinite if one side is open."""
 
     low: float
     high: float
@@ -44,8 +44,9 @@ ZERO = Interval(0.0, 0.0)
 
 
 class Effect(Protocol):
-    """`blocks`: runs of each side that it rests on. p-values are of the two-sided interval: `p_inside(region)` is below
-    0.05 exactly where the whole 95 % interval lies in the region, `p_outside` where none of it does.
+    """An effect. `blocks`: runs of each side that it rests on. p-values belong to the two-sided interval:
+    `p_inside(region)` is below 0.05 exactly if the whole 95 % interval lies in the region, `p_outside` if none of it
+    does.
     """
 
     @property
@@ -65,7 +66,7 @@ class Effect(Protocol):
 
 
 class Place(Enum):
-    """Where a number lies: the whole interval in the region, none of it, or it cannot be told."""
+    """The place of a number: the whole interval in the region, none of it, or undecided."""
 
     INSIDE = "inside"
     OUTSIDE = "outside"
@@ -74,7 +75,7 @@ class Place(Enum):
 
 @dataclass(frozen=True)
 class PlaceTest:
-    """Where a number lies, and the p that this is told wrongly."""
+    """The place of a number, and the p of an error in that."""
 
     place: Place
     p: float
@@ -95,8 +96,9 @@ def judge_p(p_inside: float, p_outside: float) -> PlaceTest:
 
 @dataclass(frozen=True)
 class PairedEffect:
-    """`extremes`: the estimates with each block's difference as low or as high as its measurement may have been wrong.
-    `floor`: by how much the same code differs from itself here, in the effect's unit; None where nothing shows it."""
+    """An effect over blocks. `extremes`: the estimates with each block's difference as low or as high as its
+    measurement allows. `floor`: by how much the same code differs from itself here, in the effect's unit; None if
+    unknown."""
 
     estimate: MeanDifference
     extremes: tuple[MeanDifference, ...] = ()
@@ -112,7 +114,7 @@ class PairedEffect:
 
     @property
     def sizes(self) -> list[float]:
-        """Return how large the effect is, and may have been."""
+        """Return the size of the effect, and its possible sizes."""
         return [abs(in_units(each, each.mean)) for each in self.every]
 
     @property
@@ -136,43 +138,43 @@ class PairedEffect:
         )
 
     def p_outside(self, region: Interval) -> float:
-        """Return 1 also where the number may lie on either side of the region."""
+        """Return the p of a number outside; 1 also if it may lie on either side of the region."""
         low, high = self._on_axis(region)
         distances = [(low - each.mean, each.mean - high) for each in self.every]
-        if not (all(below > 0.0 for below, _ in distances) or all(above > 0.0 for _, above in distances)):
+        if not (all(low_gap > 0.0 for low_gap, _ in distances) or all(high_gap > 0.0 for _, high_gap in distances)):
             return 1.0
-        return max(_p(each, max(away)) for each, away in zip(self.every, distances, strict=True))
+        return max(_p(each, max(gaps)) for each, gaps in zip(self.every, distances, strict=True))
 
     def room(self, region: Interval) -> float:
-        """Return how far the number may be away from 0 and surely in the region, on the axis, whatever its measurement
-        may have been wrong by."""
+        """Return how far from 0 the number may be while surely in the region, on the axis, for any measurement
+        error."""
         low, high = self._on_axis(region)
         shifts = [each.mean - self.estimate.mean for each in self.every]
         return min(high - max(shifts), min(shifts) - low)
 
     def blocks_to_decide(self, region: Interval) -> int | None:
-        """Return about how many blocks would tell, if runs go on to scatter as they did around the same number."""
+        """Return about how many blocks would decide, if further runs scatter as before around the same number."""
         (low, high), mean = self._on_axis(region), self.estimate.mean
         room = max(min(mean - low, high - mean), low - mean, mean - high)
         return paired_differences.blocks_needed(self.estimate.deviation, room, LEVEL)
 
     def no_narrower(self, floor: float) -> PairedEffect:
-        """Return it with an error of at least what a floor on the axis makes it: a deviation that is small by luck is
-        seen by neighbouring runs of one side."""
-        least = floor / same_code_floors.student_bound(LEVEL, self.blocks - 1)
-        wide = replace(self.estimate, error=max(self.estimate.error, least))
-        return replace(self, estimate=wide, floor=in_units(self.estimate, floor))
+        """Return the effect with an error of at least what a floor on the axis implies: neighbouring runs of one side
+        reveal a deviation that is small by luck."""
+        least_error = floor / same_code_floors.student_bound(LEVEL, self.blocks - 1)
+        estimate = replace(self.estimate, error=max(self.estimate.error, least_error))
+        return replace(self, estimate=estimate, floor=in_units(self.estimate, floor))
 
     def _on_axis(self, region: Interval) -> Ends:
         ends = []
         for end in (region.low, region.high):
-            beyond = self.estimate.logarithmic and end <= -100.0
-            ends.append(-inf if beyond else on_axis(self.estimate, end) if isfinite(end) else end)
+            is_unreachable = self.estimate.logarithmic and end <= -100.0
+            ends.append(-inf if is_unreachable else on_axis(self.estimate, end) if isfinite(end) else end)
         return ends[0], ends[1]
 
 
 def _p(estimate: MeanDifference, distance: float) -> float:
-    """Return the two-sided p that the true number is as far away; 0 of an infinite distance."""
+    """Return the two-sided p that the true number is as far away; 0 for an infinite distance."""
     if distance == inf:
         return 0.0
     return float(paired_differences.p_value(distance, estimate.error, estimate.blocks))
@@ -180,8 +182,8 @@ def _p(estimate: MeanDifference, distance: float) -> float:
 
 def paired(a: Sequence[float], b: Sequence[float], logarithmic: bool, quantum: float = 0.0,
            ranges: Sequence[tuple[BlockValues, BlockValues]] = ()) -> PairedEffect:  # fmt: skip
-    """Return b against a, block by block. `quantum`: the step in which both are measured. `ranges`: of each block the
-    values of a and b that make their difference least, and those that make it most; none where they are certain."""
+    """Return b against a, block by block. `quantum`: the step in which both are measured. `ranges`: for each block the
+    values of a and b that minimise their difference, and those that maximise it; empty if they are certain."""
     every = (_estimate(pairs, logarithmic, quantum) for pairs in _choices(ranges))
     return PairedEffect(
         _estimate(list(zip(a, b, strict=True)), logarithmic, quantum), tuple(dict.fromkeys(every)) if ranges else ()
@@ -196,7 +198,7 @@ def _estimate(pairs: Sequence[BlockValues], logarithmic: bool, quantum: float) -
 
 
 def _choices(ranges: Sequence[tuple[BlockValues, BlockValues]]) -> Iterator[tuple[BlockValues, ...]]:
-    """Yield every choice of one pair a block; of many blocks only those that spread the differences most, the lower
+    """Yield every choice of one pair a block; for many blocks only those that spread the differences most, the lower
     ones low and the others high. The least favourable p-value and ends of the interval are among them: the mean is
     linear in the differences and its error convex."""
     if not ranges:
@@ -205,21 +207,21 @@ def _choices(ranges: Sequence[tuple[BlockValues, BlockValues]]) -> Iterator[tupl
         yield from product(*ranges)
         return
     order = sorted(range(len(ranges)), key=lambda block: sum(b - a for a, b in ranges[block]))
-    for below in range(len(order) + 1):
-        low = set(order[:below])
+    for count in range(len(order) + 1):
+        low = set(order[:count])
         yield tuple(choice[block not in low] for block, choice in enumerate(ranges))
 
 
 def with_floor(effect: PairedEffect, a: Sequence[float], b: Sequence[float], quantum: float, level: float,
                on_record: Sequence[float] = (), least: float = 0.0) -> tuple[PairedEffect, bool]:  # fmt: skip
-    """Return it with the A/A floor of its own runs and of differences on record, on the side on which b lies (−33 % is
-    as far as +50 %), and `least` at least; and whether it is that on record."""
+    """Return the effect with the A/A floor of its own runs and of differences on record, on the side of b (−33 % is as
+    far as +50 %), and at least `least`; and whether that floor is the one on record."""
     estimate = effect.estimate
-    own = _neighbour_floor(a, b, estimate.logarithmic, quantum, level)
-    recorded = same_code_floors.record_floor(on_record, len(a), level)
-    bound = float(np.copysign(max(own, recorded or 0.0), estimate.mean))
+    neighbour_floor = _neighbour_floor(a, b, estimate.logarithmic, quantum, level)
+    record = same_code_floors.record_floor(on_record, len(a), level)
+    bound = float(np.copysign(max(neighbour_floor, record or 0.0), estimate.mean))
     floor = max(abs(in_units(estimate, bound)), least)
-    return replace(effect, floor=floor), recorded is not None and recorded > own
+    return replace(effect, floor=floor), record is not None and record > neighbour_floor
 
 
 def _neighbour_floor(
@@ -235,8 +237,8 @@ def _neighbour_floor(
 def paired_ratio(
     variant: Sequence[float], baseline: Sequence[float], quantum: float = 0.0, series: Sequence[int] = ()
 ) -> PairedEffect | None:
-    """Return 100 x (variant / baseline - 1), block by block, no narrower than its A/A floor; all values above 0. None:
-    fewer than three blocks. `series`: how many blocks each has, where they are of several."""
+    """Return 100 x (variant / baseline - 1), block by block, no narrower than its A/A floor; all values above 0. None
+    with fewer than three blocks. `series`: numbers of blocks if they come from several series."""
     if len(variant) < MINIMUM_BLOCKS:
         return None
     effect = paired(baseline, variant, logarithmic=True, quantum=quantum)
@@ -246,12 +248,13 @@ def paired_ratio(
 
 
 def geometric_ratio(variant: Sequence[float], baseline: Sequence[float]) -> float:
-    """Return what `paired_ratio` estimates, of any number of blocks."""
+    """Return the estimate of `paired_ratio`, for any number of blocks."""
     return 100.0 * float(np.expm1(np.mean(np.log(np.asarray(variant) / np.asarray(baseline)))))
 
 
 def own_number(values: Sequence[float], series: Sequence[int] = ()) -> PairedEffect | None:
-    """Return one variant's own percentage, run by run. None: fewer than three runs. `series`: as of `paired_ratio`."""
+    """Return one variant's own percentage, run by run; None with fewer than three runs. `series`: as in
+    `paired_ratio`."""
     if len(values) < MINIMUM_BLOCKS:
         return None
     numbers = np.asarray(values, dtype=np.float64)
@@ -263,8 +266,8 @@ def own_number(values: Sequence[float], series: Sequence[int] = ()) -> PairedEff
 
 
 def _show_noise(series: Sequence[int]) -> bool:
-    """Return whether there are as many pairs of neighbouring blocks as the fewest blocks of one series have: fewer make
-    no floor. Where each series has one block there are none, and Student's interval stands alone."""
+    """Return whether there are as many pairs of neighbouring blocks as in the shortest single series: fewer give
+    no floor. If each series has one block there are none, and Student's interval stands alone."""
     return not series or same_code_floors.neighbours(series) >= MINIMUM_BLOCKS - 1
 
 
@@ -275,8 +278,8 @@ def _show_noise(series: Sequence[int]) -> bool:
 class MeanRatio:
     """100 x (mean of variant / mean of baseline - 1), values of the same blocks, each in whole steps of `quantum`.
 
-    Fieller's: a ratio r is in the interval where the mean of variant - r x baseline is not surely other than 0. Where
-    the baseline's mean is not surely above 0, any ratio may be the true one, and nothing is sure.
+    Fieller's: a ratio r is in the interval if the mean of variant - r x baseline is not surely other than 0. If
+    the baseline's mean is not surely above 0, any ratio may be the true one, and nothing is certain.
     """
 
     variant: tuple[float, ...]
@@ -298,16 +301,16 @@ class MeanRatio:
         if self._p_of_no_baseline >= LEVEL:
             return -100.0, inf
         ratio = 1.0 + self.point / 100.0
-        most = 2.0 * ratio + 1.0
-        while self._p(most) >= LEVEL:
-            most *= 2.0
+        upper = 2.0 * ratio + 1.0
+        while self._p(upper) >= LEVEL:
+            upper *= 2.0
         low = 0.0 if self._p(0.0) >= LEVEL else brentq(lambda each: self._p(each) - LEVEL, 0.0, ratio)
-        high = brentq(lambda each: self._p(each) - LEVEL, ratio, most)
+        high = brentq(lambda each: self._p(each) - LEVEL, ratio, upper)
         return 100.0 * (low - 1.0), 100.0 * (high - 1.0)
 
     def p_inside(self, region: Interval) -> float:
-        above = region.low <= -100.0 or region.low < self.point  # no ratio lies lower
-        if not (above and self.point < region.high):
+        is_above = region.low <= -100.0 or region.low < self.point  # no ratio is lower
+        if not (is_above and self.point < region.high):
             return 1.0
         return max(self._p_at(region.low), self._p_at(region.high), self._p_of_no_baseline)
 
@@ -320,25 +323,25 @@ class MeanRatio:
     @property
     def _p_of_no_baseline(self) -> float:
         """Return the two-sided p that the baseline's mean is 0."""
-        least = self.quantum / float(np.sqrt(12.0))
-        mean, error = paired_differences.mean_and_error(np.asarray(self.baseline), least)
+        minimum = self.quantum / float(np.sqrt(12.0))
+        mean, error = paired_differences.mean_and_error(np.asarray(self.baseline), minimum)
         return float(paired_differences.p_value(float(mean), float(error), self.blocks))
 
     def _p_at(self, percent: float) -> float:
-        """Return the two-sided p that this is the ratio; 0 of what no ratio can be."""
+        """Return the two-sided p that this is the ratio; 0 for an impossible ratio."""
         if percent <= -100.0 or percent == inf:
             return 0.0
         return self._p(1.0 + percent / 100.0)
 
     def _p(self, ratio: float) -> float:
         contrast = np.asarray(self.variant) - ratio * np.asarray(self.baseline)
-        least = self.quantum * float(np.sqrt((1.0 + ratio**2) / 12.0))
-        mean, error = paired_differences.mean_and_error(contrast, least)
+        minimum = self.quantum * float(np.sqrt((1.0 + ratio**2) / 12.0))
+        mean, error = paired_differences.mean_and_error(contrast, minimum)
         return float(paired_differences.p_value(float(mean), float(error), self.blocks))
 
 
 def mean_ratio(variant: Sequence[float], baseline: Sequence[float], quantum: float) -> MeanRatio | None:
-    """Return None of fewer than three blocks, or of a baseline that was at 0 throughout: there is no ratio then."""
+    """Return None with fewer than three blocks, or if the baseline was always 0: then there is no ratio."""
     if len(variant) < MINIMUM_BLOCKS or max(baseline) <= 0.0:
         return None
     return MeanRatio(tuple(variant), tuple(baseline), quantum)
@@ -349,9 +352,9 @@ def mean_ratio(variant: Sequence[float], baseline: Sequence[float], quantum: flo
 
 @dataclass(frozen=True)
 class TimeRatio:
-    """100 x (variant's time / baseline's - 1), where some runs never got there within what was watched.
+    """100 x (variant's time / baseline's - 1), if some runs never got there while they were watched.
 
-    Blocks are not paired: a log-rank test is of two groups (analysis.stats.survival).
+    Blocks are not paired: a log-rank test compares two groups (analysis.stats.survival).
     """
 
     variant: Times
@@ -372,7 +375,7 @@ class TimeRatio:
         return 100.0 * (ratio.low - 1.0), 100.0 * (ratio.high - 1.0)
 
     def p_inside(self, region: Interval) -> float:
-        """Return twice the larger of both one-sided values: the interval's are two-sided."""
+        """Return twice the larger one-sided value, because the interval is two-sided."""
         return min(1.0, 2.0 * max(self._p(region.low, "greater"), self._p(region.high, "less")))
 
     def p_outside(self, region: Interval) -> float:
@@ -390,9 +393,9 @@ class TimeRatio:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a few runs come to, without an interval: their mean or median, and the range. `value`: None where most of
-    them never got there within `largest`. `low`, `high`: the smallest and the largest, None where it is, or may be, one
-    that never got there. `unreached`, `unsteady`: how many of the `runs` never got there, and were not steady."""
+    """The summary of a few runs, without an interval: their mean or median, and the range. `value`: None if most of
+    them never got there within `largest`. `low`, `high`: the smallest and the largest, None if that is, or may be, a
+    run that never got there. `unreached`, `unsteady`: how many of the `runs` never got there, and were not steady."""
 
     value: float | None
     low: float | None
@@ -407,12 +410,12 @@ class Summary:
 
     @property
     def at_least(self) -> float | None:
-        """Return how far the range goes at least, where there is no largest run."""
+        """Return a lower bound of the range's end if there is no largest run."""
         return self.largest if self.unreached else None
 
 
 def summary(values: Sequence[float], censored: Sequence[bool], *, mean: bool, unsteady: int = 0) -> Summary:
-    """Return the mean, or the median of times, in which one that is only a horizon is longer (Kaplan and Meier's)."""
+    """Return the mean, or for times the median, in which a mere horizon counts as longer (Kaplan and Meier's)."""
     smallest, is_horizon = min(zip(values, censored, strict=True))  # of equal ones the time is the smaller
     if mean:
         middle: float | None = fmean(values)

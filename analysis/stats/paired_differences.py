@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
-MINIMUM_BLOCKS = 3  # two differences have a deviation, but an interval of half its width says nothing
+MINIMUM_BLOCKS = 3  # two differences have a deviation, but half the width of their interval says nothing
 CONFIDENCE = 0.95  # of every interval shown
 
 
 @dataclass(frozen=True)
 class MeanDifference:
-    """The mean difference of blocks and its standard error, in logarithms where `logarithmic`."""
+    """The mean difference of blocks and its standard error, in logarithms if `logarithmic`."""
 
     mean: float
     error: float
@@ -29,12 +29,12 @@ class MeanDifference:
 
     @property
     def deviation(self) -> float:
-        """Deviation of the difference of one block."""
+        """Return the deviation of the difference of one block."""
         return float(self.error * self.blocks**0.5)
 
 
 def estimate(a: Sequence[float], b: Sequence[float], logarithmic: bool, quantum: float = 0.0) -> MeanDifference:
-    """b against a, block by block; `quantum`: the step in which both are measured (see `least_deviation`)."""
+    """Return b against a, block by block; `quantum`: the step in which both are measured (see `least_deviation`)."""
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     differences = np.log(second / first) if logarithmic else second - first
     step = relative_step(first, second, quantum) if logarithmic else quantum
@@ -43,55 +43,56 @@ def estimate(a: Sequence[float], b: Sequence[float], logarithmic: bool, quantum:
 
 
 def relative_step(a: Array, b: Array, quantum: float) -> float:
-    """Of logarithms of values that are rounded to whole quanta: what 10 s are of 50 s is more than of 500 s; both sides
-    together, in the mean of squares."""
+    """Return the step of logarithms of values rounded to whole quanta, for both sides together, in the mean of squares:
+    10 s matter more in 50 s than in 500 s."""
     return float(quantum * np.sqrt((a.mean() ** -2 + b.mean() ** -2) / 2))
 
 
 def least_deviation(quantum: float) -> float:
-    """Return that of two values that are rounded to whole quanta: equal values do not show that there is none."""
+    """Return the deviation of two values rounded to whole quanta: equal values do not show that there is none."""
     return float(quantum / np.sqrt(6.0))
 
 
 def mean_and_error(differences: Array, least: float | Array = 0.0) -> tuple[Array, Array]:
-    """The mean over the last axis and its standard error: the deviation (n - 1), `least` at least, over √n."""
+    """Return the mean over the last axis and its standard error: the deviation (n - 1), at least `least`, over √n."""
     deviation = np.maximum(differences.std(axis=-1, ddof=1), least)
     return differences.mean(axis=-1), deviation / np.sqrt(differences.shape[-1])
 
 
 def half_width(error: float | Array, blocks: int, confidence: float | Array = CONFIDENCE) -> Array:
-    """Student's: of the interval around the mean."""
+    """Return half the width of Student's interval around the mean."""
     from scipy.stats import t
 
     return np.asarray(t.ppf(0.5 + np.asarray(confidence) / 2, blocks - 1) * error, dtype=np.float64)
 
 
 def p_value(mean: float | Array, error: float | Array, blocks: int) -> Array:
-    """Two-sided, that the mean difference is 0. Without any deviation: 0, or 1 where there is no difference either."""
+    """Return the two-sided p that the mean difference is 0. Without any deviation: 0, or 1 if the difference is 0
+    too."""
     from scipy.stats import t
 
-    size, spread = np.abs(mean), np.asarray(error, dtype=np.float64)
+    size, errors = np.abs(mean), np.asarray(error, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
-        statistic = np.where(size == 0.0, 0.0, size / spread)
+        statistic = np.where(size == 0.0, 0.0, size / errors)
     return np.asarray(2 * t.sf(statistic, blocks - 1), dtype=np.float64)
 
 
 def in_units(found: MeanDifference, value: float) -> float:
-    """A point on the estimate's axis as people read it: percent of a, or the metric's own unit."""
+    """Convert a point on the estimate's axis to percent of a, or to the metric's own unit."""
     return 100.0 * float(np.expm1(value)) if found.logarithmic else value
 
 
 def on_axis(found: MeanDifference, value: float) -> float:
-    """The way back."""
+    """Convert back to the estimate's axis."""
     return float(np.log1p(value / 100.0)) if found.logarithmic else value
 
 
 def sign_test(signs: Sequence[int]) -> float:
-    """Exact, two-sided; ties (0) say nothing."""
+    """Return the exact two-sided p; ties (0) are ignored."""
     from scipy.stats import binomtest
 
-    more, fewer = signs.count(1), signs.count(-1)
-    return float(binomtest(fewer, more + fewer).pvalue) if more + fewer else 1.0
+    positives, negatives = signs.count(1), signs.count(-1)
+    return float(binomtest(negatives, positives + negatives).pvalue) if positives + negatives else 1.0
 
 
 POWER = 0.8
@@ -99,23 +100,24 @@ MOST_BLOCKS = 999  # more are not worth naming
 
 
 def blocks_needed(deviation: float, goal: float, level: float) -> int | None:
-    """The fewest blocks that find `goal` in 80 % of the cases at `level`; their interval is narrower than ± goal then.
+    """Return the fewest blocks that find `goal` in 80 % of the cases at `level`; their interval is then narrower than ±
+    goal.
 
-    `deviation`: of one block's difference, on the axis of `goal`. None: more than MOST, or nothing to go by.
+    `deviation`: of one block's difference, on the axis of `goal`. None: more than MOST_BLOCKS, or no basis.
     """
     return _fewest(deviation, goal, lambda number: errors_to_find(number, level))
 
 
 def blocks_to_exclude(deviation: float, goal: float) -> int | None:
-    """The fewest blocks whose 95 % interval lies within ± goal in 80 % of the cases, where there is no difference.
+    """Return the fewest blocks whose 95 % interval lies within ± goal in 80 % of the cases without a difference.
 
-    As `blocks_needed` otherwise.
+    Otherwise as `blocks_needed`.
     """
     return _fewest(deviation, goal, errors_to_exclude)
 
 
 def _fewest(deviation: float, goal: float, errors: Callable[[int], float]) -> int | None:
-    """Whose standard error is so small a part of the goal; power only grows with more blocks."""
+    """Return the fewest blocks whose standard error is so small a part of the goal; power grows with the blocks."""
 
     def enough(number: int) -> bool:
         return goal * sqrt(number) >= deviation * errors(number)
@@ -127,13 +129,14 @@ def _fewest(deviation: float, goal: float, errors: Callable[[int], float]) -> in
 
 @cache
 def errors_to_find(number: int, level: float) -> float:
-    """The difference, in standard errors, that Student's paired test at `level` finds in 80 % of the cases."""
+    """Return the difference, in standard errors, that Student's paired test at `level` finds in 80 % of the cases."""
     return _root(lambda shift: power(shift, number, level) - POWER)
 
 
 @cache
 def errors_to_exclude(number: int) -> float:
-    """The goal, in standard errors, that a 95 % interval lies within in 80 % of the cases without a difference."""
+    """Return the goal, in standard errors, within which a 95 % interval lies in 80 % of the cases without a
+    difference."""
     return _root(lambda margin: power_of_equivalence(margin, number) - POWER)
 
 
@@ -148,17 +151,17 @@ def power(shift: float, number: int, level: float) -> float:
     from scipy.stats import norm, t
 
     bound = float(t.ppf(1 - level / 2, number - 1))
-    # A normal approximation: scipy's noncentral t is nan far out, where the answer is plainly 1.
+    # A normal approximation: scipy's noncentral t is nan far out, where the answer is 1.
     return float(norm.sf((bound * (1 - 1 / (4 * (number - 1))) - shift) / sqrt(1 + bound**2 / (2 * (number - 1)))))
 
 
 def power_of_equivalence(margin: float, number: int) -> float:
-    """Return how often an interval lies within ± `margin` standard errors where there is no difference.
+    """Return how often an interval lies within ± `margin` standard errors without a difference.
 
-    The mean over the deviations that may be seen, at the middles of 400 equal shares of their distribution.
+    The mean over the possible observed deviations, at the middles of 400 equal shares of their distribution.
     """
     from scipy.stats import chi2, norm
 
-    seen = np.sqrt(chi2.ppf((np.arange(400) + 0.5) / 400, number - 1) / (number - 1))
-    room = np.maximum(margin - half_width(seen, number), 0.0)
+    deviations = np.sqrt(chi2.ppf((np.arange(400) + 0.5) / 400, number - 1) / (number - 1))
+    room = np.maximum(margin - half_width(deviations, number), 0.0)
     return float((2 * norm.cdf(room) - 1).mean())

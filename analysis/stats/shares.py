@@ -15,8 +15,8 @@ def bounds(failed: int, runs: int, confidence: float) -> tuple[float, float]:
     """Return Clopper and Pearson's interval of a share, from 0 to 1; each end is wrong in half of the error."""
     from scipy.stats import binomtest
 
-    found = binomtest(failed, runs).proportion_ci(confidence)
-    return float(found.low), float(found.high)
+    ends = binomtest(failed, runs).proportion_ci(confidence)
+    return float(ends.low), float(ends.high)
 
 
 def upper_bound(failed: int, runs: int) -> float:
@@ -26,7 +26,7 @@ def upper_bound(failed: int, runs: int) -> float:
 
 @dataclass(frozen=True)
 class Failures:
-    """The runs of a side that failed, and all of its runs that are a result; b against a."""
+    """The failed runs of each side, and all of its runs that are a result; b against a."""
 
     a: int
     runs_a: int
@@ -40,12 +40,12 @@ class Failures:
 
     @property
     def p(self) -> float:
-        """Fisher's exact test, two-sided, that both fail equally often.
+        """Return the p of Fisher's exact test, two-sided, that both fail equally often.
 
         It takes all runs. McNemar's test takes the blocks in which one of two sides failed, and leaves out a run whose
         partner was lost by the infrastructure: of 5 failures in 10 runs against none it has p = 0.06, this one 0.03.
-        Runs that fail together, since their block is a bad one, make the two numbers differ less than independent ones
-        do, so this test errs less often then, not more.
+        Runs of a bad block fail together, which makes the two numbers differ less than independent ones do; this test
+        then errs less often, not more.
         """
         from scipy.stats import fisher_exact
 
@@ -54,8 +54,8 @@ class Failures:
 
     @property
     def alike(self) -> bool:
-        """True where nothing speaks for one side that fails more often: p is 5 % or more, and the larger share is not
-        by 25 points above the other one even at its upper bound, which of few runs is high."""
+        """Return whether there is no evidence that one side fails more often: p is 5 % or more, and the larger share is
+        less than 25 points above the other one even at its upper bound, which is high for few runs."""
         shares = sorted(((self.a / self.runs_a, self.a, self.runs_a), (self.b / self.runs_b, self.b, self.runs_b)))
         return not self.points or (self.p >= 0.05 and upper_bound(*shares[1][1:]) - shares[0][0] < 0.25)
 
@@ -66,6 +66,6 @@ class Failures:
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Return the interval of `points`, from those of both sides: each has half of the error."""
-        both = (1 + confidence) / 2
-        a, b = bounds(self.a, self.runs_a, both), bounds(self.b, self.runs_b, both)
+        side_confidence = (1 + confidence) / 2
+        a, b = bounds(self.a, self.runs_a, side_confidence), bounds(self.b, self.runs_b, side_confidence)
         return 100.0 * (b[0] - a[1]), 100.0 * (b[1] - a[0])
