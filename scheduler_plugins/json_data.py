@@ -1,9 +1,9 @@
 """Dataclasses as JSON data and back, by the types of their fields.
 
 A field is a scalar, a dataclass, a slot (`m1:6700`), a tuple, or a mapping, whose keys become texts; `Any` stays as it
-is. Conversions are made once for each class: a line of a decision log may have very many executors.
+is. Conversions are built once for each class: a line of a decision log may have very many executors.
 
-Errors: ValueError for data of another shape, with the path of what differs.
+Errors: ValueError for data of another shape, with the path of the difference.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(cls: type[Value], data: Any) -> Value:
-    """Make a dataclass of JSON data; keys that it does not have are left out. Raises ValueError."""
+    """Make a dataclass of JSON data; unknown keys are ignored. Raises ValueError."""
     hint: Any = cls
     value: Value = _reader(hint)(data)
     return value
@@ -43,7 +43,7 @@ def from_json(cls: type[Value], data: Any) -> Value:
 
 @cache
 def _writer(hint: Any) -> Conversion | None:
-    """Return how a value of that type is written; None: it is JSON data as it is."""
+    """Return the conversion to JSON for values of that type; None: no conversion."""
     parts = get_args(hint)
     if hint in TEXT_FORMS:
         return TEXT_FORMS[hint][0]
@@ -66,7 +66,7 @@ def _writer(hint: Any) -> Conversion | None:
 
 
 def _scalars(hint: Any) -> frozenset[type]:
-    """Return the types of values that are read as they are; none for what is converted."""
+    """Return the types of values that are read as they are; none for converted ones."""
     if get_origin(hint) in (Union, types.UnionType):
         parts = [_scalars(part) for part in get_args(hint)]
         return frozenset().union(*parts) if all(parts) else frozenset()
@@ -77,7 +77,7 @@ def _scalars(hint: Any) -> frozenset[type]:
 
 @cache
 def _reader(hint: Any) -> Conversion:
-    """Return how a value of that type is read."""
+    """Return the conversion from JSON for values of that type."""
     parts, scalars = get_args(hint), _scalars(hint)
     if scalars:
         return lambda data: _checked(data, scalars)
@@ -86,27 +86,29 @@ def _reader(hint: Any) -> Conversion:
     if is_dataclass(hint):
         return _dataclass_reader(hint)
     if get_origin(hint) in (Union, types.UnionType):
-        read = _reader(parts[0])
-        return lambda data: None if data is None else read(data)
+        read_item = _reader(parts[0])
+        return lambda data: None if data is None else read_item(data)
     if get_origin(hint) is tuple:
-        read, items = _reader(parts[0]), _scalars(parts[0])
+        read_item, items = _reader(parts[0]), _scalars(parts[0])
         return lambda data: (
-            tuple(data) if items.issuperset(map(type, _checked(data, LISTS))) else tuple(read(each) for each in data)
+            tuple(data)
+            if items.issuperset(map(type, _checked(data, LISTS)))
+            else tuple(read_item(each) for each in data)
         )
     if get_origin(hint) is Mapping:
-        key, read = KEYS[parts[0]], _reader(parts[1])
-        return lambda data: {key(name): read(each) for name, each in _checked(data, OBJECTS).items()}
+        key, read_item = KEYS[parts[0]], _reader(parts[1])
+        return lambda data: {key(name): read_item(each) for name, each in _checked(data, OBJECTS).items()}
     return lambda data: data  # Any
 
 
 def _dataclass_reader(cls: Any) -> Conversion:
     hints = get_type_hints(cls)
     readers = [(each.name, _scalars(hints[each.name]), _reader(hints[each.name])) for each in fields(cls)]
-    required = [each.name for each in fields(cls) if each.default is MISSING and each.default_factory is MISSING]
+    required_names = [each.name for each in fields(cls) if each.default is MISSING and each.default_factory is MISSING]
 
     def read(data: Any) -> Any:
         values = {}
-        for name in required:
+        for name in required_names:
             if name not in _checked(data, OBJECTS):
                 raise ValueError(f"{cls.__name__} has no {name}")
         for name, scalars, read_field in readers:

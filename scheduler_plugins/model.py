@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Literal
 
-ACKER = "__acker"  # Storm's component, of which lines count what it executes and nothing else
+ACKER = "__acker"  # Storm's component, whose lines count only its executed tuples
 SYSTEM_PREFIX = "__"  # of the names of Storm's own components and streams
 STORM_SCHEDULERS = ("default", "even", "resource_aware", "isolation")
-FOREIGN = "foreign"  # a scheduler that is neither Storm's nor ours, by its class
+FOREIGN = "foreign"  # a foreign scheduler, named by its class
 LONGEST_WAIT_S = 600  # of a rebalance
 SHORTEST_ROUND_S, LONGEST_ROUND_S = 2.0, 3600.0  # between two decisions of a policy that acts by itself
 Memory = Mapping[str, Any]
@@ -84,7 +84,8 @@ class Executor:
 @dataclass(frozen=True)
 class Component:
     """A spout, a bolt, or one of Storm's own (`system`), and its rates over the topology's window: sums over its tasks
-    unless said. A tuple that goes to several components counts once for each stream that it is emitted on."""
+    unless stated otherwise. A tuple that goes to several components counts once for each stream on which it is emitted.
+    """
 
     name: str
     kind: Literal["spout", "bolt", "system"]
@@ -124,18 +125,18 @@ class ServiceLevel:
 
 @dataclass(frozen=True)
 class Topology:
-    """A topology that was submitted: its shape, where its tasks are, and rates as means over one window."""
+    """A submitted topology: its shape, the slots of its tasks, and rates as means over one window."""
 
     topology_id: str  # Storm's, of this submission
     name: str
     workers: int  # slots that it uses at most
     components: tuple[Component, ...]
     edges: tuple[Edge, ...]
-    placement: Mapping[int, Slot] = field(default_factory=dict)  # task → slot; a task that is not there is not placed
+    placement: Mapping[int, Slot] = field(default_factory=dict)  # task → slot; without a slot a task is missing
     uptime_s: float | None = None
-    rebalancing: bool = False  # a change is under way: until it is carried out the topology has no other
+    rebalancing: bool = False  # a change is under way: until it is carried out the topology gets no other
     planned: Mapping[int, Slot] = field(default_factory=dict)  # task → slot once that change is carried out
-    unplaced_why: str | None = None  # what Storm's own scheduler said of executors that it left without a slot
+    unplaced_why: str | None = None  # the reason of Storm's own scheduler for executors without a slot
     samples_age_s: float | None = None  # age of its oldest worker's newest sample; None: one has not sent any
     window_s: float | None = None  # length of the window that every rate here is a mean over
     window_fault: str | None = None  # why its rates cannot be used for a decision: a worker began or was silent in it
@@ -150,19 +151,19 @@ class Topology:
         return next(component for component in self.components if component.name == name)
 
     def sinks(self) -> tuple[str, ...]:
-        """Components that emit to nobody and are fed by somebody, in declared order."""
+        """Return components that emit to no other and receive from one, in declared order."""
         sources, targets = {edge.source for edge in self.edges}, {edge.target for edge in self.edges}
         return tuple(c.name for c in self.components if c.name in targets and c.name not in sources)
 
 
 @dataclass(frozen=True)
 class ScaleEvent:
-    """A change that the harness asked for and that nobody has decided on yet."""
+    """A change that the harness has requested and no policy has decided yet."""
 
     event_id: str
     kind: Literal["scale_out", "scale_in", "reschedule"]  # the last: a new placement with the same machines
     joined: tuple[str, ...] = ()  # machines new to the cluster
-    leave: int = 0  # how many machines are to leave; which ones is the policy's to say (Decision.release)
+    leave: int = 0  # the number of machines to leave; the policy chooses them (Decision.release)
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,7 @@ class MachineRequest:
 
 @dataclass(frozen=True)
 class MachineLimits:
-    """Bounds of the experiment on the machines of a policy in a hold."""
+    """The experiment's bounds on the machines of a policy in a hold."""
 
     min: int
     max: int
@@ -202,20 +203,20 @@ class Observation:
     topologies: tuple[Topology, ...]
     samples_age_s: float | None = None  # the oldest of the topologies'; None: a worker has not sent any
     event: ScaleEvent | None = None
-    may_act: bool = False  # the policy may change things by itself now; else only what has no slot, or for the event
-    failures: tuple[Failure, ...] = ()  # that no earlier observation had
-    machine_requests: tuple[MachineRequest, ...] = ()  # the policy's: the newest that is over, and the one under way
-    machine_limits: MachineLimits | None = None  # None: it may ask for no machines, nor let any go by itself
+    may_act: bool = False  # the policy may act by itself now; else only for tasks without a slot, or for the event
+    failures: tuple[Failure, ...] = ()  # missing from all earlier observations
+    machine_requests: tuple[MachineRequest, ...] = ()  # the policy's: the newest finished one, and the one under way
+    machine_limits: MachineLimits | None = None  # None: it may neither request nor release machines by itself
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Only what changes is mentioned: an empty decision is normal and keeps everything."""
+    """A decision, which has only changes: an empty one is normal and keeps everything."""
 
     executors: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # topology id → component → executors
     placement: Mapping[str, Mapping[int, Slot]] = field(default_factory=dict)  # topology id → task → slot
     release: tuple[str, ...] = ()  # machines that may leave once the decision is applied: nothing stays on them
-    acquire: int = 0  # so many more machines are to join; only where the policy may act by itself
+    acquire: int = 0  # number of machines to add; only where the policy may act by itself
     memory: Memory = field(default_factory=dict)
     reason: str = ""
     settled: bool = False  # the pending scale event needs nothing (more)
@@ -224,18 +225,18 @@ class Decision:
     rebalance: tuple[str, ...] = ()  # topology ids to unassign wholly, for `scheduler` to place again
     scheduler_class: str | None = None  # of FOREIGN
     wait_s: int = 0  # that Storm waits with the topology deactivated before it carries the change out
-    rest_s: float = 0.0  # for so long the policy does not want to act by itself again
+    rest_s: float = 0.0  # time in which the policy does not want to act by itself again
 
     def changes(self) -> bool:
-        named = self.release or self.rebalance or self.acquire
-        return any(self.executors.values()) or any(self.placement.values()) or bool(named)
+        machine_changes = self.release or self.rebalance or self.acquire
+        return any(self.executors.values()) or any(self.placement.values()) or bool(machine_changes)
 
 
 Policy = Callable[[Observation, Memory], Decision]
 
 
 def executor_ranges(tasks: tuple[int, ...], executors: int) -> tuple[tuple[int, int], ...]:
-    """The (first, last) task of each executor as Storm will cut them: contiguous, larger ranges first.
+    """Return the (first, last) task of each executor as Storm will cut them: contiguous, larger ranges first.
 
     `tasks` ascending, `1 <= executors <= len(tasks)`. Source: Storm's Nimbus.computeExecutors and
     Utils.partitionFixed; tests compare with Storm itself.
@@ -253,26 +254,26 @@ def unplaced_tasks(topology: Topology) -> tuple[int, ...]:
 
 
 def with_topology_as_before(memory: Memory, before: Memory, topology_id: str) -> Memory:
-    """`memory` with the part of one topology as it is in `before`."""
-    now, then = (_parts(each) for each in (memory, before))
-    if now.get(topology_id) == then.get(topology_id):
+    """Return `memory` with the part of one topology replaced by that of `before`."""
+    current, previous = (_parts(each) for each in (memory, before))
+    if current.get(topology_id) == previous.get(topology_id):
         return memory
-    others = {key: part for key, part in now.items() if key != topology_id}
-    mine = {topology_id: then[topology_id]} if topology_id in then else {}
-    return {**memory, TOPOLOGIES: others | mine}
+    parts = {key: part for key, part in current.items() if key != topology_id}
+    mine = {topology_id: previous[topology_id]} if topology_id in previous else {}
+    return {**memory, TOPOLOGIES: parts | mine}
 
 
 def _parts(memory: Memory) -> Mapping[str, Any]:
-    """Return the parts of a memory by topology id; none where a policy has something else there."""
+    """Return the parts of a memory by topology id; none where a policy stores something else there."""
     parts = memory.get(TOPOLOGIES)
     return parts if isinstance(parts, Mapping) else {}
 
 
 def is_all_under_way(observation: Observation) -> bool:
-    """Return whether every topology has a change that is not carried out yet: then no policy is asked."""
+    """Return whether every topology has a pending change: then no policy is asked."""
     return bool(observation.topologies) and all(topology.rebalancing for topology in observation.topologies)
 
 
 def topologies_to_place(observation: Observation) -> tuple[Topology, ...]:
-    """Return topologies with a task that has no slot and gets none by a change that is under way."""
+    """Return topologies with a task that has no slot and gets none by a pending change."""
     return tuple(t for t in observation.topologies if not t.rebalancing and unplaced_tasks(t))

@@ -1,7 +1,7 @@
 """The policies by name. Adding one: a file here, a line in POLICIES, a test; contract tests run over the whole dict.
 
-Errors: PolicyError (blame: configuration), raised by `bind` only; a policy itself never raises for bad input data,
-it returns a decision that says in its reason why it holds.
+Errors: PolicyError (blame: configuration), raised by `bind` only; a policy itself never raises for bad input data, it
+returns a decision whose reason says why it holds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scheduler_plugins.policies import ds2, even, foreign, greedy, metis, round_
 
 
 class PolicyError(Exception):
-    """A policy or parameter that does not exist, or a value outside what is allowed."""
+    """A policy or parameter that does not exist, or a value that is not allowed."""
 
     blame = "configuration"
 
@@ -25,8 +25,8 @@ class PolicyError(Exception):
 class Entry:
     """A policy: its function, its frozen dataclass of parameters, the scale events that it answers.
 
-    `reads_rates`: it decides nothing on an event without fresh rates. `is_host`: a scheduler in Nimbus places in its
-    stead, in any round and whether or not it is asked.
+    `reads_rates`: it decides nothing on an event without fresh rates. `is_host`: a scheduler in Nimbus places instead
+    of it, in any round and whether or not it is asked.
     """
 
     decide: Callable[..., Decision]
@@ -58,14 +58,14 @@ POLICIES: Mapping[str, Entry] = {
 
 
 def bind(name: str, parameters: Mapping[str, Any]) -> Policy:
-    """The policy `name` with `parameters`. Raises PolicyError naming what is known and allowed."""
+    """Return the policy `name` with `parameters`. Raises PolicyError naming known policies and allowed values."""
     if name not in POLICIES:
         raise PolicyError(f"policy {name!r} is not known; known are {', '.join(sorted(POLICIES))}")
     entry = POLICIES[name]
-    known = {field.name for field in fields(entry.parameters)}
-    unknown = sorted(set(parameters) - known)
-    if unknown:
-        raise PolicyError(f"policy {name} has no parameter {unknown[0]!r}; known are {', '.join(sorted(known))}")
+    names = {field.name for field in fields(entry.parameters)}
+    surplus = sorted(set(parameters) - names)
+    if surplus:
+        raise PolicyError(f"policy {name} has no parameter {surplus[0]!r}; known are {', '.join(sorted(names))}")
     try:
         bound = entry.parameters(**parameters)
     except (TypeError, ValueError) as error:

@@ -1,8 +1,8 @@
 """Communication graphs as arrays: directed traffic between vertices, the undirected graph that METIS partitions, and
-what a partition lets through (MP III-C).
+the traffic across a partition (MP III-C).
 
 METIS wants each edge in the rows of both its ends with one weight: weights of both directions are added up. Pairs
-without a positive, finite rate, and what a vertex sends to itself, are no edges.
+without a positive, finite rate, and traffic of a vertex to itself, are no edges.
 """
 
 from __future__ import annotations
@@ -20,33 +20,35 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """`rates[i]` tuples/s (or messages) from vertex `sources[i]` to `targets[i]`; a pair may come several times."""
+    """Directed traffic: `rates[i]` tuples/s (or messages) from vertex `sources[i]` to `targets[i]`; pairs may
+    repeat."""
 
     sources: Integers
     targets: Integers
     rates: Numbers
 
     def crossing(self, parts: Integers) -> float:
-        """What goes from one part to another: MP's cost function, with directed weights."""
+        """Return the traffic between parts: MP's cost function, with directed weights."""
         return float(self.rates[parts[self.sources] != parts[self.targets]].sum())
 
     def total(self) -> float:
-        """Of all pairs, also of what a vertex sends to itself; in the unit of the rates."""
+        """Return the traffic of all pairs, also of a vertex to itself; in the unit of the rates."""
         return float(self.rates.sum())
 
     def processed(self, vertices: int) -> Numbers:
-        """What each vertex sends and receives: MP's weight of a vertex."""
-        sent = np.bincount(self.sources, self.rates, vertices)
-        received = np.bincount(self.targets, self.rates, vertices)
-        return (sent + received).astype(np.float64)
+        """Return the traffic that each vertex sends and receives: MP's weight of a vertex."""
+        rates_out = np.bincount(self.sources, self.rates, vertices)
+        rates_in = np.bincount(self.targets, self.rates, vertices)
+        return (rates_out + rates_in).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class CommunicationGraph:
-    """Undirected: the neighbours of vertex v are `neighbours[starts[v]:starts[v + 1]]`, ascending.
+    """An undirected graph: the neighbours of vertex v are `neighbours[starts[v]:starts[v + 1]]`, ascending.
 
-    `edge_weights`: of each neighbour, both directions together. `vertex_weights`: what parts share evenly.
-    `vertex_sizes`: what a vertex costs each part that needs it; None: 1 each. METIS is not given them (partition.py).
+    `edge_weights`: of each neighbour, both directions together. `vertex_weights`: parts share them evenly.
+    `vertex_sizes`: the cost of a vertex for each part that needs it; None: 1 each. METIS does not get them
+    (partition.py).
     """
 
     starts: Rows  # vertices + 1
@@ -56,7 +58,7 @@ class CommunicationGraph:
     vertex_sizes: Integers | None = None  # vertices
 
     def rows(self) -> Integers:
-        """The vertex in whose row each neighbour stands."""
+        """Return the vertex of each neighbour's row."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
     def crossing(self, parts: Integers) -> float:
@@ -64,25 +66,27 @@ class CommunicationGraph:
         return float(self.edge_weights[parts[self.neighbours] != parts[self.rows()]].sum())
 
     def volume(self, parts: Integers, count: int) -> int:
-        """METIS' total communication volume: of each vertex, its size for each other part that has a neighbour."""
+        """Return METIS' total communication volume: of each vertex, its size for each other part that has a
+        neighbour."""
         rows = self.rows()
-        others = parts[self.neighbours]
-        outside = others != parts[rows]
-        needing = np.unique(rows[outside] * count + others[outside]) // count
+        neighbour_parts = parts[self.neighbours]
+        is_outside = neighbour_parts != parts[rows]
+        needing = np.unique(rows[is_outside] * count + neighbour_parts[is_outside]) // count
         if self.vertex_sizes is None:
             return len(needing)
-        return int(self.vertex_sizes[needing].sum(dtype=object))  # Python's whole numbers: METIS' may be of 64 bits
+        return int(self.vertex_sizes[needing].sum(dtype=object))  # Python's whole numbers: METIS' may have 64 bits
 
 
 def load_imbalance(weights: Rows | Numbers, parts: Integers, count: int) -> float:
-    """The heaviest part's weight over the mean of all `count` parts (MP III-C: loadImba); 1.0 where nothing weighs."""
+    """Return the heaviest part's weight over the mean of all `count` parts (MP III-C: loadImba); 1.0 without
+    weights."""
     of_parts = np.bincount(parts, weights, count)
     return float(of_parts.max() / of_parts.mean()) if of_parts.sum() > 0 else 1.0
 
 
 def graph_of_pairs(pairs: Pairs, vertex_weights: Numbers, vertex_sizes: Integers | None = None) -> CommunicationGraph:
-    """The graph of vertices 0 to n - 1, n being the number of `vertex_weights`, which have an entry a vertex, as have
-    `vertex_sizes`. Edge weights have the unit of the pairs' rates, those of vertices any."""
+    """Return the graph of vertices 0 to n - 1; `vertex_weights` and `vertex_sizes` have an entry for each of the n
+    vertices. Edge weights have the unit of the pairs' rates, those of vertices any."""
     count = len(vertex_weights)
     low, high = np.minimum(pairs.sources, pairs.targets), np.maximum(pairs.sources, pairs.targets)
     is_edge = (low != high) & (pairs.rates > 0) & np.isfinite(pairs.rates)
@@ -90,16 +94,17 @@ def graph_of_pairs(pairs: Pairs, vertex_weights: Numbers, vertex_sizes: Integers
     keys = low * count + high
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
-    first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1]))[: len(keys)])
-    weights = np.add.reduceat(rates[order], first) if len(first) else rates
-    edges = order[first]
+    begins = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1]))[: len(keys)])
+    weights = np.add.reduceat(rates[order], begins) if len(begins) else rates
+    edges = order[begins]
     return _with_both_directions(low[edges], high[edges], weights, vertex_weights, vertex_sizes)
 
 
 def _with_both_directions(
     low: Integers, high: Integers, weights: Numbers, vertex_weights: Numbers, vertex_sizes: Integers | None
 ) -> CommunicationGraph:
-    """Of edges in the order of (low, high): a row has its lower neighbours first, then the higher ones."""
+    """Return the graph of edges in the order of (low, high): a row has its lower neighbours first, then the higher
+    ones."""
     count, edges = len(vertex_weights), np.arange(len(low))
     lower, higher = np.bincount(high, minlength=count), np.bincount(low, minlength=count)
     starts = np.concatenate(([0], np.cumsum(lower + higher)))

@@ -1,15 +1,15 @@
-"""DS2: as many executors as what is offered needs (Kalavri et al., "Three steps is all you need", OSDI 2018).
+"""DS2: as many executors as the offered load needs (Kalavri et al., "Three steps is all you need", OSDI 2018).
 
-From the sources on, in the order of the stream: what a component has to take in is what those before it put out when
-they keep up with what is due at the sources, and it needs as many executors as that takes of an executor's time. Rates
-of a component that waits, or is held back, tell as much as those of one that keeps up: what counts is the time that a
-tuple takes (`execute_ms`), and how many tuples come of one. It acts by itself, in a hold, and answers a reschedule.
+From the sources on, in the order of the stream: a component's required input is the output of those before it when they
+keep up with the sources' schedule, and it gets the executors whose time this input takes. Rates of a waiting or
+backpressured component tell as much as those of one that keeps up: only the time of a tuple (`execute_ms`) and the
+number of tuples per input count. It acts by itself, in a hold, and answers a reschedule.
 
-The paper's warm-up after an action is here what rates need: half a minute since the last worker began. Its target rate
-ratio, by which it scales once more where less is achieved than was aimed for, is not here; `utilisation` leaves room.
-An unthrottled source is due what it emits, and so never behind: plans with one are refused.
+The paper's warm-up after an action is here the time that rates need: half a minute since the last worker began. Its
+target rate ratio, by which it scales again where it achieves less than its aim, is missing; `utilisation` leaves room.
+An unthrottled source's schedule is its emission, so it is never behind: plans with one are refused.
 
-What the paper leaves open, or Storm does otherwise, is decided here:
+Decisions where the paper is silent, or Storm differs:
 
 - an executor has whole tasks, and a shuffle goes by tasks: an executor must keep up with the most tasks that one has
 - it is not to be busy for more than `utilisation` of its time (1 is the paper's), so that a backlog goes away
@@ -64,41 +64,44 @@ def decide(observation: Observation, memory: Memory, parameters: Parameters = Pa
     is_asked = scaling.is_asked(observation)
     if first is not None or not (is_asked or observation.may_act):
         return first or Decision(memory=memory)
-    offered = living_slots(observation.machines)
-    before = {} if is_asked else memory.get(TOPOLOGIES, {})
+    machine_slots = living_slots(observation.machines)
+    history = {} if is_asked else memory.get(TOPOLOGIES, {})
     proposals = {
-        each.topology_id: _proposal_for(each, before.get(each.topology_id, ()), offered, parameters, at_once=is_asked)
+        each.topology_id: _proposal_for(
+            each, history.get(each.topology_id, ()), machine_slots, parameters, at_once=is_asked
+        )
         for each in observation.topologies
     }
     if is_asked and (why := next((each.problem for each in proposals.values() if each.problem), "")):
         return Decision(memory=memory, reason=f"held: {why}")
     executors = {topology_id: each.executors for topology_id, each in proposals.items() if each.executors}
     placement = _placements(observation, executors)
-    known = {**memory, TOPOLOGIES: {topology_id: each.recent for topology_id, each in proposals.items()}}
+    new_memory = {**memory, TOPOLOGIES: {topology_id: each.recent for topology_id, each in proposals.items()}}
     reason = "; ".join(each.words for each in proposals.values() if each.words) or "as is needed"
-    return Decision(executors, placement, memory=known, settled=is_asked, reason=reason)
+    return Decision(executors, placement, memory=new_memory, settled=is_asked, reason=reason)
 
 
 class Proposal(NamedTuple):
-    """What is made of one topology."""
+    """A proposal for one topology."""
 
     executors: Needs  # of components that change
     recent: list[Needs]  # of the latest decisions since a change
     words: str  # empty where nothing changes
-    problem: str = ""  # why nothing can be said of what it needs
+    problem: str = ""  # why its needs are unknown
 
 
 def _proposal_for(
     topology: Topology, before: Iterable[Needs], offered: Collection[Slot], parameters: Parameters, *, at_once: bool
 ) -> Proposal:
-    """More executors at once, and fewer where that is asked for or enough decisions in a row have wanted no more.
+    """Propose more executors at once, and fewer where the event requests it or enough decisions in a row needed no
+    more.
 
-    `before`: what recent decisions needed; `offered`: slots of living machines.
+    `before`: needs of recent decisions; `offered`: slots of living machines.
     """
     if topology.rebalancing:
         why = "a change is under way"
-    elif lost := sorted({str(slot) for slot in topology.placement.values() if slot not in offered}):
-        why = f"what is in {lost[0]} is to be placed elsewhere first"
+    elif lost_slots := sorted({str(slot) for slot in topology.placement.values() if slot not in offered}):
+        why = f"what is in {lost_slots[0]} is to be placed elsewhere first"
     else:
         why = (
             scaling.samples_problem(topology.samples_age_s, parameters.max_samples_age_s) or topology.window_fault or ""
@@ -106,38 +109,38 @@ def _proposal_for(
     if why:
         return Proposal({}, list(before), f"{topology.name}: {why}", why)
     needs = [*before, needed_executors(topology, parameters.utilisation)][-parameters.activation :]
-    now = {component.name: len(component.executors) for component in topology.components}
-    most = {name: max(each.get(name, now[name]) for each in needs) for name in needs[-1]}
+    numbers = {component.name: len(component.executors) for component in topology.components}
+    needed = {name: max(each.get(name, numbers[name]) for each in needs) for name in needs[-1]}
     may_shrink = at_once or len(needs) == parameters.activation
-    changes = {name: n for name, n in most.items() if n > now[name] or (may_shrink and n < now[name])}
-    said = ", ".join(f"{name} {now[name]}→{number}" for name, number in changes.items())
-    return Proposal(changes, [], f"{topology.name}: {said}") if changes else Proposal({}, needs, "")
+    changes = {name: n for name, n in needed.items() if n > numbers[name] or (may_shrink and n < numbers[name])}
+    words = ", ".join(f"{name} {numbers[name]}→{number}" for name, number in changes.items())
+    return Proposal(changes, [], f"{topology.name}: {words}") if changes else Proposal({}, needs, "")
 
 
 def needed_executors(topology: Topology, utilisation: float) -> dict[str, int]:
-    """Of each bolt of which it is known what it is to take in, and how long a tuple takes."""
+    """Return the need of each bolt whose required input and time per tuple are known."""
     needs: dict[str, int] = {}
     inputs: dict[str, float | None] = dict.fromkeys((component.name for component in topology.components), 0.0)
     for component in _components_from_sources(topology):
         if component.kind == "spout":
             target = (component.emitted_per_s or None) if component.due_per_s is None else component.due_per_s
-            measured = component.emitted_per_s
+            rate = component.emitted_per_s
         else:
-            target, measured = inputs[component.name], component.executed_per_s
+            target, rate = inputs[component.name], component.executed_per_s
             if component.kind == "bolt" and component.execute_ms is not None and target is not None:
                 needs[component.name] = _executors(component, target * component.execute_ms / 1000, utilisation)
         for edge in topology.edges:
             if edge.source == component.name and target != 0:
-                before = inputs[edge.target]
-                if before is not None and target is not None and measured:
-                    inputs[edge.target] = before + target * (edge.tuples_per_s or 0.0) / measured
+                input_per_s = inputs[edge.target]
+                if input_per_s is not None and target is not None and rate:
+                    inputs[edge.target] = input_per_s + target * (edge.tuples_per_s or 0.0) / rate
                 else:
                     inputs[edge.target] = None
     return needs
 
 
 def _executors(component: Component, busy: float, utilisation: float) -> int:
-    """The fewest of which none is busy for longer; `busy`: seconds a second, of all tasks together."""
+    """Return the fewest executors of which none is busy for longer; `busy`: seconds a second, of all tasks together."""
     tasks = len(component.tasks)
     for executors in range(1, tasks):
         if busy * -(-tasks // executors) / tasks <= utilisation:
@@ -146,47 +149,48 @@ def _executors(component: Component, busy: float, utilisation: float) -> int:
 
 
 def _components_from_sources(topology: Topology) -> Iterator[Component]:
-    """Components after all that feed them; none that is on a cycle, or behind one."""
-    waiting = Counter(edge.target for edge in topology.edges)
-    ready = [component for component in topology.components if not waiting[component.name]]
-    while ready:
-        component = ready.pop(0)
+    """Yield components after all that feed them; none on a cycle, or behind one."""
+    missing_inputs = Counter(edge.target for edge in topology.edges)
+    queue = [component for component in topology.components if not missing_inputs[component.name]]
+    while queue:
+        component = queue.pop(0)
         yield component
         for edge in topology.edges:
             if edge.source == component.name:
-                waiting[edge.target] -= 1
-                if not waiting[edge.target]:
-                    ready.append(topology.component(edge.target))
+                missing_inputs[edge.target] -= 1
+                if not missing_inputs[edge.target]:
+                    queue.append(topology.component(edge.target))
 
 
 def _placements(observation: Observation, executors: Mapping[str, Needs]) -> dict[str, Mapping[int, Slot]]:
-    """Task → slot where it changes, by topology id. A topology with fewer workers than it asked for may open one."""
-    free = initial_placement.sort_slots(
+    """Return task → slot where it changes, by topology id. A topology with fewer workers than its setting may open
+    one."""
+    slots = initial_placement.sort_slots(
         initial_placement.free_slots(observation.machines, initial_placement.taken_slots(observation.topologies))
     )
-    busy = Counter(
+    load = Counter(
         slot.machine for each in observation.topologies for _, slot in initial_placement.executor_slots(each)
     )
     placement: dict[str, Mapping[int, Slot]] = {}
     for topology in observation.topologies:
         if changes := executors.get(topology.topology_id):
             mine = sorted(set(topology.placement.values()))
-            opened = [free.pop(0) for _ in range(min(len(free), max(0, topology.workers - len(mine))))]
-            after = _placed(topology, changes, [*mine, *opened], busy)
-            placement[topology.topology_id] = initial_placement.changed_slots(topology, after)
+            new_slots = [slots.pop(0) for _ in range(min(len(slots), max(0, topology.workers - len(mine))))]
+            slots_of_tasks = _placed(topology, changes, [*mine, *new_slots], load)
+            placement[topology.topology_id] = initial_placement.changed_slots(topology, slots_of_tasks)
     return placement
 
 
 def _placed(topology: Topology, changes: Needs, slots: Sequence[Slot], busy: Counter[str]) -> dict[int, Slot]:
-    """Task → slot of the components that change; `busy`: executors by machine, which change with them."""
+    """Return task → slot of the components that change; `busy`: executors by machine, which change with them."""
     numbers = Counter(slot for _, slot in initial_placement.executor_slots(topology))
-    after: dict[int, Slot] = {}
+    slots_of_tasks: dict[int, Slot] = {}
     for component in (each for each in topology.components if each.name in changes):
-        now = [topology.placement[executor.first_task] for executor in component.executors]
-        numbers.subtract(now)
-        busy.subtract(slot.machine for slot in now)
+        current = [topology.placement[executor.first_task] for executor in component.executors]
+        numbers.subtract(current)
+        busy.subtract(slot.machine for slot in current)
         ranges = executor_ranges(component.tasks, changes[component.name])
-        heirs: dict[int, int] = {}  # first task of an executor of now → that of the first range that begins in it
+        heirs: dict[int, int] = {}  # first task of a current executor → that of the first range that begins in it
         for first, _ in ranges:
             heirs.setdefault(max(e.first_task for e in component.executors if e.first_task <= first), first)
         stays = set(heirs.values())
@@ -195,5 +199,5 @@ def _placed(topology: Topology, changes: Needs, slots: Sequence[Slot], busy: Cou
             slot = topology.placement[first] if first in stays else fewest
             numbers[slot] += 1
             busy[slot.machine] += 1
-            after.update(dict.fromkeys(range(first, last + 1), slot))
-    return after
+            slots_of_tasks.update(dict.fromkeys(range(first, last + 1), slot))
+    return slots_of_tasks

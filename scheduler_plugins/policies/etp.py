@@ -1,6 +1,6 @@
-"""Rates of a topology, congestion and effective throughput percentage as Stela sees them (SP II-C, II-D).
+"""Rates of a topology, congestion and effective throughput percentage as in Stela (SP II-C, II-D).
 
-ETP (SP algorithm 1) walks the graph below one component. Here all components are answered by one pass, children before
+ETP (SP algorithm 1) walks the graph below one component. Here one pass answers for all components, children before
 parents: each holds the set of sinks it reaches, a Python int with a bit per sink. When components block or unblock,
 only those above them are computed again, up to the next blocked ones. Why: docs/decisions/policies.md.
 """
@@ -37,41 +37,41 @@ class ComponentGraph:
             self.turn[component] = place
 
     def above(self, components: Iterable[int], blocked: set[int]) -> list[int]:
-        """Whatever has a path to one of `components` with nothing blocked in between, children before parents."""
-        found: set[int] = set()
+        """Return components with an unblocked path to one of `components`, children before parents."""
+        components_above: set[int] = set()
         todo = [parent for component in components for parent in self.parents[component]]
         while todo:
-            here = todo.pop()
-            if here not in found:
-                found.add(here)
-                if here not in blocked:
-                    todo.extend(self.parents[here])
-        return sorted(found, key=self.turn.__getitem__)
+            component = todo.pop()
+            if component not in components_above:
+                components_above.add(component)
+                if component not in blocked:
+                    todo.extend(self.parents[component])
+        return sorted(components_above, key=self.turn.__getitem__)
 
 
 def _postorder(children: Sequence[Sequence[int]]) -> tuple[list[int], set[tuple[int, int]]]:
-    """Depth first without recursion: components as they are left, and the edges that close a cycle."""
+    """Return components depth first, in postorder without recursion, and the edges that close a cycle."""
     order: list[int] = []
     closing: set[tuple[int, int]] = set()
-    state = [0] * len(children)  # 1 on the way down, 2 left
+    state = [0] * len(children)  # 1 on the way down, 2 done
     for root in range(len(children)):
         todo = [root]
         while todo:
-            here = todo[-1]
-            if state[here] == 0:
-                state[here] = 1
-                closing.update((here, child) for child in children[here] if state[child] == 1)
-                todo.extend(child for child in reversed(children[here]) if state[child] == 0)
+            component = todo[-1]
+            if state[component] == 0:
+                state[component] = 1
+                closing.update((component, child) for child in children[component] if state[child] == 1)
+                todo.extend(child for child in reversed(children[component]) if state[child] == 0)
                 continue
             todo.pop()
-            if state[here] == 1:
-                state[here] = 2
-                order.append(here)
+            if state[component] == 1:
+                state[component] = 2
+                order.append(component)
     return order, closing
 
 
 class FreePaths(Protocol):
-    """One of the two ways to count below; `rates` and `blocked` are the caller's, who says what changed in them."""
+    """One of the two ways to count below; `rates` and `blocked` are the caller's, who reports their changes."""
 
     def throughput(self, component: int) -> float: ...
     def rate_changed(self, component: int) -> None: ...
@@ -79,7 +79,7 @@ class FreePaths(Protocol):
 
 
 class SinkSets:
-    """SP's definition: a sink that is reached on two free paths counts once. A sink reaches itself."""
+    """Sinks by SP's definition: a sink that is reached on two free paths counts once. A sink reaches itself."""
 
     def __init__(self, graph: ComponentGraph, rates: list[float], sinks: Iterable[int], blocked: set[int]) -> None:
         self._graph, self._rates, self._blocked = graph, rates, blocked
@@ -92,7 +92,7 @@ class SinkSets:
         self._compute(graph.order)
 
     def throughput(self, component: int) -> float:
-        """Tuples/s at the sinks that `component` reaches on free paths."""
+        """Return tuples/s at the sinks that `component` reaches on free paths."""
         reached = self._reached[component]
         if reached not in self._sums:
             self._sums[reached] = self._sum(reached)
@@ -103,31 +103,33 @@ class SinkSets:
             self._sums.clear()
 
     def toggled(self, components: Iterable[int]) -> list[int]:
-        """Compute again after `components` were blocked or unblocked; those that may reach something else now."""
+        """Compute again after `components` were blocked or unblocked; return those whose result may differ."""
         if self._graph.closing:
-            again = self._graph.above(components, self._blocked)
-            self._compute(again)
-            return again
+            components_above = self._graph.above(components, self._blocked)
+            self._compute(components_above)
+            return components_above
         return self._follow_changes(components)
 
     def _follow_changes(self, components: Iterable[int]) -> list[int]:
-        """Upwards only from where the set of sinks changed: above, most components reach a sink some other way too."""
-        graph, changed = self._graph, []
+        """Go upwards only from changed sets of sinks: most components above reach a sink on another path too."""
+        graph, changes = self._graph, []
         todo = {parent for component in components for parent in graph.parents[component]}
-        waiting = [(graph.turn[component], component) for component in todo]
-        heapify(waiting)
-        while waiting:
-            _, here = heappop(waiting)
-            before = self._reached[here]
-            self._compute([here])
-            if self._reached[here] == before:
+        heap = [(graph.turn[component], component) for component in todo]
+        heapify(heap)
+        while heap:
+            _, component_above = heappop(heap)
+            reach = self._reached[component_above]
+            self._compute([component_above])
+            if self._reached[component_above] == reach:
                 continue
-            changed.append(here)
-            fresh = [] if here in self._blocked else [p for p in graph.parents[here] if p not in todo]
-            todo.update(fresh)
-            for parent in fresh:
-                heappush(waiting, (graph.turn[parent], parent))
-        return changed
+            changes.append(component_above)
+            parents = (
+                [] if component_above in self._blocked else [p for p in graph.parents[component_above] if p not in todo]
+            )
+            todo.update(parents)
+            for parent in parents:
+                heappush(heap, (graph.turn[parent], parent))
+        return changes
 
     def _compute(self, components: Sequence[int]) -> None:
         reached, children, blocked = self._reached, self._graph.children, self._blocked
@@ -138,23 +140,24 @@ class SinkSets:
         while changing:
             changing = False
             for component in components:
-                found = self._own[component]
+                reach = self._own[component]
                 for child in children[component]:
                     if child not in blocked:
-                        found |= reached[child]
-                # One pass does where children come first; on a cycle, as many as it takes for nothing to be added.
-                changing |= bool(self._graph.closing) and found != reached[component]
-                reached[component] = found
+                        reach |= reached[child]
+                # One pass does where children come first; on a cycle, repeat until nothing is added.
+                changing |= bool(self._graph.closing) and reach != reached[component]
+                reached[component] = reach
 
     def _sum(self, reached: int) -> float:
-        """Exact, so that equal sets and sets of equal rates are equal whatever their order."""
+        """Return an exact sum, so that equal sets and sets of equal rates are equal in any order."""
         bits = np.frombuffer(reached.to_bytes(len(self._sinks) // 8 + 1, "little"), dtype=np.uint8)
         places = np.flatnonzero(np.unpackbits(bits, bitorder="little"))
         return fsum(self._rates[self._sinks[place]] for place in places)
 
 
 class PathSums:
-    """SP's algorithm 1 as printed: a sink counts once for each free path to it. An edge that closes a cycle is none."""
+    """Sinks by SP's algorithm 1 as printed: a sink counts once for each free path. An edge that closes a cycle is
+    none."""
 
     def __init__(self, graph: ComponentGraph, rates: list[float], blocked: set[int]) -> None:
         self._graph, self._rates, self._blocked = graph, rates, blocked
@@ -162,17 +165,17 @@ class PathSums:
         self._compute(graph.order)
 
     def throughput(self, component: int) -> float:
-        """Tuples/s at the sinks that `component` reaches, each as often as there are free paths to it."""
+        """Return tuples/s at the sinks that `component` reaches, each times its free paths."""
         return self._sums[component]
 
     def rate_changed(self, component: int) -> None:
         self._compute([component])
 
     def toggled(self, components: Iterable[int]) -> list[int]:
-        """Compute again after `components` were blocked or unblocked; those that may reach something else now."""
-        again = self._graph.above(components, self._blocked)
-        self._compute(again)
-        return again
+        """Compute again after `components` were blocked or unblocked; return those whose result may differ."""
+        components_above = self._graph.above(components, self._blocked)
+        self._compute(components_above)
+        return components_above
 
     def _compute(self, components: Iterable[int]) -> None:
         for component in components:
@@ -180,13 +183,13 @@ class PathSums:
 
     def _sum(self, component: int) -> float:
         children, closing = self._graph.children[component], self._graph.closing
-        free = (child for child in children if child not in self._blocked and (component, child) not in closing)
-        return sum(self._sums[child] for child in free) if children else self._rates[component]
+        paths = (child for child in children if child not in self._blocked and (component, child) not in closing)
+        return sum(self._sums[child] for child in paths) if children else self._rates[component]
 
 
 @dataclass(frozen=True)
 class Flow:
-    """A topology as Stela sees it. Rates in tuples/s; `inflow` is by (source, target) as emitted towards the target."""
+    """A topology's rates as in Stela, in tuples/s; `inflow` is by (source, target) as emitted towards the target."""
 
     processing: Mapping[str, float]
     inflow: Mapping[tuple[str, str], float]
@@ -207,12 +210,12 @@ class Flow:
 
     @cached_property
     def sinks(self) -> list[int]:
-        """Components that emit to nobody and are fed by somebody."""
+        """Return components that emit to no other and receive from one."""
         fed = {target for _, target in self.inflow}
         return [number for name, number in self.numbers.items() if name in fed and not self.children[number]]
 
     def paths(self, processing: list[float], blocked: set[int], shared_sink: str) -> FreePaths:
-        """How sinks are counted: each `once` (SP's definition), or `per_path` (SP's algorithm 1 as printed)."""
+        """Return how sinks are counted: each `once` (SP's definition), or `per_path` (SP's algorithm 1 as printed)."""
         graph = ComponentGraph(self.children)
         if shared_sink == "per_path":
             return PathSums(graph, processing, blocked)
@@ -220,7 +223,7 @@ class Flow:
 
 
 def topology_flow(topology: Topology, rules: Parameters) -> Flow:
-    """Measured rates of a topology; a rate that was not measured counts as none."""
+    """Return measured rates of a topology; an unmeasured rate counts as none."""
     components = [c for c in topology.components if c.kind != "system"]
     inflow: dict[tuple[str, str], float] = {}
     for edge in topology.edges:
@@ -239,13 +242,13 @@ def topology_flow(topology: Topology, rules: Parameters) -> Flow:
 
 
 def is_congested(input_rate: float, processing: float, saturated: bool, rules: Parameters) -> bool:
-    """Input rate above `congestion_rate` × processing rate (SP II-C, ST algorithm 1)."""
-    over = input_rate > rules.congestion_rate * processing
-    return over or (saturated and rules.congestion == "bounded_queues")
+    """Return whether the input rate is above `congestion_rate` × processing rate (SP II-C, ST algorithm 1)."""
+    is_over = input_rate > rules.congestion_rate * processing
+    return is_over or (saturated and rules.congestion == "bounded_queues")
 
 
 def congested_components(flow: Flow, rules: Parameters) -> set[int]:
-    """The numbers of the congested components."""
+    """Return the numbers of the congested components."""
     inputs: dict[str, list[float]] = {name: [] for name in flow.numbers}
     for (_, target), rate in flow.inflow.items():
         inputs.get(target, []).append(rate)
@@ -257,7 +260,8 @@ def congested_components(flow: Flow, rules: Parameters) -> set[int]:
 
 
 def component_etps(flow: Flow, blocked: set[int], shared_sink: str = "once") -> dict[str, float]:
-    """Component → share of the throughput that it reaches on paths without a congested one (SP II-D, algorithm 1).
+    """Return component → share of the throughput that it reaches on paths without a congested one (SP II-D, algorithm
+    1).
 
     A sink counts itself, congested or not. 0.0 where nothing arrives at any sink.
     """
@@ -270,6 +274,6 @@ def component_etps(flow: Flow, blocked: set[int], shared_sink: str = "once") -> 
 
 
 def measured_etps(topology: Topology, rules: Parameters) -> dict[str, float]:
-    """Component → its ETP as measured, Storm's own components left out."""
+    """Return component → its measured ETP, without Storm's own components."""
     flow = topology_flow(topology, rules)
     return component_etps(flow, congested_components(flow, rules), rules.shared_sink)

@@ -1,9 +1,9 @@
 """Storm's default: executors round robin over slots (Storm's EvenScheduler, SP III-A).
 
-`rebalance: false` is Storm left alone: after a scale-out the new machine stays idle. `rebalance: true` is what the
-papers call Storm's default: every executor is unassigned and dealt out again over the modified cluster. `wait_s`: how
-long Storm waits before that, with the topology deactivated, so that what is under way is done. Storm's own command
-`storm rebalance` waits the topology's message timeout (30 s) where it is not told how long; 0 is no wait.
+`rebalance: false` is Storm left alone: after a scale-out the new machine stays idle. `rebalance: true` is the papers'
+"Storm's default": every executor is unassigned and dealt out again over the modified cluster. `wait_s`: how long Storm
+waits before that, with the topology deactivated, so that tuples under way are processed. Storm's own command `storm
+rebalance` waits the topology's message timeout (30 s) by default; 0 is no wait.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A running topology for policies that place by traffic (MP III-C): its executors, the tuples between them, and the
 slots that it may use, as arrays.
 
-What the paper leaves open is decided here:
+Decisions where the paper is silent:
 
 - an executor is what moves: it has the traffic of all its tasks (MP has one task an executor)
 - a machine is offered with the slots that no other topology has or is to get: first the topology's own, those with most
@@ -31,16 +31,16 @@ NO_TRAFFIC = (
 
 @dataclass(frozen=True, eq=False)
 class ExecutorGraph:
-    """Of a topology where it runs. Vertices are its executors, ascending by their tasks; machines have numbers, those
-    with a slot for it first."""
+    """The graph of a running topology. Vertices are its executors, ascending by their tasks; machines have numbers,
+    those with a slot for it first."""
 
     topology: Topology
     executors: tuple[Executor, ...]
-    tasks: Integers  # of each executor, how many
+    tasks: Integers  # of each executor, its number of tasks
     pairs: Pairs  # between executors, also from one to itself
     processed: Numbers  # tuples/s that each sends and receives
     machines: tuple[str, ...]  # by number
-    slots: tuple[tuple[Slot, ...], ...]  # that it may use, by number of the machine
+    slots: tuple[tuple[Slot, ...], ...]  # available to it, by number of the machine
     here: Integers  # the machine of each executor
     codes: Integers  # machine and port of each executor
 
@@ -48,22 +48,23 @@ class ExecutorGraph:
         return self.machines.index(slot.machine) * PORTS + slot.port
 
     def busy(self) -> Integers:
-        """Vertices that sent or received something."""
+        """Return the vertices that sent or received something."""
         return np.flatnonzero(self.processed > 0)
 
     def crossing(self) -> float:
-        """Tuples/s between machines."""
+        """Return tuples/s between machines."""
         return self.pairs.crossing(self.here)
 
     def subgraph(self, vertices: Integers, weights: Numbers) -> CommunicationGraph:
-        """Of these vertices alone, numbered anew; `weights` are theirs. Nothing passes to any other."""
+        """Return the graph of these vertices alone, numbered anew, with these `weights`. They have no traffic with
+        others."""
         numbers = np.full(len(self.executors), -1)
         numbers[vertices] = np.arange(len(vertices))
         pairs = Pairs(numbers[self.pairs.sources], numbers[self.pairs.targets], self.pairs.rates)
         return graph_of_pairs(pairs, weights)
 
     def problem(self) -> str:
-        """Why there is nothing to place by; empty if there is."""
+        """Return why placing by traffic is impossible; empty if it is possible."""
         if not len(self.pairs.rates):
             return NO_TRAFFIC
         if len(self.slots) < 2:
@@ -76,20 +77,22 @@ class ExecutorGraph:
 
 
 def executor_graph(topology: Topology, machines: Sequence[Machine], taken: Collection[Slot]) -> ExecutorGraph:
-    """`taken`: slots that other topologies have, or are to get."""
-    listed = chain.from_iterable(component.executors for component in topology.components)
-    executors = tuple(sorted(listed, key=lambda executor: executor.first_task))
+    """Build the graph of a topology. `taken`: slots that other topologies have, or will get."""
+    unsorted = chain.from_iterable(component.executors for component in topology.components)
+    executors = tuple(sorted(unsorted, key=lambda executor: executor.first_task))
     firsts = np.array([executor.first_task for executor in executors], dtype=np.int64)
     lasts = np.array([executor.last_task for executor in executors], dtype=np.int64)
     pairs = _executor_pairs(topology, firsts, lasts)
-    alive = sorted((machine for machine in machines if machine.alive), key=lambda machine: machine.supervisor_id)
-    offered = {m.name: [s for port in sorted(m.ports) if (s := Slot(m.name, port)) not in taken] for m in alive}
-    offered = {name: free for name, free in offered.items() if free}
-    numbers = {name: number for number, name in enumerate(offered)}
-    now = [topology.placement.get(executor.first_task, NOWHERE) for executor in executors]
-    here = np.array([numbers.setdefault(slot.machine, len(numbers)) for slot in now], dtype=np.int64)
-    codes = here * PORTS + np.array([slot.port for slot in now], dtype=np.int64)
-    present = Counter(now)
+    living = sorted((machine for machine in machines if machine.alive), key=lambda machine: machine.supervisor_id)
+    slots_by_machine = {
+        m.name: [s for port in sorted(m.ports) if (s := Slot(m.name, port)) not in taken] for m in living
+    }
+    slots_by_machine = {name: slots_of_one for name, slots_of_one in slots_by_machine.items() if slots_of_one}
+    numbers = {name: number for number, name in enumerate(slots_by_machine)}
+    slots = [topology.placement.get(executor.first_task, NOWHERE) for executor in executors]
+    machine_numbers = np.array([numbers.setdefault(slot.machine, len(numbers)) for slot in slots], dtype=np.int64)
+    codes = machine_numbers * PORTS + np.array([slot.port for slot in slots], dtype=np.int64)
+    present = Counter(slots)
     return ExecutorGraph(
         topology=topology,
         executors=executors,
@@ -97,42 +100,44 @@ def executor_graph(topology: Topology, machines: Sequence[Machine], taken: Colle
         pairs=pairs,
         processed=pairs.processed(len(executors)),
         machines=tuple(numbers),
-        slots=tuple(tuple(sorted(free, key=lambda slot: -present[slot])) for free in offered.values()),
-        here=here,
+        slots=tuple(
+            tuple(sorted(slots_of_one, key=lambda slot: -present[slot])) for slots_of_one in slots_by_machine.values()
+        ),
+        here=machine_numbers,
         codes=codes,
     )
 
 
 def _executor_pairs(topology: Topology, firsts: Integers, lasts: Integers) -> Pairs:
-    """Traffic of executors. Tasks that the topology does not have, and rates that are none, count as silent."""
+    """Return traffic of executors. Unknown tasks and invalid rates count as silent."""
     count = len(topology.traffic)
     tasks = np.fromiter(chain.from_iterable(topology.traffic), np.int64, 2 * count)
     rates = np.fromiter(topology.traffic.values(), np.float64, count)
     sizes = lasts - firsts + 1
-    unknown = int(lasts.max(initial=-1)) + 1
-    vertex_of = np.full(unknown + 1, -1)
-    own = np.repeat(firsts - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
-    vertex_of[own] = np.repeat(np.arange(len(firsts)), sizes)
-    vertices = vertex_of[np.where((tasks >= 0) & (tasks < unknown), tasks, unknown)]
+    outside = int(lasts.max(initial=-1)) + 1
+    vertex_of = np.full(outside + 1, -1)
+    known_tasks = np.repeat(firsts - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
+    vertex_of[known_tasks] = np.repeat(np.arange(len(firsts)), sizes)
+    vertices = vertex_of[np.where((tasks >= 0) & (tasks < outside), tasks, outside)]
     sources, targets = vertices[0::2], vertices[1::2]
     counts = (sources >= 0) & (targets >= 0) & (rates > 0) & np.isfinite(rates)
     return Pairs(sources[counts], targets[counts], rates[counts])
 
 
 def cpu_loads(graph: ExecutorGraph) -> tuple[Numbers, tuple[str, ...]]:
-    """Cores in use by each executor, and the components of those that are busy and have no time on record."""
+    """Return cores in use by each executor, and the components of busy ones without a time on record."""
     loads = [executor.cpu_load for executor in graph.executors]
-    unknown = {
+    first_tasks = {
         executor.first_task
         for executor, load, processed in zip(graph.executors, loads, graph.processed.tolist(), strict=True)
         if load is None and processed > 0
     }
-    names = (c.name for c in graph.topology.components if unknown and not unknown.isdisjoint(c.tasks))
+    names = (c.name for c in graph.topology.components if first_tasks and not first_tasks.isdisjoint(c.tasks))
     return np.array([load or 0.0 for load in loads]), tuple(names)
 
 
 def machine_loads(topologies: Iterable[Topology]) -> dict[str, float]:
-    """Cores in use on each machine by these topologies' executors, once what is planned is carried out."""
+    """Return cores in use on each machine by these topologies' executors, once pending changes are carried out."""
     loads: dict[str, float] = {}
     for executor, slot in chain.from_iterable(map(executor_slots, topologies)):
         loads[slot.machine] = loads.get(slot.machine, 0.0) + (executor.cpu_load or 0.0)

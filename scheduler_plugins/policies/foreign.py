@@ -1,9 +1,9 @@
-"""A scheduler that is not ours, in Storm's own form: the bridge hosts the class and lets it do all placing.
+"""A foreign scheduler, in Storm's own form: the bridge hosts the class and lets it do all placing.
 
 `scheduler` is its IScheduler, whose jar is in the run's Storm home. As for Storm's own schedulers, `rebalance: true`
-asks Nimbus for a rebalance at a scale-out or a reschedule, and which machines are to leave it cannot say: it answers
-no scale-in. If it throws or hangs, the bridge says so and places nothing in its stead: the run is that scheduler's,
-and has failed.
+asks Nimbus for a rebalance at a scale-out or a reschedule, and it cannot choose machines to leave: it answers no
+scale-in. If it throws or hangs, the bridge reports it and places nothing: the run belongs to that scheduler, and has
+failed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CLASS_NAME = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*")
 
 @dataclass(frozen=True)
 class Parameters:
-    scheduler: str = ""  # of the variant's code, which the harness adds
+    scheduler: str = ""  # of the variant's code; the harness adds it
     rebalance: bool = False
     conf: Mapping[str, Any] = field(default_factory=dict)  # laid over Nimbus' conf and the topologies'
 

@@ -64,14 +64,14 @@ class Parameters:
     beta: float = 0.5
     gamma: float = 1.1
     threshold_percent: float = 1.0
-    overload: Literal["executors", "machine"] = "executors"  # whose CPU time
+    overload: Literal["executors", "machine"] = "executors"  # whose CPU time counts
     overload_percent: float = 100.0
     no_room: Literal["decline", "least_loaded"] = "decline"
     labels: Labels = "matched"
     rest_s: float = 60.0
     initial: initial_placement.InitialRule = "round_robin"
     max_samples_age_s: float = 10.0  # no decision on older samples
-    window_s: int = 60  # the longest that rates are means over; the policy service keeps it
+    window_s: int = 60  # the longest window of rates, kept by the policy service
 
     def __post_init__(self) -> None:
         check_parameters(self, BOUNDS)
@@ -83,25 +83,30 @@ def decide(observation: Observation, memory: Memory, parameters: Parameters = Pa
 
 
 def _propose(graph: ExecutorGraph, observation: Observation, parameters: Parameters) -> Proposal:
-    loads, unknown = cpu_loads(graph)
-    if unknown:
-        return Proposal(f"refused: no CPU time is on record of executors of {', '.join(unknown)}")
+    loads, components = cpu_loads(graph)
+    if components:
+        return Proposal(f"refused: no CPU time is on record of executors of {', '.join(components)}")
     count = min(graph.topology.workers, sum(map(len, graph.slots)), len(graph.executors))
-    busy, workers = graph.busy(), np.full(len(graph.executors), -1)
+    vertices, workers = graph.busy(), np.full(len(graph.executors), -1)
     cores = {machine.name: machine.cores or inf for machine in observation.machines}
-    others = machine_loads(each for each in observation.topologies if each is not graph.topology)
+    other_loads = machine_loads(each for each in observation.topologies if each is not graph.topology)
     names = graph.machines[: len(graph.slots)]
-    capacity, in_use = np.array([cores[name] for name in names]), np.array([others.get(name, 0.0) for name in names])
+    capacity, in_use = (
+        np.array([cores[name] for name in names]),
+        np.array([other_loads.get(name, 0.0) for name in names]),
+    )
     try:
-        workers[busy] = greedy_parts(graph.subgraph(busy, loads[busy]), count, len(graph.executors), parameters)
-        worker_loads = np.bincount(workers[busy], loads[busy], count).astype(np.float64)
+        workers[vertices] = greedy_parts(
+            graph.subgraph(vertices, loads[vertices]), count, len(graph.executors), parameters
+        )
+        worker_loads = np.bincount(workers[vertices], loads[vertices], count).astype(np.float64)
         nodes = _machines_of_workers(graph, workers, worker_loads, capacity, in_use, parameters)
     except NoRoom as error:
         return Proposal(f"declined: greedy finds no place: {error}")
     change = relocation(graph, workers, nodes, parameters.labels, worker_loads, capacity - in_use)
     relieved = _relieved_machines(graph, change, loads, observation, parameters)
-    least = change.before * (1 - parameters.threshold_percent / 100)
-    if relieved or (change.after <= least and change.after < change.before):
+    limit = change.before * (1 - parameters.threshold_percent / 100)
+    if relieved or (change.after <= limit and change.after < change.before):
         why = f"{', '.join(relieved)} relieved; " if relieved else ""
         return Proposal(f"greedy: {why}{change.words()}", change.placement)
     fewer = f"{parameters.threshold_percent:g} % fewer tuples"
@@ -115,10 +120,10 @@ def greedy_parts(
     parameters: Parameters,
     names: Names = EXECUTORS,
 ) -> Integers:
-    """The worker, 0 to count - 1, of each vertex; its weight is its load. `executors`: in all, also those that are no
-    vertex. `names`: what a refusal calls them. Raises NoRoom, unless `no_room` is `least_loaded`."""
-    fewest, most = ceil(executors / count), executors - count + 1
-    most_items = np.full(count, fewest + ceil(parameters.alpha * (most - fewest)))
+    """Return the worker, 0 to count - 1, of each vertex; its weight is its load. `executors`: the number in all, also
+    those that are no vertex. `names`: words for a refusal. Raises NoRoom, unless `no_room` is `least_loaded`."""
+    fewest, maximum = ceil(executors / count), executors - count + 1
+    most_items = np.full(count, fewest + ceil(parameters.alpha * (maximum - fewest)))
     most_load = np.full(count, parameters.gamma * graph.vertex_weights.sum() / count)
     strict = parameters.no_room == "decline"
     return pairwise_bins(graph, most_items, most_load, names, strict=strict, least_used=count)
@@ -127,23 +132,23 @@ def greedy_parts(
 def _machines_of_workers(
     graph: ExecutorGraph, workers: Integers, loads: Numbers, capacity: Numbers, in_use: Numbers, parameters: Parameters
 ) -> Integers:
-    """The number of each worker's machine. `loads`: of workers; `capacity`: cores of machines, of which others have
-    `in_use`."""
+    """Return the number of each worker's machine. `loads`: of workers; `capacity`: cores of machines, of which others
+    have `in_use`."""
     slots, count = np.array(list(map(len, graph.slots))), len(loads)
     pairs = Pairs(workers[graph.pairs.sources], workers[graph.pairs.targets], graph.pairs.rates)
     least_used = machines_to_use(count, slots, parameters.beta)
     share = ceil(count / least_used)
     while np.minimum(slots, share).sum() < count:  # some have fewer slots than an even share
         share += 1
-    most, names = (np.minimum(slots, share), capacity), Names("worker", "workers", "machine")
+    limits, names = (np.minimum(slots, share), capacity), Names("worker", "workers", "machine")
     strict = parameters.no_room == "decline"
     return pairwise_bins(
-        graph_of_pairs(pairs, loads), *most, names, strict=strict, least_used=least_used, in_use=in_use
+        graph_of_pairs(pairs, loads), *limits, names, strict=strict, least_used=least_used, in_use=in_use
     )
 
 
 def machines_to_use(workers: int, slots: Integers, beta: float) -> int:
-    """At least so many; `slots`: of each machine, as many as workers in all."""
+    """Return the least number of machines; `slots`: of each machine, as many as workers in all."""
     fewest = int(np.searchsorted(np.cumsum(np.sort(slots)[::-1]), workers)) + 1
     return fewest + ceil(beta * (min(len(slots), workers) - fewest))
 
@@ -151,13 +156,17 @@ def machines_to_use(workers: int, slots: Integers, beta: float) -> int:
 def _relieved_machines(
     graph: ExecutorGraph, change: Relocation, loads: Numbers, observation: Observation, parameters: Parameters
 ) -> list[str]:
-    """Machines that are overloaded, and whose executors of this topology would use less."""
+    """Return overloaded machines whose executors of this topology would use less."""
     in_use: Mapping[str, float | None] = machine_loads(observation.topologies)
     if parameters.overload == "machine":
         in_use = {machine.name: machine.cpu_load for machine in observation.machines}
-    most = {m.name: (m.cores or inf) * parameters.overload_percent / 100 * (1 + ROUNDING) for m in observation.machines}
-    now, then = (np.bincount(where, loads, len(graph.machines)) for where in (graph.here, change.there))
-    lighter = np.flatnonzero(then < now * (1 - ROUNDING))
+    limits = {
+        m.name: (m.cores or inf) * parameters.overload_percent / 100 * (1 + ROUNDING) for m in observation.machines
+    }
+    current, new = (np.bincount(where, loads, len(graph.machines)) for where in (graph.here, change.there))
+    lighter = np.flatnonzero(new < current * (1 - ROUNDING))
     return [
-        name for number in lighter.tolist() if (in_use.get(name := graph.machines[number]) or 0.0) > most.get(name, inf)
+        name
+        for number in lighter.tolist()
+        if (in_use.get(name := graph.machines[number]) or 0.0) > limits.get(name, inf)
     ]

@@ -1,22 +1,22 @@
 """METIS: the communication graph of the running topology cut into as many parts as there are machines (MP III-C, IV-B).
 
-Vertices are executors, an edge weighs the tuples of both directions. A vertex weighs what it sends and receives
+Vertices are executors, an edge weighs the tuples of both directions. A vertex weighs its traffic in both directions
 (`vertex_weight: tuples`, MP III-C), or `one`, or the CPU time of its thread (`cpu`, which MP VI would have had). There
-are as many parts as living machines with a slot for the topology, at most as many as it has workers and as there are
-executors with traffic; each part is one worker on a machine of its own. Where that is fewer workers than the topology
-asked for, the others end: MP has one worker a machine.
+are as many parts as living machines with a slot for the topology, at most as many as its workers and as executors with
+traffic; each part is one worker on a separate machine. If these are fewer workers than the topology's setting, the
+others end: MP has one worker a machine.
 
 `objective: vol` is how the paper ran METIS (`-objtype=vol`): total communication volume, in which edge weights do not
 count. `cut` minimises MP's own cost function, the tuples between parts. `imbalance` is METIS' aim (1.03), `seed` its
 seed. `labels`: relocation.py.
 
-For `vol` METIS' k-way is asked once, as the paper did, and its recursive bisection where k-way leaves parts empty or
-far too heavy. For `cut` both are asked, with several seeds, and the best balanced answer is taken (partition.py).
-Where none will do, or METIS ends without an answer, the topology stays where it is; the reason says each.
+For `vol` METIS' k-way runs once, as in the paper, and its recursive bisection where k-way leaves parts empty or far too
+heavy. For `cut` both run, with several seeds, and the best balanced answer is used (partition.py). If no answer is
+usable, or METIS ends without one, the topology stays where it is; the reason names each cause.
 
-A partition is carried out whatever it saves, as MP did, unless `least_saving_percent` says how much of the tuples
-between machines it has to save: less is declined, and the reason says what it would have been. In a hold the policy
-acts every `rest_s` seconds; each time workers restart for it, so give it a least saving there.
+A partition is carried out whatever it saves, as in MP, unless `least_saving_percent` sets the share of tuples between
+machines that it must save: less is declined, and the reason names the saving. In a hold the policy acts every `rest_s`
+seconds; each time workers restart for it, so give it a least saving there.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Parameters:
     rest_s: float = 60.0  # between two decisions in a hold (MP V-A)
     initial: initial_placement.InitialRule = "round_robin"
     max_samples_age_s: float = 10.0  # no decision on older samples
-    window_s: int = 60  # the longest that rates are means over; the policy service keeps it
+    window_s: int = 60  # the longest window of rates, kept by the policy service
 
     def __post_init__(self) -> None:
         check_parameters(self, BOUNDS)
@@ -68,12 +68,12 @@ def _propose(graph: ExecutorGraph, _observation: Observation, parameters: Parame
     weights = _vertex_weights(graph, parameters)
     if isinstance(weights, str):
         return Proposal(f"refused: {weights}")
-    busy = graph.busy()
-    count = min(len(graph.slots), graph.topology.workers, len(busy))
-    what = f"{len(busy)} executors in {count} parts"
+    vertices = graph.busy()
+    count = min(len(graph.slots), graph.topology.workers, len(vertices))
+    what = f"{len(vertices)} executors in {count} parts"
     options = MetisOptions(parameters.objective, parameters.imbalance, parameters.seed)
     try:
-        partition = metis_parts(graph.subgraph(busy, weights[busy]), count, options, metis)
+        partition = metis_parts(graph.subgraph(vertices, weights[vertices]), count, options, metis)
     except PymetisMissing as error:
         return Proposal(f"refused: {error}; install it on the master, or choose another policy")
     except NoAnswer as error:
@@ -81,22 +81,22 @@ def _propose(graph: ExecutorGraph, _observation: Observation, parameters: Parame
     if not partition.is_sound:
         return Proposal(f"declined, METIS {parameters.objective} finds no balance for {what}: {partition.words}")
     workers = np.full(len(graph.executors), -1)
-    workers[busy] = partition.parts
+    workers[vertices] = partition.parts
     change = relocation(graph, workers, np.arange(count), parameters.labels)
-    balance = load_imbalance(weights[busy], partition.parts, count)
+    balance = load_imbalance(weights[vertices], partition.parts, count)
     why = f", {partition.words}" if partition.words else ""
     words = f"{what} (METIS {parameters.objective}, imbalance {balance:.2f}{why}); {change.words()}"
-    least = parameters.least_saving_percent
-    if least is not None and change.saving_percent() < least:
-        return Proposal(f"declined, less than {least:g} % are saved: {words}")
+    least_percent = parameters.least_saving_percent
+    if least_percent is not None and change.saving_percent() < least_percent:
+        return Proposal(f"declined, less than {least_percent:g} % are saved: {words}")
     return Proposal(words, change.placement)
 
 
 def _vertex_weights(graph: ExecutorGraph, parameters: Parameters) -> Numbers | str:
-    """Of each executor; or why there are none."""
+    """Return the weight of each executor, or why there are none."""
     if parameters.vertex_weight == "tuples":
         return graph.processed
     if parameters.vertex_weight == "one":
         return np.ones(len(graph.executors))
-    loads, unknown = cpu_loads(graph)
-    return f"no CPU time is on record of executors of {', '.join(unknown)}" if unknown else loads
+    loads, components = cpu_loads(graph)
+    return f"no CPU time is on record of executors of {', '.join(components)}" if components else loads

@@ -1,9 +1,9 @@
-"""METIS asked in a process of its own, whose program is this file: on some graphs that are as they should be METIS ends
-its process, and while it computes Python does nothing else.
+"""METIS in a process of its own, whose program is this file: on some valid graphs METIS ends its process, and while it
+computes Python does nothing else.
 
 A fresh Python begins with the first graph, since a copy of a process with threads may hang, and takes the graphs of one
 decision. It gets each in a file that it inherits. It ends at its limit, which it watches too, or with the process that
-began it. An answer depends on nothing but the graph and the calls: the limit is far above what these take.
+began it. An answer depends on nothing but the graph and the calls: the limit is far above their time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MARGIN_S = 2.0
 
 
 class PymetisMissing(Exception):
-    """The Python that decides has no pymetis."""
+    """The deciding Python has no pymetis."""
 
     blame = "configuration"
 
@@ -106,16 +106,16 @@ class MetisProcess:
 
 
 def _exchange(process: subprocess.Popen[bytes], request: bytes, size: int, limit_s: float) -> bytes:
-    """Return what the process answers, less than `size` bytes if it ended, or did not answer in time."""
+    """Return the process's answer, less than `size` bytes if it ended, or did not answer in time."""
     assert process.stdin is not None and process.stdout is not None, "both are pipes"
     answer, end = bytearray(), time.monotonic() + limit_s
     try:
         process.stdin.write(request)  # shorter than a pipe holds
     except BrokenPipeError:
         return b""
-    with selectors.DefaultSelector() as ready:
-        ready.register(process.stdout, selectors.EVENT_READ)
-        while len(answer) < size and ready.select(max(0.0, end - time.monotonic())):
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while len(answer) < size and selector.select(max(0.0, end - time.monotonic())):
             if not (block := os.read(process.stdout.fileno(), BLOCK)):
                 break
             answer += block
@@ -130,8 +130,10 @@ def _why_ended(process: subprocess.Popen[bytes], words: IO[bytes], limit_s: floa
     if code < 0:
         return f"METIS' process was ended by signal {-code} ({signal.strsignal(-code)})"
     words.seek(0)
-    last = words.read().decode(errors="replace").strip().rpartition("\n")[2]
-    return f"METIS' process ended with {code}: {last}" if code else "METIS' process ended before its answer was whole"
+    last_line = words.read().decode(errors="replace").strip().rpartition("\n")[2]
+    return (
+        f"METIS' process ended with {code}: {last_line}" if code else "METIS' process ended before its answer was whole"
+    )
 
 
 def main() -> None:
@@ -140,14 +142,14 @@ def main() -> None:
     import pymetis
 
     output = os.dup(1)
-    os.dup2(2, 1)  # where METIS prints what it thinks of a graph
+    os.dup2(2, 1)  # where METIS prints its remarks on a graph
     flags = fcntl.fcntl(output, fcntl.F_GETFL)
     fcntl.fcntl(output, fcntl.F_SETOWN, os.getpid())
     with os.fdopen(setting["graph"], "rb") as graph, os.fdopen(output, "wb") as file:
         for line in sys.stdin.buffer:
             request = json.loads(line)
-            signal.setitimer(signal.ITIMER_REAL, request["limit_s"] + MARGIN_S)  # where nobody is left to end it
-            fcntl.fcntl(output, fcntl.F_SETFL, flags | os.O_ASYNC)  # SIGIO, which ends it, where nobody reads any more
+            signal.setitimer(signal.ITIMER_REAL, request["limit_s"] + MARGIN_S)  # where no parent is left to end it
+            fcntl.fcntl(output, fcntl.F_SETFL, flags | os.O_ASYNC)  # SIGIO, which ends it, where the reader is gone
             graph.seek(0)
             columns = [array(INTEGERS) for _ in request["lengths"]]
             for column, length in zip(columns, request["lengths"], strict=True):

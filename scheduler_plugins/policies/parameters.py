@@ -1,4 +1,4 @@
-"""What every policy's frozen dataclass of parameters checks of itself."""
+"""The checks of every policy's frozen dataclass of parameters."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ def check_parameters(parameters: Any, bounds: Mapping[str, Bounds] = MappingProx
     hints = get_type_hints(type(parameters))
     for field in fields(parameters):
         value, hint = getattr(parameters, field.name), hints[field.name]
-        own = bounds.get(field.name)
-        allowed = _within(value, hint, own) if own else _what_is_allowed(value, hint)
-        if allowed:
-            raise ValueError(f"{field.name} is {value!r}; {allowed}")
+        limits = bounds.get(field.name)
+        problem = _within(value, hint, limits) if limits else _what_is_allowed(value, hint)
+        if problem:
+            raise ValueError(f"{field.name} is {value!r}; {problem}")
 
 
 def check_whole_number(name: str, value: object, least: int, most: int) -> None:
-    """Raises ValueError naming the field, its value, what is allowed."""
+    """Raise ValueError naming the field, its value, what is allowed."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise ValueError(f"{name} is {value!r}; allowed is a whole number from {least} to {most}")
 
 
 def _within(value: Any, hint: Any, bounds: Bounds) -> str:
-    """As `_what_is_allowed`; None is fine where the hint has it."""
+    """Return the same as `_what_is_allowed`; None is allowed where the hint has it."""
     may_be_none = NoneType in get_args(hint)
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if (value is None and may_be_none) or (number and bounds[0] <= value <= bounds[1]):
@@ -40,7 +40,7 @@ def _within(value: Any, hint: Any, bounds: Bounds) -> str:
 
 
 def _what_is_allowed(value: Any, hint: Any) -> str:
-    """What would have been allowed in place of `value`; empty where it is fine or of a kind that is not known here."""
+    """Return the allowed values in place of `value`; empty where it is allowed or of an unknown kind."""
     if get_origin(hint) is Literal:
         choices = get_args(hint)
         return "" if value in choices else f"allowed are {', '.join(choices)}"
@@ -50,6 +50,6 @@ def _what_is_allowed(value: Any, hint: Any) -> str:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         return "" if number and value > 0 else "allowed is a number above 0"
     if get_origin(hint) is Mapping:
-        named = isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
-        return "" if named else "allowed are Storm's settings by name"
+        is_named = isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
+        return "" if is_named else "allowed are Storm's settings by name"
     return ""

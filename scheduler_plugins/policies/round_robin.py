@@ -1,4 +1,5 @@
-"""The papers' "round robin scheduler (same as Storm's default)": everything is dealt out again over what is left.
+"""The papers' "round robin scheduler (same as Storm's default)": everything is dealt out again over the remaining
+machines.
 
 At a scale-in the machines to leave are named (`machines: [m1, m4]`) or drawn (`machines: random`, with `seed`), as for
 SP figure 8's two groups of randomly selected machines; a scale-out is that of `even` with `rebalance`.
@@ -31,8 +32,8 @@ class Parameters:
 
 
 def _is_names(value: object) -> bool:
-    named = isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(n, str) for n in value)
-    return named and isinstance(value, Sequence) and 0 < len(set(value)) == len(value)
+    is_list = isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(n, str) for n in value)
+    return is_list and isinstance(value, Sequence) and 0 < len(set(value)) == len(value)
 
 
 def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
@@ -46,16 +47,16 @@ def decide(observation: Observation, memory: Memory, parameters: Parameters = Pa
 
 def _scale_in(observation: Observation, memory: Memory, parameters: Parameters) -> Decision:
     leave = observation.event.leave if observation.event else 0
-    alive = sorted(machine.name for machine in scaling.living_machines(observation))
+    candidates = sorted(machine.name for machine in scaling.living_machines(observation))
     if parameters.machines == "random":
-        drawn = Random(parameters.seed).sample(alive, min(max(leave, 0), len(alive)))
-        release = tuple(name for name in alive if name in drawn)
+        draw = Random(parameters.seed).sample(candidates, min(max(leave, 0), len(candidates)))
+        release = tuple(name for name in candidates if name in draw)
     else:
-        release = tuple(name for name in parameters.machines if name in alive)[:leave]
+        release = tuple(name for name in parameters.machines if name in candidates)[:leave]
     why = scaling.scale_in_problem(observation)
     if not why and len(release) < leave:
-        named = f"of the machines named in `machines` {len(release)} are alive ({', '.join(release) or 'none'})"
-        why = f"{leave} machines are to leave; {named}"
+        remark = f"of the machines named in `machines` {len(release)} are alive ({', '.join(release) or 'none'})"
+        why = f"{leave} machines are to leave; {remark}"
     staying = [machine for machine in observation.machines if machine.name not in release]
     if not why and not initial_placement.has_slot_for_each(observation.topologies, staying):
         why = initial_placement.TOO_FEW_SLOTS

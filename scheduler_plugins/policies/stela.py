@@ -60,7 +60,7 @@ AUTHORS_PARAMETERS: Mapping[str, Any] = {
     "scale_in": "all_at_once",
 }
 
-# name → parameters of the policy `stela`: the paper's rules, with one that is another at a time, then all of the code's
+# name → parameters of the policy `stela`: the paper's rules, with one difference at a time, then all of the code's
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "paper": PAPER_PARAMETERS,
     "paper, slots: per_machine_floor": {**PAPER_PARAMETERS, "slots": "per_machine_floor"},
@@ -70,13 +70,13 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
 
 
 def assign_executors(topology: Topology, slots: int, rules: Parameters) -> dict[str, int]:
-    """Component → executors, for those that grow when `slots` executors are given out one by one."""
-    more = Counter(choose_targets(topology, slots, rules))
-    return {c.name: len(c.executors) + more[c.name] for c in topology.components if more[c.name]}
+    """Return component → executors, for those that grow when `slots` executors are added one by one."""
+    counts = Counter(choose_targets(topology, slots, rules))
+    return {c.name: len(c.executors) + counts[c.name] for c in topology.components if counts[c.name]}
 
 
 def choose_targets(topology: Topology, slots: int, rules: Parameters) -> list[str]:
-    """Return the component of each executor that is given out, in the order of SP's iterations."""
+    """Return the component of each added executor, in the order of SP's iterations."""
     flow = topology_flow(topology, rules)
     spouts = [c.name for c in topology.components if c.kind == "spout"]
     room = {c.name: len(c.tasks) - len(c.executors) for c in topology.components if c.kind != "system"}
@@ -88,7 +88,7 @@ def choose_targets(topology: Topology, slots: int, rules: Parameters) -> list[st
 
 
 class ExecutorAssignment:
-    """Rates and candidates after the executors given out so far. Components are known by their number in the flow."""
+    """Rates and candidates after the executors added so far. Components have their number in the flow."""
 
     def __init__(self, flow: Flow, room: Mapping[str, int], spouts: Iterable[str], rules: Parameters) -> None:
         self._rules = rules
@@ -115,7 +115,7 @@ class ExecutorAssignment:
         self._refresh(range(len(self._room)))
 
     def choose(self) -> int | None:
-        """The next component to grow: the congested one with the highest ETP, a source if none is congested.
+        """Return the next component to grow: the congested one with the highest ETP, a source if none is congested.
 
         Components at their number of tasks are passed over, because Storm could not start the executor. Equal ETPs (SP
         does not say) go to the more congested one, then to the first declared.
@@ -131,7 +131,7 @@ class ExecutorAssignment:
         return None
 
     def grow(self, target: int) -> None:
-        """One executor more: the processing and emission of `target` grow by (k+1)/k (SP II-E)."""
+        """Add an executor: the processing and emission of `target` grow by (k+1)/k (SP II-E)."""
         growth = (self.executors[target] + 1) / self.executors[target]
         self.executors[target] += 1
         self._room[target] -= 1
@@ -143,9 +143,9 @@ class ExecutorAssignment:
             self._input[child] = fsum(self._rate[edge] for edge in self._in[child])
         self._paths.rate_changed(target)
         touched = {target, *self._children[target]}
-        changed = [component for component in touched if self._is_congested(component) != (component in self._blocked)]
-        self._blocked.symmetric_difference_update(changed)
-        self._refresh(touched.union(self._paths.toggled(changed)))
+        changes = [component for component in touched if self._is_congested(component) != (component in self._blocked)]
+        self._blocked.symmetric_difference_update(changes)
+        self._refresh(touched.union(self._paths.toggled(changes)))
 
     def _is_congested(self, component: int) -> bool:
         saturated = component in self._saturated
@@ -155,7 +155,7 @@ class ExecutorAssignment:
         for component in components:
             if component in self._blocked and self._room[component] > 0:
                 self._newest[component] += 1
-                score = self._paths.throughput(component)  # of the ETP the numerator: all share the denominator
+                score = self._paths.throughput(component)  # the numerator of the ETP: all share the denominator
                 if self._rules.score == "etp_per_executor":
                     score /= self.executors[component]
                 processing = self._processing[component]
@@ -165,7 +165,7 @@ class ExecutorAssignment:
 
 @dataclass(frozen=True)
 class ExecutorShare:
-    """An executor where it runs, and its component's ETP."""
+    """A running executor, and its component's ETP."""
 
     topology_id: str
     executor: Executor
@@ -174,7 +174,7 @@ class ExecutorShare:
 
 @dataclass
 class ScaleInCluster:
-    """The cluster while machines leave it: who stays, and the slot of every executor after the moves so far."""
+    """The cluster during a scale-in: the staying machines, and the slot of every executor after the moves so far."""
 
     staying: list[Machine]
     workers: Mapping[str, int]  # by topology
@@ -182,7 +182,7 @@ class ScaleInCluster:
 
 
 def decide_scale_in(observation: Observation, memory: Memory, rules: Parameters) -> Decision:
-    """Rates are there and the event can be served; only a topology that finds no slot can still refuse it."""
+    """Decide a scale-in with known rates that can be served; only a topology without a slot can still refuse it."""
     assert observation.event is not None
     leave = observation.event.leave
     cluster = ScaleInCluster(
@@ -209,7 +209,7 @@ def decide_scale_in(observation: Observation, memory: Memory, rules: Parameters)
     for share, slot in cluster.slots.items():
         tasks = range(share.executor.first_task, share.executor.last_task + 1)
         placement[share.topology_id].update(dict.fromkeys(tasks, slot))
-    said = ", ".join(f"{name} ({sums[name]:.2f})" for name in release)
+    words = ", ".join(f"{name} ({sums[name]:.2f})" for name in release)
     return Decision(
         placement={
             each.topology_id: initial_placement.changed_slots(each, placement[each.topology_id])
@@ -218,12 +218,12 @@ def decide_scale_in(observation: Observation, memory: Memory, rules: Parameters)
         release=tuple(release),
         memory=memory,
         settled=True,
-        reason=f"lowest ETPSum leaves: {said}{scaling.window_remark(observation, rules.window_s)}",
+        reason=f"lowest ETPSum leaves: {words}{scaling.window_remark(observation, rules.window_s)}",
     )
 
 
 def machine_etp_sums(cluster: ScaleInCluster) -> dict[str, float]:
-    """Machine → sum of its executors' ETPs; exact, so that equal machines are equal in whatever order one adds."""
+    """Return machine → sum of its executors' ETPs; exact, so that equal machines are equal in any order of addition."""
     shares: dict[str, list[float]] = {machine.name: [] for machine in cluster.staying}
     for resident, slot in cluster.slots.items():
         if slot.machine in shares:
@@ -232,10 +232,10 @@ def machine_etp_sums(cluster: ScaleInCluster) -> dict[str, float]:
 
 
 def remove_lowest(cluster: ScaleInCluster, count: int, release: list[str]) -> ExecutorShare | None:
-    """Add `count` machines to `release`, hand their executors to the others; the one that finds no slot, or None."""
+    """Add `count` machines to `release`, move their executors to the others; return one without a slot, or None."""
     sums = machine_etp_sums(cluster)
-    busy = Counter(slot.machine for slot in cluster.slots.values())
-    order = sorted(cluster.staying, key=lambda machine: (sums[machine.name], busy[machine.name]))
+    load = Counter(slot.machine for slot in cluster.slots.values())
+    order = sorted(cluster.staying, key=lambda machine: (sums[machine.name], load[machine.name]))
     leaving, targets = order[:count], order[count:]
     release.extend(machine.name for machine in leaving)
     cluster.staying = [machine for machine in cluster.staying if machine in targets]
@@ -245,8 +245,8 @@ def remove_lowest(cluster: ScaleInCluster, count: int, release: list[str]) -> Ex
     turn = 0
     for resident in moving:
         offers = [(turn + step, targets[(turn + step) % len(targets)]) for step in range(len(targets))]
-        found = ((place, _slot_on(cluster, machine, resident.topology_id)) for place, machine in offers)
-        place, slot = next(((p, s) for p, s in found if s is not None), (turn, None))
+        slots_on_offer = ((place, _slot_on(cluster, machine, resident.topology_id)) for place, machine in offers)
+        place, slot = next(((p, s) for p, s in slots_on_offer if s is not None), (turn, None))
         if slot is None:
             return resident
         cluster.slots[resident], turn = slot, place + 1
@@ -254,13 +254,13 @@ def remove_lowest(cluster: ScaleInCluster, count: int, release: list[str]) -> Ex
 
 
 def _slot_on(cluster: ScaleInCluster, machine: Machine, topology_id: str) -> Slot | None:
-    used = set(cluster.slots.values())
+    slots_in_use = set(cluster.slots.values())
     mine = Counter(slot for resident, slot in cluster.slots.items() if resident.topology_id == topology_id)
-    free = [s for s in (Slot(machine.name, port) for port in sorted(machine.ports)) if s not in used]
-    here = [slot for slot in sorted(mine) if slot.machine == machine.name]
-    if free and (len(mine) < cluster.workers[topology_id] or not here):
-        return free[0]
-    return min(here, key=lambda slot: mine[slot], default=None)
+    free_ports = [s for s in (Slot(machine.name, port) for port in sorted(machine.ports)) if s not in slots_in_use]
+    present = [slot for slot in sorted(mine) if slot.machine == machine.name]
+    if free_ports and (len(mine) < cluster.workers[topology_id] or not present):
+        return free_ports[0]
+    return min(present, key=lambda slot: mine[slot], default=None)
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ class Parameters:
     queue_mark: float = 1000.0  # tuples waiting per executor that mean congestion, for bounded_queues
     initial: initial_placement.InitialRule = "round_robin"
     max_samples_age_s: float = 10.0  # no decision on older samples
-    window_s: int = 60  # the longest that rates are means over; the policy service keeps it
+    window_s: int = 60  # the longest window of rates, kept by the policy service
 
     def __post_init__(self) -> None:
         check_parameters(self)
@@ -290,45 +290,47 @@ def decide(observation: Observation, memory: Memory, parameters: Parameters = Pa
     why = scaling.scale_in_problem(observation) if shrinks else ""
     if why:
         return scaling.refuse_scale_in(memory, why)
-    stale = scaling.rates_problem(observation, parameters.max_samples_age_s)
-    if stale:
-        return Decision(memory=memory, reason=f"held: {stale}")
+    problem = scaling.rates_problem(observation, parameters.max_samples_age_s)
+    if problem:
+        return Decision(memory=memory, reason=f"held: {problem}")
     return decide_scale_in(observation, memory, parameters) if shrinks else _scale_out(observation, memory, parameters)
 
 
 def _scale_out(observation: Observation, memory: Memory, parameters: Parameters) -> Decision:
-    joined, before = scaling.joined_machines(observation)
-    if not joined or before < 1:
+    machines, base_machines = scaling.joined_machines(observation)
+    if not machines or base_machines < 1:
         return Decision(memory=memory, reason="held: the machines that joined are not known to Nimbus yet")
-    counts = {t.topology_id: scaling.executors_for_new_machines(t, before, len(joined), parameters.slots)
+    counts = {t.topology_id: scaling.executors_for_new_machines(t, base_machines, len(machines), parameters.slots)
               for t in observation.topologies}  # fmt: skip
     targets = {t.topology_id: choose_targets(t, counts[t.topology_id], parameters) for t in observation.topologies}
-    slots = scaling.slots_by_topology(joined, observation.topologies, {name: len(targets[name]) for name in targets})
+    slots = scaling.slots_by_topology(machines, observation.topologies, {name: len(targets[name]) for name in targets})
     executors: dict[str, Mapping[str, int]] = {}
     placement: dict[str, Mapping[int, Slot]] = {}
-    said = []
+    texts = []
     for topology in observation.topologies:
         name = topology.topology_id
-        new: dict[str, list[Slot]] = {}
+        new_slots: dict[str, list[Slot]] = {}
         for target, slot in zip(targets[name], slots[name], strict=False):  # none where no slot is free
-            new.setdefault(target, []).append(slot)
-        executors[name] = {c.name: len(c.executors) + len(new[c.name]) for c in topology.components if c.name in new}
-        placement[name] = place_new_executors(topology, new)
-        refused = bool(targets[name]) and not new
-        said.append(_scale_out_reason(topology, counts[name], executors[name], refused=refused))
-    reason = "; ".join(said) + scaling.window_remark(observation, parameters.window_s)
+            new_slots.setdefault(target, []).append(slot)
+        executors[name] = {
+            c.name: len(c.executors) + len(new_slots[c.name]) for c in topology.components if c.name in new_slots
+        }
+        placement[name] = place_new_executors(topology, new_slots)
+        is_refused = bool(targets[name]) and not new_slots
+        texts.append(_scale_out_reason(topology, counts[name], executors[name], refused=is_refused))
+    reason = "; ".join(texts) + scaling.window_remark(observation, parameters.window_s)
     return Decision(executors=executors, placement=placement, memory=memory, settled=True, reason=reason)
 
 
 def place_new_executors(topology: Topology, new_slots: Mapping[str, Sequence[Slot]]) -> dict[int, Slot]:
-    """Slots that change: a component's new executors go to its `new_slots`, all others stay where their tasks were."""
+    """Return slots that change: a component's new executors go to its `new_slots`, all others stay with their tasks."""
     placement: dict[int, Slot] = {}
     for component in topology.components:
         if component.name in new_slots:
-            fresh = new_slots[component.name]
-            ranges = executor_ranges(component.tasks, len(component.executors) + len(fresh))
+            added_slots = new_slots[component.name]
+            ranges = executor_ranges(component.tasks, len(component.executors) + len(added_slots))
             for (first, last), slot in zip(
-                ranges, _executor_slots(component.executors, ranges, topology, iter(fresh)), strict=True
+                ranges, _executor_slots(component.executors, ranges, topology, iter(added_slots)), strict=True
             ):
                 placement.update(dict.fromkeys(range(first, last + 1), slot))
     return initial_placement.changed_slots(topology, placement)
@@ -337,7 +339,7 @@ def place_new_executors(topology: Topology, new_slots: Mapping[str, Sequence[Slo
 def _executor_slots(
     old: tuple[Executor, ...], ranges: tuple[tuple[int, int], ...], topology: Topology, new_slots: Iterator[Slot]
 ) -> list[Slot]:
-    """Each old executor's slot goes to the first new range that begins in it; ranges left over are the new ones."""
+    """Return slots: each old executor's goes to the first new range that begins in it; remaining ranges are new."""
     heirs: dict[int, Executor] = {}
     for index, (first, _) in enumerate(ranges):
         parent = next(e for e in old if e.first_task <= first <= e.last_task)
@@ -355,8 +357,8 @@ def _executor_slots(
 
 def _scale_out_reason(topology: Topology, count: int, grown: Mapping[str, int], *, refused: bool) -> str:
     if not grown:
-        nothing = "no slot of the new machines was left" if refused else f"nothing to parallelise in {count} slots"
-        return f"{topology.name}: {nothing}"
-    before = {component.name: len(component.executors) for component in topology.components}
-    steps = (f"{name} {before[name]}→{n}" for name, n in grown.items())
+        problem = "no slot of the new machines was left" if refused else f"nothing to parallelise in {count} slots"
+        return f"{topology.name}: {problem}"
+    counts = {component.name: len(component.executors) for component in topology.components}
+    steps = (f"{name} {counts[name]}→{n}" for name, n in grown.items())
     return f"{topology.name}: {count} slots, {', '.join(steps)}"

@@ -1,12 +1,12 @@
-"""Storm's own schedulers: the bridge lets the one that is named do all placing.
+"""Storm's own schedulers: the bridge lets the named one do all placing.
 
-`rebalance: false` is Storm left alone: what runs stays where it is. `rebalance: true` asks Nimbus for a rebalance
-at a scale-out or a reschedule, as a person would on the command line. A scheduler in the bridge (Storm's own, or the
-`foreign` policy's) cannot say which machines are to leave, so these policies answer no scale-in.
+`rebalance: false` is Storm left alone: everything that runs stays where it is. `rebalance: true` asks Nimbus for a
+rebalance at a scale-out or a reschedule, as a person would on the command line. A scheduler in the bridge (Storm's own,
+or the `foreign` policy's) cannot choose machines to leave, so these policies answer no scale-in.
 
-What the resource-aware scheduler reads is declared at deployment, in storm.yaml: what each machine has, and for every
-executor the same share of it, so that nothing is refused for room. An experiment that compares with it should lay
-what its components were measured to need over that (`topology.component.cpu.pcore.percent` and the like in `conf`).
+The data of the resource-aware scheduler is declared at deployment, in storm.yaml: each machine's resources, and for
+every executor the same share of them, so that nothing is refused for room. An experiment that compares with it should
+lay its components' measured needs over that (`topology.component.cpu.pcore.percent` and the like in `conf`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from scheduler_plugins.policies.parameters import check_parameters
 def delegate(
     observation: Observation, memory: Memory, scheduler: str, conf: Mapping[str, Any], *, rebalance: bool, called: str
 ) -> Decision:
-    """`rebalance`: at an event everything is placed anew; else what runs stays. `called`: in words."""
+    """Let a scheduler place. `rebalance`: at an event everything is placed anew; else running tasks stay. `called`: its
+    name in words."""
     places = Decision(memory=memory, scheduler=scheduler, scheduler_conf=conf, reason=_unplaced_reasons(observation))
     if observation.event is None or observation.event.kind == "scale_in":
         return places
@@ -65,5 +66,5 @@ def _machines_by_topology(value: object) -> bool:
 
 def decide(observation: Observation, memory: Memory, parameters: Parameters = Parameters()) -> Decision:
     name = parameters.scheduler
-    called = f"Storm's {name} scheduler"
-    return delegate(observation, memory, name, parameters.conf, rebalance=parameters.rebalance, called=called)
+    words = f"Storm's {name} scheduler"
+    return delegate(observation, memory, name, parameters.conf, rebalance=parameters.rebalance, called=words)

@@ -1,4 +1,4 @@
-"""The six topology-aware strategies that SP tried before ETP: existing executors migrate, none is added.
+"""The six topology-aware strategies of SP before ETP: existing executors migrate, none is added.
 
 SP III-C, ST table 2. Each new machine gets as many executors as a machine had on average (as Stela's slots, SP II-B),
 all taken from the components that the strategy ranks first; one machine is filled after the other. What the papers
@@ -37,7 +37,7 @@ class Parameters:
     initial: initial_placement.InitialRule = "round_robin"
     link_load: Literal["sum", "mean"] = "sum"  # of a component's links, or the authors' code
     max_samples_age_s: float = 10.0  # of the rates; only the link load strategies use any
-    window_s: int = 60  # the longest that rates are means over; the policy service keeps it
+    window_s: int = 60  # the longest window of rates, kept by the policy service
 
     def __post_init__(self) -> None:
         check_parameters(self)
@@ -57,29 +57,29 @@ def decide(
     observation = initial_placement.with_slots(observation)
     if first is not None or observation.event is None or observation.event.kind != "scale_out":
         return first or Decision(memory=memory)
-    stale = scaling.rates_problem(observation, parameters.max_samples_age_s) if strategy.by_load else ""
-    joined, before = scaling.joined_machines(observation)
-    if stale or not joined or before < 1:
-        why = stale or "the machines that joined are not known to Nimbus yet"
+    problem = scaling.rates_problem(observation, parameters.max_samples_age_s) if strategy.by_load else ""
+    machines, machine_count = scaling.joined_machines(observation)
+    if problem or not machines or machine_count < 1:
+        why = problem or "the machines that joined are not known to Nimbus yet"
         return Decision(memory=memory, reason=f"held: {why}")
-    names = {machine.name for machine in joined}
-    waiting, wanted = {}, {}
+    names = {machine.name for machine in machines}
+    movable_executors, counts = {}, {}
     for topology in observation.topologies:
         elsewhere = {task for task, slot in topology.placement.items() if slot.machine not in names}
         movable = {c.name: [executor for executor in c.executors if executor.first_task in elsewhere]
                    for c in topology.components if c.kind != "system"}  # fmt: skip
-        count = scaling.executors_for_new_machines(topology, before, len(joined), parameters.slots)
-        waiting[topology.topology_id] = movable
-        wanted[topology.topology_id] = min(count, sum(map(len, movable.values())))
-    slots = scaling.slots_by_topology(joined, observation.topologies, wanted)
+        count = scaling.executors_for_new_machines(topology, machine_count, len(machines), parameters.slots)
+        movable_executors[topology.topology_id] = movable
+        counts[topology.topology_id] = min(count, sum(map(len, movable.values())))
+    slots = scaling.slots_by_topology(machines, observation.topologies, counts)
     placement: dict[str, Mapping[int, Slot]] = {}
-    said = []
+    texts = []
     for topology in observation.topologies:
         name = topology.topology_id
-        placement[name] = migrate(topology, strategy, parameters, waiting[name], slots[name])
-        said.append(_migration_reason(topology, placement[name]))
+        placement[name] = migrate(topology, strategy, parameters, movable_executors[name], slots[name])
+        texts.append(_migration_reason(topology, placement[name]))
     remark = scaling.window_remark(observation, parameters.window_s) if strategy.by_load else ""
-    return Decision(placement=placement, memory=memory, settled=True, reason="; ".join(said) + remark)
+    return Decision(placement=placement, memory=memory, settled=True, reason="; ".join(texts) + remark)
 
 
 def migrate(
@@ -94,8 +94,10 @@ def migrate(
     links = _links(topology) if strategy.by_load else {}
     placement: dict[int, Slot] = {}
     for machine in dict.fromkeys(slot.machine for slot in slots):
-        here = [slot for slot in slots if slot.machine == machine]
-        for executor, slot in zip(pick_executors(waiting, ranks, links, len(here)), here, strict=True):
+        machine_slots = [slot for slot in slots if slot.machine == machine]
+        for executor, slot in zip(
+            pick_executors(waiting, ranks, links, len(machine_slots)), machine_slots, strict=True
+        ):
             placement.update(dict.fromkeys(range(executor.first_task, executor.last_task + 1), slot))
     return placement
 
@@ -103,12 +105,12 @@ def migrate(
 def pick_executors(waiting: Mapping[str, list[Executor]], ranks: Ranks, links: Links, count: int) -> list[Executor]:
     """Take up to `count` executors from `waiting` for one machine: most links to those taken first, then by rank."""
     adjacent: Counter[str] = Counter()
-    taken: list[Executor] = []
-    while len(taken) < count and any(waiting.values()):
+    executors: list[Executor] = []
+    while len(executors) < count and any(waiting.values()):
         name = min((n for n in waiting if waiting[n]), key=lambda n: (-adjacent[n], ranks[n]))
-        taken.append(waiting[name].pop(0))
+        executors.append(waiting[name].pop(0))
         adjacent.update(links.get(name, ()))
-    return taken
+    return executors
 
 
 def _children(topology: Topology) -> dict[str, set[str]]:
@@ -141,26 +143,26 @@ def source_closeness(topology: Topology, parameters: Parameters) -> Ranks:
 
 
 def _hops(next_to: Mapping[str, set[str]], starts: Iterable[str], parameters: Parameters) -> Ranks:
-    """Component → length of a walk from `starts`: the shortest, or the longest. Unreached ones come last."""
-    found: dict[str, float] = {}
+    """Return component → length of a walk from `starts`: the shortest, or the longest. Unreached ones come last."""
+    lengths: dict[str, float] = {}
     frontier = set(starts)
     for hops in range(len(next_to)):
         if parameters.distance == "min_hops":
-            frontier -= found.keys()
-        found.update(dict.fromkeys(frontier, float(hops)))
+            frontier -= lengths.keys()
+        lengths.update(dict.fromkeys(frontier, float(hops)))
         frontier = {neighbour for name in frontier for neighbour in next_to[name]}
-    return {name: found.get(name, float("inf")) for name in next_to}
+    return {name: lengths.get(name, float("inf")) for name in next_to}
 
 
 def descendants(topology: Topology, parameters: Parameters) -> Ranks:  # noqa: ARG001 - one shape for all strategies
     children, ranks = _children(topology), {}
     for name in children:
-        below, todo = set[str](), [name]
+        reachable, todo = set[str](), [name]
         while todo:
-            fresh = children[todo.pop()] - below
-            below |= fresh
-            todo.extend(fresh)
-        ranks[name] = -float(len(below - {name}))
+            additions = children[todo.pop()] - reachable
+            reachable |= additions
+            todo.extend(additions)
+        ranks[name] = -float(len(reachable - {name}))
     return ranks
 
 
