@@ -1,15 +1,15 @@
-"""The claims of the papers, as data (`*.yaml`), and the ledger that sets what was measured beside what is stated.
+"""The claims of the papers, as data (`*.yaml`), and the ledger that sets measurements beside them.
 
 statements     a claim, its region, the files that state them; `publications`: figures and tables of the papers
-specs          what is read of an experiment
-pools          which series a claim is judged by
+specs          the parts of an experiment that claims need
+pools          the series by which a claim is judged
 ledger_rows    values of runs, and a row of the ledger
 measured_rows  one claim + runs -> its row; `exact`, with `metis_call`: claims that need no run
-assumptions    what bounds rest on: levels by the closed form (`capacity`), noise, the baseline's time
-limitations    what cannot come out in an experiment, or says little there
-rules          one claim -> its row with what no reader may overlook; claims that follow from others
+assumptions    the basis of bounds: levels by the closed form (`capacity`), noise, the baseline's time
+limitations    results that are impossible in an experiment, or say little there
+rules          one claim -> its row with the notes that no reader may overlook; claims that follow from others
 ledger         all claims -> the ledger, corrected for many tests
-simulated_rows, sweep_rows  what the simulator gives in the place of verdicts
+simulated_rows, sweep_rows  numbers of the simulator in place of verdicts
 """
 
 from analysis.claims.ledger import evaluate, evaluate_newest, judge, judge_all

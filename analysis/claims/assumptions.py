@@ -1,5 +1,5 @@
-"""What limitations.py takes for granted: what each variant can process before and after an experiment's first event by
-the closed form of components that wait (capacity.py), what its sources offer, and how long noise alone and the
+"""Check the assumptions of limitations.py: each variant's capacity before and after an experiment's first event by
+the closed form of components that wait (capacity.py), the offer of its sources, and the times that noise alone and the
 baseline of a ratio of times take. Pure.
 """
 
@@ -30,15 +30,15 @@ from scheduler_plugins.policies.stela import Parameters
 from topologies import catalogue
 from topologies.work import components_of
 
-# None of these ever changes how many executors a component has.
+# Policies that never change the number of a component's executors.
 KEEP_EXECUTORS = frozenset({"even", "round_robin", "storm", *topology_aware.STRATEGIES})
 
 
 @dataclass(frozen=True)
 class Levels:
     """A variant's throughput in tuples/s by the closed form: before the event, and the most after it; it never falls.
-    `slots`: executors that it gives out. `stela`: what its own rule makes of them. `is_bound`: there are too many ways
-    to deal them out, and `most` is what no one is above."""
+    `slots`: executors that it gives out. `stela`: the result of its own rule. `is_bound`: there are too many ways
+    to distribute them, and `most` is only an upper bound."""
 
     before: float
     most: float
@@ -48,12 +48,12 @@ class Levels:
 
     @property
     def gain(self) -> float:
-        """At most, in percent."""
+        """Return the greatest possible gain, in percent."""
         return percent_over(self.most, self.before)
 
 
 def watch_s(claim: Claim, experiment: Experiment | None) -> tuple[float, float]:
-    """Floor and ceiling of what is watched after the claim's event, in s; infinite where the record does not say."""
+    """Return floor and ceiling of the watch after the claim's event, in s; infinite if they are not on record."""
     return (inf, inf) if experiment is None else experiment.watched(_place_of_event(claim))
 
 
@@ -63,37 +63,37 @@ def _place_of_event(claim: Claim) -> int:
 
 
 def levels_of(claim: Claim, experiment: Experiment, variant: str) -> Levels | None:
-    """None where the closed form says nothing: another event than the first, several topologies, code or a policy that
-    is not known, costs that burn CPU."""
-    chosen, event = _variant(experiment, variant), experiment.events[0]
-    if chosen is None or _place_of_event(claim) != 0 or not isinstance(event, ScaleOut | ScaleIn):
+    """Return the levels; None if the closed form does not apply: another event than the first, several topologies,
+    unknown code or policy, costs that burn CPU."""
+    variant_spec, event = _variant(experiment, variant), experiment.events[0]
+    if variant_spec is None or _place_of_event(claim) != 0 or not isinstance(event, ScaleOut | ScaleIn):
         return None
-    topology = _cached_closed_form(_template_of(experiment, chosen))
-    if topology is None or chosen.policy not in {*KEEP_EXECUTORS, "stela"}:
+    topology = _cached_closed_form(_template_of(experiment, variant_spec))
+    if topology is None or variant_spec.policy not in {*KEEP_EXECUTORS, "stela"}:
         return None
     before = capacity.throughput(topology, topology.initial)
     if before <= 0.0:
         return None
-    if chosen.policy in KEEP_EXECUTORS or isinstance(event, ScaleIn):
+    if variant_spec.policy in KEEP_EXECUTORS or isinstance(event, ScaleIn):
         return Levels(before, before)
-    return _levels_of_stela(topology, experiment.machines.before, event.machines, chosen.parameters)
+    return _levels_of_stela(topology, experiment.machines.before, event.machines, variant_spec.parameters)
 
 
 def offered_per_s(experiment: Experiment, variant: str) -> float | None:
-    """Tuples/s that the sources of a variant offer by their schedules, where each is emitted, if late. None where a
-    source emits as fast as Storm lets it or skips what fell due during a restart, and where it is not known."""
-    chosen = _variant(experiment, variant)
-    return None if chosen is None else _cached_offer(_template_of(experiment, chosen))
+    """Return the tuples/s that the sources of a variant offer by their schedules, if each is emitted, even late. None
+    if a source emits as fast as Storm lets it or skips tuples due during a restart, and if it is unknown."""
+    variant_spec = _variant(experiment, variant)
+    return None if variant_spec is None else _cached_offer(_template_of(experiment, variant_spec))
 
 
 def _variant(experiment: Experiment, name: str) -> Variant | None:
-    """None where its code is not ours, or runs have several topologies."""
-    chosen = next((each for each in experiment.variants if each.name == name), None)
-    return None if chosen is None or chosen.code or len(experiment.every_topology()) > 1 else chosen
+    """Return the variant; None if its code is not ours, or runs have several topologies."""
+    variant = next((each for each in experiment.variants if each.name == name), None)
+    return None if variant is None or variant.code or len(experiment.every_topology()) > 1 else variant
 
 
 def _template_of(experiment: Experiment, variant: Variant) -> str:
-    """What the variant's topology is rendered of, as JSON: the same text is the same topology."""
+    """Return the input from which the variant's topology is rendered, as JSON: equal texts are equal topologies."""
     (topology,) = experiment.topologies_of(variant)
     return json.dumps([topology.file, topology.parameters, topology.overrides], sort_keys=True)
 
@@ -143,9 +143,10 @@ DEVIATION = 0.015  # of a level series, per window of 10 s; the times hardly dep
 
 @cache
 def time_without_event_s(definition: str) -> float:
-    """Median time of convergence of series that are level from the start, in s: what noise alone takes.
+    """Return the median time of convergence of series that are level from the start, in s: the time that noise alone
+    takes.
 
-    60 s by SP, 70 s by ST, 0 by the authors' script. Where neighbouring windows are alike it is not shorter: 80 and
+    60 s by SP, 70 s by ST, 0 by the authors' script. If neighbouring windows are correlated it is not shorter: 80 and
     70 s at a correlation of 0.3. Claims are judged by independent windows, which is the most lenient.
     """
     return float(np.median(times_without_event(definition)))
@@ -157,32 +158,33 @@ def times_without_event(definition: str) -> tuple[float, ...]:
 
 
 def times_of_noise(definition: str, noise: NDArray[np.float64]) -> tuple[float, ...]:
-    """Times of convergence, in s, of level series of which `noise` has a row each, by window, in standard deviations;
-    infinite where a series does not converge."""
+    """Return times of convergence, in s, of level series, a row of `noise` each, by window, in standard deviations;
+    infinite if a series does not converge."""
     starts_s = tuple(WINDOW_S * place for place in range(noise.shape[1]))
     times = []
     for rates in (1.0 + DEVIATION * noise).tolist():
-        found = DEFINITIONS[definition](Windows(starts_s, tuple(rates), WINDOW_S), post_scale(rates))
-        times.append(inf if found is None or found.time_s is None else found.time_s)
+        convergence = DEFINITIONS[definition](Windows(starts_s, tuple(rates), WINDOW_S), post_scale(rates))
+        times.append(inf if convergence is None or convergence.time_s is None else convergence.time_s)
     return tuple(times)
 
 
 def noise_s(claim: Claim) -> float:
-    """Return what noise alone takes in the middle of a claim's times; 0 where the claim is no ratio of such times."""
+    """Return the time that noise alone takes in the middle of a claim's times; 0 if the claim is no ratio of such
+    times."""
     of_times = claim.kind in RATIOS and claim.metric.startswith(CONVERGENCE) and claim.is_one_number
     return time_without_event_s(definition_of(claim)) if of_times else 0.0
 
 
 def definition_of(claim: Claim) -> str:
-    """`sp` of `convergence_sp_s`."""
+    """Return the definition's name, `sp` for `convergence_sp_s`."""
     return claim.metric.removeprefix(CONVERGENCE).removesuffix("_s")
 
 
 @dataclass(frozen=True)
 class BaselineTime:
-    """What the baseline of a ratio of times takes, s. `about_s`: None where most of its runs never got there. `low_s`,
-    `high_s`: the ends of its 95 % interval, 0 and infinite where nothing bounds it. `least_s`: the shortest that a time
-    can be."""
+    """Time of the baseline in a ratio of times, s. `about_s`: None if most of its runs never got there. `low_s`,
+    `high_s`: the ends of its 95 % interval, 0 and infinite without a bound. `least_s`: the shortest possible
+    time."""
 
     about_s: float | None
     low_s: float
@@ -191,15 +193,15 @@ class BaselineTime:
 
 
 def baseline_time(claim: Claim, measured: Conditions) -> BaselineTime | None:
-    """Return it of the blocks that are compared; None of other claims than ratios of times, and of fewer than three
+    """Return the time for the compared blocks; None for other claims than ratios of times, and with fewer than three
     blocks."""
-    own, other = (
+    variant_values, other = (
         {value.block: value for value in measured.of(claim, name)} for name in (claim.variant, claim.baseline)
     )
-    blocks, noise = sorted(own.keys() & other.keys()), noise_s(claim)
+    blocks, noise = sorted(variant_values.keys() & other.keys()), noise_s(claim)
     if noise <= 0.0 or not blocks:
         return None
-    sides = [[side[block] for block in blocks] for side in (own, other)]
+    sides = [[side[block] for block in blocks] for side in (variant_values, other)]
     variant, baseline = map(times_of, sides)
     return time_of_baseline(variant, baseline, noise, quantum(claim.metric), series_lengths(sides[1]))
 
@@ -211,18 +213,18 @@ def times_of(values: Sequence[RunValue]) -> Times:
 def time_of_baseline(
     variant: Times, baseline: Times, noise_s: float, quantum: float, series: Sequence[int] = ()
 ) -> BaselineTime | None:
-    """Return it with the ends by which the ledger would judge a variant whose every run takes `noise_s`, as noise alone
-    does; where either side was quicker than that here, the least is what it took. None: fewer than three blocks.
-    `series`: as of `paired_ratio`."""
+    """Return the time with the ends by which the ledger would judge a variant whose every run takes `noise_s`, as with
+    noise alone; if either side was quicker here, the least is its time. None with fewer than three blocks. `series`: as
+    in `paired_ratio`."""
     runs = len(baseline.times)
     if runs < MINIMUM_BLOCKS or min(baseline.times) <= 0.0:
         return None
-    alike = Times((noise_s,) * runs, (False,) * runs)
-    found: Effect | None = TimeRatio(alike, baseline)
+    noise_times = Times((noise_s,) * runs, (False,) * runs)
+    effect: Effect | None = TimeRatio(noise_times, baseline)
     if not any(baseline.censored):
-        found = paired_ratio(alike.times, baseline.times, quantum, series)
-    if found is None:
+        effect = paired_ratio(noise_times.times, baseline.times, quantum, series)
+    if effect is None:
         return None
-    low, high = (1.0 + percent / 100.0 for percent in found.interval())
+    low, high = (1.0 + percent / 100.0 for percent in effect.interval())
     least_s = min(time for time in (noise_s, variant.typical, baseline.typical) if time is not None)
     return BaselineTime(baseline.typical, noise_s / high, noise_s / low if low > 0.0 else inf, least_s)

@@ -1,4 +1,4 @@
-"""Claims with one right answer: a computation (name -> function), by the same code that schedules."""
+"""Claims with one right answer: a computation (name -> function), by the code that schedules."""
 
 from collections.abc import Callable
 from functools import cache
@@ -12,8 +12,8 @@ from scheduler_plugins.policies import etp
 from scheduler_plugins.policies.scaling import executors_for_new_machines
 from scheduler_plugins.policies.stela import Parameters, assign_executors
 
-# SP figure 2, ST figure 2: ten operators, the rates of its sinks, and which are congested. What it does not print (the
-# rates of the others, and what the congested ones receive) is chosen so that exactly those are congested.
+# SP figure 2, ST figure 2: ten operators, the rates of its sinks, and which are congested. Rates that it does not
+# print (those of the others, and the input of the congested ones) are chosen so that exactly those are congested.
 CHILDREN = {"1": ("2", "3"), "2": ("4",), "3": ("5", "6"), "5": ("7", "8"), "6": ("9", "10")}
 PROCESSING_RATES = {
     "1": 5000.0, "2": 5000.0, "3": 2000.0, "4": 2000.0, "5": 2000.0, "6": 500.0, "7": 1000.0, "8": 1000.0, "9": 200.0,
@@ -26,7 +26,7 @@ MACHINE_COUNT, DRAWS, BEST_COUNT = 8, 4, 2
 
 
 def ten_operators(room: frozenset[str] = frozenset()) -> Topology:
-    """One executor each; those in `room` have a task for one more."""
+    """Return operators with one executor each; those in `room` have a task for one more."""
     names = ["feed", *PROCESSING_RATES]
     components = tuple(
         _operator(name, number, 2 if name in room else 1) for number, name in zip(range(1, 99, 2), names, strict=False)
@@ -49,7 +49,7 @@ def etp_percent(operator: str) -> float:
 
 
 def order_mismatches() -> float:
-    """At how many of the four places the congested operator that is served next differs from the printed order."""
+    """Return at how many of the four places the congested operator served next differs from the printed order."""
     waiting, served = set(INPUT_RATES), []
     for _ in ETP_ORDER:
         (chosen,) = assign_executors(ten_operators(frozenset(waiting)), 1, RULES)
@@ -59,7 +59,7 @@ def order_mismatches() -> float:
 
 
 def slots_of_star(new: int) -> float:
-    """Return how many executors Stela gives out where `new` machines join star's four (SP II-B, table I)."""
+    """Return how many executors Stela gives out if `new` machines join star's four (SP II-B, table I)."""
     components = tuple(
         Component(str(task), "bolt", (task, task + 1), (Executor(task, task), Executor(task + 1, task + 1)))
         for task in range(1, 10, 2)
@@ -68,7 +68,7 @@ def slots_of_star(new: int) -> float:
 
 
 def chance_of_both_best_percent() -> float:
-    """Return, of all ways to draw 4 of 8 machines, those that hold both best ones."""
+    """Return the share of all draws of 4 from 8 machines that contain both best ones."""
     return 100.0 * comb(MACHINE_COUNT - BEST_COUNT, DRAWS - BEST_COUNT) / comb(MACHINE_COUNT, DRAWS)
 
 
@@ -92,7 +92,7 @@ def _computed(metric: str) -> float:
 
 
 def judge_exact(claim: Claim) -> LedgerRow:
-    """Equal to the digits that are stated; `not run` where it cannot be computed here."""
+    """Return the row: equal to the stated digits, or `not run` if it cannot be computed here."""
     try:
         value = _computed(claim.metric)
     except NotComputed as error:

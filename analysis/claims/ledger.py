@@ -1,13 +1,13 @@
 """Claims + measurements -> ledger rows with a verdict (docs/decisions/claims.md).
 
 The rule. A claim has a region: the stated number and a resolution fixed in the claims file. Runs have an estimate of
-that number: paired blocks where two variants are compared. `reproduced`: the whole 95 % interval lies in the region.
+that number: paired blocks if two variants are compared. `reproduced`: the whole 95 % interval lies in the region.
 `differs`: none of it does. Else `undecided`. An interval needs three blocks; a verdict of fewer than six, or one that
 Holm's correction over all estimated claims of its experiment does not keep at 5 %, is an indication. A claim that
-cannot come out in the experiment as it is, is `not testable here`. What is in favour of a variant that failed in more
-of its runs is not reproduced by the others. A time that was not reached is never a value. A claim about each run
-(`every_run`) is a check, not an estimate: one run is enough. An `exact` claim is computed. Runs that were not steady
-count, for what never settles is a result of its variant; the reason says how many there are.
+cannot come out in the experiment as it is, is `not testable here`. A result in favour of a variant that failed in more
+of its runs is not reproduced by the remaining ones. A time that was not reached is never a value. A claim about each
+run (`every_run`) is a check, not an estimate: one run is enough. An `exact` claim is computed. Runs that were not
+steady count, because never settling is a result of the variant; the reason gives their number.
 """
 
 from collections import Counter, defaultdict
@@ -43,10 +43,10 @@ from barograph.plan.experiment import WHOLE_CLUSTER, Experiment, recorded
 def evaluate(
     series_dirs: Sequence[Path | str], family: str | None = None, *, simulated: bool = False
 ) -> list[LedgerRow]:
-    """The ledger of a family, or of all, over any number of analysed series; repetitions of the same experiment are
-    pooled. Sweeps among them give what the model says of the claims that are about sweeps.
+    """Return the ledger of a family, or of all, over any number of analysed series; repetitions of the same experiment
+    are pooled. Sweeps among them give the model's numbers for claims about sweeps.
 
-    `simulated`: all of the series are, so what the model gives stands in the place of verdicts.
+    `simulated`: all of the series are, so the model's numbers take the place of verdicts.
     """
     folders = [Path(folder) for folder in series_dirs]
     measured = conditions([SeriesPaths(folder) for folder in folders if not is_sweep(folder)])
@@ -55,16 +55,19 @@ def evaluate(
 
 
 def ledger_rows(claims: Sequence[Claim], measured: Conditions, *, simulated: bool) -> list[LedgerRow]:
-    """A row a claim: verdicts, or of simulated runs what the model gives. Claims about sweeps have no number yet."""
+    """Return a row a claim: verdicts, or for simulated runs the model's numbers. Claims about sweeps have no number
+    yet."""
     if not simulated:
         return judge_all(claims, measured)
-    found = {row.claim.name: row for row in simulated_rows([each for each in claims if not each.simulated], measured)}
-    return [found.get(claim.name) or row_without_sweep(claim) for claim in claims]
+    rows_by_name = {
+        row.claim.name: row for row in simulated_rows([each for each in claims if not each.simulated], measured)
+    }
+    return [rows_by_name.get(claim.name) or row_without_sweep(claim) for claim in claims]
 
 
 def evaluate_newest(results: Path, family: str | None = None) -> list[LedgerRow]:
-    """The ledger over the series under `results` that say most of each claim (pools.py), without simulated ones, and
-    the newest sweep of each name. Series that cannot be read are left out."""
+    """Return the ledger over the most informative series under `results` for each claim (pools.py), without simulated
+    ones, and the newest sweep of each name. Unreadable series are left out."""
     claims = load_claims(family)
     return evaluate_each(claims, pools_of_claims(claims, kept_series(results)), newest_sweeps(results).values())
 
@@ -76,16 +79,19 @@ def evaluate_each(
     *,
     simulated: bool = False,
 ) -> list[LedgerRow]:
-    """As `evaluate`, but each claim is judged by the series of its own pool, and what follows from others by theirs."""
-    of = {
+    """Return the ledger as `evaluate`, but judge each claim by the series of its own pool, and derived claims by those
+    of their members."""
+    series_by_claim = {
         claim.name: tuple(dict.fromkeys(
             paths for name in claim.of or (claim.name,) if name in pools for paths in pools[name].series
         ))
         for claim in claims
     }  # fmt: skip
-    everything = {paths for pool in pools.values() for paths in pool.series}
-    known = {chosen: conditions(chosen, everything) for chosen in set(of.values())}
-    measured = Conditions({}, by_claim={name: known[chosen] for name, chosen in of.items()})
+    all_series = {paths for pool in pools.values() for paths in pool.series}
+    conditions_by_series = {selection: conditions(selection, all_series) for selection in set(series_by_claim.values())}
+    measured = Conditions(
+        {}, by_claim={name: conditions_by_series[selection] for name, selection in series_by_claim.items()}
+    )
     ledger = ledger_rows(claims, measured, simulated=simulated)
     if not simulated:
         ledger = [with_note(row, pools[row.claim.name].note) if row.claim.name in pools else row for row in ledger]
@@ -93,9 +99,9 @@ def evaluate_each(
 
 
 def conditions(series: Iterable[SeriesPaths], beside: Iterable[SeriesPaths] = ()) -> Conditions:
-    """Measurements of complete runs, how all runs ended, and what each experiment was.
+    """Return measurements of complete runs, how all runs ended, and the specification of each experiment.
 
-    Runs are named with their series where another of these, or of `beside`, is of the same experiment.
+    Runs are named with their series if another of these, or of `beside`, is of the same experiment.
     """
     values: dict[Key, list[RunValue]] = defaultdict(list)
     outcomes: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
@@ -107,60 +113,62 @@ def conditions(series: Iterable[SeriesPaths], beside: Iterable[SeriesPaths] = ()
     times = Counter(experiment for runs in all_runs for experiment in {run["experiment"] for run in runs})
     for paths, runs in runs_of:
         for experiment in {run["experiment"] for run in runs.values() if run["experiment"]}:
-            if (asked := recorded(read_json_or_none(paths.series_json) or {})) is not None:
-                experiments[experiment].append(asked)
+            if (request := recorded(read_json_or_none(paths.series_json) or {})) is not None:
+                experiments[experiment].append(request)
             topologies[experiment] += _names(paths)
         failed = {run["run_id"]: run for run in failed_attempts(paths)}
         for run in runs.values():
             end = failed.get(run["run_id"], run)
-            ended = Outcome(run["run_id"], end["status"], end.get("failure_blame"), end["failure_message"])
-            outcomes[run["experiment"] or "", run["variant"] or ""].append(ended)
-        blocks, several = blocks_of(runs.values()), bool(small_tables.topologies(paths))
+            outcome = Outcome(run["run_id"], end["status"], end.get("failure_blame"), end["failure_message"])
+            outcomes[run["experiment"] or "", run["variant"] or ""].append(outcome)
+        blocks, has_several = blocks_of(runs.values()), bool(small_tables.topologies(paths))
         for row in sorted(rows(paths, "measurements"), key=lambda row: str(row["run_id"])):
             run = runs[row["run_id"]]
             if run["status"] == "complete":
                 name = run["run_id"] if times[run["experiment"]] == 1 else f"{run['series_id']}/{run['run_id']}"
-                found = RunValue(
+                value = RunValue(
                     name, row["value"], row["censored"], blocks[run["run_id"]], row.get("steady"), run.get("order")
                 )
-                values[_key(run, row, several)].append(found)
-    there = {name: tuple(sorted(dict.fromkeys(of), key=WHOLE_CLUSTER.__eq__)) for name, of in topologies.items()}
-    return Conditions(dict(values), dict(outcomes), dict(experiments), there)
+                values[_key(run, row, has_several)].append(value)
+    topology_names = {
+        name: tuple(sorted(dict.fromkeys(names), key=WHOLE_CLUSTER.__eq__)) for name, names in topologies.items()
+    }
+    return Conditions(dict(values), dict(outcomes), dict(experiments), topology_names)
 
 
 def _names(paths: SeriesPaths) -> Sequence[str]:
-    """None of records that name none."""
+    """Return names of topologies; none if the records have none."""
     return small_tables.topologies(paths) or [row["topology"] for row in rows(paths, "topologies") if row["topology"]]
 
 
 def _key(run: Row, row: Row, several: bool) -> Key:
-    of = (row["topology"],) if several else ()
-    return run["experiment"], run["variant"], row["metric"], event_id_of(row), *of
+    topology = (row["topology"],) if several else ()
+    return run["experiment"], run["variant"], row["metric"], event_id_of(row), *topology
 
 
 def judge_all(claims: Sequence[Claim], measured: Conditions) -> list[LedgerRow]:
-    """Every claim, those that follow from others last, with Holm's correction over all of an experiment that are not
-    mere checks, and about runs. What follows from several experiments is corrected together.
+    """Judge every claim, derived ones last, with Holm's correction over all of an experiment that are about runs and
+    not mere checks. Claims derived from several experiments are corrected together.
 
-    What was not measured counts as a test that shows nothing: a verdict does not grow firmer by what is missing.
+    A missing measurement counts as a test that shows nothing: a verdict does not become firmer by gaps.
     """
-    found = {claim.name: judge(claim, measured) for claim in claims if claim.kind not in rules.DERIVED_KINDS}
-    derived = [claim for claim in claims if claim.kind in rules.DERIVED_KINDS]
-    for claim in derived:
-        row = rules.judge_derived(claim, found, measured)
+    rows = {claim.name: judge(claim, measured) for claim in claims if claim.kind not in rules.DERIVED_KINDS}
+    derived_claims = [claim for claim in claims if claim.kind in rules.DERIVED_KINDS]
+    for claim in derived_claims:
+        row = rules.judge_derived(claim, rows, measured)
         note = "" if row.verdict == NOT_RUN else limitations.own_numbers_note(claim, claims)
-        found[claim.name] = with_note(row, note)
-    together: dict[tuple[str, str], list[str]] = defaultdict(list)
+        rows[claim.name] = with_note(row, note)
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     for claim in claims:
         if claim.is_estimated:
-            together[claim.family, claim.experiment].append(claim.name)
-    for names in together.values():
-        found |= _corrected({name: found[name] for name in names})
-    return [found[claim.name] for claim in claims]
+            groups[claim.family, claim.experiment].append(claim.name)
+    for names in groups.values():
+        rows |= _corrected({name: rows[name] for name in names})
+    return [rows[claim.name] for claim in claims]
 
 
 def _corrected(tested: Mapping[str, LedgerRow]) -> dict[str, LedgerRow]:
-    """With Holm's correction over these."""
+    """Apply Holm's correction over these rows."""
     holm = inference.holm([1.0 if row.p is None else row.p for row in tested.values()]).tolist()
     return {
         name: row if row.p is None else replace(row, p_holm=p_holm)
@@ -169,12 +177,12 @@ def _corrected(tested: Mapping[str, LedgerRow]) -> dict[str, LedgerRow]:
 
 
 def judge(claim: Claim, measured: Conditions) -> LedgerRow:
-    """One claim's row, for claims that do not follow from others."""
+    """Return the row of a claim that does not follow from others."""
     if claim.kind is Kind.EXACT:
         return judge_exact(claim)
     if claim.simulated:
         return row_without_sweep(claim)
-    own = measured.for_claim(claim)
-    row = rules.judge(claim, own)
-    rests_on = (value.block[0] for value in own.of(claim, claim.variant) if value.run_id in row.run_ids)
+    claim_conditions = measured.for_claim(claim)
+    row = rules.judge(claim, claim_conditions)
+    rests_on = (value.block[0] for value in claim_conditions.of(claim, claim.variant) if value.run_id in row.run_ids)
     return replace(row, series=tuple(sorted(Counter(rests_on).items())))

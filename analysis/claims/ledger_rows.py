@@ -1,4 +1,4 @@
-"""What the ledger is made of: values of runs, and a row per claim."""
+"""The data of the ledger: values of runs, and a row per claim."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ BlockId = tuple[str, int]  # series and block
 @dataclass(frozen=True)
 class RunValue:
     """A metric of one run; a censored one is the horizon it reached. `steady`: whether the sides that it rests on were;
-    None: it rests on none, or nobody tested it. `order`: the place of the run in its series, where it is known."""
+    None: it rests on none, or was not tested. `order`: the place of the run in its series, if known."""
 
     run_id: str
     value: float
@@ -36,7 +36,7 @@ class RunValue:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended. `blame`: whose failure it was, None where nothing failed."""
+    """The end of a run. `blame`: whose failure it was, None if nothing failed."""
 
     run_id: str
     status: str
@@ -49,17 +49,17 @@ class Outcome:
 
     @property
     def was_cut_short(self) -> bool:
-        """It is neither a result nor a failure: the series goes on with it."""
+        """Return whether the run is neither a result nor a failure, because the series will repeat it."""
         return self.status == "incomplete"
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """Complete runs: (experiment, variant, metric, event) -> values; how all runs of (experiment, variant) ended; each
-    experiment as its series were asked for; and the names of the topologies that its runs have, with `all` last where
+    """Complete runs: (experiment, variant, metric, event) -> values; how all runs of (experiment, variant) ended; the
+    request of each experiment's series; and the names of the topologies that its runs have, with `all` last if
     a run has several. Without it runs have one each, maybe not all the same, as in other people's logs.
 
-    `by_claim`: of claims that are judged by series of their own, these.
+    `by_claim`: the conditions of claims that are judged by other series.
     """
 
     values: Mapping[Key, Sequence[RunValue]]
@@ -69,38 +69,39 @@ class Conditions:
     by_claim: Mapping[str, "Conditions"] = field(default_factory=dict)
 
     def for_claim(self, claim: Claim) -> "Conditions":
-        """Return what the claim is judged by."""
+        """Return the conditions by which the claim is judged."""
         return self.by_claim.get(claim.name, self)
 
     def of(self, claim: Claim, variant: str | None) -> Sequence[RunValue]:
-        """Raises ConfigurationError for a claim of no topology, or another one, where runs have several."""
-        there = self.topologies.get(claim.experiment, ())
-        if there and claim.topology not in (there if WHOLE_CLUSTER in there else (None, *there)):
+        """Return values. Raises ConfigurationError for a claim without a topology, or with an unknown one, if runs have
+        several."""
+        names = self.topologies.get(claim.experiment, ())
+        if names and claim.topology not in (names if WHOLE_CLUSTER in names else (None, *names)):
             raise ConfigurationError(
-                f"claim {claim.name}: topology is {claim.topology!r}; allowed of {claim.experiment}: {', '.join(there)}"
+                f"claim {claim.name}: topology is {claim.topology!r}; allowed of {claim.experiment}: {', '.join(names)}"
             )
-        of = (claim.topology,) if WHOLE_CLUSTER in there and claim.topology else ()
-        return self.values.get((claim.experiment, variant or "", claim.metric, claim.event, *of), [])
+        topology_key = (claim.topology,) if WHOLE_CLUSTER in names and claim.topology else ()
+        return self.values.get((claim.experiment, variant or "", claim.metric, claim.event, *topology_key), [])
 
 
 @dataclass(frozen=True)
 class LedgerRow:
-    """One claim: stated beside measured. `low`, `high`: the 95 % interval, None without one, infinite where it is open.
+    """One claim: stated beside measured. `low`, `high`: the 95 % interval, None without one, infinite if it is open.
 
-    `runs`: of the variant that has fewest; `blocks`: that the interval rests on. `measured` None with runs: they give
-    no number, and `reason` says why. `p`: that the verdict would be given wrongly, `p_holm`: among all claims of its
+    `runs`: of the variant that has fewest; `blocks`: under the interval. `measured` None with runs: they give
+    no number, and `reason` says why. `p`: of a wrong verdict, `p_holm`: among all claims of its
     experiment. `floor`: the narrowest half-width that runs of one variant allow, in percent. `unsteady`: how many of
-    the runs were not steady; they count, with what stood for their steady part. `direction`: whether what was measured
-    goes the way that is stated (`none`: it goes nowhere), None where no way is.
+    the runs were not steady; they count, with their substitute for a steady part. `direction`: whether the measurement
+    goes the stated way (`none`: it goes nowhere), None if no way is stated.
 
-    Of simulated runs `low` and `high` are the smallest and the largest number of a seed (simulated_rows.py and
+    For simulated runs `low` and `high` are the smallest and the largest number of a seed (simulated_rows.py and
     sweep_rows.py).
 
-    `best_of_three`: the number as the source took it, of the best of each variant's first three runs.
+    `best_of_three`: the number as the source took it, from the best of each variant's first three runs.
 
-    `notes`: of the reason what no reader may overlook, whatever the verdict.
+    `notes`: the parts of the reason that no reader may overlook, whatever the verdict.
 
-    `series`: by series, from how many of its blocks the number is; of what follows from other claims none.
+    `series`: by series, how many of its blocks the number uses; empty for derived claims.
     """
 
     claim: Claim
@@ -116,7 +117,7 @@ class LedgerRow:
     p_holm: float | None = None
     direction: str | None = None
     unsteady: int = 0
-    checks: bool = False  # of each run or a computation: no estimate, so nothing to be unsure of
+    checks: bool = False  # of each run or a computation: no estimate, so there is no uncertainty
     best_of_three: float | None = None
     notes: tuple[str, ...] = ()
     series: tuple[tuple[str, int], ...] = ()
@@ -131,12 +132,13 @@ class LedgerRow:
 
     @property
     def is_models(self) -> bool:
-        """Return what the simulator gives, which is an estimate of nothing."""
+        """Return whether the row is the simulator's, which estimates nothing."""
         return self.verdict == NO_VERDICT
 
     @property
     def is_indication(self) -> bool:
-        """A verdict of fewer than six blocks, or one that is not sure among all claims of its experiment."""
+        """Return whether this is a verdict of fewer than six blocks, or one that is not certain among all claims of its
+        experiment."""
         if self.verdict not in (REPRODUCED, DIFFERS) or self.checks:
             return False
         return self.runs < BLOCKS_OF_A_VERDICT or self.p_holm is None or self.p_holm >= 0.05
@@ -156,7 +158,7 @@ def percent_over(above: float, below: float) -> float:
 
 
 def ratio_of(own: RunValue, other: RunValue) -> float | None:
-    """In percent over the other; None where one of the two is censored or the other is not above 0."""
+    """Return the ratio in percent over the other; None if one of the two is censored or the other is not above 0."""
     if own.censored or other.censored or other.value <= 0.0:
         return None
     return percent_over(own.value, other.value)
@@ -167,48 +169,52 @@ def ids_of_runs(values: Iterable[RunValue]) -> tuple[str, ...]:
 
 
 def series_lengths(values: Iterable[RunValue]) -> tuple[int, ...]:
-    """Return how many of these values each series has, in the order of the blocks: runs of two are no neighbours."""
-    return tuple(len(list(of)) for _, of in groupby(values, key=lambda value: value.block[0]))
+    """Return how many of these values each series has, in the order of the blocks: runs of two series are no
+    neighbours."""
+    return tuple(len(list(group)) for _, group in groupby(values, key=lambda value: value.block[0]))
 
 
 def row_without_runs(claim: Claim, measured: Conditions, variants: Sequence[str]) -> LedgerRow:
-    """The row where a variant has no complete run; it names the variants and the runs that were left out."""
-    left_out = [
+    """Return the row if a variant has no complete run; it names the variants and the runs that were left out."""
+    omissions = [
         f"{run.run_id} ({run.status}: {run.message or 'no reason recorded'})"
         for variant in variants
         for run in measured.outcomes.get((claim.experiment, variant), ())
         if not run.counts
     ]
     reason = f"no complete run of {', '.join(variants)} in {claim.experiment} measured {claim.metric}"
-    if left_out:
-        reason += f"; left out: {', '.join(left_out)}"
+    if omissions:
+        reason += f"; left out: {', '.join(omissions)}"
     return LedgerRow(claim, None, None, None, 0, NOT_RUN, reason, ())
 
 
 def with_note(row: LedgerRow, note: str) -> LedgerRow:
-    """The row, with the note if there is one."""
+    """Return the row, with the note if there is one."""
     return replace(row, reason=f"{row.reason}; {note}", notes=(*row.notes, note)) if note else row
 
 
 def failed_note(claim: Claim, measured: Conditions, name_of: Callable[[str], str] = str) -> str:
-    """How many runs of the claim's variants failed, and whose failures they were: what is left is a choice of runs.
+    """Return how many runs of the claim's variants failed, and whose failures they were: the remaining runs are a
+    selection.
 
     A failure after which the run was repeated does not count, unless it was that of the system under test.
     """
     notes = []
     for variant in claim.variants:
-        ended = [run for run in measured.outcomes.get((claim.experiment, variant), ()) if not run.was_cut_short]
-        failed = Counter((run.blame or run.status).replace("_", " ") for run in ended if not run.counts)
-        whose = ", ".join(f"{name} {number}" for name, number in failed.most_common())
-        notes += [f"{failed.total()} of {len(ended)} runs of {name_of(variant)} failed: {whose}"] if failed else []
+        outcomes = [run for run in measured.outcomes.get((claim.experiment, variant), ()) if not run.was_cut_short]
+        failed = Counter((run.blame or run.status).replace("_", " ") for run in outcomes if not run.counts)
+        blame_counts = ", ".join(f"{name} {number}" for name, number in failed.most_common())
+        notes += (
+            [f"{failed.total()} of {len(outcomes)} runs of {name_of(variant)} failed: {blame_counts}"] if failed else []
+        )
     return ", ".join(notes)
 
 
 def failures_of(claim: Claim, measured: Conditions, variant: str) -> tuple[int, int]:
     """Return how many of a variant's runs the system under test failed, and how many are a result."""
-    ended = measured.outcomes.get((claim.experiment, variant), ())
-    failed = sum(run.blame == "system_under_test" for run in ended)
-    return failed, failed + sum(run.counts for run in ended)
+    outcomes = measured.outcomes.get((claim.experiment, variant), ())
+    failed = sum(run.blame == "system_under_test" for run in outcomes)
+    return failed, failed + sum(run.counts for run in outcomes)
 
 
 def failed_share(claim: Claim, measured: Conditions, variant: str) -> float:

@@ -1,9 +1,9 @@
-"""M13, as far as a computation tells in a second: does the policy lose anything of what METIS itself finds,
+"""M13, as far as a computation of a second can show: does the policy lose anything against METIS itself,
 called as MP called it (`vol`)?
 
 A topology of ten thousand tasks in eight stages, each sending to five of the next stage, placed round robin. The policy
-makes its graph of what is measured and places executors; the bare call gets adjacency lists written here. How long
-either takes is timed on the same topology, of any width (bench/speed/partition_bench.py).
+makes its graph from measurements and places executors; the bare call gets adjacency lists written here. The time
+of both is measured on the same topology, of any width (bench/speed/partition_bench.py).
 """
 
 from collections.abc import Mapping
@@ -20,24 +20,26 @@ Counts = Mapping[Pair, float]
 
 
 class NotComputed(Exception):
-    """There is nothing to compare: METIS cannot be asked, or the policy places nothing. It says why."""
+    """The reason why there is nothing to compare: METIS cannot be called, or the policy places nothing."""
 
 
 def tuple_counts(width: int = WIDTH, seed: int = 13) -> Counts:
-    """From task to task in the window; tasks from 1 on, `width` a stage. Of a task's receivers all but one are near."""
+    """Return counts from task to task in the window; tasks from 1 on, `width` a stage. All but one of a task's
+    receivers are near."""
     random = Random(seed)
     counts: dict[Pair, float] = {}
     for stage in range(STAGES - 1):
         first = 1 + stage * width
-        for at in range(width):
-            near = [(at + step) % width for step in range(RECEIVERS - 1)]
-            for target in (*near, random.randrange(width)):
-                counts[first + at, first + width + target] = float(random.randrange(60, 6000))
+        for index in range(width):
+            receivers = [(index + step) % width for step in range(RECEIVERS - 1)]
+            for target in (*receivers, random.randrange(width)):
+                counts[first + index, first + width + target] = float(random.randrange(60, 6000))
     return counts
 
 
 def observation_of(counts: Counts, width: int = WIDTH, parts: int = PARTS) -> Observation:
-    """The topology on `parts` machines of a slot each, a task an executor, asked to place anew."""
+    """Return the topology on `parts` machines of a slot each, a task an executor, with a request for a new
+    placement."""
     hosts = tuple(Machine(f"m{n}", f"id-{n:03}", (6700,), cores=1e6) for n in range(1, parts + 1))
     slots = [Slot(host.name, 6700) for host in hosts]
     components = tuple(_component(stage, width) for stage in range(STAGES))
@@ -55,7 +57,7 @@ def _component(stage: int, width: int) -> Component:
 
 
 def policy_parts(counts: Counts) -> dict[int, object]:
-    """Return where the policy `metis` (vol) puts each task. Raises NotComputed where it moves none."""
+    """Return where the policy `metis` (vol) puts each task. Raises NotComputed if it moves none."""
     observation = observation_of(counts)
     decision = bind("metis", {"objective": "vol"})(observation, {})
     if not decision.placement:
@@ -64,7 +66,7 @@ def policy_parts(counts: Counts) -> dict[int, object]:
 
 
 def bare_parts(counts: Counts) -> dict[int, object]:
-    """METIS' own, with the options that the policy sets. Raises NotComputed without pymetis."""
+    """Return METIS' own parts, with the options that the policy sets. Raises NotComputed without pymetis."""
     try:
         import pymetis
     except ImportError as error:
@@ -91,7 +93,7 @@ def crossing(counts: Counts, places: Mapping[int, object]) -> float:
 
 
 def crossing_beyond_bare_percent() -> float:
-    """Raises NotComputed."""
+    """Return by how many percent the policy's crossing exceeds METIS' own. Raises NotComputed."""
     counts = tuple_counts()
-    bare = crossing(counts, bare_parts(counts))
-    return 100.0 * (crossing(counts, policy_parts(counts)) / bare - 1.0)
+    reference = crossing(counts, bare_parts(counts))
+    return 100.0 * (crossing(counts, policy_parts(counts)) / reference - 1.0)

@@ -1,7 +1,7 @@
-"""Which series a claim is judged by: all of one request, however many blocks each has (docs/decisions/claims.md).
+"""The series by which a claim is judged: all of one request, with any number of blocks (docs/decisions/claims.md).
 
-A box may be free for an hour at a time, so what a verdict rests on is measured in several series. Nothing here looks at
-what was measured: only at what was asked for, by what it was measured and analysed, which runs are complete, and dates;
+A machine may be free for an hour at a time, so the basis of a verdict is measured in several series. Nothing here looks
+at measurements: only at the request, the code of measurement and analysis, which runs are complete, and dates;
 and at numbers only to see whether copies of a series have the same.
 """
 
@@ -26,8 +26,8 @@ from analysis.stats.paired_differences import MINIMUM_BLOCKS
 from barograph.plan.blocks import request_data
 from barograph.plan.experiment import Experiment, recorded
 
-# Of a request: what changes neither a run nor how it is measured. The seed gives the order of runs in their blocks and
-# the sources' texts, which both runs of a pair share.
+# Parts of a request that change neither a run nor its measurement. The seed gives the order of runs in their blocks
+# and the sources' texts, which both runs of a pair share.
 OF_NO_CONSEQUENCE = frozenset({"name", "title", "repetitions", "seed", "lease_minutes", "claims"})
 ANALYSIS = "analysis"
 ALONE = "request not on record"
@@ -42,8 +42,8 @@ NEEDED = {
 
 @dataclass(frozen=True)
 class Pool:
-    """`series`: whose blocks count together, the oldest first. `others`: further series that have whole blocks of the
-    claim's variants, and in what they differ. `contradictions`: by series, its copies that contradict it."""
+    """A pool. `series`: their blocks count together, the oldest first. `others`: further series that have whole blocks
+    of the claim's variants, with the differences. `contradictions`: by series, its copies that contradict it."""
 
     series: tuple[SeriesPaths, ...]
     others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Pool:
 
     @property
     def note(self) -> str:
-        """Return that there are others, and copies that contradict; empty where there are none."""
+        """Return a note on other series, and on contradicting copies; empty without them."""
         return "; ".join(filter(None, (self._others_text(), *self._contradiction_texts())))
 
     def _contradiction_texts(self) -> list[str]:
@@ -65,23 +65,23 @@ class Pool:
         by_difference: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for name, parts in self.others.items():
             by_difference[parts].append(name)
-        said = [f"{_names_text(names)} ({', '.join(parts)})" for parts, names in by_difference.items()]
-        if not said:
+        groups = [f"{_names_text(names)} ({', '.join(parts)})" for parts, names in by_difference.items()]
+        if not groups:
             return ""
         anew = f"; `barograph report '{experiment_of(self.series[0].root)}/*'` analyses all by the same code"
-        return f"not pooled, for they differ: {', '.join(said)}{anew if (ANALYSIS,) in by_difference else ''}"
+        return f"not pooled, for they differ: {', '.join(groups)}{anew if (ANALYSIS,) in by_difference else ''}"
 
 
 def _names_text(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMES
-    return f"{', '.join(names[:MOST_NAMES])}{f' and {more} more' if more > 0 else ''}"
+    remainder = len(names) - MOST_NAMES
+    return f"{', '.join(names[:MOST_NAMES])}{f' and {remainder} more' if remainder > 0 else ''}"
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """An analysed series. `blocks`: by variant, those that have a complete run. `experiment`: None where nobody
-    recorded what was asked for, and of simulated series: the same seed gives the same runs again. `record`: what else
-    must be equal. `contradictions`: the names of its copies that contradict it.
+    """An analysed series. `blocks`: by variant, those that have a complete run. `experiment`: None if the request is
+    not on record, and for simulated series: the same seed gives the same runs again. `record`: what else must be equal.
+    `contradictions`: the names of its copies that contradict it.
     """
 
     paths: SeriesPaths
@@ -96,57 +96,60 @@ class _Kept:
 
     @property
     def complete_runs(self) -> int:
-        return sum(len(of) for of in self.blocks.values())
+        return sum(len(ids) for ids in self.blocks.values())
 
     def whole_blocks(self, claim: Claim) -> int:
-        """Those in which all variants that the claim compares have a complete run."""
+        """Return the blocks in which all variants that the claim compares have a complete run."""
         return len(frozenset.intersection(*(self.blocks.get(name, frozenset()) for name in claim.variants)))
 
     def conditions(self, claim: Claim) -> dict[str, str]:
-        """By what it is: what must be equal in series whose blocks count together."""
-        compared = set(claim.variants) & set(self.blocks)
-        if self.experiment is None or not compared <= {variant.name for variant in self.experiment.variants}:
+        """Return the conditions that must be equal in series whose blocks count together."""
+        names = set(claim.variants) & set(self.blocks)
+        if self.experiment is None or not names <= {variant.name for variant in self.experiment.variants}:
             return {ALONE: self.name}
-        asked = _request(claim, self.experiment) | self.record
-        return {key: json.dumps(value, sort_keys=True) for key, value in asked.items()}
+        request = _request(claim, self.experiment) | self.record
+        return {key: json.dumps(value, sort_keys=True) for key, value in request.items()}
 
 
 @dataclass(frozen=True)
 class KeptSeries:
-    """`analysed`: by experiment; of copies one. `damaged`: folders of series of which a table cannot be read; what is
-    wrong, and what to do."""
+    """All series. `analysed`: by experiment; one of several copies. `damaged`: folders of series with an unreadable
+    table, and the error."""
 
     analysed: Mapping[str, Sequence[_Kept]]
     damaged: Mapping[Path, str]
 
 
 def kept_series(results: Path, testbed: str | None = None) -> KeptSeries:
-    """Those below a folder of results.
+    """Return the series below a folder of results.
 
-    `testbed`: only series there; None: those on machines, for a simulated series is no evidence about Storm.
+    `testbed`: only series there; None: those on machines, because a simulated series is no evidence about Storm.
     """
     copies: dict[str, dict[str, list[_Kept]]] = defaultdict(lambda: defaultdict(list))
-    damaged: dict[Path, str] = {}
+    errors: dict[Path, str] = {}
     for folder in series_folders(results):
         if not is_of_testbed(folder, testbed):
             continue
         try:
-            if (kept := _kept(folder)) is not None:
-                copies[experiment_of(folder)][_series_id(folder)].append(kept)  # a copy's folder may have another name
+            if (series := _kept(folder)) is not None:
+                copies[experiment_of(folder)][_series_id(folder)].append(
+                    series
+                )  # a copy's folder may have another name
         except RecordError as error:
-            damaged[folder] = str(error)
-    analysed = {
-        experiment: [_most_complete(series_id, of) for series_id, of in by_id.items()]
+            errors[folder] = str(error)
+    by_experiment = {
+        experiment: [_most_complete(series_id, group) for series_id, group in by_id.items()]
         for experiment, by_id in copies.items()
     }
-    return KeptSeries(analysed, damaged)
+    return KeptSeries(by_experiment, errors)
 
 
 def pools_of_claims(claims: Iterable[Claim], kept: KeptSeries) -> dict[str, Pool]:
-    """Claim -> the analysed series of its experiment that it is judged by; none of claims that follow from others.
+    """Return claim -> the analysed series of its experiment by which it is judged; none for claims that follow from
+    others.
 
-    Of series that differ in more than the number of their blocks those say most that have six whole blocks of the
-    variants that the claim compares, then three, then one, and of these the newest.
+    If series differ in more than the number of their blocks, those with six whole blocks of the claim's variants are
+    preferred, then those with three, then one, and of these the newest.
     """
     return {
         claim.name: _pool(claim, kept.analysed[claim.experiment])
@@ -159,15 +162,15 @@ def _pool(claim: Claim, everything: Sequence[_Kept]) -> Pool:
     groups: dict[tuple[tuple[str, str], ...], list[_Kept]] = defaultdict(list)
     for each in everything:
         groups[tuple(sorted(each.conditions(claim).items()))].append(each)
-    conditions, chosen = max(groups.items(), key=partial(_rank, claim))
-    others = {
+    conditions, best_group = max(groups.items(), key=partial(_rank, claim))
+    differences = {
         each.name: _differences(dict(conditions), each.conditions(claim))
         for each in everything
-        if each not in chosen and each.whole_blocks(claim)
+        if each not in best_group and each.whole_blocks(claim)
     }
-    oldest_first = sorted(chosen, key=lambda each: each.name)
+    oldest_first = sorted(best_group, key=lambda each: each.name)
     contradictions = {each.name: each.contradictions for each in oldest_first if each.contradictions}
-    return Pool(tuple(each.paths for each in oldest_first), others, contradictions)
+    return Pool(tuple(each.paths for each in oldest_first), differences, contradictions)
 
 
 def _rank(claim: Claim, group: tuple[tuple[tuple[str, str], ...], Sequence[_Kept]]) -> tuple[int, str]:
@@ -183,22 +186,22 @@ def _differences(chosen: Mapping[str, str], other: Mapping[str, str]) -> tuple[s
 
 
 def _kept(folder: Path) -> _Kept | None:
-    """None where nothing was analysed. Raises RecordError for a damaged table of those that the ledger reads."""
+    """Return the series; None without an analysis. Raises RecordError for a damaged table that the ledger reads."""
     paths = SeriesPaths(folder)
     small_tables.check(paths, NEEDED)
-    read = {name: rows(paths, name) for name in NEEDED}  # what is damaged within is found here
+    read = {name: rows(paths, name) for name in NEEDED}  # damage within a file is found here
     runs = read["runs"]
     complete = [run for run in runs if run["status"] == "complete"]
     if not complete or not read["measurements"]:
         return None
     document = read_json_or_none(paths.series_json) or {}
-    asked = None if is_simulated_series(folder) else recorded(document)
+    request = None if is_simulated_series(folder) else recorded(document)
     of_run = blocks_of(runs)
     blocks: dict[str, set[BlockId]] = defaultdict(set)
     for run in complete:
         blocks[run["variant"]].add(of_run[run["run_id"]])
-    frozen = {variant: frozenset(of) for variant, of in blocks.items()}
-    return _Kept(paths, frozen, asked, _record(paths, document, complete))
+    blocks_by_variant = {variant: frozenset(ids) for variant, ids in blocks.items()}
+    return _Kept(paths, blocks_by_variant, request, _record(paths, document, complete))
 
 
 def _series_id(folder: Path) -> str:
@@ -206,55 +209,58 @@ def _series_id(folder: Path) -> str:
 
 
 def blocks_of(runs: Iterable[Row]) -> dict[str, BlockId]:
-    """By run: its series and block. Logs of others have no blocks: the first run of each variant is one, and so on."""
-    found: dict[str, BlockId] = {}
-    seen: Counter[str] = Counter()
+    """Return by run its series and block. Logs of others have no blocks: the first run of each variant is one, and so
+    on."""
+    block_ids: dict[str, BlockId] = {}
+    counts: Counter[str] = Counter()
     for run in sorted(runs, key=lambda run: str(run["run_id"])):
-        seen[run["variant"]] += 1
+        counts[run["variant"]] += 1
         number = next(
-            (run[name] for name in ("block", "repetition") if run.get(name) is not None), seen[run["variant"]]
+            (run[name] for name in ("block", "repetition") if run.get(name) is not None), counts[run["variant"]]
         )
-        found[run["run_id"]] = str(run["series_id"]), int(number)
-    return found
+        block_ids[run["run_id"]] = str(run["series_id"]), int(number)
+    return block_ids
 
 
 # --- copies of a series ----------------------------------------------------------------------------------------------
 
 
 def _most_complete(series_id: str, copies: Sequence[_Kept]) -> _Kept:
-    """Return the copy of a series with most complete runs; of those with as many the one whose folder has its name."""
-    *others, first = sorted(copies, key=lambda each: (each.complete_runs, each.name == series_id, each.name))
-    against = sorted(other.name for other in others if _contradicts(other, first))
+    """Return the copy of a series with most complete runs; of equal ones the one whose folder has its name."""
+    *rest, first = sorted(copies, key=lambda each: (each.complete_runs, each.name == series_id, each.name))
+    against = sorted(other.name for other in rest if _contradicts(other, first))
     return replace(first, contradictions=tuple(against))
 
 
 def _contradicts(copy: _Kept, chosen: _Kept) -> bool:
-    """Return whether it has a complete run that the chosen one lacks, or another number of one that both have."""
-    known = _numbers(chosen.paths)
+    """Return whether it has a complete run that the chosen one lacks, or another number for a run of both."""
+    chosen_numbers = _numbers(chosen.paths)
     return any(
-        run not in known or any(known[run].get(key, number) != number for key, number in of.items())
-        for run, of in _numbers(copy.paths).items()
+        run not in chosen_numbers
+        or any(chosen_numbers[run].get(key, number) != number for key, number in numbers.items())
+        for run, numbers in _numbers(copy.paths).items()
     )
 
 
 def _numbers(paths: SeriesPaths) -> dict[str, dict[tuple[Any, ...], str]]:
-    """Return those of each complete run, to nine digits: two analyses of the same lines add up in another order."""
-    found: dict[str, dict[tuple[Any, ...], str]] = {
+    """Return the numbers of each complete run, to nine digits: two analyses of the same lines add up in another
+    order."""
+    numbers: dict[str, dict[tuple[Any, ...], str]] = {
         run["run_id"]: {} for run in rows(paths, "runs") if run["status"] == "complete"
     }
     for row in rows(paths, "measurements"):
-        if row["run_id"] in found and row["value"] is not None:
+        if row["run_id"] in numbers and row["value"] is not None:
             key = row["metric"], event_id_of(row), row.get("topology")
-            found[row["run_id"]][key] = f"{row['value']:.9g}{' censored' if row['censored'] else ''}"
-    return found
+            numbers[row["run_id"]][key] = f"{row['value']:.9g}{' censored' if row['censored'] else ''}"
+    return numbers
 
 
 # --- what must be equal ----------------------------------------------------------------------------------------------
 
 
 def _record(paths: SeriesPaths, document: Mapping[str, Any], runs: Sequence[Row]) -> dict[str, Any]:
-    """What runs mean, what ran them, and what made their tables, as far as it is on record. Commits may differ, as
-    within a series that was resumed; uncommitted changes may not."""
+    """Return the meaning of runs, the software that ran them, and the code that made their tables, as far as it is on
+    record. Commits may differ, as within a series that was resumed; uncommitted changes may not."""
     changes = document.get("git_changes")
     return {
         "measurement": sorted({run.get("measurement") or 1 for run in runs}),
@@ -265,16 +271,16 @@ def _record(paths: SeriesPaths, document: Mapping[str, Any], runs: Sequence[Row]
 
 
 def _versions(run: Row) -> Mapping[str, Any]:
-    found: Mapping[str, Any] | None = json.loads(run.get("versions") or "{}")
-    return found or {}
+    versions: Mapping[str, Any] | None = json.loads(run.get("versions") or "{}")
+    return versions or {}
 
 
 def _request(claim: Claim, experiment: Experiment) -> dict[str, Any]:
-    """What was asked for, of the variants that the claim compares, with the options of the chosen testbed alone."""
-    asked = {key: value for key, value in request_data(experiment).items() if key not in OF_NO_CONSEQUENCE}
-    variants = [variant for variant in asked["variants"] if variant["name"] in claim.variants]
-    options = asked["testbed"]["options"].get(experiment.testbed.name) or {}
-    return asked | {
+    """Return the request, with the variants that the claim compares and the options of the chosen testbed alone."""
+    request = {key: value for key, value in request_data(experiment).items() if key not in OF_NO_CONSEQUENCE}
+    variants = [variant for variant in request["variants"] if variant["name"] in claim.variants]
+    options = request["testbed"]["options"].get(experiment.testbed.name) or {}
+    return request | {
         "variants": sorted(variants, key=lambda variant: str(variant["name"])),
-        "testbed": asked["testbed"] | {"options": options},
+        "testbed": request["testbed"] | {"options": options},
     }

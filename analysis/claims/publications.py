@@ -1,4 +1,4 @@
-"""What the papers print, as data (`*_figures.yaml`): which experiments and sweeps make each figure and table.
+"""The papers' figures and tables, as data (`*_figures.yaml`): which experiments and sweeps make each of them.
 
 Errors: ConfigurationError, with file, place, field, value and what is allowed.
 """
@@ -19,8 +19,8 @@ GRAPH_PANEL = "graph"
 
 @dataclass(frozen=True)
 class Panel:
-    """`topology` only where the panel draws a graph: its file in topologies/flux, for what was not run. `simulated`:
-    `experiment` is a sweep, and the panel stands on the page of simulated series only."""
+    """A panel. `topology` only if it draws a graph: its file in topologies/flux, for experiments without runs.
+    `simulated`: `experiment` is a sweep, and the panel stands on the page of simulated series only."""
 
     __pydantic_config__ = FORM
     experiment: str
@@ -32,7 +32,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class PublishedFigure:
-    """One figure of a paper. All panels draw graphs, or none does; all are of sweeps, or none is."""
+    """A figure of a paper. All panels draw graphs, or none does; all are of sweeps, or none is."""
 
     __pydantic_config__ = FORM
     source: str
@@ -52,7 +52,7 @@ class PublishedFigure:
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """One table of a paper. `rows`: of each its name and a claim's name for each column; empty: the paper has none
+    """A table of a paper. `rows`: of each its name and a claim's name for each column; empty: the paper has none
     there."""
 
     __pydantic_config__ = FORM
@@ -65,22 +65,23 @@ class PublishedTable:
 
 
 def families_of(experiments: Collection[str]) -> tuple[str, ...]:
-    """Whose claims or figures are about one of these experiments or sweeps; all families where none's are."""
-    mine = tuple(family for family in FAMILIES if not _subjects(family).isdisjoint(experiments))
-    return mine or tuple(FAMILIES)
+    """Return the families with claims or figures about one of these experiments or sweeps; all families if there is
+    none."""
+    families = tuple(family for family in FAMILIES if not _subjects(family).isdisjoint(experiments))
+    return families or tuple(FAMILIES)
 
 
 def _subjects(family: str) -> set[str]:
     document = document_in(PUBLICATIONS[family])
-    drawn = {panel["experiment"] for figure in document["figures"] for panel in figure["panels"]}
-    return drawn | {claim.experiment for claim in load_claims(family)}
+    experiments = {panel["experiment"] for figure in document["figures"] for panel in figure["panels"]}
+    return experiments | {claim.experiment for claim in load_claims(family)}
 
 
 def load_figures(
     draws: Collection[str], path: Path | None = None, families: Collection[str] | None = None
 ) -> tuple[PublishedFigure, ...]:
-    """The figures of a file, in its order; of those of all families, or of some, without one. `draws` are the kinds of
-    panel there are."""
+    """Return the figures of a file, in its order; without a file those of all families, or of some. `draws`: the kinds
+    of panel there are."""
     paths = [path] if path else [PUBLICATIONS[family] for family in families or FAMILIES]
     return tuple(figure for each in paths for figure in _figures_in(each, frozenset(draws)))
 
@@ -93,7 +94,7 @@ def _figures_in(path: Path, draws: frozenset[str]) -> tuple[PublishedFigure, ...
 
 
 def load_tables(families: Collection[str], path: Path | None = None) -> tuple[PublishedTable, ...]:
-    """The published tables of these families; their cells are names of claims."""
+    """Return the published tables of these families; their cells are names of claims."""
     paths = [path] if path else [PUBLICATIONS[family] for family in families]
     names = {claim.name for claim in load_claims()}
     return tuple(
@@ -106,9 +107,11 @@ def load_tables(families: Collection[str], path: Path | None = None) -> tuple[Pu
 def _table_from(where: str, entry: Any, names: Collection[str]) -> PublishedTable:
     table = read_entry(PublishedTable, entry, where)
     for name, cells in table.rows:
-        unknown = [cell for cell in cells if cell and cell not in names]
-        if unknown or len(cells) != len(table.columns):
-            fault = f"names {', '.join(unknown)}, which is no claim" if unknown else f"has {len(cells)} cells"
+        unknown_names = [cell for cell in cells if cell and cell not in names]
+        if unknown_names or len(cells) != len(table.columns):
+            fault = (
+                f"names {', '.join(unknown_names)}, which is no claim" if unknown_names else f"has {len(cells)} cells"
+            )
             raise ConfigurationError(f"{where}: row {name} {fault}; allowed are names of claims, one for each column")
     return table
 
@@ -121,8 +124,8 @@ def _figure_from(where: str, entry: Any, draws: frozenset[str]) -> PublishedFigu
         raise ConfigurationError(f"{where}: panels of sweeps and others; make two figures of them")
     for place, panel in enumerate(figure.panels, 1):
         if panel.draw not in draws | {GRAPH_PANEL}:
-            allowed = ", ".join(sorted(draws | {GRAPH_PANEL}))
-            raise ConfigurationError(f"{where}: panel {place}: draw is {panel.draw!r}; allowed are {allowed}")
+            kinds = ", ".join(sorted(draws | {GRAPH_PANEL}))
+            raise ConfigurationError(f"{where}: panel {place}: draw is {panel.draw!r}; allowed are {kinds}")
         if (panel.draw == GRAPH_PANEL) != bool(panel.topology):
             raise ConfigurationError(
                 f"{where}: panel {place}: `topology` is needed where draw is `{GRAPH_PANEL}`, and nowhere else"

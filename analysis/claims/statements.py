@@ -1,5 +1,5 @@
-"""What a paper states, as data: the claims files, one a family. Validated at the edge. A claim is never edited to fit a
-measurement.
+"""The statements of the papers, as data: the claims files, one a family. Validated at the edge. A claim is never edited
+to fit a measurement.
 """
 
 import json
@@ -36,20 +36,19 @@ FAMILIES = {"stela": FOLDER / "stela.yaml", "metis": FOLDER / "metis.yaml"}
 
 
 class Kind(StrEnum):
-    """What number a claim is about and where it has to lie: its *region*, whose ends are the stated number and its
-    resolution, the claim's `within`.
+    """The number that a claim is about and the place where it has to lie: its *region*, whose ends are the stated
+    number and its resolution, the claim's `within`.
 
     `ratio`: 100 x (variant / baseline - 1), around the stated number. `ratio_above`: the same number, above it by more
-    than the resolution; `ratio_at_most`: up to it, and the resolution beyond.
-    `own`: the variant's own number, around the stated one; `own_at_most`, `own_at_least`: up to it, or from it on, and
-    the resolution beyond; `own_below`: below it by more than the resolution.
-    `added_at_least`: 100 x ((variant - its `without`) / (baseline - its `without`) - 1), block by block: what something
-    adds under one variant over what it adds under another, from the stated number on, and the resolution beyond.
-    `every_run`: the metric equals the stated value in every run; a check of each run, so one run is enough.
-    `only`: the variant's own number is above the stated one by more than the resolution, that of none of `others` is.
-    `span`: what each claim in `of` is about lies from `stated` to `stated_high`, and the resolution beyond.
-    `lowest`: the lowest of what the claims in `of` are about lies around the stated number.
-    `exact`: a computation with one right answer (`metric` names it, see exact.py), to the digits that are stated.
+    than the resolution; `ratio_at_most`: up to it, and the resolution beyond. `own`: the variant's own number, around
+    the stated one; `own_at_most`, `own_at_least`: up to it, or from it on, and the resolution beyond; `own_below`:
+    below it by more than the resolution. `added_at_least`: 100 x ((variant - its `without`) / (baseline - its
+    `without`) - 1), block by block: the addition of something under one variant over its addition under another, from
+    the stated number on, and the resolution beyond. `every_run`: the metric equals the stated value in every run; a
+    check of each run, so one run is enough. `only`: the variant's own number is above the stated one by more than the
+    resolution, that of none of `others` is. `span`: the number of each claim in `of` lies from `stated` to
+    `stated_high`, and the resolution beyond. `lowest`: the lowest number of the claims in `of` lies around the stated
+    number. `exact`: a computation with one right answer (`metric` names it, see exact.py), to the stated digits.
     `mean_spread`, `largest_spread`: of a sweep only: 100 x (highest - lowest) / mean over the seeds of a point; its
     mean, or its largest value, over the points lies around the stated number.
     """
@@ -90,8 +89,8 @@ OPTIONAL = frozenset().union(*NEEDS.values())
 
 @dataclass(frozen=True)
 class Resolution:
-    """How far from a stated number still is what was stated, and why: by a share of it, by a factor of the ratio both
-    ways, or by an amount in the claim's unit. Of a condition it is the smallest change that counts as one."""
+    """The distance from a stated number that still counts as stated, and why: a share of it, a factor of the ratio both
+    ways, or an amount in the claim's unit. For a condition it is the smallest change that counts as one."""
 
     __pydantic_config__ = FORM
     name: str
@@ -101,7 +100,7 @@ class Resolution:
     amount: Annotated[Number, Field(ge=0)] | None = None
 
     def below(self, percent: float) -> float:
-        """The lower end around a number in percent."""
+        """Return the lower end around a number in percent."""
         return self._end(percent, -1)
 
     def above(self, percent: float) -> float:
@@ -115,8 +114,8 @@ class Resolution:
 
 def _points(value: Any) -> Any:
     """Return the mapping of fields to values as pairs, each value as JSON."""
-    if isinstance(value, Mapping) and all(isinstance(of, list) and of for of in value.values()):
-        return tuple((path, tuple(map(json.dumps, of))) for path, of in value.items())
+    if isinstance(value, Mapping) and all(isinstance(items, list) and items for items in value.values()):
+        return tuple((path, tuple(map(json.dumps, items))) for path, items in value.items())
     if isinstance(value, tuple):
         return value
     raise ValueError("a mapping of fields to lists of their values")
@@ -124,18 +123,18 @@ def _points(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement of a paper that a measurement can meet or fail.
+    """A statement of a paper that a measurement can meet or fail.
 
-    `part` tells apart several statements under one id (CLAIMS ledger id, e.g. S09). `event`: which event of a run the
-    metric is of. `about`: the source itself says that its number is not exact. `of`: names of other claims. `without`:
-    the variants that lack what `variant` and `baseline` have more. `within`:
-    None where nothing is estimated. `topology`: which one, or `all`, where the experiment's runs have several.
-    `best_by`: the source took the best of three runs by this metric; a row says what that makes here, beside its own
-    estimate. `stated_over`: the source states the number of these together, and this experiment is a part of them:
-    there is no verdict. `family`: the key of FAMILIES whose file it is in.
+    `part` distinguishes several statements under one id (CLAIMS ledger id, e.g. S09). `event`: the event of a run that
+    the metric is about. `about`: the source itself says that its number is not exact. `of`: names of other claims.
+    `without`: the variants that lack the addition of `variant` and `baseline`. `within`: None if nothing is estimated.
+    `topology`: which one, or `all`, if the experiment's runs have several. `best_by`: the source took the best of three
+    runs by this metric; a row gives that number here, beside its own estimate. `stated_over`: the source states the
+    number for these together, and this experiment is a part of them: there is no verdict. `family`: the key of FAMILIES
+    whose file it is in.
 
-    `simulated`: it is about a sweep (`experiment` is the sweep's name), and what the model gives is no verdict.
-    Of a sweep's points `points` has those that it is about: a field's path, and the JSON of each of
+    `simulated`: it is about a sweep (`experiment` is the sweep's name), and the model's number is no verdict.
+    `points` has the sweep's points that it is about: a field's path, and the JSON of each of
     its values; empty: all. `over`: which of the points' numbers it states.
     """
 
@@ -172,7 +171,7 @@ class Claim:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """All that it compares."""
+        """Return all variants that it compares."""
         return (self.variant, *([self.baseline] if self.baseline else []), *self.without, *self.others)
 
     @property
@@ -187,12 +186,12 @@ class Claim:
 
     @property
     def is_signed(self) -> bool:
-        """Return whether its number is a change, in percent; how far runs lie apart is none."""
+        """Return whether its number is a change, in percent; a distance between runs is none."""
         return self.unit == "%" and self.kind not in SPREADS
 
     @property
     def region(self) -> Interval:
-        """Return where its number has to lie (of `only`: the variant's)."""
+        """Return where its number has to lie (for `only`: the variant's)."""
         if self.within is None:
             return Interval(self.stated, self.stated)
         low, high = self.within.below(self.stated), self.within.above(self.stated)
@@ -215,7 +214,7 @@ SWEPT_KINDS = (*RATIOS, Kind.OWN, Kind.OWN_AT_MOST, Kind.OWN_AT_LEAST, *SPREADS)
 
 @cache
 def load_claims(family: str | None = None) -> tuple[Claim, ...]:
-    """The claims of one family, in the order of its file; None: of all, one family after the other."""
+    """Return the claims of one family, in the order of its file; None: of all, one family after the other."""
     if family is None:
         return tuple(claim for each in FAMILIES for claim in load_claims(each))
     if family not in FAMILIES:
@@ -228,12 +227,12 @@ def document_in(path: Path) -> Any:
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        why = " ".join(str(error).split())
-        raise ConfigurationError(f"{path}: is not YAML: {why}; allowed is a mapping with a list") from error
+        message = " ".join(str(error).split())
+        raise ConfigurationError(f"{path}: is not YAML: {message}; allowed is a mapping with a list") from error
 
 
 def parse_claims(document: Any, path: str) -> tuple[Claim, ...]:
-    """A document `{resolutions: {...}, claims: [...]}` to claims. Raises ConfigurationError with file, claim,
+    """Parse a document `{resolutions: {...}, claims: [...]}` to claims. Raises ConfigurationError with file, claim,
     field and what is allowed."""
     if not isinstance(document, Mapping) or not isinstance(document.get("claims"), list):
         raise ConfigurationError(f"{path}: needs a key `claims` with a list of claims")
@@ -245,36 +244,38 @@ def parse_claims(document: Any, path: str) -> tuple[Claim, ...]:
     )
     names = [claim.name for claim in claims]
     for claim in claims:
-        unknown = [name for name in claim.of if name not in names]
-        if unknown or names.count(claim.name) > 1:
-            fault = f"`of` names {', '.join(unknown)}, which is no claim here" if unknown else "is there twice"
+        unknown_names = [name for name in claim.of if name not in names]
+        if unknown_names or names.count(claim.name) > 1:
+            fault = (
+                f"`of` names {', '.join(unknown_names)}, which is no claim here" if unknown_names else "is there twice"
+            )
             raise ConfigurationError(f"{path}: {claim.name} {fault}; names are id, or id/part")
     return claims
 
 
 def read_entry(kind: type[Entry], entry: Any, where: str, without: frozenset[str] = frozenset()) -> Entry:
-    """Return an entry of a file as the dataclass that it is. `without`: fields that no file has. Raises
+    """Return an entry of a file as its dataclass. `without`: fields that no file has. Raises
     ConfigurationError, with the place, the field, its value and what is allowed."""
-    allowed = [field.name for field in fields(kind) if field.name not in without]  # type: ignore[arg-type]
+    names = [field.name for field in fields(kind) if field.name not in without]  # type: ignore[arg-type]
     if not isinstance(entry, Mapping):
-        raise ConfigurationError(f"{where}: {entry!r} is no mapping; allowed keys are {', '.join(allowed)}")
+        raise ConfigurationError(f"{where}: {entry!r} is no mapping; allowed keys are {', '.join(names)}")
     try:
         shape: Any = kind
-        found: Entry = _adapter(shape).validate_python(dict(entry))
-        return found
+        result: Entry = _adapter(shape).validate_python(dict(entry))
+        return result
     except ValidationError as error:
-        unknown = (each for each in error.errors() if each["type"] == "unexpected_keyword_argument")
-        first = next(unknown, error.errors()[0])
-        name, said = (
+        culprits = (each for each in error.errors() if each["type"] == "unexpected_keyword_argument")
+        first = next(culprits, error.errors()[0])
+        name, message = (
             ".".join(map(str, first["loc"])),
             first["msg"].removeprefix("Value error, ").replace("tuple", "list"),
         )
         if first["type"] == "unexpected_keyword_argument":
-            raise ConfigurationError(f"{where}: unknown {name!r}; allowed are {', '.join(allowed)}") from error
+            raise ConfigurationError(f"{where}: unknown {name!r}; allowed are {', '.join(names)}") from error
         if first["type"] in ("missing", "missing_argument"):
-            raise ConfigurationError(f"{where}: {name} is missing; allowed are {', '.join(allowed)}") from error
+            raise ConfigurationError(f"{where}: {name} is missing; allowed are {', '.join(names)}") from error
         raise ConfigurationError(
-            f"{where}: {name} is {first['input']!r}; allowed: {said.removeprefix('Input should be ')}"
+            f"{where}: {name} is {first['input']!r}; allowed: {message.removeprefix('Input should be ')}"
         ) from error
 
 
@@ -284,22 +285,23 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def _resolutions_from(entries: Any, path: str) -> dict[str, Resolution]:
-    """Each has a size and a reason."""
+    """Return the resolutions; each has a size and a reason."""
     if not isinstance(entries, Mapping):
         raise ConfigurationError(f"{path}: resolutions is {entries!r}; allowed is a mapping of names to resolutions")
     resolutions = {}
     for name, entry in entries.items():
-        where = f"{path}: resolutions.{name}"
-        named = {"name": name, **entry} if isinstance(entry, Mapping) else entry
-        resolution = read_entry(Resolution, named, where, frozenset({"name"}))
+        place = f"{path}: resolutions.{name}"
+        mapping = {"name": name, **entry} if isinstance(entry, Mapping) else entry
+        resolution = read_entry(Resolution, mapping, place, frozenset({"name"}))
         if sum(size is not None for size in (resolution.share, resolution.factor, resolution.amount)) != 1:
-            raise ConfigurationError(f"{where} is {entry!r}; it needs one of share, factor, amount, no more")
+            raise ConfigurationError(f"{place} is {entry!r}; it needs one of share, factor, amount, no more")
         resolutions[name] = resolution
     return resolutions
 
 
 def _claims_from(entry: Any, where: str, resolutions: Mapping[str, Resolution]) -> list[Claim]:
-    """One, and one for each other experiment in which the same statement is judged: `also` has word -> experiment."""
+    """Return the claim, and one for each other experiment in which the same statement is judged: `also` has word ->
+    experiment."""
     if not isinstance(entry, Mapping) or "also" not in entry:
         return [_claim_from(entry, where, resolutions)]
     if not isinstance(entry["also"], Mapping) or not entry["also"]:
@@ -318,12 +320,12 @@ def _claim_from(entry: Any, where: str, resolutions: Mapping[str, Resolution]) -
         where = f"{where} ({entry.get('id')})"
         if "family" in entry:
             raise ConfigurationError(f"{where}: unknown 'family'; it is that of the file")
-        within = entry.get("within")
-        if isinstance(within, str) and within not in resolutions:
-            raise ConfigurationError(f"{where}: within is {within!r}; resolutions has {', '.join(resolutions)}")
-        known = resolutions[within] if isinstance(within, str) else within
+        size = entry.get("within")
+        if isinstance(size, str) and size not in resolutions:
+            raise ConfigurationError(f"{where}: within is {size!r}; resolutions has {', '.join(resolutions)}")
+        resolution = resolutions[size] if isinstance(size, str) else size
         optional = {name: value for name, value in entry.items() if value is not None or name not in OPTIONAL}
-        entry = {"part": "", **optional} | ({"within": known} if within is not None else {})
+        entry = {"part": "", **optional} | ({"within": resolution} if size is not None else {})
     claim = read_entry(Claim, entry, where, frozenset({"family"}))
     kind = claim.kind
     for name in sorted(OPTIONAL):
@@ -342,6 +344,6 @@ def _claim_from(entry: Any, where: str, resolutions: Mapping[str, Resolution]) -
     if claim.stated_high is not None and claim.stated_high < claim.stated:
         raise ConfigurationError(f"{where}: stated_high is {claim.stated_high:g}; allowed: {claim.stated:g} or more")
     if claim.within is not None and claim.within.factor is not None and claim.stated < -100.0:
-        by = f"within {claim.within.name}, which is a factor"
-        raise ConfigurationError(f"{where}: stated is {claim.stated:g}; allowed: -100 or more {by}")
+        basis = f"within {claim.within.name}, which is a factor"
+        raise ConfigurationError(f"{where}: stated is {claim.stated:g}; allowed: -100 or more {basis}")
     return claim
