@@ -145,8 +145,8 @@ def clean(home: Path, keep_days: float, now: datetime, dags: Collection[str]) ->
     if not connection:
         return None
     variables = {name: value for name, value in environment(home).items() if name not in HIDDEN_CONNECTIONS}
-    before = (now - timedelta(days=keep_days)).isoformat()
-    arguments = ("db", "clean", "--clean-before-timestamp", before, "--skip-archive", "--yes")
+    end_date = (now - timedelta(days=keep_days)).isoformat()
+    arguments = ("db", "clean", "--clean-before-timestamp", end_date, "--skip-archive", "--yes")
     is_ours = connection == _sqlite(home)
     part = () if is_ours else ("--dag-ids", ",".join(dags), "--tables", ",".join(TABLES_OF_DAGS))
     _airflow(home, {**variables, CONNECTION: connection}, *arguments, *part)

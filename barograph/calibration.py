@@ -60,11 +60,13 @@ def require_usable(folders: Sequence[Path], judged: Sequence[Path]) -> None:
     that were analysed by other code than simulated runs are now."""
     fitted_ids, judged_ids = ([_series_id(each) for each in of] for of in (folders, judged))
     for names in (fitted_ids, judged_ids):
-        if again := sorted({name for name in names if names.count(name) > 1}):
-            raise ExperimentError(f"{', '.join(again)} is given twice, from two folders; give each series once")
-    if twice := sorted(set(fitted_ids) & set(judged_ids)):
+        if repeated_names := sorted({name for name in names if names.count(name) > 1}):
+            raise ExperimentError(
+                f"{', '.join(repeated_names)} is given twice, from two folders; give each series once"
+            )
+    if common_ids := sorted(set(fitted_ids) & set(judged_ids)):
         raise ExperimentError(
-            f"{', '.join(twice)} is given to fit to and to judge on; costs are judged on series that they were not"
+            f"{', '.join(common_ids)} is given to fit to and to judge on; costs are judged on series that they were not"
             " fitted to: leave it out of one"
         )
     for folder in (*folders, *judged):

@@ -77,8 +77,8 @@ def scale_outcome(state: RunSnapshot, event_id: str) -> ScaleOutcome | None:
     refusal = next((d for d in decisions if d.applied_t is not None and not d.applied), None)
     ids, reason = tuple(decision.decision_id for decision in decisions), decisions[-1].reason if decisions else ""
     if refusal is not None:
-        failed = f"decision {refusal.decision_id}: {refusal.message or 'not applied'}"
-        return ScaleOutcome(ids, refusal.applied_t, failed, reason=reason, expired=refusal.expired)
+        failure = f"decision {refusal.decision_id}: {refusal.message or 'not applied'}"
+        return ScaleOutcome(ids, refusal.applied_t, failure, reason=reason, expired=refusal.expired)
     if state.pending_event == event_id or any(decision.applied_t is None for decision in decisions):
         return None
     last_t = max((d.applied_t for d in decisions if d.applied_t is not None), default=None)
@@ -107,7 +107,7 @@ class ServiceUnreachable(BarographError):
 
 
 class ServiceRestarting(ServiceUnreachable):
-    """It ends a policy that still computes, and answers again in a moment."""
+    """The service ends a policy that still computes, and answers again in a moment."""
 
 
 class ServiceRefused(BarographError):
@@ -164,8 +164,8 @@ class ServiceClient(ABC):
     ) -> None:
         """Set rates ahead: at these times, at most a minute ahead, the rate becomes the factor times the submitted one,
         for a course that began at `since_s`, for a source of a topology (None: for each)."""
-        about = {"topology": topology, "source": source}
-        self.call("/input_rate", {"since": since_s, "changes": [list(change) for change in changes], **about})
+        scope = {"topology": topology, "source": source}
+        self.call("/input_rate", {"since": since_s, "changes": [list(change) for change in changes], **scope})
 
     def state(self) -> RunSnapshot:
         try:

@@ -91,15 +91,15 @@ class Pool(Generic[Job, Answer]):
 
     def answers(self, jobs: Sequence[Job], limit_s: float | None = None) -> Iterator[tuple[Job, Answer | Death] | None]:
         """Yield each job with its answer, and None where none came for `limit_s`, so that others can have a turn."""
-        waiting = list(reversed(jobs))
-        while waiting or any(worker.job is not None for worker in self._workers):
-            self._give_out(waiting)
-            busy = {worker.connection: worker for worker in self._workers if worker.job is not None}
-            ready = wait(list(busy), limit_s)
+        queue = list(reversed(jobs))
+        while queue or any(worker.job is not None for worker in self._workers):
+            self._give_out(queue)
+            busy_workers = {worker.connection: worker for worker in self._workers if worker.job is not None}
+            ready = wait(list(busy_workers), limit_s)
             if not ready:
                 yield None
             for connection in ready:
-                yield self._take(busy[connection])  # type: ignore[index]  # wait() says what it may return in general
+                yield self._take(busy_workers[connection])  # type: ignore[index]  # wait() says what it may return in general
 
     def _give_out(self, waiting: list[Job]) -> None:
         while waiting and (worker := self._free_worker()) is not None:
@@ -113,12 +113,12 @@ class Pool(Generic[Job, Answer]):
         free = next((worker for worker in self._workers if worker.job is None), None)
         if free is not None or len(self._workers) >= self._number:
             return free
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_work, args=(theirs, os.getpid(), self._do), daemon=True)
+        connection, child_end = self._context.Pipe()
+        process = self._context.Process(target=_work, args=(child_end, os.getpid(), self._do), daemon=True)
         with environment_of_children(ONE_THREAD):
             process.start()
-        theirs.close()
-        self._workers.append(_Worker(process, ours))
+        child_end.close()
+        self._workers.append(_Worker(process, connection))
         return self._workers[-1]
 
     def _take(self, worker: _Worker[Job]) -> tuple[Job, Answer | Death]:

@@ -92,12 +92,12 @@ def build_registries() -> tuple[str, ...]:
 @contextmanager
 def environment_of_children(defaults: Mapping[str, str]) -> Iterator[None]:
     """Set these variables for this process and its children in the block, where nobody has set them."""
-    added = {name: value for name, value in defaults.items() if name not in os.environ}
-    os.environ.update(added)
+    additions = {name: value for name, value in defaults.items() if name not in os.environ}
+    os.environ.update(additions)
     try:
         yield
     finally:
-        for name in added:
+        for name in additions:
             del os.environ[name]
 
 

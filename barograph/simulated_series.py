@@ -116,8 +116,8 @@ def _seeded_cluster(
     experiment: Experiment, testbed: SimulatedTestbed, clock: SimulatedClock, folder: Path, *, seed: int,
     ids: Mapping[str, str], types: Mapping[str, MachineType],
 ) -> SimulatedCluster:  # fmt: skip
-    seeded = SimulatedTestbed({**experiment.testbed.options[testbed.name], "seed": seed})
-    return SimulatedCluster(experiment, seeded, clock, folder, supervisor_ids=ids, types=types)
+    simulated_testbed = SimulatedTestbed({**experiment.testbed.options[testbed.name], "seed": seed})
+    return SimulatedCluster(experiment, simulated_testbed, clock, folder, supervisor_ids=ids, types=types)
 
 
 def _watched_as(simulated: Series, real: RunPaths) -> Series:

@@ -158,9 +158,9 @@ def fetch_libraries(say: Say) -> Path | None:
     if folder.is_dir():
         return folder
     try:
-        with atomic_folder(folder) as unfinished:
+        with atomic_folder(folder) as draft:
             for python in PYTHONS:
-                _fetch(python, unfinished)
+                _fetch(python, draft)
     except (FetchFailed, OSError) as error:  # OSError: a disk that is full
         say(f"note: {error}; the policy metis will refuse on machines until set-up has fetched pymetis")
         return None

@@ -64,8 +64,8 @@ def no_json(data: Any, where: str = "it") -> str:
     nothing.
     """
     if isinstance(data, dict):
-        if strange := [key for key in data if not isinstance(key, str)]:
-            return f"{where} has the key {_shown(strange[0])}; allowed: text; put it in quotes"
+        if keys := [key for key in data if not isinstance(key, str)]:
+            return f"{where} has the key {_shown(keys[0])}; allowed: text; put it in quotes"
         return next(filter(None, (no_json(each, key) for key, each in data.items())), "")
     if isinstance(data, list):
         return next(filter(None, (no_json(each, where) for each in data)), "")

@@ -83,13 +83,13 @@ def build(suite: Suite) -> DAG:
                 release_night(name, night)
 
         night: Any = open_night()
-        before: Any = night
+        predecessor: Any = night
         conclusions = []
         for choice in suite.experiments:
-            before = experiment_group(suite, choice, night, before)
-            conclusions.append(before)
+            predecessor = experiment_group(suite, choice, night, predecessor)
+            conclusions.append(predecessor)
         page: Any = close_night(night)
-        before >> page
+        predecessor >> page
         message: Any = post_findings()
         verdict: Any = fail_on_regression()
         page >> message >> verdict

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class FileGone(BaseTrigger):
-    """Fires when the file does not exist any more, and after `limit_s` in any case; `path` "" names none."""
+    """A trigger that fires when the file is gone, and after `limit_s` in any case; `path` "" names none."""
 
     def __init__(self, path: str, limit_s: float = LONGEST_LOOK_S) -> None:
         super().__init__()  # type: ignore[no-untyped-call] # Airflow's has no types

@@ -153,7 +153,9 @@ def check_names(
     names = [request.name for request in requests]
     if not names:
         raise ConfigurationError(f"{testbed}: no machine is asked for; ask for master and at least one worker")
-    if bad := [each for each in names if not name.fullmatch(each)]:
-        raise ConfigurationError(f"{testbed}: machine names {bad} are not allowed; {allowed}")
-    if twice := sorted({each for each in names if names.count(each) > 1}):
-        raise ConfigurationError(f"{testbed}: machine names {twice} are asked for twice; give each machine its own")
+    if wrong_names := [each for each in names if not name.fullmatch(each)]:
+        raise ConfigurationError(f"{testbed}: machine names {wrong_names} are not allowed; {allowed}")
+    if duplicates := sorted({each for each in names if names.count(each) > 1}):
+        raise ConfigurationError(
+            f"{testbed}: machine names {duplicates} are asked for twice; give each machine its own"
+        )

@@ -80,9 +80,9 @@ class MemoryTestbed(Generic[Kept]):
         """See `SupportsGiveBack.give_back`."""
         if not self._folder(lease.lease_id).exists():
             return
-        gone = [machine.name for machine in machines]
-        self._end(lease.lease_id, gone)
-        registry.hold(lease, [name for name in registry.lease_machines(lease) if name not in gone])
+        names = [machine.name for machine in machines]
+        self._end(lease.lease_id, names)
+        registry.hold(lease, [name for name in registry.lease_machines(lease) if name not in names])
 
     def prolong(self, lease: Lease, machines: Sequence[Machine]) -> None:
         """See `SupportsProlong.prolong`."""
@@ -165,8 +165,8 @@ class MemoryTestbed(Generic[Kept]):
     def _end(self, lease_id: str, names: Sequence[str]) -> None:
         for name in names:
             (self._folder(lease_id) / name).unlink(missing_ok=True)
-            if (gone := self._held.get(lease_id, {}).pop(name, None)) is not None:
-                gone.alive = False
+            if (machine := self._held.get(lease_id, {}).pop(name, None)) is not None:
+                machine.alive = False
 
     def _find(self, machine: Machine) -> Kept | None:
         """Return the machine, also one that another process has started: as if it had just booted."""

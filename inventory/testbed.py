@@ -237,6 +237,6 @@ def _option_error(model: type[Options], testbed: str, detail: Mapping[str, objec
     if detail["type"] == "extra_forbidden":
         return f"{field} is not known; known are {names}{_why([str(location[-1])])}"
     if detail["type"] == "missing":
-        about = model.model_fields[str(location[0])].description if len(location) == 1 else None
-        return f"{field} is missing" + (f": {about}" if about else "")
+        description = model.model_fields[str(location[0])].description if len(location) == 1 else None
+        return f"{field} is missing" + (f": {description}" if description else "")
     return f"{field} is {detail['input']!r}: {detail['msg']}"

@@ -200,12 +200,12 @@ def describe(result: TaskResult) -> str:
 
 def failure(playbook: str, results: Sequence[TaskResult], complaint: str) -> PlayFailed | DiskFull:
     """Return an error with the right blame. An unreachable machine comes first: other failures may follow from it."""
-    bad = [result for result in results if result.outcome in ("unreachable", "failed")]
-    bad.sort(key=lambda result: result.outcome != "unreachable")
-    if not bad:
+    failures = [result for result in results if result.outcome in ("unreachable", "failed")]
+    failures.sort(key=lambda result: result.outcome != "unreachable")
+    if not failures:
         return PlayFailed(f"{playbook}: no machine reported a failure, but ansible did: {_last_lines(complaint)}")
-    worst = bad[0]
-    more = f" ({len(bad) - 1} more failed)" if len(bad) > 1 else ""
+    worst = failures[0]
+    more = f" ({len(failures) - 1} more failed)" if len(failures) > 1 else ""
     message = f"{playbook}: {worst.host}: task {worst.task!r} {worst.outcome}{more}: {worst.problem}"
     if worst.outcome == "unreachable":
         return MachineUnreachable(message)
@@ -344,7 +344,7 @@ def _collect_signals() -> Iterator[list[int]]:
     """Collect SIGINT and SIGTERM meanwhile, so that Ansible ends first; only the main thread can."""
     signals: list[int] = []
     try:
-        before = {
+        handlers = {
             number: signal.signal(number, lambda n, _: signals.append(n)) for number in (signal.SIGINT, signal.SIGTERM)
         }
     except ValueError:
@@ -353,5 +353,5 @@ def _collect_signals() -> Iterator[list[int]]:
     try:
         yield signals
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)

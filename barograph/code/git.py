@@ -92,8 +92,8 @@ def mirror_of(repository: str, *, fetch: bool) -> Path:
         with lock_folder(mirror):
             sweep(mirror)
             if not mirror.is_dir():
-                with atomic_folder(mirror) as unfinished:
-                    git(None, "clone", "--quiet", "--mirror", "--", source, str(unfinished), limit_s=FETCH_LIMIT_S)
+                with atomic_folder(mirror) as draft:
+                    git(None, "clone", "--quiet", "--mirror", "--", source, str(draft), limit_s=FETCH_LIMIT_S)
             elif fetch:
                 git(mirror, "fetch", "--quiet", "--prune", "origin", limit_s=FETCH_LIMIT_S)
                 _follow_head(mirror)

@@ -64,8 +64,8 @@ def repository_folder(repository: str, *, fetch: bool = False) -> Path:
 
 def uncommitted_remark(experiment: Experiment) -> str | None:
     """Return a remark where this repository's refs are compared while its files have uncommitted changes."""
-    ours = [v for v in experiment.variants if v.code is not None and not v.code.repository]
-    if not ours:
+    variants = [v for v in experiment.variants if v.code is not None and not v.code.repository]
+    if not variants:
         return None
     try:
         changes = git(ROOT, "status", "--porcelain", "--untracked-files=no").splitlines()
@@ -73,7 +73,7 @@ def uncommitted_remark(experiment: Experiment) -> str | None:
         return None
     if not changes:
         return None
-    files, names = f"{len(changes)} file{'s'[: len(changes) - 1]}", ", ".join(variant.name for variant in ours)
+    files, names = f"{len(changes)} file{'s'[: len(changes) - 1]}", ", ".join(variant.name for variant in variants)
     return f"what is changed here and not committed ({files}) is in no ref: {names} run without it"
 
 

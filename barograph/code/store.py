@@ -50,18 +50,18 @@ def make_once(thing: Path, make: Make, say: Say, *, rebuild: bool = False) -> Pa
             remove_tree(thing)
         if not thing.is_dir():
             _make_folder(thing, make)
-    failed = read_json_or_none(thing / FAILED)
-    if failed is not None:
-        raise KEPT_ERRORS.get(str(failed.get("error")), BuildFailed)(_failure_message(thing, failed))
+    failure = read_json_or_none(thing / FAILED)
+    if failure is not None:
+        raise KEPT_ERRORS.get(str(failure.get("error")), BuildFailed)(_failure_message(thing, failure))
     os.utime(thing)  # the least recently used are removed
     return thing
 
 
 def sweep(thing: Path) -> None:
     """Remove unfinished folders of a killed process; the caller must hold the thing's lock."""
-    unfinished = re.compile(rf"\.{re.escape(thing.name)}-[a-z0-9_]{{8}}")  # as tempfile names them
+    pattern = re.compile(rf"\.{re.escape(thing.name)}-[a-z0-9_]{{8}}")  # as tempfile names them
     for path in thing.parent.iterdir():
-        if unfinished.fullmatch(path.name):
+        if pattern.fullmatch(path.name):
             remove_tree(path)
 
 
@@ -93,14 +93,14 @@ def last_lines(log: Path) -> list[str]:
 
 
 def _make_folder(thing: Path, make: Make) -> None:
-    with atomic_folder(thing) as unfinished:
+    with atomic_folder(thing) as draft:
         try:
-            result = dict(make(unfinished))
-            write_json_atomic(unfinished / BUILT, {"v": 1, **result, "built_s": time.time()})
+            result = dict(make(draft))
+            write_json_atomic(draft / BUILT, {"v": 1, **result, "built_s": time.time()})
         except tuple(KEPT_ERRORS.values()) as error:
-            _keep_only_log(unfinished)
+            _keep_only_log(draft)
             write_json_atomic(
-                unfinished / FAILED, {"v": 1, "why": str(error), "error": type(error).__name__, "failed_s": time.time()}
+                draft / FAILED, {"v": 1, "why": str(error), "error": type(error).__name__, "failed_s": time.time()}
             )
 
 
@@ -110,8 +110,8 @@ def _failure_message(thing: Path, failed: Mapping[str, Any]) -> str:
     age_s = time.time() - float(failed.get("failed_s", 0.0))
     if age_s < 60:
         return message
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(failed["failed_s"])))
-    return f"{message} (it was tried at {when} and is not tried again for the same commit, unless with --rebuild)"
+    date = time.strftime("%Y-%m-%d %H:%M", time.localtime(float(failed["failed_s"])))
+    return f"{message} (it was tried at {date} and is not tried again for the same commit, unless with --rebuild)"
 
 
 def _keep_only_log(folder: Path) -> None:

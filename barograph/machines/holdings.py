@@ -78,8 +78,8 @@ def read_holdings(series_dir: Path, now_s: float) -> tuple[Holding, ...]:
     for line in filter(None, _lines(series_dir)):
         if line.kind == "gone":
             names = [name for lease, name in open_ if lease == line.lease_id] if line.names is None else line.names
-            ended = [open_.pop(key) for name in names if (key := (line.lease_id, name)) in open_]
-            past += [Holding(request, line.lease_id, from_s, line.t) for request, from_s in ended]
+            closed_requests = [open_.pop(key) for name in names if (key := (line.lease_id, name)) in open_]
+            past += [Holding(request, line.lease_id, from_s, line.t) for request, from_s in closed_requests]
             continue
         until_s[line.lease_id] = line.expires_s
         for request in line.machines:
@@ -156,8 +156,8 @@ def estimate_cost(experiment: Experiment, *, new: bool) -> Cost | None:
     runs = series.missing_runs() if series else experiment.repetitions * len(experiment.variants)
     if series:
         _require_readable(series)
-    spent = spent_usd(series, time.time()) if series else 0.0
-    cost = costs.cost(experiment, runs, run_record.median_overhead(experiment.testbed), pricing, spent)
+    paid_usd = spent_usd(series, time.time()) if series else 0.0
+    cost = costs.cost(experiment, runs, run_record.median_overhead(experiment.testbed), pricing, paid_usd)
     costs.require_affordable(experiment, cost, pricing)
     return cost
 
@@ -254,11 +254,11 @@ def _cost_of_types(machines: Iterable[Holding], pricing: SupportsPricing) -> lis
     return [
         {
             "type": name,
-            "machines": len(mine),
-            "hours": sum(each.hours for each in mine),
-            "usd": _price_usd(mine, pricing),
+            "machines": len(holdings),
+            "hours": sum(each.hours for each in holdings),
+            "usd": _price_usd(holdings, pricing),
         }
-        for name, mine in sorted(by_type.items())
+        for name, holdings in sorted(by_type.items())
     ]
 
 

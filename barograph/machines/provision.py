@@ -46,7 +46,7 @@ _reserved: dict[Path, BaseFileLock] = {}  # the kernel ends them with this proce
 
 
 def reserve_testbed(experiment: Experiment) -> None:
-    """Like `require_free_testbed`, and reserve the testbed until this process ends: two commands started together would
+    """Require a free testbed, and reserve it until this process ends: two commands started together would
     both find it free. For commands only; a DAG waits for the lease (`dags.waiting`).
     """
     require_free_testbed(experiment)

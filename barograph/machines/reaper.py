@@ -37,8 +37,8 @@ def health_path() -> Path:
 def note_pass(by: PassOrigin, begun_s: float, ended_s: float, ended: Sequence[str], errors: Sequence[str]) -> None:
     """Record one pass. The last success stays on record when a later pass fails."""
     document = read_health()
-    before = document.get(by, {})
-    success_s = before.get("last_success_s") if errors else ended_s
+    record = document.get(by, {})
+    success_s = record.get("last_success_s") if errors else ended_s
     passed = {
         "last_pass_s": ended_s,
         "last_success_s": success_s,

@@ -97,8 +97,8 @@ def grow(series: Series, names: Sequence[str]) -> tuple[Machine, ...]:
     """Acquire these machines too. Remains with these names, of an interrupted execution, are removed first."""
     testbed, lease = testbed_of(series.experiment.testbed), _current_lease(series.folder)
     assert isinstance(testbed, SupportsGrow), "checked before anything was started"
-    if stale := [machine.name for machine in current_machines(series.folder) if machine.name in names]:
-        give_back(series, stale)
+    if remains := [machine.name for machine in current_machines(series.folder) if machine.name in names]:
+        give_back(series, remains)
     requests = _requests(series, names)
     note_request(series.folder, lease, requests, time.time())
     try:

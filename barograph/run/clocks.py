@@ -44,12 +44,14 @@ def residuals(offsets: Offsets, middle_ms: float) -> dict[str, ClockOffset]:
 
 def require_close(offsets: Offsets, middle_ms: float) -> None:
     """Raise ClockWrong where a clock is surely too far off, whatever the error of the measurement."""
-    if silent := [name for name, offset in offsets.items() if offset is None]:
-        raise ClockWrong(f"the clock of {', '.join(silent)} could not be asked; see whether ssh and python3 work there")
-    far = {name: each.ms for name, each in residuals(offsets, middle_ms).items() if abs(each.ms) > _allowed_ms(each)}
-    if far:
+    if missing := [name for name, offset in offsets.items() if offset is None]:
         raise ClockWrong(
-            f"clocks are too far from the median of the machines': {_seconds(far)}; allowed: {APART_MS / 1000:g} s to"
+            f"the clock of {', '.join(missing)} could not be asked; see whether ssh and python3 work there"
+        )
+    gaps = {name: each.ms for name, each in residuals(offsets, middle_ms).items() if abs(each.ms) > _allowed_ms(each)}
+    if gaps:
+        raise ClockWrong(
+            f"clocks are too far from the median of the machines': {_seconds(gaps)}; allowed: {APART_MS / 1000:g} s to"
             " either side; synchronise the machines by NTP (apt-get install chrony), then run again"
         )
     if abs(middle_ms) > BOX_MS:
@@ -66,7 +68,7 @@ def _allowed_ms(offset: ClockOffset) -> float:
 def latency_error_ms(*measured: Mapping[str, ClockOffset]) -> float | None:
     """Return the largest possible error of a latency between two machines; None where fewer than two answered."""
     pairs = (pair for clocks in measured for pair in permutations(clocks.values(), 2))
-    spans = [ahead.ms + ahead.error_ms - (behind.ms - behind.error_ms) for ahead, behind in pairs]
+    spans = [fast.ms + fast.error_ms - (slow.ms - slow.error_ms) for fast, slow in pairs]
     return round(max(spans), 3) if spans else None
 
 
@@ -106,9 +108,9 @@ def note_end(run: RunContext, machines: Sequence[str]) -> None:
     document = run.record.document
     run.record.add({"clock_end_offset_ms": {**document.get("clock_end_offset_ms", {}), **_numbers(offsets)}})
     _note_offset_errors(run, offsets)
-    if silent := [name for name, offset in offsets.items() if offset is None]:
-        run.record.event("clock_unknown", machines=silent)
-        run.context.listener.tell("message", text=f"the clock of {', '.join(silent)} could not be asked after the run")
+    if missing := [name for name, offset in offsets.items() if offset is None]:
+        run.record.event("clock_unknown", machines=missing)
+        run.context.listener.tell("message", text=f"the clock of {', '.join(missing)} could not be asked after the run")
     moved_ms = _moved_ms(run, everybody)
     if steps := _steps_ms(run, offsets, moved_ms):
         run.record.event("clock_stepped", machines=sorted(steps), step_ms=steps)
@@ -127,9 +129,9 @@ def require_steady(run: RunContext) -> None:
 
 def _moves_ms(run: RunContext, offsets: Offsets) -> dict[str, ClockOffset]:
     """Return by machine how much its clock moved against ours since before the run."""
-    before = run.record.document["clock_offset_ms"]
-    measurements = {name: offset for name, offset in offsets.items() if offset and before.get(name) is not None}
-    return {name: ClockOffset(offset.ms - before[name], offset.error_ms) for name, offset in measurements.items()}
+    start_ms = run.record.document["clock_offset_ms"]
+    measurements = {name: offset for name, offset in offsets.items() if offset and start_ms.get(name) is not None}
+    return {name: ClockOffset(offset.ms - start_ms[name], offset.error_ms) for name, offset in measurements.items()}
 
 
 def _moved_ms(run: RunContext, offsets: Offsets) -> float:
@@ -164,8 +166,8 @@ def _measured(run: RunContext, machines: Sequence[str]) -> dict[str, ClockOffset
 
 def _note_error(run: RunContext, measured: Mapping[str, ClockOffset], joining: Sequence[str] = ()) -> None:
     """Record the largest error so far, of machines that run workers: no tuple is timed elsewhere."""
-    working = {*run.machines.present, *run.machines.exempt, *joining}
-    timed = {name: offset for name, offset in measured.items() if name in working}
+    workers = {*run.machines.present, *run.machines.exempt, *joining}
+    timed = {name: offset for name, offset in measured.items() if name in workers}
     errors = (run.record.document.get("clock_error_ms"), latency_error_ms(timed))
     run.record.add({"clock_error_ms": max((error for error in errors if error is not None), default=None)})
 

@@ -90,9 +90,9 @@ class CodeService:
     # As the bridge asks
 
     def schedule(self, request: Request) -> Answer:
-        said = self._ask_as_bridge("/schedule", request_json(request))
+        answer = self._ask_as_bridge("/schedule", request_json(request))
         try:
-            return from_json(Answer, said)
+            return from_json(Answer, answer)
         except ValueError as error:
             raise ServiceFailed(f"schedule: {error}") from error
 

@@ -91,9 +91,9 @@ class Membership:
         self.down.add(name)
 
     def lose(self, names: Iterable[str]) -> None:
-        dead = set(names)
-        self.leave(dead)
-        self.dead |= dead
+        lost_names = set(names)
+        self.leave(lost_names)
+        self.dead |= lost_names
 
 
 def raise_if_recalled(cluster: Cluster, machines: Membership, record: RunRecord) -> None:
@@ -257,13 +257,13 @@ class RunContext:
             facts = {"slot": restart.slot, "spouts": list(restart.spouts), "asked": is_expected}
             self.record.event("worker_restarted", t=restart.t, **facts, **self.about(restart.topology))
             if restart.spouts and not is_expected:
-                what = (
+                message = (
                     f"the worker in {restart.slot} restarted and nobody asked for that: its spouts were gone"
                     " meanwhile, and their load was not the plan's"
                 )
                 recent = (each for each in state.lost_tasks if each.t >= restart.t - FAILOVER_S)
                 machines = {machine for each in recent for machine in each.machines}
-                raise self._cause(what, {*machines, restart.slot.partition(":")[0]}, restart.t)
+                raise self._cause(message, {*machines, restart.slot.partition(":")[0]}, restart.t)
 
     def _is_asked(self, restart: WorkerRestart, state: RunSnapshot) -> bool:
         if restart.t >= self.disturbed_s or any(begin <= restart.t <= end for begin, end in self._allowances):
@@ -275,17 +275,17 @@ class RunContext:
 
     def _note_lost_tasks(self, state: RunSnapshot) -> None:
         """Record lost tasks. Before the first event no task may lose its place. Raises `_cause`'s error."""
-        for lost in state.lost_tasks:
-            if lost in self._losses:
+        for loss in state.lost_tasks:
+            if loss in self._losses:
                 continue
-            self._losses.add(lost)
-            facts = {"tasks": lost.tasks, "machines": list(lost.machines)}
-            self.record.event("tasks_lost", t=lost.t, **facts, **self.about(lost.topology))
+            self._losses.add(loss)
+            facts = {"tasks": loss.tasks, "machines": list(loss.machines)}
+            self.record.event("tasks_lost", t=loss.t, **facts, **self.about(loss.topology))
             if self.zero_s is None:
-                what = (
-                    f"{', '.join(lost.machines)}: {lost.tasks} tasks lost their place before the first event of the run"
+                message = (
+                    f"{', '.join(loss.machines)}: {loss.tasks} tasks lost their place before the first event of the run"
                 )
-                raise self._cause(what, lost.machines, lost.t)
+                raise self._cause(message, loss.machines, loss.t)
 
     def about(self, topology: str) -> Mapping[str, str]:
         """Return the topology for a line of the record: nothing where there is only one."""
@@ -305,36 +305,36 @@ class RunContext:
         """Record decisions since the first event, each once, with or without an event of ours behind it."""
         since_s = float("inf") if self.zero_s is None else self.zero_s
         for decision in state.decisions:
-            name, about = decision.decision_id, {"decision_id": decision.decision_id, "event_id": decision.event_id}
+            name, ids = decision.decision_id, {"decision_id": decision.decision_id, "event_id": decision.event_id}
             by_policy = {"own": True} if decision.own else {}
             if not decision.arrived or (decision.event_id is None and self.on_our_clock(decision.t) < since_s):
                 continue
             if name not in self._decided:
                 self._decided.add(name)
                 t = self.on_our_clock(decision.t)
-                self.record.event("decision", t=t, **about, **by_policy, reason=decision.reason)
+                self.record.event("decision", t=t, **ids, **by_policy, reason=decision.reason)
             if name not in self._applied and decision.applied_t is not None:
                 self._applied.add(name)
                 t = self.on_our_clock(decision.applied_t)
-                self.record.event("applied", t=t, **about, **by_policy, ok=decision.applied)
+                self.record.event("applied", t=t, **ids, **by_policy, ok=decision.applied)
 
     def _note_requests(self, state: RunSnapshot) -> None:
         """Record the policy's requests for machines, once its decision stands, and their outcome where nothing
         happened: otherwise the machines' own lines report it."""
         for each in state.machine_requests:
-            about: dict[str, object] = {"event_id": self.hold_id, "request_id": each.request_id}
+            ids: dict[str, object] = {"event_id": self.hold_id, "request_id": each.request_id}
             if each.request_id not in self._asked and (each.ready or each.ended_t is not None):
                 self._asked.add(each.request_id)
                 facts = {"request": each.kind, "number": each.number, "reason": each.reason}
                 if each.kind == "release":
                     facts["machines"] = list(each.machines)
                 t = self.on_our_clock(each.t)
-                self.record.event("machine_request", t=t, **about, decision_id=each.decision_id, **facts)
+                self.record.event("machine_request", t=t, **ids, decision_id=each.decision_id, **facts)
             if each.request_id not in self._answered and each.ended_t is not None:
                 self._answered.add(each.request_id)
                 if each.outcome != "done":
                     t = self.on_our_clock(each.ended_t)
-                    self.record.event(f"request_{each.outcome}", t=t, **about, reason=each.why)
+                    self.record.event(f"request_{each.outcome}", t=t, **ids, reason=each.why)
 
     def on_our_clock(self, master_s: float) -> float:
         """Convert a time of the master's clock to the run's, which follows the median of the machines' clocks."""

@@ -81,10 +81,10 @@ class EventActions:
         machine_changes.wait_for(self.run, due, patience)
 
     def require_present(self, machine: str) -> None:
-        present = self.run.machines.present
-        if machine not in present:
+        names = self.run.machines.present
+        if machine not in names:
             raise ExperimentError(
-                f"events.{self.place} names {machine}, but the policy had let it leave; there are {', '.join(present)}:"
+                f"events.{self.place} names {machine}, but the policy had let it leave; there are {', '.join(names)}:"
                 " name another one, or let this happen before the scale_in"
             )
 
@@ -151,8 +151,8 @@ class EventActions:
     def trace_file(self, sha256: str) -> Path:
         path = SeriesPaths(self.run.record.folder.parents[1]).trace(sha256)
         if not path.is_file() or sha256_of(path) != sha256:
-            what = "has changed" if path.is_file() else "is missing"
-            raise ExperimentError(f"{path} {what}; it is the trace of this series: begin anew with --new")
+            reason = "has changed" if path.is_file() else "is missing"
+            raise ExperimentError(f"{path} {reason}; it is the trace of this series: begin anew with --new")
         return path
 
     def crash(self, machine: str) -> None:
@@ -258,8 +258,8 @@ def _wait_until_carried_out(run: RunContext) -> None:
     """Wait until none of the policy's own decisions is in progress: their restarts do not belong to the next event."""
 
     def done(state: RunSnapshot) -> bool | None:
-        waiting = any(each.own and each.applied_t is None for each in state.decisions)
-        return None if waiting or any(topology.rebalancing for topology in state.topologies) else True
+        is_waiting = any(each.own and each.applied_t is None for each in state.decisions)
+        return None if is_waiting or any(topology.rebalancing for topology in state.topologies) else True
 
     what = "what the policy decided by itself was not carried out"
     run.monitor.wait_for(done, limit_s=_outcome_s(run), what=what, patience=RESTART_PATIENCE)
@@ -301,25 +301,25 @@ def _abort(run: RunContext, name: str, outcome: ScaleOutcome, joined: Sequence[s
     RunBroken, or OutcomeUnknown: Nimbus goes on, so that only its report was lost.
     """
     state, reason = run.monitor.state, outcome.failed
-    dead = run.lost_machines(absent_machines(state, run.machines.expected()) if state else ())
-    if not dead and outcome.expired:
+    losses = run.lost_machines(absent_machines(state, run.machines.expected()) if state else ())
+    if not losses and outcome.expired:
         raise OutcomeUnknown(f"{reason}")
-    if not dead:
+    if not losses:
         raise RunBroken(f"Storm did not apply the policy's answer: {reason}")
-    run.machines.lose(dead)
+    run.machines.lose(losses)
     run.allow_restarts(run.now() - APPLY_S)  # it died at some time during this request
-    run.record.event("scale_aborted", event_id=name, reason=reason, machines=list(dead))
-    alive = tuple(machine for machine in joined if machine not in dead)
-    if (joined and not alive) or leave >= len(run.machines.present):
-        raise MachineLost(f"{', '.join(dead)} died before scale event {name} was applied; too few machines are left")
-    return alive
+    run.record.event("scale_aborted", event_id=name, reason=reason, machines=list(losses))
+    survivors = tuple(machine for machine in joined if machine not in losses)
+    if (joined and not survivors) or leave >= len(run.machines.present):
+        raise MachineLost(f"{', '.join(losses)} died before scale event {name} was applied; too few machines are left")
+    return survivors
 
 
 def _require_release(run: RunContext, outcome: ScaleOutcome, leave: int) -> None:
-    released = outcome.release
-    if not leave or (len(released) == leave and set(released) <= set(run.machines.present)):
+    machines = outcome.release
+    if not leave or (len(machines) == leave and set(machines) <= set(run.machines.present)):
         return
-    what = f"released {', '.join(released)}" if released else "released none"
+    what = f"released {', '.join(machines)}" if machines else "released none"
     reason = outcome.reason or "no reason given"
     raise RunBroken(f"policy {run.plan.variant.policy} was asked to let {leave} machines leave and {what}: {reason}")
 

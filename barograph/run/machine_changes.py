@@ -72,9 +72,9 @@ def wait_until_registered(run: RunContext, machines: Sequence[str]) -> None:
     def known(state: RunSnapshot) -> bool | None:
         return True if set(machines) <= set(state.machines) else None
 
-    late = f"{', '.join(machines)} did not register with Nimbus within {REGISTER_S:g} s; see the supervisor's log"
+    message = f"{', '.join(machines)} did not register with Nimbus within {REGISTER_S:g} s; see the supervisor's log"
     patience = replace(RESTART_PATIENCE, absence_s=REGISTER_S + 1)
-    wait_in_time(run, known, REGISTER_S, patience, lambda: MachineLost(late))
+    wait_in_time(run, known, REGISTER_S, patience, lambda: MachineLost(message))
 
 
 def wait_in_time(
@@ -144,13 +144,13 @@ class _RequestFailure(Exception):
 
 
 def _carry_out(run: RunContext, request: PolicyRequest) -> None:
-    about = {"event_id": run.hold_id, "request_id": request.request_id}
+    ids = {"event_id": run.hold_id, "request_id": request.request_id}
     with _shown(run, "more_machines" if request.kind == "acquire" else "fewer_machines"):
         try:
             if request.kind == "acquire":
-                machines = _acquire(run, request.number, about)
+                machines = _acquire(run, request.number, ids)
             else:
-                machines = _release(run, request.machines, about)
+                machines = _release(run, request.machines, ids)
         except _RequestFailure as error:
             _end_request(run, request, error.outcome, why=str(error))
         else:
@@ -173,10 +173,10 @@ def _end_request(
 @contextmanager
 def _shown(run: RunContext, name: str) -> Iterator[None]:
     """Show the phase to observers; the run's own phase does not change."""
-    about = {"run_id": run.plan.run_id, "expected_s": 30.0}
-    run.context.listener.tell("phase", phase=name, **about)
+    facts = {"run_id": run.plan.run_id, "expected_s": 30.0}
+    run.context.listener.tell("phase", phase=name, **facts)
     yield
-    run.context.listener.tell("phase", phase=run.record.document["phases"][-1]["name"], **about)
+    run.context.listener.tell("phase", phase=run.record.document["phases"][-1]["name"], **facts)
 
 
 def _acquire(run: RunContext, number: int, about: dict[str, Any]) -> tuple[str, ...]:
@@ -194,8 +194,8 @@ def _release(run: RunContext, machines: tuple[str, ...], about: dict[str, Any]) 
     """Release machines. One that booted in this run costs money until it is given back; others stay idle, and may join
     again.
     """
-    if gone := [name for name in machines if name not in run.machines.present]:
-        raise _RequestFailure("refused", f"{', '.join(gone)} is away by another event of the plan")
+    if missing := [name for name in machines if name not in run.machines.present]:
+        raise _RequestFailure("refused", f"{', '.join(missing)} is away by another event of the plan")
     drain(run, machines)
     return_booted(run, [name for name in machines if name in run.machines.extra])
     given_back = run.machines.away.issuperset(machines)
@@ -206,10 +206,10 @@ def _release(run: RunContext, machines: tuple[str, ...], about: dict[str, Any]) 
 def _require_room(run: RunContext, number: int) -> None:
     """Refuse a number above the limit; crashed or isolated machines count, though the policy does not see them."""
     limits = run.context.experiment.machines.limits
-    hidden = sorted(run.machines.down | run.machines.hidden)
-    total = len({*run.machines.present, *hidden})
+    absent = sorted(run.machines.down | run.machines.hidden)
+    total = len({*run.machines.present, *absent})
     if limits is not None and total + number > limits[1]:
-        also = f" with {', '.join(hidden)}, which the plan has taken away for a while" if hidden else ""
+        also = f" with {', '.join(absent)}, which the plan has taken away for a while" if absent else ""
         limit_text = f"allowed: at most {max(0, limits[1] - total)}"
         raise _RequestFailure(
             "refused", f"acquire is {number}; {limit_text}, for machines.max is {limits[1]} and {total} are there{also}"
@@ -233,9 +233,9 @@ def _names_to_boot(run: RunContext, number: int) -> tuple[str, ...]:
         raise _RequestFailure(
             "failed", f"{number} more would have to be up and idle: the others are lost, or given back"
         )
-    waiting = sorted(run.machines.later, key=_number)[:number]
+    planned_names = sorted(run.machines.later, key=_number)[:number]
     names = (*run.context.experiment.workers(), *run.machines.extra)
-    return (*waiting, *names_after(names, number - len(waiting)))
+    return (*planned_names, *names_after(names, number - len(planned_names)))
 
 
 def _number(name: str) -> int:

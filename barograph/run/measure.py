@@ -94,15 +94,15 @@ def _phases(run: RunContext) -> None:
         context.service.configure(
             run.plan.run_id, variant.policy, variant.configured(), run.plan.seed, WINDOW_S, _service_levels(run)
         )
-    present = context.experiment.topologies_at_start()
-    with record.phase("submit", expected_s=8 * len(present)):
+    names = context.experiment.topologies_at_start()
+    with record.phase("submit", expected_s=8 * len(names)):
         for topology in run.topologies():
-            if topology.name in present:
+            if topology.name in names:
                 context.cluster.submit(run.plan, topology)
                 run.expected_topologies.add(topology.name)
                 record.event("topology_submitted", t=None, **run.about(topology.name))
     with record.phase("first_tuple", expected_s=10):
-        begin_s = max(_first_tuple(run, name) for name in present)
+        begin_s = max(_first_tuple(run, name) for name in names)
     _warm_up(run, begin_s)
     with run.courses.sending():
         _events(run)
@@ -221,14 +221,14 @@ def _clock_or(run: RunContext, cause: Exception) -> Exception:
 
 
 def _require_all_answer(run: RunContext) -> None:
-    lost = run.lost_machines()
-    if lost:
-        raise MachineLost(f"{', '.join(lost)} stopped answering during the run, and nobody asked for that")
+    machines = run.lost_machines()
+    if machines:
+        raise MachineLost(f"{', '.join(machines)} stopped answering during the run, and nobody asked for that")
 
 
 def _cause_of(run: RunContext, error: Exception) -> Exception:
     """Return the cause: a dead machine must never be reported as a slow or broken scheduler."""
     if blame_of(error) not in ("system_under_test", "infrastructure") or isinstance(error, MachineLost):
         return error
-    lost = run.lost_machines()
-    return MachineLost(f"{', '.join(lost)} stopped answering; seen first as: {error}") if lost else error
+    machines = run.lost_machines()
+    return MachineLost(f"{', '.join(machines)} stopped answering; seen first as: {error}") if machines else error

@@ -43,8 +43,8 @@ class PhaseEnd:
         if now_s - self.zero_s < self.floor_s:
             return None
         ends, rates = counts_since(series, self.begin_s)
-        whole = len(ends) - _rows_of_window(ends, self.zero_s, series.step_s)
-        steady, reason = is_steady(ends[:whole], rates[:whole])
+        number = len(ends) - _rows_of_window(ends, self.zero_s, series.step_s)
+        steady, reason = is_steady(ends[:number], rates[:number])
         drain = drain_reason(series.queues, series.sinks, series.step_s) if steady else None
         if steady and drain is None:
             return PhaseOutcome(True, reason)
@@ -59,14 +59,14 @@ def outcomes(
 ) -> dict[str, PhaseOutcome] | None:
     """Return each topology's outcome, once the phase is over for all of them. None: go on."""
     by_name = {name: watch.outcome(counts, now_s, is_steady) for name, counts in series.items()}
-    ended = {name: outcome for name, outcome in by_name.items() if outcome is not None}
-    return ended if ended and len(ended) == len(by_name) else None
+    phase_outcomes = {name: outcome for name, outcome in by_name.items() if outcome is not None}
+    return phase_outcomes if phase_outcomes and len(phase_outcomes) == len(by_name) else None
 
 
 def together(found: Mapping[str, PhaseOutcome]) -> PhaseOutcome:
     """Return one outcome for all: steady if all are, else the reasons of those that are not."""
-    late = [f"{name}: {outcome.reason}" for name, outcome in found.items() if not outcome.steady]
-    return PhaseOutcome(not late, "; ".join(late) or "every topology is")
+    reasons = [f"{name}: {outcome.reason}" for name, outcome in found.items() if not outcome.steady]
+    return PhaseOutcome(not reasons, "; ".join(reasons) or "every topology is")
 
 
 def _rows_of_window(ends: Sequence[float], zero_s: float, step_s: int) -> int:
@@ -82,7 +82,7 @@ def planned_s(actual_s: float, floor_s: float, ceiling_s: float) -> float:
 
 @dataclass(frozen=True)
 class Patience:
-    """How long, in seconds, a symptom may last before the run is given up."""
+    """Seconds that a symptom may last before the run is given up."""
 
     silence_s: float = 25.0
     absence_s: float = 30.0
@@ -145,7 +145,7 @@ LOOK_S = 1.0
 
 @dataclass
 class RunMonitor:
-    """Watches one run; `expected` returns the machines that Nimbus has to know now, `alarm` raises an error that ends
+    """A run's monitor; `expected` returns the machines that Nimbus has to know now, `alarm` raises an error that ends
     the run.
 
     `note` gets every state, to record it. `look_s`: between two looks.

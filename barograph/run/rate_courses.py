@@ -115,11 +115,11 @@ class RateCourses:
             zero_s = float(math.ceil(now + LEAD_S))
             self._end(key, zero_s, event_id)
             keys = self.rates.keys_in(key)
-            before = {each: self.rates.factor(each, zero_s) for each in keys}
-            for each in keys if len(set(before.values())) > 1 else [key]:
-                running = RunningCourse(event_id, each, zero_s, course(before[each]))
-                self.running.append(running)
-                self._send(running, now)
+            factors = {each: self.rates.factor(each, zero_s) for each in keys}
+            for each in keys if len(set(factors.values())) > 1 else [key]:
+                running_course = RunningCourse(event_id, each, zero_s, course(factors[each]))
+                self.running.append(running_course)
+                self._send(running_course, now)
             return zero_s
 
     def change(self, event_id: str, factor: float) -> None:
@@ -141,23 +141,23 @@ class RateCourses:
 
     def _send_ahead(self, now: float) -> None:
         """Send the changes ahead; if the service does not answer they are sent at a later look."""
-        for running in list(self.running):
-            if running.end_s is not None and not running.waiting and running.end_s <= now:
-                self._note_end(running, running.end_s, "it is over")
-            elif running.waiting or now > running.ahead_s - REFILL_S:
+        for each in list(self.running):
+            if each.end_s is not None and not each.waiting and each.end_s <= now:
+                self._note_end(each, each.end_s, "it is over")
+            elif each.waiting or now > each.ahead_s - REFILL_S:
                 try:
-                    self._send(running, now)
+                    self._send(each, now)
                 except ServiceUnreachable:
                     return
 
     def _send(self, running: RunningCourse, now: float) -> None:
         running.advance(now + AHEAD_S)
-        late = running.catch_up(now)
-        if late is not None:
-            facts = {"event_id": running.event_id, "from_s": late[0], "until_s": late[1]}
+        gap = running.catch_up(now)
+        if gap is not None:
+            facts = {"event_id": running.event_id, "from_s": gap[0], "until_s": gap[1]}
             self.record.event("course_interrupted", t=now, **facts)
             self.interruptions.append(
-                f"the course of {running.event_id} stood still for {late[1] - late[0]:.0f} s: the harness was late"
+                f"the course of {running.event_id} stood still for {gap[1] - gap[0]:.0f} s: the harness was late"
             )
         if running.waiting:
             self.service.input_rate_changes(running.since_s, running.waiting, *running.key)
@@ -167,8 +167,8 @@ class RateCourses:
 
     def _end(self, key: RateKey, t: float, by: str) -> None:
         """End the courses of these sources alone; a wider one goes on for the others."""
-        for running in [each for each in self.running if overlap(key, each.key) == each.key]:
-            self._note_end(running, t, f"{by} takes its place")
+        for course in [each for each in self.running if overlap(key, each.key) == each.key]:
+            self._note_end(course, t, f"{by} takes its place")
 
     def _note_end(self, running: RunningCourse, t: float, reason: str) -> None:
         self.running.remove(running)

@@ -85,11 +85,11 @@ def begun_as(policy: Policy, start: RecordedStart) -> Policy:
 
 def _recorded(topology: Topology, start: RecordedStart) -> dict[int, Slot]:
     """Return the recorded placement; nothing for a topology with other tasks than the recorded one."""
-    recorded = start.placement.get(topology.name, {})
+    placement = start.placement.get(topology.name, {})
     unplaced = unplaced_tasks(topology)
-    if set(unplaced) != set(recorded):
+    if set(unplaced) != set(placement):
         return {}
-    return {task: Slot.parse(recorded[task]) for task in unplaced}
+    return {task: Slot.parse(placement[task]) for task in unplaced}
 
 
 def _free_slots(observation: Observation) -> set[Slot]:

@@ -62,15 +62,15 @@ def switch_code(inventory: Path, directory: Path, code: Code | None) -> None:
     base = base_home(directory)
     assert base is not None, "a run before the cluster was deployed"
     home = storm_home_of(code, base, log.info) if code else base
-    facts, present = _code_facts(home, code), directory / CODE_FILE
-    if read_json_or_none(present) == facts:
+    facts, record = _code_facts(home, code), directory / CODE_FILE
+    if read_json_or_none(record) == facts:
         return
-    present.unlink(missing_ok=True)
+    record.unlink(missing_ok=True)
     try:
         cluster.switch(inventory, directory, home, {}, service_of(code) if code else None)
     except StormRefused as error:
         raise RunBroken(f"{code_label(code) if code else 'the harness'}: {error}") from error
-    write_json_atomic(present, facts)
+    write_json_atomic(record, facts)
 
 
 def _code_facts(home: Path, code: Code | None) -> Mapping[str, Any]:
@@ -188,11 +188,11 @@ class StormCluster:
             self._disturbing().disturb(self.machine(name), disturbance, self._others(name, machines, disturbance))
 
     def end_disturbance(self, machines: Sequence[str], disturbance: Disturbance) -> None:
-        present = [machine.name for machine in self.machines if machine.name in machines]
+        names = [machine.name for machine in self.machines if machine.name in machines]
         errors = []
-        for name in present:  # even if others fail
+        for name in names:  # even if others fail
             try:
-                others = self._others(name, present, disturbance)
+                others = self._others(name, names, disturbance)
                 self._disturbing().end_disturbance(self.machine(name), disturbance, others)
             except BarographError as error:
                 errors.append(error)
@@ -239,12 +239,12 @@ class StormCluster:
         """Replace machines; where that is impossible, a silent one may come back, and the reset reports if not."""
         needed = {"master", *self.series.experiment.acquired()}
         missing = needed - {machine.name for machine in self.machines}
-        lost = needed & {*missing, *self.recalled()}
+        losses = needed & {*missing, *self.recalled()}
         if series_lease.can_replace(self.series):
-            lost |= needed & set(self.silent_machines())
-        if lost and not series_lease.replace(self.series, lost):
+            losses |= needed & set(self.silent_machines())
+        if losses and not series_lease.replace(self.series, losses):
             return False
-        if lost:
+        if losses:
             self._describe()
             self.deploy()
         return True
@@ -260,10 +260,10 @@ class StormCluster:
     def _describe(self) -> None:
         """Write the inventory of the current machines."""
         machines = self.machines
-        present = {machine.name for machine in machines}
+        machine_names = {machine.name for machine in machines}
         groups = {
-            group: [name for name in names if name in present]
-            for group, names in ansible_groups(self.series.experiment, present - {"master"}).items()
+            group: [name for name in names if name in machine_names]
+            for group, names in ansible_groups(self.series.experiment, machine_names - {"master"}).items()
         }
         write_ansible_inventory(machines, groups, self.inventory)
 

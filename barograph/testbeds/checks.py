@@ -83,8 +83,8 @@ def machine_requests(experiment: Experiment, workers: Sequence[str] | None = Non
     """Return requests for the master and these workers; None: every machine that ever takes part, also later ones."""
     testbed = experiment.testbed
     type_ = machines.machine_type(testbed.machine_type)
-    whole = testbed_of(testbed).whole_machines
-    worker = type_ if whole else machines.scale_type(type_, testbed.scale)
+    is_whole = testbed_of(testbed).whole_machines
+    worker = type_ if is_whole else machines.scale_type(type_, testbed.scale)
     worker_type = replace(worker, bandwidth_mbit=round(testbed.bandwidth_mbit))
     names = experiment.workers() if workers is None else workers
     return (
@@ -96,10 +96,10 @@ def machine_requests(experiment: Experiment, workers: Sequence[str] | None = Non
 def remarks(experiment: Experiment) -> tuple[str, ...]:
     """Return remarks on what is allowed but notable."""
     testbed = experiment.testbed
-    type_, whole = machines.machine_type(testbed.machine_type), testbed_of(testbed).whole_machines
+    type_, is_whole = machines.machine_type(testbed.machine_type), testbed_of(testbed).whole_machines
     worker_type = machine_requests(experiment)[1].type
-    remarks = [machines.describe_scaling(type_, 1.0 if whole else testbed.scale, worker_type.bandwidth_mbit)]
-    if whole and testbed.scale != 1:
+    remarks = [machines.describe_scaling(type_, 1.0 if is_whole else testbed.scale, worker_type.bandwidth_mbit)]
+    if is_whole and testbed.scale != 1:
         remarks.append(f"{testbed.name} gives whole machines: the scale of {testbed.scale:g} is not applied")
     slots = experiment.machines.before * worker_type.slots
     worker_counts = {_workers_at_start(experiment, variant) for variant in experiment.variants}
@@ -113,8 +113,8 @@ def remarks(experiment: Experiment) -> tuple[str, ...]:
 
 def _workers_at_start(experiment: Experiment, variant: Variant) -> int:
     """Return the number of all workers at the start."""
-    present = experiment.topologies_at_start()
-    return sum(_rendered(each).workers for each in experiment.topologies_of(variant) if each.name in present)
+    names = experiment.topologies_at_start()
+    return sum(_rendered(each).workers for each in experiment.topologies_of(variant) if each.name in names)
 
 
 def _difference(variant: Variant, experiment: Experiment) -> str:
@@ -229,9 +229,9 @@ def _rendered(chosen: TopologyChoice) -> Topology:
 def _claims(experiment: Experiment) -> Sequence[str]:
     from analysis.claims.statements import FAMILIES, load_claims
 
-    known = {claim.id for family in FAMILIES for claim in load_claims(family)}
-    unknown = [claim for claim in experiment.claims if claim not in known]
-    return [f"claims has {', '.join(unknown)}; known: {', '.join(sorted(known))}"] if unknown else []
+    claim_ids = {claim.id for family in FAMILIES for claim in load_claims(family)}
+    unknown = [claim for claim in experiment.claims if claim not in claim_ids]
+    return [f"claims has {', '.join(unknown)}; known: {', '.join(sorted(claim_ids))}"] if unknown else []
 
 
 def claim_notes(experiment: Experiment) -> tuple[str, ...]:
@@ -246,14 +246,14 @@ def claim_notes(experiment: Experiment) -> tuple[str, ...]:
 def _slots(experiment: Experiment) -> Sequence[str]:
     """Check that each topology has at least one slot, also when machines have left."""
     slots = machines.machine_type(experiment.testbed.machine_type).slots
-    working = working_machines_after(experiment.machines.before, experiment.events)
+    machine_counts = working_machines_after(experiment.machines.before, experiment.events)
     topologies = topologies_after([each.name for each in experiment.every_topology()], experiment.events)
     return [
-        f"after events.{place} {count} machines of {slots} slots are left; {len(running)}"
-        f" {'topologies need' if len(running) > 1 else 'topology needs'} at least {len(running)}"
-        f" slot{'s' if len(running) > 1 else ''}"
-        for place, (count, running) in enumerate(zip(working, topologies, strict=True))
-        if count * slots < len(running)
+        f"after events.{place} {count} machines of {slots} slots are left; {len(names)}"
+        f" {'topologies need' if len(names) > 1 else 'topology needs'} at least {len(names)}"
+        f" slot{'s' if len(names) > 1 else ''}"
+        for place, (count, names) in enumerate(zip(machine_counts, topologies, strict=True))
+        if count * slots < len(names)
     ]
 
 
@@ -310,8 +310,10 @@ def _posts(experiment: Experiment) -> Sequence[str]:
     """Check that workers post often enough for decisions: otherwise their newest samples are too old."""
     from barograph.plan.simulation import is_simulated
 
-    asks = any(event.asks_policy or event.is_hold for event in experiment.events)
-    if not asks or is_simulated(experiment) or _topology(experiment):  # simulated lines arrive as they are written
+    has_decisions = any(event.asks_policy or event.is_hold for event in experiment.events)
+    if (
+        not has_decisions or is_simulated(experiment) or _topology(experiment)
+    ):  # simulated lines arrive as they are written
         return []
     why = "where a policy decides", f"samples older than {FRESH_S:g} s cannot be used for a decision"
     return _seldom_posts(experiment, MOST_AGE_WINDOW_S, *why)

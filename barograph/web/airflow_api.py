@@ -84,8 +84,8 @@ class Reader:
             return None
         run = answer.json()
         tags = {tag["name"] for tag in self._found(f"dags/{_part(dag_id)}").get("tags", [])}
-        failed = self._found(f"{path}/taskInstances", state="failed", limit=100).get("task_instances", [])
-        names = {task["task_id"] for task in failed}
+        failures = self._found(f"{path}/taskInstances", state="failed", limit=100).get("task_instances", [])
+        names = {task["task_id"] for task in failures}
         return DagRunFacts(
             dag_id, run_id, str(run["state"]), _epoch_s(run["start_date"]), _epoch_s(run["end_date"]),
             bool(tags & KINDS), self._result(path),

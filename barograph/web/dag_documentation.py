@@ -34,10 +34,10 @@ the budget is spent. The same ref on both sides measures the noise itself.
 
 
 def suite_documentation(suite: Suite) -> str:
-    when = f"each night by `{suite.schedule}` (cron, UTC)" if suite.schedule else "only when somebody triggers it"
+    schedule = f"each night by `{suite.schedule}` (cron, UTC)" if suite.schedule else "only when somebody triggers it"
     lines = [
         f"## {suite.title}",
-        f"Measured {when}, one experiment after the other on `{suite.testbed}`, each as a new series. No run begins"
+        f"Measured {schedule}, one experiment after the other on `{suite.testbed}`, each as a new series. No run begins"
         f" whose expected end is later than {suite.deadline_hours:g} h after the night's beginning.",
         *_items(_choice_words(choice) for choice in suite.experiments),
         "Then the night is put on record, compared with the nights before, and published: on the page of the tab"
@@ -91,5 +91,5 @@ def _variant_words(variant: Variant) -> str:
 
 def _planned_event_words(event: PlannedEvent) -> str:
     """Return text such as `scale out by 1 machine, once throughput is steady`."""
-    when = "once throughput is steady" if event.at == "steady" else f"{event.at:g} s after the one before it"
-    return f"{event.words()}, {when}"
+    moment = "once throughput is steady" if event.at == "steady" else f"{event.at:g} s after the one before it"
+    return f"{event.words()}, {moment}"

@@ -84,5 +84,5 @@ def _status(folder: Path, lines: list[dict[str, Any]]) -> SeriesStatus | None:
     for line in lines:
         status = update_status(status, line)
     run_ids = {run_id for run_id, _ in status.done}
-    waiting = {run.run_id for run in series.plan()} - series.complete() - run_ids
-    return replace(status, runs=len(run_ids) + len(waiting))
+    untried = {run.run_id for run in series.plan()} - series.complete() - run_ids
+    return replace(status, runs=len(run_ids) + len(untried))

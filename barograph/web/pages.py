@@ -66,8 +66,8 @@ def _series_row(root: Path, series: Path) -> ResultRow:
 
     report = next((series / name for name in REPORTS if (series / name).is_file()), None)
     link = None if report is None else report.relative_to(root).as_posix()
-    how = " (simulated)" if is_simulated_series(series) else ""
-    return ResultRow(series.name, _when(series.name) + how, link, sentence_of(SeriesPaths(series)))
+    suffix = " (simulated)" if is_simulated_series(series) else ""
+    return ResultRow(series.name, _when(series.name) + suffix, link, sentence_of(SeriesPaths(series)))
 
 
 def _when(series_id: str) -> str:

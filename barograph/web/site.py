@@ -58,9 +58,9 @@ def build() -> FastAPI:
         result = result_files.find_file(place.root, name)
         if result is None:
             raise HTTPException(404, "These results have no such page, drawing or table.")
-        how = "attachment" if result.kind.saved else "inline"
+        mode = "attachment" if result.kind.saved else "inline"
         return FileResponse(
-            result.file, media_type=result.kind.media_type, filename=result.file.name, content_disposition_type=how,
+            result.file, media_type=result.kind.media_type, filename=result.file.name, content_disposition_type=mode,
             headers={"Content-Security-Policy": policy_header_of(result.file)},
         )  # fmt: skip
 

@@ -199,9 +199,9 @@ class Recalls:
 def recalled_machines(ec2: "EC2Client", lease_id: str, held: Sequence[str]) -> tuple[str, ...]:
     """Ask EC2 now; see `SupportsRecall.recalled`."""
     by_machine = newest_by_machine(instances_of_lease(ec2, lease_id))
-    present = [by_machine[name] for name in held if name in by_machine]
-    notices = _notices(ec2, [one for one in present if one.spot_request])
-    return tuple(one.machine for one in present if one.state not in WORKING_STATES or one.spot_request in notices)
+    instances = [by_machine[name] for name in held if name in by_machine]
+    notices = _notices(ec2, [one for one in instances if one.spot_request])
+    return tuple(one.machine for one in instances if one.state not in WORKING_STATES or one.spot_request in notices)
 
 
 def _notices(ec2: "EC2Client", spot: Sequence[Instance]) -> set[str]:

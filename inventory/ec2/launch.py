@@ -90,9 +90,9 @@ def launch_instances(
     with ThreadPoolExecutor(min(CONNECTIONS, len(specs))) as pool:
         calls = {spec.request.name: pool.submit(_start_instance, ec2, order, zone, spec, started) for spec in specs}
         _wait_for_calls(list(calls.values()))
-    failed = [error for call in calls.values() if not call.cancelled() and (error := call.exception())]
-    if failed:
-        raise failed[0]
+    errors = [error for call in calls.values() if not call.cancelled() and (error := call.exception())]
+    if errors:
+        raise errors[0]
     return {name: call.result() for name, call in calls.items()}
 
 

@@ -55,8 +55,8 @@ def region_of_site(site: Mapping[str, str]) -> Region | None:
 
 def regions_of_lease(lease: registry.Lease) -> tuple[Region, ...]:
     """Return the regions of the lease's machines: its site, or every region on record."""
-    recorded = region_of_site(lease.site)
-    return (recorded,) if recorded else recorded_regions()
+    region = region_of_site(lease.site)
+    return (region,) if region else recorded_regions()
 
 
 def recorded_regions() -> tuple[Region, ...]:

@@ -81,17 +81,17 @@ def retag(ec2: "EC2Client", lease: Lease) -> None:
 
 def _tagged_resources(ec2: "EC2Client", lease_id: str | None = None) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield id and tags of every existing resource of the lease (or of any)."""
-    which = instances.lease_filter(lease_id) if lease_id else instances.any_lease_filter()
-    for one in instances.live_instances(ec2, which):
+    lease_filter = instances.lease_filter(lease_id) if lease_id else instances.any_lease_filter()
+    for one in instances.live_instances(ec2, lease_filter):
         yield one.instance_id, one.tags
     with aws_errors("listing what carries Barograph's tags"):
-        for volumes in ec2.get_paginator("describe_volumes").paginate(Filters=which):
+        for volumes in ec2.get_paginator("describe_volumes").paginate(Filters=lease_filter):
             for volume in volumes["Volumes"]:
                 yield volume["VolumeId"], instances.tag_dict(volume.get("Tags"))
-        for groups in ec2.get_paginator("describe_security_groups").paginate(Filters=which):
+        for groups in ec2.get_paginator("describe_security_groups").paginate(Filters=lease_filter):
             for group in groups["SecurityGroups"]:
                 yield group["GroupId"], instances.tag_dict(group.get("Tags"))
-        for pair in ec2.describe_key_pairs(Filters=which)["KeyPairs"]:
+        for pair in ec2.describe_key_pairs(Filters=lease_filter)["KeyPairs"]:
             yield pair["KeyPairId"], instances.tag_dict(pair.get("Tags"))
 
 
@@ -145,17 +145,17 @@ def end_instances(
     start = time.monotonic()
     while True:
         by_id = _lease_instances(ec2, lease_id, machines) | (instances.instances_with_ids(ec2, known) if known else {})
-        staying = [one for one in by_id.values() if not gone(one)]
+        rest = [one for one in by_id.values() if not gone(one)]
         waited_s = time.monotonic() - start
         unlisted_ids = set(known) - by_id.keys() if waited_s < timing.lag_s else set()
-        if not staying and not unlisted_ids:
+        if not rest and not unlisted_ids:
             return
         if waited_s > timing.gone_s:
             raise InfrastructureError(
-                f"ec2: {', '.join(one.instance_id for one in staying)} of lease {lease_id} still there after "
+                f"ec2: {', '.join(one.instance_id for one in rest)} of lease {lease_id} still there after "
                 f"{timing.gone_s:.0f} s; `barograph reap` tries again"
             )
-        _terminate(ec2, {one.instance_id for one in staying if not is_gone_or_going(one)} | unlisted_ids)
+        _terminate(ec2, {one.instance_id for one in rest if not is_gone_or_going(one)} | unlisted_ids)
         time.sleep(timing.poll_s)
 
 

@@ -53,8 +53,8 @@ class Rental:
                 log.info("lease %s: %s cannot: %s", self.lease.lease_id, zone.name, error)
                 refusals.append(f"{zone.name}: {error}")
                 # A placement group stays in its zone as long as anything is in it.
-                gone = removal.has_ended if order.placement_group else removal.is_gone_or_going
-                removal.end_instances(self.ec2, self.lease.lease_id, self.started, self.timing, gone=gone)
+                is_gone = removal.has_ended if order.placement_group else removal.is_gone_or_going
+                removal.end_instances(self.ec2, self.lease.lease_id, self.started, self.timing, gone=is_gone)
         raise CapacityError(f"ec2: no zone has {len(requests)} machines now: {' | '.join(refusals)}")
 
     def start_more(self, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
@@ -85,12 +85,12 @@ class Rental:
 
     def _prepared(self) -> tuple[LeaseSpec, Zone]:
         """Return what `_prepare` created, and the zone of the lease's machines."""
-        running = [
+        machines = [
             one
             for one in instances.instances_of_lease(self.ec2, self.lease.lease_id)
             if one.state in instances.WORKING_STATES
         ]
-        zone = next((zone for zone in self.plan.zones for one in running if zone.subnet == one.subnet), None)
+        zone = next((zone for zone in self.plan.zones for one in machines if zone.subnet == one.subnet), None)
         groups = removal.security_groups(self.ec2, self.lease.lease_id)
         if zone is None or not groups:
             raise InfrastructureError(

@@ -95,12 +95,12 @@ class Ec2Testbed:
 
     def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """See `SupportsGrow.grow`: in the zone of the lease's machines."""
-        ec2, before = self._client_of(lease), registry.lease_machines(lease)
+        ec2, earlier_names = self._client_of(lease), registry.lease_machines(lease)
         registry.refuse_names_in_use(lease, [request.name for request in requests])
         rental = self._rental(ec2, lease, requests)
         names = [request.name for request in requests]
         try:
-            registry.hold(lease, [*before, *names])
+            registry.hold(lease, [*earlier_names, *names])
             return rental.start_more(requests)
         except BaseException:
             self._after_failure(lease, lambda: self._take_back(ec2, lease, names, rental.started))

@@ -157,8 +157,8 @@ class Classic:
             machine_names = [request.name for request in requests]
             if state != "active":
                 raise InfrastructureError(f"emulab: experiment {experiment} is {state or 'in transition'}; start again")
-            if lost := [name for name in machine_names if name not in names or name not in addresses]:
-                raise InfrastructureError(f"emulab: experiment {experiment} has no {', '.join(lost)}; start again")
+            if missing := [name for name in machine_names if name not in names or name not in addresses]:
+                raise InfrastructureError(f"emulab: experiment {experiment} has no {', '.join(missing)}; start again")
             controls = {name: self._control_address(ops, names[name]) for name in machine_names}
         port = self._needed().node_port
         return tuple(Node(name, controls[name], port, controls[name], addresses[name]) for name in machine_names)
@@ -199,9 +199,9 @@ class Classic:
 
     def _guard(self, ops: OpsHost, experiment: str, end_s: float) -> None:
         end = _ops_path(experiment, ".end")
-        running = not ops.run(["pgrep", "-f", f"[g]uard.sh {end} "]).code  # `[g]`: not this very command line
+        is_running = not ops.run(["pgrep", "-f", f"[g]uard.sh {end} "]).code  # `[g]`: not this very command line
         ops.write(end, f"{math.ceil(end_s)}\n")
-        if running:
+        if is_running:
             return
         ops.write(f"{OPS_FOLDER}/guard.sh", GUARD_SCRIPT.read_text())
         words = ["sh", f"{OPS_FOLDER}/guard.sh", end, self._project, experiment, EMULAB_BIN]

@@ -38,8 +38,8 @@ def experiment_name(lease_id: str) -> str:
 
 def lease_of_experiment(experiment: str) -> str | None:
     """Return the lease in an experiment's name; None if it is not this harness's."""
-    ours = re.fullmatch(rf"{name_prefix()}([0-9a-f]{{8}})", experiment)
-    return ours[1] if ours else None
+    match = re.fullmatch(rf"{name_prefix()}([0-9a-f]{{8}})", experiment)
+    return match[1] if match else None
 
 
 def ownerless_leases(experiments: Iterable[str]) -> list[str]:

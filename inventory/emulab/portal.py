@@ -133,15 +133,15 @@ class PortalClient:
         """Send one request, again where the portal is busy, or where it failed and a repetition does no harm."""
         deadline = time.monotonic() + self._timing.busy_s
         while True:
-            late = time.monotonic() >= deadline
+            is_late = time.monotonic() >= deadline
             try:
                 answer = self._follow(method, self._endpoint + path, body)
             except InfrastructureError:
-                if method == "POST" or late:
+                if method == "POST" or is_late:
                     raise
                 self._sleep(self._timing.poll_s)
                 continue
-            if late or not (
+            if is_late or not (
                 answer.status_code in BUSY_STATUSES or (answer.status_code in RETRY_STATUSES and method != "POST")
             ):
                 return self._judged(method, path, answer)

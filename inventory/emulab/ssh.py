@@ -168,11 +168,11 @@ class NodeLogin:
             node.name, type, node.control_address, node.experiment_address, node.inside_address, self._options.user,
             node.ssh_port, expand_path(self._options.ssh_key), known_hosts,
         )  # fmt: skip
-        waiting = time.monotonic()
+        start = time.monotonic()
         while (error := _login_error(machine)) is not None:
             # Accounts are created while a node boots, so a refusal may pass too, but gets less time than silence.
             limit_s = self._timing.refused_s if error.blame == "configuration" else self._timing.ssh_s
-            if time.monotonic() - waiting > limit_s:
+            if time.monotonic() - start > limit_s:
                 raise error
             self._sleep(self._timing.poll_s)
         return Machine(**{**vars(machine), "boot_s": time.monotonic() - begun})

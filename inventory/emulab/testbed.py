@@ -90,7 +90,9 @@ class EmulabTestbed:
     def leftovers(self) -> tuple[str, ...]:
         """See `Testbed.leftovers`: experiments of this harness without a lease, at every recorded site."""
         return tuple(
-            _leftover_name(found) for site in experiments.recorded_sites() for found in _ownerless_at(self._at(site))
+            _leftover_name(lease_id)
+            for site in experiments.recorded_sites()
+            for lease_id in _ownerless_at(self._at(site))
         )
 
     def sweep(self) -> tuple[str, ...]:
@@ -194,7 +196,7 @@ class ClassicEmulabTestbed(EmulabTestbed):
         names, experiment = registry.lease_machines(lease), experiments.experiment_name(lease.lease_id)
         registry.refuse_names_in_use(lease, [request.name for request in requests])
         experiments.check_machines([*(MachineRequest(name, requests[0].type) for name in names), *requests])
-        before = experiments.read_record(experiment).seats
+        seats = experiments.read_record(experiment).seats
         registry.hold(lease, [*names, *(request.name for request in requests)])
         try:
             access.modify(experiment, access.more_seats(experiment, requests))
@@ -203,7 +205,7 @@ class ClassicEmulabTestbed(EmulabTestbed):
             registry.hold(lease, names)
             raise
         except BaseException:
-            access.modify(experiment, before)
+            access.modify(experiment, seats)
             registry.hold(lease, names)
             raise
 

@@ -37,8 +37,8 @@ class Login:
 
 def login_to(host: Host, options: ExistingOptions) -> Login:
     """Return the login; ConfigurationError without a key or a known host key."""
-    known = host_key_lines(host, Path(options.known_hosts).expanduser())
-    return Login(host.called, host.address, host.port, host.user, str(_private_key_file(host, options)), known)
+    host_keys = host_key_lines(host, Path(options.known_hosts).expanduser())
+    return Login(host.called, host.address, host.port, host.user, str(_private_key_file(host, options)), host_keys)
 
 
 def host_key_lines(host: Host, file: Path) -> tuple[str, ...]:

@@ -45,8 +45,8 @@ def call_for_each(many: Sequence[One], do: Callable[[One], Answer]) -> list[Answ
 def call_for_all(many: Sequence[One], do: Callable[[One], Answer], what: str) -> list[Answer]:
     """Return the answers if none failed; else an InfrastructureError that names all failures begins with `what`."""
     answers = call_for_each(many, do)
-    if failed := [str(answer) for answer in answers if isinstance(answer, BarographError)]:
-        raise InfrastructureError(f"existing: {what}: {'; '.join(failed)}")
+    if failures := [str(answer) for answer in answers if isinstance(answer, BarographError)]:
+        raise InfrastructureError(f"existing: {what}: {'; '.join(failures)}")
     return [answer for answer in answers if not isinstance(answer, BarographError)]
 
 

@@ -68,15 +68,15 @@ class ExistingTestbed:
 
     def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """See `SupportsGrow.grow`: the next machines of the file that the lease does not have yet."""
-        before, names = logins.read_logins(lease.lease_id), registry.lease_machines(lease)
+        doors, names = logins.read_logins(lease.lease_id), registry.lease_machines(lease)
         registry.refuse_names_in_use(lease, [request.name for request in requests])
         surveyed_machines = survey.survey_machines(
-            requests, self._choice(), self._options(), [door.called for door in before]
+            requests, self._choice(), self._options(), [door.called for door in doors]
         )
 
         def undo() -> None:
             _leave_all(lease, [one.door for one in surveyed_machines])
-            logins.write_logins(lease.lease_id, before)
+            logins.write_logins(lease.lease_id, doors)
             registry.hold(lease, names)
 
         with _undo_on_error(undo):
@@ -93,14 +93,14 @@ class ExistingTestbed:
 
     def give_back(self, lease: Lease, machines: Sequence[Machine]) -> None:
         """See `SupportsGiveBack.give_back`."""
-        if not (before := logins.read_logins(lease.lease_id)):
+        if not (doors := logins.read_logins(lease.lease_id)):
             return
         gone = {(machine.control_address, machine.ssh_port) for machine in machines}
-        going = [door for door in before if (door.address, door.port) in gone]
+        going = [door for door in doors if (door.address, door.port) in gone]
         _leave_all(lease, going)
-        staying = [door for door in before if door not in going]
-        logins.write_logins(lease.lease_id, staying)
-        _known_hosts(lease).write_text(logins.known_hosts_text(staying))  # nobody talks to the others by mistake
+        rest = [door for door in doors if door not in going]
+        logins.write_logins(lease.lease_id, rest)
+        _known_hosts(lease).write_text(logins.known_hosts_text(rest))  # nobody talks to the others by mistake
         names = {machine.name for machine in machines}
         registry.hold(lease, [name for name in registry.lease_machines(lease) if name not in names])
         log.info("lease %s: gave back %s", lease.lease_id, ", ".join(door.called for door in going))
@@ -146,10 +146,10 @@ def _take_all(lease: Lease, seen: Sequence[SurveyedMachine]) -> tuple[Machine, .
     """Take the machines for the lease and prepare them; they are on record before they are touched."""
     known_hosts = _known_hosts(lease)
     known_hosts.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    ours = [*logins.read_logins(lease.lease_id), *(one.door for one in seen)]
-    logins.write_logins(lease.lease_id, ours)
+    doors = [*logins.read_logins(lease.lease_id), *(one.door for one in seen)]
+    logins.write_logins(lease.lease_id, doors)
     registry.hold(lease, [*registry.lease_machines(lease), *(one.request.name for one in seen)])
-    known_hosts.write_text(logins.known_hosts_text(ours))
+    known_hosts.write_text(logins.known_hosts_text(doors))
     machines = tuple(one.machine(known_hosts) for one in seen)
     holders = call_for_all(machines, lambda machine: _take(machine, lease), "machines cannot be taken")
     if held_machines := [(one.host, holder) for one, holder in zip(seen, holders, strict=True) if holder]:

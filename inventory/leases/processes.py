@@ -53,8 +53,8 @@ def kill_all(lease_id: str, folders: Sequence[Path]) -> None:
         _thaw(lease_id)
         return {*cgroup_pids(lease_id), *_pids_with_mark(lease_id), *_tool_pids(folders)}
 
-    if stubborn := kill(find):
-        raise InfrastructureError(f"lease {lease_id}: processes {stubborn} do not die; `barograph reap` tries again")
+    if survivors := kill(find):
+        raise InfrastructureError(f"lease {lease_id}: processes {survivors} do not die; `barograph reap` tries again")
 
 
 def end_marked(lease_id: str) -> None:
@@ -63,8 +63,8 @@ def end_marked(lease_id: str) -> None:
     A process that does not die waits in the kernel and ends there: it does no harm any more, and machines must not
     cost on for it.
     """
-    if stubborn := kill(lambda: set(_pids_with_mark(lease_id))):
-        log.warning("lease %s: processes %s do not end, whatever signal they get", lease_id, stubborn)
+    if survivors := kill(lambda: set(_pids_with_mark(lease_id))):
+        log.warning("lease %s: processes %s do not end, whatever signal they get", lease_id, survivors)
 
 
 def kill(find: Callable[[], set[int]]) -> list[int]:

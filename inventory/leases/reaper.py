@@ -73,14 +73,14 @@ def _begin(
     name: str, over: list[Lease], now: float, dry_run: bool, testbeds: TestbedFactories, everywhere: bool
 ) -> _TestbedWork:
     work = _TestbedWork(name)
-    mine = [lease for lease in over if lease.testbed == name]
+    leases = [lease for lease in over if lease.testbed == name]
 
     def do() -> None:
         try:
             testbed = testbeds[name]()
             # Two reapers at once would fight over the same remains.
             with hold_lock(registry.state_dir() / f".reap-{name}.lock", f"reaping {name}", LIMIT_S + QUICK_S):
-                for lease in mine:
+                for lease in leases:
                     work.done.extend(_end(lease, now, dry_run, testbed))
                 work.done.extend(_sweep(testbed, dry_run, everywhere))
         except Exception as error:
@@ -98,8 +98,8 @@ def _end_of(work: _TestbedWork, deadline: float) -> list[ReapResult]:
     work.thread.join(max(0.0, deadline - time.monotonic()))
     if not work.thread.is_alive():
         return work.done
-    late = "it did not answer in time; see whether it is reachable, then reap again"
-    return [*work.done, ReapResult(work.testbed, "leases and leftovers", "not all were looked at", late)]
+    message = "it did not answer in time; see whether it is reachable, then reap again"
+    return [*work.done, ReapResult(work.testbed, "leases and leftovers", "not all were looked at", message)]
 
 
 def _end(lease: Lease, now: float, dry_run: bool, testbed: Testbed) -> list[ReapResult]:

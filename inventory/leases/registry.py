@@ -123,9 +123,9 @@ def renew(lease: Lease, ttl_s: float, *, clock: Callable[[], float] = time.time)
     """Let the lease end `ttl_s` from now; InfrastructureError if it is gone or its end has begun."""
     with _lock():
         now = clock()
-        later = replace(_standing(lease.lease_id), expires_s=now + ttl_s, heartbeat_s=now)
-        _write(later)
-    return later
+        renewed_lease = replace(_standing(lease.lease_id), expires_s=now + ttl_s, heartbeat_s=now)
+        _write(renewed_lease)
+    return renewed_lease
 
 
 def beat(lease_id: str, *, clock: Callable[[], float] = time.time) -> None:
@@ -207,9 +207,9 @@ def require_empty(lease: Lease, has_machines: object) -> None:
 
 def refuse_names_in_use(lease: Lease, machines: Iterable[str]) -> None:
     """Raise ConfigurationError where the lease already has a machine with one of these names."""
-    if again := sorted(set(machines) & set(lease_machines(lease))):
+    if duplicates := sorted(set(machines) & set(lease_machines(lease))):
         raise ConfigurationError(
-            f"lease {lease.lease_id} has {', '.join(again)} already; give new machines names of their own"
+            f"lease {lease.lease_id} has {', '.join(duplicates)} already; give new machines names of their own"
         )
 
 
@@ -266,8 +266,8 @@ def tidy() -> None:
     with _lock():  # files are written under the lock, so these are remains
         folder = state_dir() / "leases"
         marks = [path for path in folder.glob("*.ending*") if not lease_file(path.name.partition(".")[0]).exists()]
-        for stale in (*folder.glob("*.partial"), *marks):
-            stale.unlink(missing_ok=True)
+        for remnant in (*folder.glob("*.partial"), *marks):
+            remnant.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -33,8 +33,8 @@ def main(cores: float) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
-    parent, whole = os.getpid(), int(cores)
-    for share in [1.0] * whole + ([cores - whole] if cores > whole else []):
+    parent, whole_cores = os.getpid(), int(cores)
+    for share in [1.0] * whole_cores + ([cores - whole_cores] if cores > whole_cores else []):
         if not os.fork():
             compute(share, parent)
     os.write(ready, b"1")

@@ -76,8 +76,8 @@ class DisturbedMachine:
 
     def _end_load(self) -> None:
         """End the load from the box: a machine with such a load may refuse logins."""
-        if stubborn := processes.kill(lambda: set(filter(_is_load, self.podman.pids(self.seat.netns)))):
-            raise InfrastructureError(f"local: the load on {self.machine.name} does not end: processes {stubborn}")
+        if survivors := processes.kill(lambda: set(filter(_is_load, self.podman.pids(self.seat.netns)))):
+            raise InfrastructureError(f"local: the load on {self.machine.name} does not end: processes {survivors}")
 
 
 def _is_load(pid: int) -> bool:

@@ -109,10 +109,10 @@ def unguard_ranges(lease_id: str) -> tuple[str, ...]:
     """Remove the guard routes unless a bridge serves the ranges now; returns those removed."""
     if routes_in_use(lease_id):
         return ()
-    ours = [route["dst"] for route in _routes(lease_id) if route.get("protocol") == ROUTE_PROTOCOL]
-    for destination in ours:
+    guard_routes = [route["dst"] for route in _routes(lease_id) if route.get("protocol") == ROUTE_PROTOCOL]
+    for destination in guard_routes:
         run(["ip", "route", "del", "unreachable", destination, "proto", ROUTE_PROTOCOL], lease_id)
-    return tuple(f"route {destination}" for destination in ours)
+    return tuple(f"route {destination}" for destination in guard_routes)
 
 
 def routes_in_use(lease_id: str) -> list[str]:
@@ -281,8 +281,8 @@ def _remove_link(name: str, lease_id: str) -> None:
 
 def lease_ids(state: Path) -> set[str]:
     """Return the leases whose links exist on the box and were created under this state folder."""
-    ours = (name for name in _link_names() if _alias(name) == f"{ALIAS}{state}")
-    return {name[1:9] for name in ours}
+    names = (name for name in _link_names() if _alias(name) == f"{ALIAS}{state}")
+    return {name[1:9] for name in names}
 
 
 def _link_names() -> Iterator[str]:

@@ -90,8 +90,8 @@ class Podman:
         given back; the attempt may have freed enough, so a refusal with room is tried once more.
         """
         argv = ["update", f"--memory={memory_mb}m", f"--memory-swap={memory_mb}m", name]
-        ended, had_room = 0, False
-        while ended <= MOST_ENDED:
+        kills, had_room = 0, False
+        while kills <= MOST_ENDED:
             try:
                 self._run(argv)
             except InfrastructureError:
@@ -99,9 +99,9 @@ class Podman:
                 if has_room and had_room:
                     raise  # for another reason
                 if not has_room:
-                    if ended < MOST_ENDED and not self._end_largest(name):
+                    if kills < MOST_ENDED and not self._end_largest(name):
                         raise
-                    ended += 1
+                    kills += 1
                 had_room = has_room
             else:
                 return

@@ -121,8 +121,8 @@ def build(cache: Path, log: Log) -> Path:
 
 
 def _build(target: Path, suite: str, sources: Sequence[tuple[str, str, str]], log: Log) -> None:
-    for stale in target.parent.glob("rootfs-*.partial"):
-        shutil.rmtree(stale)
+    for remains in target.parent.glob("rootfs-*.partial"):
+        shutil.rmtree(remains)
     free_mb = shutil.disk_usage(target.parent).free // 2**20
     if free_mb < ROOTFS_MB:
         raise CapacityError(

@@ -130,9 +130,9 @@ class LocalTestbed:
             podman.remove(seat.netns)
             lan.remove_endpoint(lease.lease_id, seat)
             shutil.rmtree(self._identity(lease.lease_id, machine.name), ignore_errors=True)
-        gone = {machine.name for machine in machines}
-        registry.hold(lease, [name for name in registry.lease_machines(lease) if name not in gone])
-        log.info("lease %s: gave back %s", lease.lease_id, ", ".join(sorted(gone)))
+        names = {machine.name for machine in machines}
+        registry.hold(lease, [name for name in registry.lease_machines(lease) if name not in names])
+        log.info("lease %s: gave back %s", lease.lease_id, ", ".join(sorted(names)))
 
     def crash(self, machine: Machine) -> None:
         """See `SupportsFaults.crash`: the links go down before the processes die, so that no connection is closed."""
@@ -258,9 +258,9 @@ def _wait_for_ssh(started: Mapping[Machine, str], podman: Podman) -> None:
     deadline = time.monotonic() + READY_LIMIT_S
     for machine, container_id in started.items():
         while not _answers_ssh(machine):
-            over = time.monotonic() > deadline
-            if over or not podman.is_running(container_id):
-                why = f"does not answer ssh after {READY_LIMIT_S:g} s" if over else "ended as soon as it was started"
+            is_late = time.monotonic() > deadline
+            if is_late or not podman.is_running(container_id):
+                why = f"does not answer ssh after {READY_LIMIT_S:g} s" if is_late else "ended as soon as it was started"
                 raise InfrastructureError(
                     f"local: {machine.name} ({machine.control_address}) {why}; "
                     f"its last words: {podman.last_words(container_id) or 'none'}"

@@ -65,10 +65,10 @@ def _ssh_options(machine: Machine) -> list[str]:
 
 def _validate(machines: Sequence[Machine], groups: Mapping[str, Sequence[str]]) -> None:
     names = [machine.name for machine in machines]
-    later = groups.get("joining", ())
+    joining = groups.get("joining", ())
     if unknown := [group for group in groups if group not in GROUPS]:
         raise ConfigurationError(f"inventory groups {unknown} are not known; known are {', '.join(GROUPS)}")
-    if strangers := [name for group in groups.values() for name in group if name not in (*names, *later)]:
+    if strangers := [name for group in groups.values() for name in group if name not in (*names, *joining)]:
         raise ConfigurationError(
             f"inventory groups name machines {strangers} that were not acquired; acquired: {names}"
         )

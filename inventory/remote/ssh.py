@@ -150,10 +150,10 @@ class SshRemote:
     @contextmanager
     def _limited(self, what: str, limit_s: float) -> Iterator[None]:
         """Close the connection at the limit: paramiko awaits some answers without a timeout."""
-        late = threading.Event()
+        expiry = threading.Event()
 
         def end() -> None:
-            late.set()
+            expiry.set()
             self._client.close()
 
         timer = threading.Timer(limit_s, end)
@@ -163,12 +163,12 @@ class SshRemote:
             with _SshErrors(self._machine):
                 yield
         except InfrastructureError as error:
-            if not late.is_set():
+            if not expiry.is_set():
                 raise
             raise self._late_error(what, limit_s) from error
         finally:
             timer.cancel()
-        if late.is_set():
+        if expiry.is_set():
             raise self._late_error(what, limit_s)
 
     def _late_error(self, what: str, limit_s: float) -> RemoteTimeoutError:

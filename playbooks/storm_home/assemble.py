@@ -56,8 +56,8 @@ def assemble_home(cache: Path, log: Log) -> Path:
     if shutil.which("mvn") is None:
         raise ConfigurationError("mvn is not installed; it fetches Storm. Install it with: apt-get install maven")
     log(f"Storm home: fetching Storm {storm_version()} from Maven Central")
-    with atomic_folder(home) as unfinished:
-        _fill(unfinished)
+    with atomic_folder(home) as draft:
+        _fill(draft)
     log(f"Storm home: {home}")
     return home
 
@@ -71,18 +71,18 @@ def complete_home(home: Path, archives: Path | None, jars: Sequence[Path], cache
         if not jar.is_file():
             raise ConfigurationError(f"{jar} is not there; build it first (mvn package in its folder)")
     name = fingerprint(jars, home.name, archives.name if archives else "no archives")
-    whole = cache / f"storm-{name}"
-    if whole.is_dir():
-        if fingerprint(_daemon_jars(whole)) != fingerprint(sorted(jars)):  # somebody changed it
-            _place_jars(jars, whole / "extlib-daemon")
-        return whole
-    with atomic_folder(whole) as unfinished:
-        _link_tree(home, unfinished)
+    target = cache / f"storm-{name}"
+    if target.is_dir():
+        if fingerprint(_daemon_jars(target)) != fingerprint(sorted(jars)):  # somebody changed it
+            _place_jars(jars, target / "extlib-daemon")
+        return target
+    with atomic_folder(target) as draft:
+        _link_tree(home, draft)
         for archive in sorted(archives.glob("*.jsa")) if archives else []:
-            link(archive, unfinished / "cds" / archive.name)
-        _place_jars(jars, unfinished / "extlib-daemon")
-        _write_version(unfinished, name)
-    return whole
+            link(archive, draft / "cds" / archive.name)
+        _place_jars(jars, draft / "extlib-daemon")
+        _write_version(draft, name)
+    return target
 
 
 def derive_home(base: Path, *, bridge: Path | None = None, foreign: Path | None = None) -> Path:
@@ -91,19 +91,19 @@ def derive_home(base: Path, *, bridge: Path | None = None, foreign: Path | None 
 
     `base` itself where nothing would differ. The libraries are the same files.
     """
-    ours = _daemon_jars(base)
-    daemon = [bridge] if bridge else ours
-    if foreign is None and fingerprint(daemon) == fingerprint(ours):
+    jars = _daemon_jars(base)
+    daemon = [bridge] if bridge else jars
+    if foreign is None and fingerprint(daemon) == fingerprint(jars):
         return base
-    whole = base.with_name(f"storm-{(name := fingerprint([*daemon, *([foreign] if foreign else [])], base.name))}")
-    if whole.is_dir():
-        return whole
-    with atomic_folder(whole) as unfinished:
-        _link_tree(base, unfinished)
-        _place_jars(daemon, unfinished / "extlib-daemon")
-        _place_jars([foreign] if foreign else [], unfinished / "foreign")
-        _write_version(unfinished, name)
-    return whole
+    target = base.with_name(f"storm-{(name := fingerprint([*daemon, *([foreign] if foreign else [])], base.name))}")
+    if target.is_dir():
+        return target
+    with atomic_folder(target) as draft:
+        _link_tree(base, draft)
+        _place_jars(daemon, draft / "extlib-daemon")
+        _place_jars([foreign] if foreign else [], draft / "foreign")
+        _write_version(draft, name)
+    return target
 
 
 def storm_version() -> str:
@@ -125,13 +125,13 @@ def fingerprint(files: Sequence[Path], *words: str) -> str:
 def atomic_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder that becomes `folder` at once when the block succeeds, and is removed when it fails."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        yield unfinished
-        unfinished.chmod(0o755)
-        _rename_or_yield_to(unfinished, folder)
+        yield draft
+        draft.chmod(0o755)
+        _rename_or_yield_to(draft, folder)
     finally:
-        remove_tree(unfinished)
+        remove_tree(draft)
 
 
 def remove_tree(folder: Path) -> None:

@@ -47,13 +47,13 @@ def train_archives(home: Path, rootfs: Path, cache: Path, log: Log) -> Path:
     log("Storm home: training class data archives")
     began = time.monotonic()
     with (
-        atomic_folder(archives) as unfinished,
+        atomic_folder(archives) as draft,
         tempfile.TemporaryDirectory(prefix="barograph-cds-", dir=cache) as scratch,
     ):
         _prepare_scratch(Path(scratch), home)
         _run_inside(rootfs, home, Path(scratch))
         for name in ARCHIVES:
-            shutil.copy2(Path(scratch, "training", "out", f"{name}.jsa"), unfinished)
+            shutil.copy2(Path(scratch, "training", "out", f"{name}.jsa"), draft)
     log(f"Storm home: archives trained in {time.monotonic() - began:.0f} s")
     return archives
 

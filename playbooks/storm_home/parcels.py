@@ -100,8 +100,8 @@ def _stamp(file: Path) -> tuple[int, int]:
 
 
 def _pack(home: Path, files: list[Path], archive: Path, effort: int) -> None:
-    with tempfile.NamedTemporaryFile(dir=archive.parent, prefix=f".{archive.name}-", delete=False) as unfinished:
-        partial = Path(unfinished.name)
+    with tempfile.NamedTemporaryFile(dir=archive.parent, prefix=f".{archive.name}-", delete=False) as draft:
+        partial = Path(draft.name)
     try:
         with tarfile.open(partial, "w:gz", compresslevel=effort) as tar:
             for member, file in _members(home, files):
@@ -121,8 +121,8 @@ def _members(home: Path, files: list[Path]) -> Iterator[tuple[tarfile.TarInfo, P
         member.mode = 0o755 if file.is_dir() or file.stat().st_mode & 0o100 else 0o644
         if file.is_dir():
             member.type, member.size = tarfile.DIRTYPE, 0
-        elif (same := first.setdefault(_digest(file), member.name)) != member.name:
-            member.type, member.linkname, member.size = tarfile.LNKTYPE, same, 0
+        elif (twin := first.setdefault(_digest(file), member.name)) != member.name:
+            member.type, member.linkname, member.size = tarfile.LNKTYPE, twin, 0
         yield member, file
 
 

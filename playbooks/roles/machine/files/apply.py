@@ -99,13 +99,13 @@ def directory(wanted: Wanted) -> bool:
 def file(wanted: Wanted) -> bool:
     """Replace the file in one step if its content differs; True if anything changed."""
     path, content = Path(wanted["path"]), wanted.get("content", "").encode()
-    same = path.is_file() and ("keep" in wanted or path.read_bytes() == content)
-    if not same:
+    is_same = path.is_file() and ("keep" in wanted or path.read_bytes() == content)
+    if not is_same:
         handle, draft = tempfile.mkstemp(dir=path.parent)
         with os.fdopen(handle, "wb") as new:
             new.write(content)
         Path(draft).replace(path)
-    return own(path, wanted.get("owner", "root"), wanted.get("mode", "0644")) or not same
+    return own(path, wanted.get("owner", "root"), wanted.get("mode", "0644")) or not is_same
 
 
 def archive(wanted: Wanted) -> bool:
@@ -147,8 +147,8 @@ def addresses(text: str) -> dict[str, str]:
     """Return name → address in the lines of a hosts file: the first counts."""
     result: dict[str, str] = {}
     for line in text.splitlines():
-        address, *called = line.partition("#")[0].split() or [""]
-        for name in called:
+        address, *names = line.partition("#")[0].split() or [""]
+        for name in names:
             result.setdefault(name, address)
     return result
 
@@ -158,8 +158,8 @@ def firewall(rules: str, path: Path = FIREWALL, nft: str = NFT) -> bool:
 
     Without them Storm must not start: anybody who reaches Nimbus could run code here.
     """
-    changed = file({"path": str(path), "content": rules, "owner": path.parent.owner()})
-    if not changed and is_loaded(path, nft):
+    is_changed = file({"path": str(path), "content": rules, "owner": path.parent.owner()})
+    if not is_changed and is_loaded(path, nft):
         return False
     load(path, nft)
     return True
@@ -263,20 +263,20 @@ def main() -> None:
     plan = json.load(sys.stdin)
     if plan.get("firewall_kept") or FIREWALL.with_suffix(".loaded").exists():
         require_firewall(stop_storm)
-    changed = [f"directory {wanted['path']}" for wanted in plan.get("directories", []) if directory(wanted)]
-    changed += [f"file {wanted['path']}" for wanted in plan.get("files", []) if file(wanted)]
-    changed += [f"archive {wanted['path']}" for wanted in plan.get("archives", []) if archive(wanted)]
-    changed += ["names"] if "names" in plan and names(plan["names"]) else []
-    changed += ["firewall"] if "firewall" in plan and firewall(plan["firewall"]) else []
-    changed += [f"{wanted['name']} at boot" for wanted in plan.get("programs", []) if at_boot(wanted)]
+    changes = [f"directory {entry['path']}" for entry in plan.get("directories", []) if directory(entry)]
+    changes += [f"file {entry['path']}" for entry in plan.get("files", []) if file(entry)]
+    changes += [f"archive {entry['path']}" for entry in plan.get("archives", []) if archive(entry)]
+    changes += ["names"] if "names" in plan and names(plan["names"]) else []
+    changes += ["firewall"] if "firewall" in plan and firewall(plan["firewall"]) else []
+    changes += [f"{entry['name']} at boot" for entry in plan.get("programs", []) if at_boot(entry)]
     # A machine that only gets names and rules has no program to start.
     if plan.keys() <= {"names", "firewall", "firewall_kept"}:
-        print(json.dumps({"changed": changed}))
+        print(json.dumps({"changed": changes}))
         return
     supervisor = supervisord()
-    changed += reload_programs(supervisor)
-    changed += [f"program {wanted['name']}" for wanted in plan.get("programs", []) if program(supervisor, wanted)]
-    print(json.dumps({"changed": changed}))
+    changes += reload_programs(supervisor)
+    changes += [f"program {entry['name']}" for entry in plan.get("programs", []) if program(supervisor, entry)]
+    print(json.dumps({"changed": changes}))
 
 
 if __name__ == "__main__":

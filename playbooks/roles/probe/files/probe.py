@@ -195,8 +195,8 @@ def line(
 ) -> dict[str, Any]:
     """Return the machine line of the second between two readings."""
     dt_s = now["t"] - before["t"]
-    both = list(zip(now["bytes"], before["bytes"], strict=True))
-    columns = [[new[i] - old[i] if new and old else None for new, old in both] for i in (0, 1)]
+    pairs = list(zip(now["bytes"], before["bytes"], strict=True))
+    columns = [[new[i] - old[i] if new and old else None for new, old in pairs] for i in (0, 1)]
     steal, passed = (max(0, new - old) for new, old in zip(now["box"], before["box"], strict=True))
     return {
         "v": 1, "t": round(now["t"], 3), "dt_s": round(dt_s, 4), "machine": name,
@@ -250,17 +250,17 @@ class Service:
 def watch(name: str, interfaces: Interfaces, output: Path, service: Service) -> None:
     """Write a line at every whole second, for ever."""
     machine = source()
-    before = reading(machine, interfaces)
+    previous = reading(machine, interfaces)
     for second in range(1, sys.maxsize):
         # To the next whole second that is at least half a second away: never two readings in one.
         time.sleep(1.5 - (time.time() + 0.5) % 1.0)
         now = reading(machine, interfaces)
-        text = json.dumps(line(name, interfaces, before, now, machine), separators=(",", ":"))
+        text = json.dumps(line(name, interfaces, previous, now, machine), separators=(",", ":"))
         # Opened for each line: the file may have been moved away between two runs.
         with output.open("a", encoding="ascii") as file:
             file.write(text + "\n")
         service.take(text)
-        before = now
+        previous = now
         if second % POST_EVERY_S == 0:
             service.post()
 

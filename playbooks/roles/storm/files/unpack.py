@@ -112,8 +112,8 @@ def deliver(plan: Plan) -> None:
     scratch.mkdir(exist_ok=True)
     try:
         partial.mkdir(mode=0o755)
-        for wanted in plan["parcels"]:
-            unpack(parcel(plan, wanted, scratch), partial.resolve())
+        for entry in plan["parcels"]:
+            unpack(parcel(plan, entry, scratch), partial.resolve())
         if digest(partial / "VERSION") != plan["version"]:
             raise Refused(f"the parcels are not of {plan['home']}; deploy again")
         if link.is_symlink() and link.resolve().is_dir():
