@@ -10,7 +10,7 @@ BarographError (harness, or as it says)
 ├── InUse (capacity)                     another run has it; `file` is gone when it has not
 │   └── TestbedTaken                     another series holds the testbed
 ├── DiskFull (capacity)
-├── BudgetSpent (capacity)               the next run could cost more than what is left
+├── BudgetSpent (capacity)               the next run could cost more than the rest
 ├── MachineLost (infrastructure)         nobody asked it to die
 │   └── MachineRecalled                  its owner takes it away (a spot interruption)
 ├── NotReleased (infrastructure)         machines of a series could not be given back
@@ -19,7 +19,7 @@ BarographError (harness, or as it says)
 ├── ServiceRestarted (infrastructure)    the policy service ended during the run and began anew
 ├── RunInvalid (infrastructure)          something else than the variant placed, or the load was not the plan's
 ├── RunBroken (system_under_test)        Storm or the policy failed: a result
-│   └── PolicyHung                       one call of it ended the process that asked it; the next one says so
+│   └── PolicyHung                       one call of it ended the calling process; the next one reports it
 └── RunsFailed                           as the worst run of the series
 Interrupted (KeyboardInterrupt)          somebody asked for the end
 """
@@ -38,7 +38,7 @@ POSTGRESQL_DISK_FULL = "53100"
 REGRESSION_EXIT = 6  # for a night that confirmed one: nobody's failure
 SEVERITY = ("harness", "configuration", "capacity", "infrastructure", "system_under_test")  # the worst first
 
-Say = Callable[[str], None]  # a line for the person who waits: printed, or noted in the progress of a series
+Say = Callable[[str], None]  # a line for a waiting user: printed, or recorded in the progress of a series
 
 
 class BarographError(Exception):

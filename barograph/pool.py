@@ -178,7 +178,7 @@ def _work_and_end(work: Callable[[], object], memory: int, parent_pid: int) -> N
         with open(memory, "wb") as file:
             pickle.dump(work(), file)
         os._exit(0)
-    except BaseException:  # noqa: BLE001 - what is left of it is said by the exit code
+    except BaseException:  # noqa: BLE001 - the exit code reports it
         traceback.print_exc()
     finally:
         os._exit(1)

@@ -51,7 +51,7 @@ def read_yaml(path: Path) -> Any:
         problem = no_json(data)
     except RecursionError as error:
         raise ExperimentError(f"{path.name}: lists and mappings stand in each other too deep; use fewer") from error
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date, a number or a character that there is not
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date, a number or a character that does not exist
         detail = " ".join(str(error).split())
         raise ExperimentError(f"{path.name} is not YAML: {detail}; mend the file at that place") from error
     if problem:

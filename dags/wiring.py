@@ -2,7 +2,7 @@
 
 open_series → provision, deploy (setups) → plan → runs → release (teardown) → analyse → report, and a watcher.
 Opening is a task of its own because a setup's direct children must all succeed: every task learns the series' folder
-from it, and only what follows `provision` depends on the machines. `deploy` is a setup too, so that who clears a run
+from it, and only what follows `provision` depends on the machines. `deploy` is a setup too, so that a cleared run
 gets machines with Storm on them.
 """
 

@@ -4,7 +4,7 @@ from barograph.errors import ConfigurationError, InfrastructureError
 
 
 class SudoRefusedError(ConfigurationError):
-    """The user who may log in on a machine may not `sudo` there without a password."""
+    """The login on a machine may not `sudo` there without a password."""
 
 
 class RemoteTimeoutError(InfrastructureError):

@@ -13,7 +13,7 @@ from scheduler_plugins.simulator.work import Costs, SimulationError
 
 
 class SimulatedOptions(Options):
-    """How it is simulated. Two runs with the same options, plan and seed are the same, to the byte."""
+    """Options of the simulation. Two runs with the same options, plan and seed are the same, to the byte."""
 
     seed: Annotated[int, Field(ge=0, description="of supervisors' ids and, with the run's, of executors' speeds")] = 0
     step_s: Annotated[float, Field(gt=0, le=60, description="the longest step of simulated time")] = 1.0

@@ -204,6 +204,6 @@ def _cost_usd(lease: Lease, now_s: float) -> float | None:
         try:
             series = read_series(path.parent)
             return spent_usd(series, now_s) if pricing_of(series.experiment) else None
-        except Exception as error:  # noqa: BLE001 - a price that cannot be told must not keep anything alive
+        except Exception as error:  # noqa: BLE001 - an unknown price must not keep anything alive
             log.warning("series %s: what it cost cannot be told: %s", lease.series_id, message_of(error))
     return None

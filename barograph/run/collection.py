@@ -142,7 +142,7 @@ def return_booted(run: RunContext, names: Sequence[str]) -> None:
         if run.context.cluster.give_back(names):
             run.machines.away.update(names)
             run.record.event("machines_returned", machines=list(names))
-    except Exception as error:  # noqa: BLE001 - what is measured does not depend on it
+    except Exception as error:  # noqa: BLE001 - the measurements do not depend on it
         run.context.listener.tell("message", text=f"{', '.join(names)} could not be given back yet: {error}")
 
 

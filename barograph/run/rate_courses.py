@@ -136,7 +136,7 @@ class RateCourses:
         try:
             with self._lock:
                 self._send_ahead(self.clock.now())
-        except Exception as error:  # noqa: BLE001 - whoever watches the run raises it
+        except Exception as error:  # noqa: BLE001 - the run's monitor raises it
             self._failure = error
 
     def _send_ahead(self, now: float) -> None:

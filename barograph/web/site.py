@@ -82,7 +82,7 @@ def build() -> FastAPI:
         )
 
     @app.get("/{rest:path}")
-    def nothing(rest: str, reader: LoggedIn) -> Response:  # noqa: ARG001 - only for who is logged in
+    def nothing(rest: str, reader: LoggedIn) -> Response:  # noqa: ARG001 - only for logged-in readers
         raise HTTPException(404, f"There is no page {rest}; the results are at the site's root.")
 
     app.middleware("http")(_add_headers)

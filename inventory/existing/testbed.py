@@ -1,7 +1,7 @@
 """The `existing` testbed: machines of others, used for a lease and given back as they were, except for packages.
 
-A machine's holder is written on the machine (`ownership`), because other harnesses may know it too. The machines
-of this harness are listed in its state folder (`logins`) from before the first machine is touched until the last one is
+A machine's holder is written on the machine (`ownership`), because other harnesses may know it too. The machines of
+this harness are listed in its state folder (`logins`) from before the first machine is touched until the last one is
 clean. A guard on each machine removes our programs when the lease ends, even if the harness is gone.
 """
 

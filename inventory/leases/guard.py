@@ -1,8 +1,8 @@
 """The guard: a script on a machine that ends it (or our programs there) when its lease ends, even without the harness.
 
 It reads the lease's end from `/var/lib/barograph-guard/expires` every few seconds. Beside the end stands the longest
-time from now, which the machine counts by a monotonic clock. It runs under systemd if there is one, else in a
-session of its own.
+time from now, which the machine counts by its uptime. It runs under systemd if there is one, else in a session of its
+own.
 """
 
 import base64

@@ -23,8 +23,8 @@ class Holder:
     """A holder. `born` names the process's birth (boot id and clock ticks), so that a reused pid does not count; with
     pid 0, the work.
 
-    `system` is empty in older records: those are of this one. `run` names the run of a DAG, for
-    people: a DAG has one at a time.
+    `system` is empty in older records: those are of this one. `run` names the run of a DAG, for people: a DAG
+    has one at a time.
     """
 
     pid: int

@@ -11,8 +11,8 @@ holder is a DAG (pid 0) and no process, `heartbeat_s` does, at most HEARTBEAT_BO
   that sees the state folder; while a step of a series runs, `barograph.machines.series_lease.keep_alive` calls them.
 - `ending(lease_id, …)` is how a lease ends, by its holder or by the reaper, one at a time. It reads the lease again
   under the lock and marks it; from then on `renew`, `beat` and `hold` refuse it, so that no renewed lease is ended,
-  and no ending lease is used. A lease whose release failed keeps the mark: the reaper's
-  next pass ends it, however alive its holder is.
+  and no ending lease is used. A lease whose release failed keeps the mark: the reaper's next pass ends it,
+  even if its holder lives.
 """
 
 import json
@@ -219,7 +219,7 @@ def drop(lease: Lease) -> None:
         shutil.rmtree(key_dir(lease.lease_id), ignore_errors=True)
         _machines_path(lease.lease_id).unlink(missing_ok=True)
         lease_file(lease.lease_id).unlink(missing_ok=True)
-        lease_file(lease.lease_id).with_suffix(".ending").unlink(missing_ok=True)  # last: who waits finds no lease
+        lease_file(lease.lease_id).with_suffix(".ending").unlink(missing_ok=True)  # last: a waiting process finds none
 
 
 def read(lease_id: str) -> Lease | None:

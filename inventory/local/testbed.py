@@ -1,8 +1,8 @@
 """The `local` testbed: machines emulated on this box with Podman and runc.
 
 A lease's files are in `<state>/local/<lease>` (Podman's storage), `<state>/keys/<lease>`, the cgroup
-`barograph-<lease>` and under the names of `inventory.local.lan`. The folder is created first and removed
-last, so a harness that is killed at any moment leaves a name that `release` or `sweep` can start from.
+`barograph-<lease>` and under the names of `inventory.local.lan`. The folder is created first and removed last, so
+a harness that is killed at any moment leaves a name that `release` or `sweep` can start from.
 """
 
 import errno

@@ -7,10 +7,10 @@ Standard input: one JSON object.
     archives:    [{"path", "to"}], a .tar.gz that is on the machine, unpacked when its content changed
     names:       {name: address} that /etc/hosts is to have
     firewall:    rules of nft that are to be loaded, now and by supervisord at each boot
-    firewall_kept: true where the rules of before must be loaded still; else they are loaded, and this fails. So it is
+    firewall_kept: true where the earlier rules must be loaded still; else they are loaded, and this fails. So it is
                  without it, too, on a machine that has loaded rules before
     programs:    [{"name", "running"}], programs of supervisord, whose configuration is among the files; supervisord
-                 is told too, so that after a crash of the machine they are as they were
+                 gets it too, so that it holds after a crash of the machine
 Standard output: one JSON object, {"changed": [what was changed, in words]}. Exit code 1 and a line on standard error
 if it failed.
 """

@@ -2,7 +2,7 @@
 
     nimbus.py kill [NAME]              kill every topology, or this one, at once and wait until Nimbus has forgotten it
     nimbus.py exactly m1,m2 [SECONDS]  wait until these machines, and no others, have a registered supervisor
-    nimbus.py present m1,m2 [SECONDS]  wait until these have one, whoever else has
+    nimbus.py present m1,m2 [SECONDS]  wait until these have one, whatever others have
     nimbus.py gone m1,m2 [SECONDS]     wait until none of these has one
 
 Framed transport and binary protocol of Apache Thrift; field numbers as in Storm's storm.thrift (ClusterSummary:

@@ -2,7 +2,7 @@
 
     serve.py start FOLDER ADDRESS SECONDS   in the background, as the daemons' user, at a path that nobody can guess;
                                             prints {"url"}
-    serve.py stop FOLDER                    whoever serves it ends within a second
+    serve.py stop FOLDER                    its server ends within a second
 
 A machine compares what it fetches with the digest that the harness gave it.
 """
