@@ -1,5 +1,4 @@
-"""Airflow's own folder for this harness: its settings as environment variables, and its database, created once a
-version.
+"""Airflow's folder for this harness: settings as environment variables, and a database, created once a version.
 
 It is a SQLite file. Where the user names a database by Airflow's own setting, the scheduler has that one.
 """
@@ -72,9 +71,7 @@ def settings(home: Path) -> dict[str, str]:
 
 
 def environment(home: Path, base: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return `base` (default: this process's) with our settings, and the virtual environment's programs
-    first on PATH.
-    """
+    """Return `base` (default: this process's) with our settings and the virtual environment's programs on PATH."""
     variables = dict(process_environment() if base is None else base)
     path = f"{Path(sys.executable).parent}{os.pathsep}{variables.get('PATH', os.defpath)}"
     modules = os.pathsep.join(filter(None, (str(ROOT), variables.get("PYTHONPATH"))))
@@ -83,9 +80,7 @@ def environment(home: Path, base: Mapping[str, str] | None = None) -> dict[str, 
 
 
 def _users_database(given: Mapping[str, str]) -> str | None:
-    """Return the scheduler's database that the user names by Airflow's setting; not a file, which our
-    processes name.
-    """
+    """Return the scheduler's database in Airflow's setting; not a file, which our processes name."""
     connection = given.get(CONNECTION)
     return connection if connection and not connection.startswith("sqlite:") else None
 

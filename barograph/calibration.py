@@ -127,9 +127,7 @@ def spark_for(folders: Sequence[Path], say: Say) -> Iterator[SparkSession]:
 
 
 def works_of(series: Series) -> dict[tuple[str, str], TopologyWork]:
-    """Return by run and topology how its components process a tuple. Raises ExperimentError where that is known of
-    none.
-    """
+    """Return by run and topology how its components process a tuple. ExperimentError if that is known of none."""
     works: dict[tuple[str, str], TopologyWork] = {}
     why = ""
     for run in series.plan():
@@ -144,9 +142,7 @@ def works_of(series: Series) -> dict[tuple[str, str], TopologyWork]:
 
 
 def sums_of(spark: SparkSession, folder: Path) -> list[RunSums]:
-    """Return the sums of the series' runs. Raises ExperimentError where no worker started in it, as in other people's
-    logs.
-    """
+    """Return the sums of the series' runs. ExperimentError if no worker started in it, as in other people's logs."""
     from analysis.calibration.collection import collect
 
     series = read_series(folder)

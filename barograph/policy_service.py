@@ -34,9 +34,7 @@ def counts_since(series: TupleCounts, begin_s: float) -> tuple[tuple[float, ...]
 
 
 def throughput_now(state: RunSnapshot, seconds: int = 5) -> dict[str, float]:
-    """Return mean tuples/s at the sinks of each running topology, by name, over its newest seconds; none
-    before these.
-    """
+    """Return mean tuples/s at each running topology's sinks, by name, over its newest seconds; none before these."""
     means = {}
     for topology in state.topologies:
         rows = max(1, seconds // topology.series.step_s)

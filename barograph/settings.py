@@ -102,9 +102,7 @@ def environment_of_children(defaults: Mapping[str, str]) -> Iterator[None]:
 
 
 def process_environment() -> dict[str, str]:
-    """Return all variables of this process, for the programs that it starts; each caller selects those that it passes
-    on.
-    """
+    """Return all variables of this process, for programs that it starts; each caller selects from them."""
     return dict(os.environ)
 
 

@@ -65,9 +65,7 @@ def _prepare(supervisor: int) -> None:
 
 
 def _first_end(programs: Sequence[subprocess.Popen[bytes]]) -> int:
-    """Return the exit code of the first command that ends, never 0, for none of them is expected to; 0 if the end is
-    requested.
-    """
+    """Return the first command's exit code, never 0, for no command is expected to end; 0 if the end is requested."""
     by_pid = {program.pid: program for program in programs}
     while signal.sigwait(AWAITED) == signal.SIGCHLD:
         for pid, status in _collect():  # orphans too

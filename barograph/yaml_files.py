@@ -41,9 +41,7 @@ SHOWN_CHARACTERS = 200  # of a wrong value in a message
 
 
 def read_yaml(path: Path) -> Any:
-    """Return the file's content as JSON data. Raises ExperimentError where it is not YAML, too large, or
-    not such data.
-    """
+    """Return the file's content as JSON data. ExperimentError where it is not YAML, too large, or not such data."""
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
         if _count(data, {}) > MOST_VALUES:
@@ -60,9 +58,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def no_json(data: Any, where: str = "it") -> str:
-    """Return what in the data no record could keep (a date, bytes, not a number), and what to write instead; or
-    nothing.
-    """
+    """Return what in the data no record could keep (a date, bytes, not a number), with a remedy; or nothing."""
     if isinstance(data, dict):
         if keys := [key for key in data if not isinstance(key, str)]:
             return f"{where} has the key {_shown(keys[0])}; allowed: text; put it in quotes"
@@ -85,9 +81,7 @@ def _count(data: Any, known: dict[int, int]) -> int:
 
 
 def validated(model: type[Model], data: Any, *, source: str, **given: Any) -> Model:
-    """Validate data; `given` are the fields that do not come from the file. Raises ExperimentError listing wrong
-    fields.
-    """
+    """Validate data; `given` are fields that are not from the file. ExperimentError lists every wrong field."""
     shape: Any = model
     keys = [key for key in _keys(shape) if key not in given]
     if not isinstance(data, Mapping):

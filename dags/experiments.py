@@ -49,9 +49,7 @@ def build(experiment: Experiment) -> DAG:
 
 
 def build_all() -> dict[str, DAG]:
-    """Return the DAGs of all files, or the one that Airflow names: a process that runs a task does not need
-    the others.
-    """
+    """Return the DAGs of all files, or the one that Airflow names: a task's process does not need the others."""
     dag_id = get_parsing_context().dag_id
     experiments = [name for name in names() if dag_id in (None, dag_id_of(name))]
     return dags_of(experiments, lambda name: build(load(name)))

@@ -75,9 +75,7 @@ def _holder_line(holder: Path) -> str:
 
 
 def lasting_id(file: Path) -> str:
-    """Return the id in the file, created on the first call; also where a full disk or a kill has left the
-    file empty.
-    """
+    """Return the id in the file, created if it is missing, or empty after a full disk or a kill."""
     if not (text := _text_of(file)):
         with hold_lock(file.with_name(f"{file.name}.lock"), "making an id"):
             if not (text := _text_of(file)):  # an earlier holder of the lock may have created it

@@ -107,13 +107,10 @@ class SupportsFaults(Protocol):
 
 @runtime_checkable
 class SupportsDisturbances(Protocol):
-    """The ability to disturb machines that go on running. A machine that the lease no longer has is an
-    InfrastructureError."""
+    """The ability to disturb running machines. InfrastructureError for one that the lease no longer has."""
 
     def disturb(self, machine: Machine, disturbance: Disturbance, others: Sequence[Machine] = ()) -> None:
-        """Begin the disturbance, whatever programs run. `others`: read for a `partition` and `sample_loss`.
-        Idempotent.
-        """
+        """Begin the disturbance. `others`: read for a `partition` and `sample_loss`. Idempotent."""
         ...
 
     def end_disturbance(self, machine: Machine, disturbance: Disturbance, others: Sequence[Machine] = ()) -> None:

@@ -73,9 +73,7 @@ def pack_delivery(
 
 
 def parcels_command(storm_home: Path) -> str:
-    """Return the shell command that prints the home's archives (`storm_home.parcels`); only a play that needs them runs
-    it.
-    """
+    """Return the shell command that prints the home's archives (`storm_home.parcels`), for plays that need them."""
     home = storm_home.absolute()
     argv = [sys.executable, "-m", "playbooks.storm_home.parcels", str(home), str(home.parent.with_name(PARCEL_STORE))]
     return f"cd {shlex.quote(str(ROOT))} && {shlex.join(argv)}"
@@ -288,8 +286,7 @@ def _text_of(file: Path) -> str:
 
 
 def reset(inventory: Path, directory: Path, run_id: str, on_event: EventListener = log_event) -> PlayResult:
-    """Prepare a run: no topology, no worker, the supervisors of `joining` stopped and all others registered with
-    Nimbus.
+    """Prepare a run: no topology, no worker, the supervisors of `joining` stopped, all others registered with Nimbus.
 
     Sample files and logs are empty. The last run's changes are undone: machines that joined, left, or crashed and
     answer again.
@@ -323,9 +320,7 @@ def join(
     machines: Sequence[str] | None = None,
     on_event: EventListener = log_event,
 ) -> PlayResult:
-    """Start the supervisors of these machines, None: of all in `joining`; returns when they are registered
-    with Nimbus.
-    """
+    """Start these machines' supervisors, None: all in `joining`; returns when they are registered with Nimbus."""
     names = _group(inventory, "joining") if machines is None else machines
     return _play_on("join", inventory, directory, names, {"run_id": run_id}, on_event)
 
@@ -397,9 +392,7 @@ def clock_offsets_ms(inventory: Path, machines: Sequence[str], now: clock.Now) -
 
 
 def libraries(storm_home: Path) -> str:
-    """Return a digest of all files that every daemon runs from the home; bridge and foreign schedulers concern Nimbus
-    alone.
-    """
+    """Return a digest of the files that every daemon runs; bridge and foreign schedulers concern Nimbus alone."""
     files = [path for path in sorted(storm_home.rglob("*")) if path.is_file() and not _of_nimbus(storm_home, path)]
     facts = [(str(file.relative_to(storm_home)), file.stat().st_size, int(file.stat().st_mtime)) for file in files]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()

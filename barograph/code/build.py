@@ -134,9 +134,7 @@ def bridge_of(code: Code, say: Say, *, rebuild: bool = False) -> Path:
 
 @contextmanager
 def _build_sandbox(tree: Path) -> Iterator[Sandbox]:
-    """Yield a sandbox for a build in `tree`, with downloads of its own: a commit must not choose another's
-    dependencies.
-    """
+    """Yield a sandbox for a build in `tree`, with its own downloads: commits must not share dependencies."""
     home, tmp = tree.with_name("home"), tree.with_name("tmp")
     for folder in (home, tmp):
         folder.mkdir()

@@ -97,9 +97,7 @@ def require_sandbox() -> None:
 
 
 def checkout_sandbox(tree: Path, folder: str, writable: Mapping[Path, str], readable: Sequence[Path] = ()) -> Sandbox:
-    """Return a sandbox for a program that loads a commit's policies: Python and its packages, no network or
-    user files.
-    """
+    """Return a sandbox for a commit's policies: Python and its packages, no network, no user files."""
     pythons = dict.fromkeys(Path(prefix) for prefix in (sys.prefix, sys.base_prefix))
     return Sandbox(
         folder,
@@ -125,8 +123,8 @@ def write_accounts(files: Path) -> None:
 
 
 def sandbox_command(argv: Sequence[str], sandbox: Sandbox, files: Path, launcher: Path | None = None) -> list[str]:
-    """Return the command that runs `argv` in the sandbox. `files`: `write_accounts`'s; `launcher`:
-    `registry_access`'s.
+    """Return the command that runs `argv` in the sandbox. `files`: `write_accounts`'; `launcher`:
+    `registry_access`'.
     """
     bwrap = ["bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent", "--new-session"]
     bwrap += ["--clearenv", *_set_variables(sandbox.environment()), *_mounts(sandbox, files)]
@@ -141,9 +139,7 @@ def sandbox_command(argv: Sequence[str], sandbox: Sandbox, files: Path, launcher
 
 
 def _limits(sandbox: Sandbox) -> list[str]:
-    """Return the prefix for low priority: measurements go first, and a full memory ends these programs
-    before others.
-    """
+    """Return the prefix for low priority: measurements go first, and a full memory ends these programs first."""
     most = sandbox.resources
     limits = [f"--fsize={most.disk_mb * 1024**2}", "--core=0"]
     # Without root the number would count all processes of the user.
@@ -209,9 +205,7 @@ def _nameless_bytes(pids: Sequence[int]) -> int:
 
 
 def _without_rights() -> list[str]:
-    """Return the prefix that changes the user for good: no file with a capability or of another user gives
-    rights back.
-    """
+    """Return the prefix that changes the user for good: no file's capability or owner gives rights back."""
     if os.geteuid() != 0:
         return []
     user = [f"--reuid={UID}", f"--regid={UID}", "--clear-groups"]

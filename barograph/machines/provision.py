@@ -1,6 +1,4 @@
-"""Take the lease and acquire the machines of a series. Cleans up after itself: after a failed setup no
-teardown runs.
-"""
+"""Take a series' lease and acquire its machines. Cleans up after itself: a failed setup has no teardown."""
 
 from __future__ import annotations
 
@@ -191,9 +189,7 @@ def _owner() -> str:
 
 
 def ready_testbed(choice: TestbedChoice) -> Testbed:
-    """Return a testbed that can acquire: machines on this box mount the software, for others it is built before they
-    cost.
-    """
+    """Return a testbed that can acquire: machines on this box mount the software, others get it built first."""
     testbed = testbed_of(choice)
     if testbed.place == "memory":
         return testbed

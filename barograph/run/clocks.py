@@ -73,9 +73,7 @@ def latency_error_ms(*measured: Mapping[str, ClockOffset]) -> float | None:
 
 
 def align(run: RunContext, machines: Sequence[str]) -> None:
-    """Record the clocks before the run, and let the run's follow them. Raises ClockWrong, with the offsets
-    on record.
-    """
+    """Record the clocks before the run, and let the run's follow them. ClockWrong, with the offsets on record."""
     offsets = run.context.cluster.clock_offsets_ms(machines, run.now)
     middle_ms = correction_ms(offsets)
     run.record.add({"clock_offset_ms": _numbers(offsets)})
@@ -140,9 +138,7 @@ def _moved_ms(run: RunContext, offsets: Offsets) -> float:
 
 
 def _steps_ms(run: RunContext, offsets: Offsets, moved_ms: float) -> dict[str, float]:
-    """Return the moves that are too large: against ours, or in the end too far from the others', which moved by
-    `moved_ms`.
-    """
+    """Return excessive moves: against ours, or in the end too far from the others', which moved by `moved_ms`."""
     moves, correction = _moves_ms(run, offsets), run.record.document.get("clock_correction_ms")
     if correction is None:
         return {}  # refused before the run

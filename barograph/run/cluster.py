@@ -38,9 +38,7 @@ class Cluster(Protocol):
         ...
 
     def reset(self, run: PlannedRun) -> None:
-        """Restore a clean state: no topology, empty records, only the machines of the start in the cluster, no
-        disturbance.
-        """
+        """Restore a clean state: no topology, no records, no disturbance, only machines of the start in the cluster."""
         ...
 
     def submit(self, run: PlannedRun, topology: TopologyChoice) -> None:

@@ -30,9 +30,7 @@ def topologies_of_decisions(folder: Path, names: Collection[str]) -> dict[str, d
 
 
 def bridge_fallbacks(folder: Path, since_s: float) -> list[dict[str, Any]]:
-    """Return the bridge's `fallback` events of this run: epoch seconds `t` and `reason`. A damaged line may have been
-    one.
-    """
+    """Return the bridge's `fallback` events of this run: epoch seconds `t`, `reason`. A damaged line counts as one."""
     events = [event for file in sorted(folder.rglob("bridge.jsonl")) for event in parsed_lines(file)]
     damaged: dict[str, Any] = {
         "t": since_s,
@@ -121,9 +119,7 @@ def _end_disturbances(run: RunContext) -> None:
 
 
 def _restart_crashed(run: RunContext) -> None:
-    """Restart machines that the plan crashed: a part of the record is on their disks, and the next run
-    needs them up.
-    """
+    """Restart machines that the plan crashed: their disks have a part of the record, and the next run needs them."""
     for name in sorted(run.machines.down):
         try:
             run.context.cluster.restart(name)
@@ -133,7 +129,7 @@ def _restart_crashed(run: RunContext) -> None:
 
 
 def return_booted(run: RunContext, names: Sequence[str]) -> None:
-    """Give back booted machines: every run boots its own. A failed return is repeated before the next boot, or with the
+    """Give back booted machines: every run boots its own. A failure is repeated before the next boot, or with the
     lease.
     """
     if not names:

@@ -173,15 +173,11 @@ class RunContext:
         return now
 
     def allow_restarts(self, begin_s: float) -> None:
-        """Allow restarts: a machine is gone, and any worker may restart for it. Otherwise only those in a decision's
-        slots may.
-        """
+        """Allow any worker to restart, because a machine is gone. Otherwise only those in a decision's slots may."""
         self._allowances.append((begin_s, math.inf))
 
     def end_restarts(self, begin_s: float | None) -> None:
-        """End the restarts of an event that is over at `begin_s`, None: not yet. Workers may restart for it a while
-        longer.
-        """
+        """End the restarts of an event that is over at `begin_s`, None: not yet. Workers may restart a while longer."""
         if begin_s is not None:
             self._end_allowances(begin_s + RESTART_PATIENCE.silence_s)
 
@@ -197,9 +193,7 @@ class RunContext:
             self._missed.pop(name, None)
 
     def lost_machines(self, also: Iterable[str] = ()) -> tuple[str, ...]:
-        """Return machines that do not answer or are taken away by their owner, and `also` these, unless the plan did
-        it.
-        """
+        """Return machines that are silent or taken away by their owner, and `also` these, unless the plan did it."""
         too_slow = {name for names, _ in self.machines.disturbed for name in names}  # to answer in time, maybe
         silent = set(self.context.cluster.silent_machines()) - too_slow
         lost = silent | {*self.context.cluster.recalled(), *also}
@@ -227,9 +221,7 @@ class RunContext:
         self._note_lost_tasks(state)
 
     def _require_topologies(self, state: RunSnapshot) -> None:
-        """Require every expected topology: nothing waits for one that is gone, so no other check would find
-        it missing.
-        """
+        """Require every expected topology: nothing else would notice a missing one."""
         for topology in state.topologies:
             if topology.running or topology.name not in self.expected_topologies:
                 self._gone.pop(topology.name, None)
@@ -246,9 +238,7 @@ class RunContext:
             self.record.event("machines_unknown", machines=list(unknown))
 
     def _note_restarts(self, state: RunSnapshot) -> None:
-        """Record restarts. A spout that restarts unexpectedly offers another load than the plan's. Raises `_cause`'s
-        error.
-        """
+        """Record restarts. A spout's unexpected restart changes the load. Raises `_cause`'s error."""
         for restart in state.worker_restarts:
             if restart in self._restarts:
                 continue

@@ -276,9 +276,7 @@ def _request(run: RunContext, name: str, kind: str, joined: Sequence[str], leave
 
 
 def _wait_until_applied(run: RunContext, name: str) -> ScaleOutcome:
-    """Wait for the outcome without a limit here: the policy service reports a decision's outcome, or that it is
-    unknown.
-    """
+    """Wait for the outcome without a limit here: the policy service reports it, or that it is unknown."""
 
     def begun(state: RunSnapshot) -> bool | None:
         return scale_outcome(state, name) is not None or any(each.event_id == name for each in state.decisions) or None
@@ -325,8 +323,7 @@ def _require_release(run: RunContext, outcome: ScaleOutcome, leave: int) -> None
 
 
 def _wait_until_decidable(run: RunContext, *, again: bool) -> None:
-    """Wait for fresh rates where the policy reads them. After an abort Storm may have to place a dead machine's tasks
-    first."""
+    """Wait for fresh rates where the policy reads them. After an abort Storm may first place a dead machine's tasks."""
     reads_rates = run.policy_entry().reads_rates
     if not (reads_rates or again):
         return

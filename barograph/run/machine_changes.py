@@ -160,9 +160,7 @@ def _carry_out(run: RunContext, request: PolicyRequest) -> None:
 def _end_request(
     run: RunContext, request: PolicyRequest, outcome: str, machines: Sequence[str] = (), why: str = ""
 ) -> None:
-    """Report the end of a request. A restarted service knows no request; its state says why it restarted, and that is
-    raised.
-    """
+    """Report the end of a request. A restarted service knows no request; its state's reason is raised instead."""
     try:
         run.context.service.end_machine_request(request.request_id, outcome, machines, why)
     except ServiceRefused:
@@ -191,9 +189,7 @@ def _acquire(run: RunContext, number: int, about: dict[str, Any]) -> tuple[str, 
 
 
 def _release(run: RunContext, machines: tuple[str, ...], about: dict[str, Any]) -> tuple[str, ...]:
-    """Release machines. One that booted in this run costs money until it is given back; others stay idle, and may join
-    again.
-    """
+    """Release machines. One booted in this run is given back, because it costs money; others stay idle."""
     if missing := [name for name in machines if name not in run.machines.present]:
         raise _RequestFailure("refused", f"{', '.join(missing)} is away by another event of the plan")
     drain(run, machines)

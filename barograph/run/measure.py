@@ -207,9 +207,7 @@ def _note_steady(run: RunContext, phase: str, event_id: str | None, found: Mappi
 
 
 def _clock_or(run: RunContext, cause: Exception) -> Exception:
-    """Return ClockWrong if a clock jumped, which looks like a silent worker, a hanging Nimbus or an ignored decision;
-    else `cause`.
-    """
+    """Return ClockWrong if a clock jumped: it looks like a silent worker or a hanging Nimbus; else `cause`."""
     if blame_of(cause) != "system_under_test":
         return cause
     try:

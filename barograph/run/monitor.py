@@ -170,9 +170,7 @@ class RunMonitor:
         what: str,
         patience: Patience,
     ) -> Answer:
-        """Return the first answer that is not None. Raises RunBroken on trouble, or after `limit_s` seconds without
-        one.
-        """
+        """Return the first answer that is not None. RunBroken on trouble, or after `limit_s` seconds without one."""
         begin_s = self.clock.now()
         while True:
             self.alarm()

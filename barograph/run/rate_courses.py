@@ -69,9 +69,7 @@ class RunningCourse:
             )
 
     def catch_up(self, now: float) -> tuple[float, float] | None:
-        """Return the interval in which its rate is the earlier one, where its changes are not sent in time, `LEAD_S`
-        before.
-        """
+        """Return the interval in which its rate is outdated, if changes are not sent in time, `LEAD_S` before."""
         if not self.waiting or self.waiting[0][0] >= now + LEAD_S:
             return None
         late_s, again_s = self.waiting[0][0], now + LEAD_S

@@ -42,9 +42,7 @@ class RecordedStart:
 
 
 class StartedCluster(SimulatedCluster):
-    """A simulated cluster whose policies decide as always, except that a topology without any placement gets the
-    recorded one.
-    """
+    """A simulated cluster in which a topology without placement gets the recorded one, whatever its policy decides."""
 
     def __init__(
         self, experiment: Experiment, testbed: SimulatedTestbed, clock: SimulatedClock, folder: Path,

@@ -119,9 +119,7 @@ class StormCluster:
         return self.directory / "token"
 
     def deploy(self) -> None:
-        """Deploy. On machines of this box nothing leaves it; anywhere else a token must not cross a network
-        unencrypted.
-        """
+        """Deploy. On this box nothing leaves it; elsewhere a token must not cross a network unencrypted."""
         home = storm_home(log.info)
         if place_of(self.series.experiment.testbed) == "elsewhere":
             cluster.certificate(self.inventory, self.directory)
@@ -287,9 +285,7 @@ def give_back_quietly(cluster: Cluster, machines: Sequence[str]) -> None:
 
 
 def lowest_worker(listed: str) -> tuple[int, str] | None:
-    """Return port and process id of the worker with the lowest port, from lines `PID COMMAND`; None where there is
-    none.
-    """
+    """Return port and pid of the worker with the lowest port, from lines `PID COMMAND`; None where there is none."""
     lines = [line for line in listed.splitlines() if re.match(rf"\d+ {WORKER[1:]}", line)]
     return min(((int(port), line.split()[0]) for line in lines for port in WORKER_PORT.findall(line)[:1]), default=None)
 

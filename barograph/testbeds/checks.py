@@ -118,9 +118,7 @@ def _workers_at_start(experiment: Experiment, variant: Variant) -> int:
 
 
 def _difference(variant: Variant, experiment: Experiment) -> str:
-    """Return how a variant's topology differs; other sizes are mentioned, for they affect its results beside the
-    policy.
-    """
+    """Return how a variant's topology differs, and whether its sizes do: they affect its results, too."""
     assert variant.topology is not None, "only for variants with one"
     remark = f"variants.{variant.name}: its topology differs: {variant.topology.words()}"
     own_sizes, common = (

@@ -47,9 +47,7 @@ class ResultFile:
 
 
 def find_file(root: Path, name: str) -> ResultFile | None:
-    """Return the file that `name` (relative to `root`, parts separated by `/`) means; None if it is not to
-    be served.
-    """
+    """Return the file that `name` (relative to `root`, with `/`) means; None if it is not to be served."""
     parts = name.split("/")
     kind = KINDS.get(Path(parts[-1]).suffix)
     if kind is None or parts[-1] in LOCAL_ONLY or not is_name(name):

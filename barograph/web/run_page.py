@@ -155,7 +155,7 @@ def _report_links(progress: SeriesProgress, text: str) -> tuple[FileLink, ...]:
 def page_of_night(
     dag_run: DagRunFacts, suite: str, report: str | None, night: Night | None, reports: Collection[str]
 ) -> Redirection | Page:
-    """Return the page. `report`: its page below the results; `night`: the night, once on record; `reports`: those of
+    """Return the page. `report`: its page below the results; `night`: None before it is on record; `reports`: of
     series.
     """
     if report is not None:

@@ -40,8 +40,8 @@ class _PricesModel(BaseModel):
 
 @dataclass(frozen=True)
 class Prices:
-    """A price table: US dollars, by region. `instance_hour` is on demand; `disk_assumed`: regions whose disk price
-    nobody has read.
+    """A price table: US dollars, by region. `instance_hour` is on demand; `disk_assumed`: regions with a guessed disk
+    price.
     """
 
     path: Path

@@ -41,9 +41,7 @@ class Rental:
     started: set[str] = field(default_factory=set)
 
     def start_first(self, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
-        """Start the lease's first machines, all in one zone: what a zone gave in part is ended before the next is
-        tried.
-        """
+        """Start the lease's first machines, all in one zone: those of a partial start end before the next is tried."""
         order = self._prepare()
         refusals = []
         for zone in self.plan.zones:

@@ -72,9 +72,7 @@ IDLE_MINUTES = 240  # Emulab's own idle swap, the site's usual value: a run is n
 
 
 class Classic:
-    """Access by ops host. `options` are the experiment's; without them (another process, the reaper) it only looks and
-    ends.
-    """
+    """Access by ops host. `options`: the experiment's; without them (reaper, other process) it only looks and ends."""
 
     def __init__(
         self,

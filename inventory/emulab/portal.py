@@ -120,9 +120,7 @@ def _json(answer: "httpx.Response") -> Any:
 
 
 class PortalClient:
-    """The portal's client. `call` returns answers below 400 and 404; others raise an error with a blame. It never shows
-    the token.
-    """
+    """The portal's client. `call` returns answers below 400 and 404; others are errors. It never shows the token."""
 
     def __init__(self, endpoint: str, timing: Timing, sleep: Callable[[float], None] = time.sleep) -> None:
         self._endpoint = endpoint
@@ -263,9 +261,7 @@ HOUR_S = 3600.0
 
 
 class Portal:
-    """Access by portal. `options` are the experiment's; without them (another process, the reaper) it only looks and
-    ends.
-    """
+    """Access by portal. `options`: the experiment's; without them (reaper, other process) it only looks and ends."""
 
     def __init__(
         self,

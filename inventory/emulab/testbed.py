@@ -186,9 +186,7 @@ def access_of_site(site: Mapping[str, str], timing: Timing, sleep: Callable[[flo
 
 
 class ClassicEmulabTestbed(EmulabTestbed):
-    """Emulab by its ops host, with `grow` and `give_back`: Emulab keeps the other nodes, which the portal does not
-    promise.
-    """
+    """Emulab by its ops host, with `grow` and `give_back`: unlike the portal it keeps the other nodes."""
 
     def grow(self, lease: Lease, requests: Sequence[MachineRequest]) -> tuple[Machine, ...]:
         """See `SupportsGrow.grow`."""

@@ -71,9 +71,7 @@ def prepare_machine(remote: Remote, lease: Lease) -> None:
 
 
 def leave(remote: Remote, lease_id: str) -> bool:
-    """Remove everything of ours from the machine, the claim last; False if the machine is not that lease's
-    (any more).
-    """
+    """Remove everything of ours from the machine, the claim last; False if the machine is not that lease's."""
     answer = remote.run(["cat", OWNER_FILE])
     holder = Holder.parse(_parse_json(answer.stdout)) if answer.code == 0 else None
     if holder is None or holder.lease_id != lease_id:

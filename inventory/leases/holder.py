@@ -62,9 +62,7 @@ def this_system() -> str:
 
 
 def process_start(pid: int) -> str:
-    """Return the process's birth: boot id and clock ticks since boot; empty if there is no such process, or it is
-    hidden.
-    """
+    """Return the process's birth: boot id and clock ticks since boot; empty if it does not exist, or is hidden."""
     try:
         after_name = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError, PermissionError):

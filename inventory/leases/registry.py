@@ -145,8 +145,7 @@ def hold(lease: Lease, machines: Iterable[str]) -> None:
 def ending(
     lease_id: str, is_over: Callable[[Lease], bool] = lambda _: True, say: Callable[[str], None] | None = None
 ) -> Iterator[Lease | None]:
-    """Yield the lease as it is now, to be released in the block and dropped; None where it is gone, or not over any
-    more.
+    """Yield the lease as it is now, to be released in the block and dropped; None where it is gone, or not over.
 
     Processes started for it on this box are ended before the block, plays of a killed harness too.
     One at a time: a second process waits, reports the holder to `say`, and finds it gone. A lease that the block does

@@ -204,9 +204,7 @@ def _shape(one: LanEndpoint) -> str:
 
 
 def cut_links(lease_id: str, one: LanEndpoint) -> None:
-    """Cut the machine from both LANs, as a power loss does: nothing it sends arrives any more, not even the end of a
-    connection.
-    """
+    """Cut the machine from both LANs, as a power loss does: nothing arrives any more, not even a connection's end."""
     _set_links(lease_id, one, "down")
 
 
@@ -268,9 +266,7 @@ def _remove_namespace(path: Path) -> None:
 
 
 def _remove_link(name: str, lease_id: str) -> None:
-    """Remove a link. It may vanish meanwhile: a veth goes with its peer, and the reaper may be at work beside a
-    release.
-    """
+    """Remove a link, which may vanish meanwhile: a veth goes with its peer, and the reaper may run beside a release."""
     try:
         if (LINKS / name).exists():
             run(["ip", "link", "del", name], lease_id)

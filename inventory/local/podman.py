@@ -108,9 +108,7 @@ class Podman:
         raise InfrastructureError(f"{name} does not come below {memory_mb} MB, whatever is ended there")
 
     def _end_largest(self, name: str) -> bool:
-        """End the largest process and return True; False if there is none. The first two stay: the machine would end
-        with them.
-        """
+        """End the largest process and return True; False if there is none. The machine's first two stay."""
         others = [pid for pid in self.pids(name) if _number_on_machine(pid) > FIRST_PROCESSES]
         largest = max(others, key=_resident_pages, default=None)
         if largest is None:

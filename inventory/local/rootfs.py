@@ -97,9 +97,7 @@ Log = Callable[[str], None]
 
 
 def cache_dir() -> Path:
-    """Return the folder of permanent builds: $BAROGRAPH_CACHE or /var/cache/barograph, or without root
-    below the home.
-    """
+    """Return the folder of permanent builds: $BAROGRAPH_CACHE, /var/cache/barograph, or below a user's home."""
     return users_folder("BAROGRAPH_CACHE", DEFAULT_CACHE, "cache")
 
 

@@ -223,9 +223,7 @@ def _send_at_once(client: paramiko.SSHClient) -> None:
 
 
 def _private_key(path: Path) -> paramiko.PKey:
-    """Read the key here: paramiko tries each kind of key on the file, and its last message hides that a key was
-    refused.
-    """
+    """Read the key here: paramiko tries each kind of key, and its last message hides that a key was refused."""
     import paramiko
     from paramiko.pkey import UnknownKeyType
 

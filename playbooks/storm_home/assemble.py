@@ -86,8 +86,7 @@ def complete_home(home: Path, archives: Path | None, jars: Sequence[Path], cache
 
 
 def derive_home(base: Path, *, bridge: Path | None = None, foreign: Path | None = None) -> Path:
-    """Return `base` with another jar in `extlib-daemon/`, or with a scheduler that is not ours in `foreign/`; beside
-    it.
+    """Return `base` with another bridge in `extlib-daemon/`, or a foreign scheduler in `foreign/`; beside it.
 
     `base` itself where nothing would differ. The libraries are the same files.
     """

@@ -34,8 +34,7 @@ WORKERS = 3
 
 
 def train_archives(home: Path, rootfs: Path, cache: Path, log: Log) -> Path:
-    """Return `<cache>/cds-<hash of home and Java>` with an archive per daemon, worker and Flux; about 60 s the first
-    time.
+    """Return `<cache>/cds-<hash of home and Java>` with an archive per daemon, worker and Flux; first time about 60 s.
 
     Needs root and `unshare`. The Storm it runs is isolated: own processes, own network (loopback only), a temporary
     overlay over `rootfs`; all of it ends with the namespace. Raises TrainingFailed, which callers may treat as "without
@@ -59,9 +58,7 @@ def train_archives(home: Path, rootfs: Path, cache: Path, log: Log) -> Path:
 
 
 def java_build(rootfs: Path) -> str:
-    """Return an identifier of the Java in `rootfs`: its library and the stamp of its modules. Raises
-    ConfigurationError.
-    """
+    """Return an identifier of the Java in `rootfs`: its library and its modules' stamp. Raises ConfigurationError."""
     libraries = sorted(p for p in rootfs.glob("usr/lib/jvm/*/lib/server/libjvm.so") if not p.parents[2].is_symlink())
     if not libraries:
         raise ConfigurationError(f"{rootfs} has no Java under usr/lib/jvm; build the machines' root filesystem first")

@@ -1,5 +1,4 @@
-"""Commands that start each daemon from the Storm home, and default resources of executors: template variables of the
-roles.
+"""Commands that start daemons from the Storm home, and default resources of executors: variables of the roles.
 
 A command is `<home>/bin/run <archive> <class path after the libraries> <flags by memory> <properties> <main class>
 <arguments>`. `bin/run` spells out the libraries and adds the class data archive if there is one; its java is
@@ -55,9 +54,7 @@ def worker_childopts(memory_mb: int, slots: int) -> str:
 
 
 def worker_heap_mb(memory_mb: int, slots: int) -> int:
-    """Return the heap: a quarter of the machine's memory, shared by its slots; small JVMs need as much
-    again beside it.
-    """
+    """Return the heap: a quarter of the memory, shared by the slots; small JVMs need as much again beside it."""
     least, most = WORKER_HEAP_MB
     return min(max(memory_mb // (4 * slots), least), most)
 
@@ -81,9 +78,7 @@ def daemon_command(
 
 
 def environment(daemon: Daemon, *, home: str = HOME, conf: str = CONF) -> dict[str, str]:
-    """Return a daemon's environment. The supervisor's JAVA_HOME holds the wrapper that starts workers without a
-    LogWriter.
-    """
+    """Return a daemon's environment. The supervisor's JAVA_HOME has a wrapper that starts workers without LogWriter."""
     shared = {"STORM_CONF_DIR": conf, "MALLOC_ARENA_MAX": "1"}
     return {**shared, "JAVA_HOME": f"{home}/supervisor-java"} if daemon == "supervisor" else shared
 
