@@ -1,9 +1,9 @@
-"""Ask policies again what they would have decided, from a run's decision log.
+"""Replay a run's decision log: ask policies again what they would have decided.
 
-`replay` asks any policy at every round. `ablate` asks each variant of Stela at the run's scale events, on what was
-observed then: where all rows of an event agree, the difference between paper and code does not matter there. A row
-compares answers: what the variant's answer would have led to is for an experiment to measure. Errors: ReplayError
-(blame: configuration) for a log that cannot be read.
+`replay` asks any policy at every round. `ablate` asks each variant of Stela at the run's scale events, on the
+observations of that time: where all rows of an event agree, the difference between paper and code does not matter
+there. A row compares answers: the effect of the variant's answer needs an experiment. Errors: ReplayError (blame:
+configuration) for a log that cannot be read.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ReplayError(Exception):
 
 @dataclass(frozen=True)
 class RoundReplay:
-    """One round: what was decided then, what the replayed policy says, and why a driver would refuse that."""
+    """A round: the logged decision, the replayed policy's, and why a driver would refuse the latter."""
 
     t: float
     event_id: str | None
@@ -57,25 +57,25 @@ class RoundReplay:
 
 
 def replay(path: Path, policy: str, parameters: Mapping[str, Any] | None = None) -> tuple[RoundReplay, ...]:
-    """Every round of the log through `policy`, each with the observation that was logged.
+    """Replay every round of the log with `policy`, each with the observation that was logged.
 
     The memory is the replayed policy's own, carried from round to round. Rounds after its first differing decision
-    still show the state of the world that the logged policy made: a replay compares answers, it does not simulate.
+    still show the state under the logged policy: a replay compares answers, it does not simulate.
     """
     decide = bind(policy, parameters or {})
     memory: Memory = {}
     replayed = []
     for line, observation in _read_rounds(path):
         event = observation.event.event_id if observation.event else None
-        decision, said = Decision(memory=memory), None
+        decision, problem = Decision(memory=memory), None
         try:
             decision = decision if is_all_under_way(observation) else decide(observation, memory)
         except TrafficNotLogged as error:
-            said = str(error)
+            problem = str(error)
         memory = decision.memory
-        if refused := refusal(observation, decision):
-            said = refused.message
-        replayed.append(RoundReplay(line["t"], event, line["decision"], to_json(decision), said))
+        if reason_against := refusal(observation, decision):
+            problem = reason_against.message
+        replayed.append(RoundReplay(line["t"], event, line["decision"], to_json(decision), problem))
     return tuple(replayed)
 
 
@@ -111,21 +111,22 @@ def ablate(
     common: Mapping[str, Any] = MappingProxyType({}),
     variants: Mapping[str, Mapping[str, Any]] = VARIANTS,
 ) -> list[AblationRow]:
-    """A row (JSON data) per variant and scale event of these lines of a decision log; the others differ from "paper".
+    """Return a row (JSON data) per variant and scale event of these lines of a decision log; the others differ from
+    "paper".
 
-    `common`: parameters of `stela` that the run had and that no variant is about, such as `congestion`.
-    A row: event_id, kind, t, variant, settled, reason, refused, executors {topology: {component: [before, after]}} of
-    what changes, per_machine {topology: {machine: executors after}}, moved (tasks), release, same_as_paper (null if
-    `variants` has no "paper"). The observation is that of the round in which the logged policy decided (the last one
-    on the event if it never did). Raises ReplayError for a round of an older version, PolicyError for bad parameters.
+    `common`: parameters of `stela` that the run had and that no variant changes, such as `congestion`. A row: event_id,
+    kind, t, variant, settled, reason, refused, executors {topology: {component: [before, after]}} of the changes,
+    per_machine {topology: {machine: executors after}}, moved (tasks), release, same_as_paper (null if `variants` has no
+    "paper"). The observation is that of the round in which the logged policy decided (the last one on the event if it
+    never did). Raises ReplayError for a round of an older version, PolicyError for bad parameters.
     """
     policies = {name: bind("stela", {**common, **parameters}) for name, parameters in variants.items()}
     return [row for event in _event_rounds(rounds) for row in _event_rows(*event, policies)]
 
 
 def _event_rounds(rounds: Iterable[Mapping[str, Any]]) -> Iterator[tuple[float, Observation]]:
-    """The round that settled each event, by an answer that arrived; while a rebalance is under way nobody is asked."""
-    found: dict[str, tuple[float, Observation]] = {}
+    """Yield the round that settled each event, by an answer that arrived; during a rebalance no policy is asked."""
+    rounds_by_event: dict[str, tuple[float, Observation]] = {}
     settled: dict[str, str | None] = {}  # event → decision
     for line in rounds:
         settled = {event: decision for event, decision in settled.items() if decision != line.get("withdrawn", "")}
@@ -141,10 +142,10 @@ def _event_rounds(rounds: Iterable[Mapping[str, Any]]) -> Iterator[tuple[float, 
             continue
         event_id = observation.event.event_id
         if event_id not in settled:
-            found[event_id] = (line["t"], observation)
+            rounds_by_event[event_id] = (line["t"], observation)
         if line["decision"].get("settled"):
             settled[event_id] = line.get("decision_id")
-    yield from found.values()
+    yield from rounds_by_event.values()
 
 
 def _event_rows(t: float, observation: Observation, policies: Mapping[str, Policy]) -> list[AblationRow]:
@@ -157,7 +158,7 @@ def _ablation_row(
     t: float, observation: Observation, variant: str, decision: Decision, paper: Decision | None
 ) -> AblationRow:
     assert observation.event is not None
-    refused = refusal(observation, decision)
+    reason_against = refusal(observation, decision)
     return {
         "event_id": observation.event.event_id,
         "kind": observation.event.kind,
@@ -165,7 +166,7 @@ def _ablation_row(
         "variant": variant,
         "settled": decision.settled,
         "reason": decision.reason,
-        "refused": refused.message if refused else None,
+        "refused": reason_against.message if reason_against else None,
         "executors": {
             topology.topology_id: _executor_changes(topology, decision) for topology in observation.topologies
         },
@@ -179,23 +180,23 @@ def _ablation_row(
 
 
 def _comparison_of(decision: Decision) -> tuple[Any, ...]:
-    """Return what is compared: executors and slots that change, and the machines that leave, in whatever order."""
+    """Return the parts to compare: changes of executors and slots, and the machines that leave, in any order."""
     executors = {topology: dict(mine) for topology, mine in decision.executors.items() if mine}
     placement = {topology: dict(mine) for topology, mine in decision.placement.items() if mine}
     return executors, placement, sorted(decision.release)
 
 
 def _executor_changes(topology: Topology, decision: Decision) -> dict[str, list[int]]:
-    before = {component.name: len(component.executors) for component in topology.components}
-    return {name: [before[name], count] for name, count in decision.executors.get(topology.topology_id, {}).items()}
+    counts = {component.name: len(component.executors) for component in topology.components}
+    return {name: [counts[name], count] for name, count in decision.executors.get(topology.topology_id, {}).items()}
 
 
 def _executors_per_machine(topology: Topology, decision: Decision) -> dict[str, int]:
-    """Executors by machine once the decision is applied."""
-    after = {**topology.placement, **decision.placement.get(topology.topology_id, {})}
-    grown = decision.executors.get(topology.topology_id, {})
+    """Return executors by machine once the decision is applied."""
+    slots_after = {**topology.placement, **decision.placement.get(topology.topology_id, {})}
+    new_counts = decision.executors.get(topology.topology_id, {})
     counts: Counter[str] = Counter()
     for component in topology.components:
-        ranges = executor_ranges(component.tasks, grown.get(component.name, len(component.executors)))
-        counts.update(after[first].machine for first, _ in ranges if first in after)
+        ranges = executor_ranges(component.tasks, new_counts.get(component.name, len(component.executors)))
+        counts.update(slots_after[first].machine for first, _ in ranges if first in slots_after)
     return dict(sorted(counts.items()))

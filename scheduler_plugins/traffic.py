@@ -1,4 +1,4 @@
-"""Traffic from task to task, as a policy reads it. There may be tens of thousands of pairs: a round is logged with its
+"""Traffic from task to task, as policies read it. There may be tens of thousands of pairs: a round is logged with its
 traffic only where its policy read it. Errors: TrafficNotLogged (blame: configuration).
 """
 
@@ -12,13 +12,13 @@ Pair = tuple[int, int]
 
 
 class TrafficNotLogged(Exception):
-    """A replayed policy reads what the policy of the run did not read, so that it is not in the decision log."""
+    """A replayed policy reads traffic that the run's policy did not read, so that the decision log lacks it."""
 
     blame = "configuration"
 
 
 class Traffic(Mapping[Pair, float]):
-    """(task, task) → tuples/s, of counts in so many seconds; of None where the decision log does not have them."""
+    """(task, task) → tuples/s, from counts in a number of seconds; None where the decision log lacks them."""
 
     def __init__(self, counts: Mapping[Pair, float] | None, seconds: float = 1.0) -> None:
         self._counts, self._seconds = counts, seconds
@@ -26,7 +26,7 @@ class Traffic(Mapping[Pair, float]):
 
     @property
     def is_unread(self) -> bool:
-        """There is some, and nobody has looked: no decision rests on it."""
+        """Return whether there is traffic that nobody has read, so that no decision rests on it."""
         return not self._was_read and self._counts != {}
 
     def __getitem__(self, pair: Pair) -> float:
@@ -59,12 +59,13 @@ class _Rates(ValuesView[float]):
 
 
 def traffic_json(traffic: Mapping[Pair, float]) -> list[list[float]] | None:
-    """Return [from, to, tuples/s] of each pair for the decision log; None if there is some that nobody read."""
+    """Return [from, to, tuples/s] of each pair for the decision log; None for unread traffic."""
     if isinstance(traffic, Traffic) and traffic.is_unread:
         return None
     return [[source, target, rate] for (source, target), rate in traffic.items()]
 
 
 def traffic_from_json(body: Iterable[tuple[int, int, float]] | None) -> Traffic:
-    """The way back. None, of traffic that nobody read, can be handed on; to read it raises TrafficNotLogged."""
+    """Return the traffic of `traffic_json`. None, for unread traffic, can be passed on; reading it raises
+    TrafficNotLogged."""
     return Traffic(None if body is None else {(source, target): rate for source, target, rate in body})

@@ -1,6 +1,7 @@
-"""Records of spout tasks: up to when their due tuples are counted, and how many of these were not emitted then.
+"""Records of spout tasks: the time until which their due tuples are counted, and how many of these were not emitted
+then.
 
-A worker that begins asks for this, so that its spouts go on with the schedule of the processes before. Pure.
+A worker that begins asks for them, so that its spouts continue the schedule of the earlier processes. Pure.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from itertools import pairwise
 from typing import Any, TypeGuard
 
 # An input rate factor: beyond these a grid of nanoseconds has no room for the rate. Workers follow no other
-# (SamplesAnswer.java), so the service takes no other and no plan may have one. A course may also be at 0 for a while.
+# (SamplesAnswer.java), so the service accepts no other and no plan may have one. A course may also be at 0 for a while.
 LEAST_FACTOR, MOST_FACTOR = 1e-6, 1000.0
 MOST_CHANGES = 300  # of one call
 MOST_AHEAD_S = 60.0
 MOST_LATE_S = 5.0  # workers have emitted by another rate since then
-MOST_KEPT = 1000  # of one rate, where a task never posts again; beyond that what is past becomes coarser
+MOST_KEPT = 1000  # of one rate, if a task never posts again; older ones are stored more coarsely
 COARSE, FINE_S = 0.02, 100.0  # some 900 steps are two days then
 ORIGIN_S = 1000.0  # workers number the tuples of a rate that never changed from such a time on (EmissionGrid.java)
-# Since when (epoch seconds), times the submitted rate, and for how long the submitted rate would have taken to what is
+# Since when (epoch seconds), times the submitted rate, and the seconds of the submitted rate for everything
 # due until then: a worker numbers its tuples by it, so that they are the integral of the rate.
 RateChange = tuple[float, float, float]
 RateKey = tuple[str | None, str | None]  # a topology's name and a source's; None: each
@@ -28,7 +29,8 @@ EVERYWHERE: RateKey = (None, None)
 
 @dataclass(frozen=True)
 class EmissionRecord:
-    """`behind`: tuples due and not emitted at `t` (epoch seconds), the oldest of them for `behind_ms`."""
+    """The record of a task. `behind`: tuples due and not emitted at `t` (epoch seconds), the oldest late by
+    `behind_ms`."""
 
     t: float
     behind: int
@@ -37,31 +39,31 @@ class EmissionRecord:
 
 @dataclass
 class EmissionRecords:
-    """The newest record of each spout task of one topology, wherever the task was."""
+    """The newest record of each spout task of one topology, wherever the task ran."""
 
     _newest: dict[int, EmissionRecord] = field(default_factory=dict)
 
     def add(self, line: Mapping[str, Any]) -> None:
-        """Take a worker line; one without `behind` says nothing of it, nor does a row in which it is null."""
+        """Record a worker line; one without `behind` changes nothing, nor does a row in which it is null."""
         spouts = line.get("spouts") or {}
         if "behind" not in spouts:
             return
         for task, behind, behind_ms in zip(*(spouts[k] for k in ("task", "behind", "behind_ms")), strict=True):
-            known = self._newest.get(int(task))
-            if behind is not None and (known is None or known.t < float(line["t"])):
+            record = self._newest.get(int(task))
+            if behind is not None and (record is None or record.t < float(line["t"])):
                 self._newest[int(task)] = EmissionRecord(float(line["t"]), int(behind), float(behind_ms or 0.0))
 
     def begin(self, tasks: Iterable[int], t: float) -> None:
-        """Note that nothing was due of these tasks before `t`, unless something is on record."""
+        """Record that these tasks had no due tuples before `t`, unless they have a record."""
         for task in tasks:
             self._newest.setdefault(task, EmissionRecord(t, 0, 0.0))
 
     def oldest_s(self) -> float | None:
-        """Due time of the oldest tuple that any task may still have to emit (epoch seconds); None without tasks."""
+        """Return the due time of the oldest tuple that any task may still emit (epoch seconds); None without tasks."""
         return min((record.t - record.behind_ms / 1000 for record in self._newest.values()), default=None)
 
     def times_s(self) -> set[float]:
-        """Return up to when each task is on record (epoch seconds)."""
+        """Return the time of each task's record (epoch seconds)."""
         return {record.t for record in self._newest.values()}
 
     def json(self) -> dict[str, Any]:
@@ -70,35 +72,35 @@ class EmissionRecords:
 
 
 def rates_since(rates: Sequence[RateChange], t: float) -> list[RateChange]:
-    """The changes of the rate that matter from `t` on: the one in force then, and what came later."""
-    earlier = sum(1 for since_s, *_ in rates if since_s <= t)
-    return list(rates[max(0, earlier - 1) :])
+    """Return the changes of the rate that matter from `t` on: the one in force then, and later ones."""
+    number = sum(1 for since_s, *_ in rates if since_s <= t)
+    return list(rates[max(0, number - 1) :])
 
 
 def coarser(changes: Sequence[RateChange], now: float, times_s: Collection[float]) -> list[RateChange]:
-    """Numbered changes, oldest first, those of before the newest FINE_S in steps of up to COARSE of their age: what was
-    due until each one that stays, and until each of `times_s`, is what it was; between them the rate is the mean. So
-    the number of what was due since then is right, and when it was due is off by little of how late it is."""
+    """Return numbered changes, oldest first, with those before the newest FINE_S in steps of up to COARSE of their age:
+    the amount due until each remaining one, and until each of `times_s`, stays the same; between them the rate is the
+    mean. So the number of later due tuples is right, and their due times differ little compared with their lateness."""
     old_s = {t for t in times_s if t < now - FINE_S}
     every = sorted({*changes, *_changes_at(changes, old_s)})
-    kept, begin = [], 0
+    steps, begin = [], 0
     for place in range(1, len(every)):
         until_s = every[place + 1][0] if place + 1 < len(every) else now
         may_grow = until_s < now - FINE_S and until_s - every[begin][0] <= COARSE * (now - until_s)
         if not may_grow or every[place][0] in old_s:
-            kept.append(every[begin] if place == begin + 1 else _mean(every[begin], every[place]))
+            steps.append(every[begin] if place == begin + 1 else _mean(every[begin], every[place]))
             begin = place
-    return [*kept, every[-1]]
+    return [*steps, every[-1]]
 
 
 def _mean(change: RateChange, following: RateChange) -> RateChange:
-    """Return the mean rate as workers take it: it may be beyond by rounding, or where a rate is 0 for a while."""
+    """Return the mean rate within workers' bounds: it may exceed them by rounding, or where a rate is 0 for a while."""
     mean = (following[2] - change[2]) / (following[0] - change[0])
     return change[0], min(MOST_FACTOR, max(LEAST_FACTOR, mean)) if mean else 0.0, change[2]
 
 
 def _changes_at(changes: Sequence[RateChange], times_s: Collection[float]) -> list[RateChange]:
-    """Return what is in force at each of these times, as a change that begins then."""
+    """Return the rate in force at each of these times, as a change that begins then."""
     return [
         (time_s, factor, seconds + factor * (time_s - t))
         for (t, factor, seconds), (until_s, *_) in pairwise(changes)
@@ -114,25 +116,25 @@ def _due_until(changes: Sequence[RateChange], t: float) -> float:
 
 @dataclass
 class RateTimeline:
-    """Changes of one rate, oldest first, those that are ahead too; `since_s`: when the course that it follows began."""
+    """Changes of one rate, oldest first, including future ones; `since_s`: when the course that it follows began."""
 
     since_s: float
     changes: list[RateChange]
 
     def follow(self, since_s: float, changes: Sequence[tuple[float, float]]) -> None:
-        """Take changes of a course, in the place of what was known from the first of them on; not of an older one."""
+        """Take changes of a course, replacing known ones from the first of them on, unless the course is older."""
         if since_s < self.since_s:
             return
-        kept = [change for change in self.changes if change[0] < changes[0][0]]
+        result = [change for change in self.changes if change[0] < changes[0][0]]
         for t, factor in changes:
-            before_s, before, seconds = kept[-1] if kept else (t, 0.0, self.changes[0][2])
-            kept.append((t, factor, seconds + before * (t - before_s)))
-        self.since_s, self.changes = since_s, kept
+            before_s, factor_before, seconds = result[-1] if result else (t, 0.0, self.changes[0][2])
+            result.append((t, factor, seconds + factor_before * (t - before_s)))
+        self.since_s, self.changes = since_s, result
 
 
 @dataclass
 class InputRates:
-    """The rates of all sources of a run: of each one the newest course that covers it counts."""
+    """The rates of all sources of a run: for each one the newest course that covers it counts."""
 
     begin_s: float
     is_timed: bool = False  # workers get changes with their times, and number tuples by them
@@ -142,8 +144,7 @@ class InputRates:
         self._timelines[EVERYWHERE] = RateTimeline(0.0, [(self.begin_s, 1.0, self.begin_s % ORIGIN_S)])
 
     def follow(self, key: RateKey, since_s: float, changes: Sequence[tuple[float, float]]) -> None:
-        """Take what a course that began at `since_s` says of these sources, at least one change; more may come
-        later."""
+        """Take changes, at least one, of a course that began at `since_s` for these sources; more may come later."""
         for other in list(self._timelines):
             both = overlap(key, other)
             if both is not None and both not in self._timelines:
@@ -154,7 +155,7 @@ class InputRates:
                 timeline.follow(since_s, changes)
 
     def change(self, t: float, factor: float) -> None:
-        """Change the rate of all sources from then on, whatever course they are on or about to begin."""
+        """Change the rate of all sources from then on, regardless of their courses."""
         since_s = max(t, *(timeline.since_s for timeline in self._timelines.values()))
         self.follow(EVERYWHERE, since_s, [(t, factor)])
 
@@ -180,44 +181,45 @@ class InputRates:
         return rates_since(self._ruling(key).changes, t)[0][1]
 
     def due_seconds(self, key: RateKey, from_s: float, until_s: float) -> float:
-        """For how long the submitted rate takes to what falls due in between, of sources of that key."""
+        """Return how long the submitted rate takes for the tuples due in between, from sources of that key."""
         begin, end = (_due_until(self._ruling(key).changes, t) for t in (from_s, until_s))
         return end - begin
 
     def keys_in(self, key: RateKey) -> list[RateKey]:
         """Return that key, and those of its sources that may have another rate; the wider ones first."""
-        found = {both for other in self._timelines if (both := overlap(key, other)) is not None}
-        return sorted(found, key=lambda each: (width(each), each[0] or "", each[1] or ""), reverse=True)
+        keys = {both for other in self._timelines if (both := overlap(key, other)) is not None}
+        return sorted(keys, key=lambda each: (width(each), each[0] or "", each[1] or ""), reverse=True)
 
     def prune(self, t: float, now: float | None = None, times_s: Collection[float] = ()) -> None:
-        """Forget what no longer matters at `t`. Of a long course keep what is long ago `now` in coarse steps, which
-        number what was due until these times as before."""
+        """Forget changes without effect at `t`. Keep the old part of a long course in coarse steps, which number the
+        tuples due until these times as before."""
         for timeline in self._timelines.values():
             timeline.changes = rates_since(timeline.changes, t)
             if now is not None and self.is_timed and len(timeline.changes) > MOST_KEPT:
                 timeline.changes = coarser(timeline.changes, now, times_s)
 
     def json(self, topology: str | None, t: float | None = None) -> dict[str, Any]:
-        """Return the rates as in the answer to a worker; `t`: from then on, without it as far back as is known."""
-        shown = [self.of(topology), *(own := self.by_source(topology)).values()]
-        every, *rest = shown if t is None else [rates_since(changes, t) for changes in shown]
+        """Return the rates as in the answer to a worker; `t`: from then on, by default as far back as is known."""
+        timelines = [self.of(topology), *(own := self.by_source(topology)).values()]
+        every, *rest = timelines if t is None else [rates_since(changes, t) for changes in timelines]
         if not self.is_timed:
             return {"input_rates": [change[:2] for change in every]}
         return {"input_rates": every} | ({"source_rates": dict(zip(own, rest, strict=True))} if own else {})
 
     def _ruling(self, key: RateKey) -> RateTimeline:
-        """The timeline that sources of that key follow: the narrowest, which has followed all wider courses too."""
+        """Return the timeline that sources of that key follow: the narrowest, which has followed all wider courses
+        too."""
         covering = [each for each in self._timelines if overlap(each, key) == key]
         return self._timelines[min(covering, key=width)]
 
 
 def width(key: RateKey) -> int:
-    """Return how many names it leaves open."""
+    """Return the number of names that it leaves open."""
     return sum(name is None for name in key)
 
 
 def overlap(a: RateKey, b: RateKey) -> RateKey | None:
-    """The sources that both mean; None: they have none in common."""
+    """Return the sources that both mean; None without common ones."""
     if any(None not in pair and pair[0] != pair[1] for pair in zip(a, b, strict=True)):
         return None
     return a[0] or b[0], a[1] or b[1]
@@ -228,7 +230,7 @@ def is_factor(value: Any) -> TypeGuard[float]:
 
 
 def wrong_changes(body: Mapping[str, Any], now: float) -> str:
-    """Return what is wrong with changes that the harness sends ahead, and what is allowed; empty if nothing is."""
+    """Return what is wrong with changes that the harness sends ahead, and what is allowed; empty if they are right."""
     changes, since_s = body["changes"], body.get("since")
     if not isinstance(changes, list) or not 1 <= len(changes) <= MOST_CHANGES:
         number = f"has {len(changes)}" if isinstance(changes, list) else f"is {changes!r}"

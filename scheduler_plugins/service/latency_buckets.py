@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 BITS = 6  # 64 buckets in each power of two
-LONGEST_US = 2**37 - 1  # 38 hours; what is longer counts as that
+LONGEST_US = 2**37 - 1  # 38 hours; longer latencies count as that
 
 
 def bucket_of(latency_us: int) -> int:
-    """The bucket of a latency; below 0 (clocks that disagree) those of `-1 - latency_us`, mirrored."""
+    """Return the bucket of a latency; below 0 (clocks that disagree) those of `-1 - latency_us`, mirrored."""
     if latency_us < 0:
         return ~bucket_of(~latency_us)
     bounded = min(latency_us, LONGEST_US)
@@ -20,7 +20,7 @@ def bucket_of(latency_us: int) -> int:
 
 
 def bounds_us(bucket: int) -> tuple[int, int]:
-    """The first and the last microsecond of a bucket."""
+    """Return the first and the last microsecond of a bucket."""
     if bucket < 0:
         first, last = bounds_us(~bucket)
         return ~last, ~first

@@ -1,6 +1,6 @@
-"""Sums over the lines of a window that moves on. There may be tens of thousands of numbers in one: each line is read
-once, added once and taken out once, and only those at the edges of the window are counted in part. Counts are whole
-numbers, times whole microseconds: what is taken out again leaves nothing of itself.
+"""Sums over the lines of a moving window. There may be tens of thousands of numbers in one: each line is read once,
+added once and removed once, and only those at the edges of the window are counted in part. Counts are whole numbers,
+times whole microseconds: a removed line leaves no rounding error.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ class CountedLine:
 
 @dataclass
 class LineSums:
-    """Sums over the lines that lie wholly in the window; `of`: which of their counts."""
+    """Sums over the lines that lie wholly in the window; `of`: the counts of a line to add up."""
 
     of: Callable[[CountedLine], Counts]
     _inside: dict[int, CountedLine] = field(default_factory=dict)  # by identity
     _sums: dict[Key, int] = field(default_factory=dict)
-    _numbers: dict[Key, int] = field(default_factory=dict)  # of how many lines each sum is
+    _numbers: dict[Key, int] = field(default_factory=dict)  # number of lines of each sum
 
     def advance(self, lines: Iterable[tuple[CountedLine, float]]) -> Mapping[Key, float]:
-        """Sums of a window, of all lines that there are, each with the share of it that is in the window."""
-        known = list(lines)
-        whole = {id(line): line for line, share in known if share >= 1}
-        for key in [key for key in self._inside if key not in whole]:
+        """Return sums of a window from all present lines, each with its share in the window."""
+        pairs = list(lines)
+        lines_inside = {id(line): line for line, share in pairs if share >= 1}
+        for key in [key for key in self._inside if key not in lines_inside]:
             self._take_out(self._inside.pop(key))
-        for key, line in whole.items():
+        for key, line in lines_inside.items():
             if key not in self._inside:
                 self._inside[key] = line
                 for name, n in self.of(line):
                     self._sums[name] = self._sums.get(name, 0) + n
                     self._numbers[name] = self._numbers.get(name, 0) + 1
         sums: dict[Key, float] = dict(self._sums)
-        for line, share in known:
+        for line, share in pairs:
             if 0 < share < 1:
                 for name, n in self.of(line):
                     sums[name] = sums.get(name, 0.0) + n * share
         return sums
 
     def _take_out(self, line: CountedLine) -> None:
-        """A sum of no line is none, and not 0."""
+        """Subtract a line. A sum without lines is missing, not 0."""
         for name, n in self.of(line):
             self._sums[name] -= n
             self._numbers[name] -= 1
@@ -62,7 +62,7 @@ class LineSums:
 
 
 def counted(line: Mapping[str, Any]) -> CountedLine:
-    """Raises KeyError, TypeError or ValueError for a line that is not the contract's."""
+    """Return the counts of a line. Raises KeyError, TypeError or ValueError for one that violates the contract."""
     t_s, counts = float(line["t"]), [*_task_counts(line), *_spout_counts(line), *_sink_counts(line)]
     for group, key, number in (("streams", ("task", "stream"), "emitted"),
                                ("sources", ("task", "component", "stream"), "executed")):  # fmt: skip
@@ -76,7 +76,7 @@ def counted(line: Mapping[str, Any]) -> CountedLine:
 
 
 def _task_counts(line: Mapping[str, Any]) -> Iterable[tuple[Key, int]]:
-    """`timed`: executed tuples whose time is known."""
+    """Yield the counts of tasks. `timed`: executed tuples whose time is known."""
     group = line.get("tasks") or {}
     columns = [group.get(k, ()) for k in ("task", "emitted", "executed", "execute_ms")]
     nothing = [None] * len(columns[0])  # older lines lack these

@@ -1,7 +1,7 @@
 """Machine requests of a policy in a hold, one at a time, and their outcomes. Pure.
 
-A request is under way until the harness says what became of it. What a policy asks for meanwhile, or beyond the
-experiment's limits, is refused at once and counted; nothing else of the decision is.
+A request is under way until the harness reports its outcome. Requests meanwhile, or beyond the experiment's limits, are
+refused at once and counted; the rest of the decision stands.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ENDINGS: tuple[Ending, ...] = get_args(Ending)
 
 
 class RequestRefusal(Exception):
-    """An answer that fits no request that is under way; `status` is the HTTP status."""
+    """An answer without a matching request under way; `status` is the HTTP status."""
 
     blame = "configuration"
 
@@ -29,8 +29,7 @@ class RequestRefusal(Exception):
 
 @dataclass
 class RequestStatus:
-    """A request as the service keeps it. `times`: how often the policy asked in vain for the same reason, one time
-    after the other."""
+    """A request as the service stores it. `times`: how often in a row the policy asked in vain for the same reason."""
 
     request: MachineRequest
     t: float
@@ -51,27 +50,27 @@ class MachineRequests:
         return next((status for status in self.statuses if status.request.outcome == "under_way"), None)
 
     def shown(self) -> tuple[MachineRequest, ...]:
-        """For the policy: the newest that is over, and the one under way."""
-        ended = [status for status in self.statuses if status.ended_t is not None]
-        newest = max(ended, key=lambda status: status.ended_t or 0.0, default=None)
+        """Return for the policy the newest finished request, and the one under way."""
+        finished = [status for status in self.statuses if status.ended_t is not None]
+        newest = max(finished, key=lambda status: status.ended_t or 0.0, default=None)
         return tuple(status.request for status in (newest, self.under_way()) if status is not None)
 
     def add(self, decision: Decision, decision_id: str, t: float) -> None:
-        """The harness is to carry it out, once its decision stands."""
+        """Add a request, which the harness carries out once its decision stands."""
         request = replace(_request_of(decision), request_id=self._next_id())
         self.statuses.append(RequestStatus(request, t, decision_id, decision.reason))
 
     def refuse(self, decision: Decision, why: str, t: float) -> None:
         newest = self.statuses[-1] if self.statuses else None
-        asked = replace(_request_of(decision), outcome="refused", why=why)
-        if newest is not None and replace(newest.request, request_id="") == asked:
+        request = replace(_request_of(decision), outcome="refused", why=why)
+        if newest is not None and replace(newest.request, request_id="") == request:
             newest.ended_t, newest.times = t, newest.times + 1
         else:
-            named = replace(asked, request_id=self._next_id())
-            self.statuses.append(RequestStatus(named, t, None, decision.reason, t))
+            numbered = replace(request, request_id=self._next_id())
+            self.statuses.append(RequestStatus(numbered, t, None, decision.reason, t))
 
     def withdraw(self, decision_id: str) -> None:
-        """The decision never was; nobody has acted on its request."""
+        """Remove a request whose decision was withdrawn before anybody acted on it."""
         self.statuses = [status for status in self.statuses if status.decision_id != decision_id]
 
     def is_under_way(self, request_id: Any) -> bool:
@@ -79,26 +78,25 @@ class MachineRequests:
         return open_ is not None and open_.request.request_id == str(request_id)
 
     def end(self, body: Mapping[str, Any], t: float) -> MachineRequest:
-        """Take the harness's outcome: `request_id`, `outcome`, `machines`, `message`. To say it again changes nothing:
-        the answer may have been lost. Raises RequestRefusal."""
+        """Take the harness's outcome: `request_id`, `outcome`, `machines`, `message`. A repeated report changes
+        nothing: the answer may have been lost. Raises RequestRefusal."""
         outcome, machines, message = body.get("outcome"), body.get("machines") or (), str(body.get("message") or "")
         if outcome not in ENDINGS:
             raise RequestRefusal(400, f"machines: outcome is {outcome!r}; allowed are {', '.join(ENDINGS)}")
         if not isinstance(machines, list | tuple) or not all(isinstance(name, str) for name in machines):
             raise RequestRefusal(400, f"machines: machines is {machines!r}; allowed is a list of names")
-        said = next((each.request for each in self.statuses if _was_said(each.request, body)), None)
-        return said or self._end(self._open_one(str(body.get("request_id"))), outcome, tuple(machines), message, t)
+        match = next((each.request for each in self.statuses if _was_said(each.request, body)), None)
+        return match or self._end(self._open_one(str(body.get("request_id"))), outcome, tuple(machines), message, t)
 
     def fail_release(self, decision_id: str, why: str, t: float) -> None:
-        """Its decision was not carried out, so that something may run on the machines still."""
+        """Fail a release whose decision was not carried out, so that its machines may still be in use."""
         status = self.under_way()
         if status is not None and status.request.kind == "release" and status.decision_id == decision_id:
             why = f"decision {decision_id} was not carried out: {why}"
             status.request, status.ended_t = replace(status.request, outcome="failed", why=why), t
 
     def snapshot(self, is_ready: Callable[[RequestStatus], bool]) -> tuple[PolicyRequest, ...]:
-        """Return the requests as the harness sees them; of one that is under way `is_ready`: it is to be carried out
-        now."""
+        """Return the requests for the harness; `is_ready` tells whether one under way should be carried out now."""
         return tuple(
             PolicyRequest(
                 **vars(status.request),
@@ -121,32 +119,34 @@ class MachineRequests:
         if status is not None and status.request.outcome == "under_way":
             return status
         open_ = self.under_way()
-        known = f"request {request_id} is over" if status else f"there is no request {request_id}"
-        said = open_.request.request_id if open_ else "none"
-        raise RequestRefusal(409, f"machines: {known}; under way is {said}")
+        problem = f"request {request_id} is over" if status else f"there is no request {request_id}"
+        open_id = open_.request.request_id if open_ else "none"
+        raise RequestRefusal(409, f"machines: {problem}; under way is {open_id}")
 
     def _end(
         self, status: RequestStatus, outcome: Ending, machines: tuple[str, ...], message: str, t: float
     ) -> MachineRequest:
-        asked = status.request
+        request = status.request
         if outcome != "done" and not message:
             raise RequestRefusal(
-                400, f"machines: request {asked.request_id} is {outcome}, and message does not say why"
+                400, f"machines: request {request.request_id} is {outcome}, and message does not say why"
             )
-        if outcome == "done" and not _is_answer(asked, machines):
-            wanted = ", ".join(asked.machines) or f"the names of {asked.number} that joined"
-            said = ", ".join(machines) or "empty"
-            raise RequestRefusal(400, f"machines: machines is {said}; request {asked.request_id} allows {wanted}")
-        kept = machines if outcome == "done" else asked.machines
-        status.request = replace(asked, outcome=outcome, machines=kept, why=message)
+        if outcome == "done" and not _is_answer(request, machines):
+            expected_text = ", ".join(request.machines) or f"the names of {request.number} that joined"
+            given_text = ", ".join(machines) or "empty"
+            raise RequestRefusal(
+                400, f"machines: machines is {given_text}; request {request.request_id} allows {expected_text}"
+            )
+        result_machines = machines if outcome == "done" else request.machines
+        status.request = replace(request, outcome=outcome, machines=result_machines, why=message)
         status.ended_t = t
         return status.request
 
 
 def _was_said(request: MachineRequest, body: Mapping[str, Any]) -> bool:
-    """Return whether the harness has ended the request by just these words."""
-    ended = (request.request_id, request.outcome, request.why)
-    if ended != (str(body.get("request_id")), body.get("outcome"), str(body.get("message") or "")):
+    """Return whether the harness has ended the request with exactly this report."""
+    report = (request.request_id, request.outcome, request.why)
+    if report != (str(body.get("request_id")), body.get("outcome"), str(body.get("message") or "")):
         return False
     return request.outcome != "done" or request.machines == tuple(body.get("machines") or ())
 
@@ -158,7 +158,7 @@ def _is_answer(asked: MachineRequest, machines: tuple[str, ...]) -> bool:
 
 
 def _request_of(decision: Decision) -> MachineRequest:
-    """Without an id."""
+    """Return the request, without an id."""
     if decision.acquire:
         return MachineRequest("", "acquire", decision.acquire)
     machines = tuple(dict.fromkeys(decision.release))
@@ -170,8 +170,8 @@ def why_refused(observation: Observation, decision: Decision, open_: MachineRequ
     if open_ is not None:
         return f"request {open_.request_id} ({open_.kind} {open_.number}) is under way; ask again once it is over"
     if decision.acquire and decision.release:
-        both = f"acquire is {decision.acquire} and release is {', '.join(decision.release)}"
-        return f"{both}; one request at a time"
+        requests = f"acquire is {decision.acquire} and release is {', '.join(decision.release)}"
+        return f"{requests}; one request at a time"
     limits = observation.machine_limits
     if limits is None:
         bound = "max" if decision.acquire else "min"
@@ -180,19 +180,19 @@ def why_refused(observation: Observation, decision: Decision, open_: MachineRequ
 
 
 def _beyond_max(number: int, limits: MachineLimits) -> str:
-    most = max(0, limits.max - limits.now)
-    if number <= most:
+    limit = max(0, limits.max - limits.now)
+    if number <= limit:
         return ""
-    return f"acquire is {number}; allowed: at most {most}, for {limits.now} are there and machines.max is {limits.max}"
+    return f"acquire is {number}; allowed: at most {limit}, for {limits.now} are there and machines.max is {limits.max}"
 
 
 def _below_min(observation: Observation, decision: Decision, limits: MachineLimits) -> str:
-    here = {machine.name for machine in observation.machines if machine.alive}
+    living = {machine.name for machine in observation.machines if machine.alive}
     leaving = set(decision.release)
-    if gone := sorted(leaving - here):
-        return f"release is {', '.join(decision.release)}; {', '.join(gone)} is not alive, or has been released"
-    most = max(0, limits.now - limits.min)
-    if len(leaving) <= most:
+    if absent := sorted(leaving - living):
+        return f"release is {', '.join(decision.release)}; {', '.join(absent)} is not alive, or has been released"
+    limit = max(0, limits.now - limits.min)
+    if len(leaving) <= limit:
         return ""
-    named = ", ".join(decision.release)
-    return f"release is {named}; allowed: at most {most}, for {limits.now} are there and machines.min is {limits.min}"
+    names = ", ".join(decision.release)
+    return f"release is {names}; allowed: at most {limit}, for {limits.now} are there and machines.min is {limits.min}"

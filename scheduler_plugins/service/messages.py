@@ -28,20 +28,19 @@ from scheduler_plugins.service.samples import MachineSamples, Samples, TaskSums,
 from scheduler_plugins.traffic import Traffic
 
 Json = Mapping[str, Any]
-VERSION = 1  # of the contract between bridge, harness and service; a commit of another one is not compared with this
+VERSION = 1  # of the contract between bridge, harness and service; a commit with another one is not comparable
 
 
 class MessageError(Exception):
-    """A body that does not have the contract's shape."""
+    """A body that violates the contract."""
 
     blame = "harness"
 
 
 @dataclass(frozen=True)
 class Request:
-    """The question of Nimbus' side in a round: the body of POST /schedule. `scheduler_errors`: what went wrong with the
-    scheduler that is to place, by topology id. `last_decision`: the newest that has arrived; empty where that is not
-    said."""
+    """The question of Nimbus' side in a round: the body of POST /schedule. `scheduler_errors`: failures of the placing
+    scheduler, by topology id. `last_decision`: the newest that has arrived; empty where unknown."""
 
     t: float
     machines: tuple[Machine, ...]
@@ -75,14 +74,14 @@ def request_json(request: Request) -> dict[str, Any]:
     ]
     errors = request.scheduler_errors
     topologies = [topology_request_json(t, errors.get(t.topology_id)) for t in request.topologies]
-    last = {} if request.last_decision == "" else {"last_decision": request.last_decision}
-    return {"v": VERSION, "t": request.t, "machines": machines, "topologies": topologies, **last}
+    last_decision = {} if request.last_decision == "" else {"last_decision": request.last_decision}
+    return {"v": VERSION, "t": request.t, "machines": machines, "topologies": topologies, **last_decision}
 
 
 def observation_of(
     request: Request, samples: Mapping[str, Samples], machines: MachineSamples, event: ScaleEvent | None
 ) -> Observation:
-    """Join a request with the samples, by topology id: all that a policy may see."""
+    """Join a request with the samples, by topology id, into everything that a policy may see."""
     now = request.t
     topologies = tuple(_with_rates(topology, samples.get(topology.topology_id), now) for topology in request.topologies)
     return Observation(
@@ -103,7 +102,7 @@ def machine_from_json(body: Json) -> Machine:
 
 
 def topology_from_request(body: Json) -> Topology:
-    """A topology of a request, without rates."""
+    """Return a topology of a request, without rates."""
     return Topology(
         topology_id=str(body["id"]),
         name=str(body["name"]),
@@ -140,8 +139,8 @@ def topology_request_json(topology: Topology, scheduler_error: str | None = None
         "rebalancing": topology.rebalancing,
         "unplaced_why": topology.unplaced_why,
     }
-    planned = {"planned": _slots_json(topology.planned)} if topology.planned else {}
-    return {**body, **planned, **({} if scheduler_error is None else {"scheduler_error": scheduler_error})}
+    planned_field = {"planned": _slots_json(topology.planned)} if topology.planned else {}
+    return {**body, **planned_field, **({} if scheduler_error is None else {"scheduler_error": scheduler_error})}
 
 
 def _with_rates(topology: Topology, samples: Samples | None, now: float) -> Topology:
@@ -178,25 +177,25 @@ class Rates:
         return [self.counts.tasks[task] for task in tasks if task in self.counts.tasks]
 
     def per_second(self, counts: Sequence[float]) -> float | None:
-        """Return the rate; None where there is nothing to count."""
+        """Return the rate; None without counts."""
         return sum(counts) / self.seconds if counts and self.seconds else None
 
 
 def _component_with_rates(component: Component, rates: Rates) -> Component:
     executors = tuple(_executor_with_rates(executor, component.tasks, rates) for executor in component.executors)
     mine = rates.of(component.tasks)
-    busy = [e.capacity for e in executors if e.capacity is not None]
-    behind = [r.behind_ms for r in mine if r.behind_ms is not None]
+    capacities = [e.capacity for e in executors if e.capacity is not None]
+    delays = [r.behind_ms for r in mine if r.behind_ms is not None]
     return replace(
         component,
         executors=executors,
         emitted_per_s=rates.per_second([r.emitted for r in mine]),
         executed_per_s=rates.per_second([r.executed for r in mine]),
         execute_ms=_per_tuple(mine),
-        capacity=max(busy, default=None),
+        capacity=max(capacities, default=None),
         queue=_waiting(mine),
         due_per_s=rates.per_second([r.due for r in mine if r.due is not None]),
-        behind_ms=max(behind) if behind else None,
+        behind_ms=max(delays) if delays else None,
         backpressure_ms_per_s=_backpressure(mine, rates),
     )
 
@@ -217,7 +216,7 @@ def _executor_with_rates(executor: Executor, tasks: tuple[int, ...], rates: Rate
 
 
 def _capacity(executed_per_s: float | None, execute_ms: float | None) -> float | None:
-    """Share of the time spent executing; unknown where tuples were executed and none was timed."""
+    """Return the share of the time spent executing; unknown where tuples were executed and none was timed."""
     if not executed_per_s:
         return executed_per_s
     return None if execute_ms is None else executed_per_s * execute_ms / 1000
@@ -227,11 +226,11 @@ def _edge_with_rate(edge: Edge, components: Mapping[str, Component], rates: Rate
     senders, receivers = components[edge.source].tasks, components[edge.target].tasks
     emitted = [rates.counts.streams.get((task, edge.stream)) for task in senders]
     executed = [rates.counts.sources.get((task, edge.source, edge.stream)) for task in receivers]
-    sent = rates.per_second([n for n in emitted if n is not None])
+    rate = rates.per_second([n for n in emitted if n is not None])
     copies = len(receivers) if edge.grouping == "all" else 1
     return replace(
         edge,
-        tuples_per_s=None if sent is None else sent * copies,
+        tuples_per_s=None if rate is None else rate * copies,
         executed_per_s=rates.per_second([n for n in executed if n is not None]),
     )
 
@@ -241,7 +240,7 @@ def _backpressure(tasks: Iterable[TaskSums], rates: Rates) -> float | None:
 
 
 def _cpu_load(tasks: Iterable[TaskSums], rates: Rates) -> float | None:
-    """Cores in use; None where no line has a time."""
+    """Return cores in use; None where no line has a time."""
     used_ms_per_s = rates.per_second([task.cpu_ms for task in tasks if task.cpu_ms is not None])
     return None if used_ms_per_s is None else used_ms_per_s / 1000
 
@@ -257,7 +256,7 @@ def _per_tuple(tasks: Sequence[TaskSums]) -> float | None:
 
 
 def _slots(body: Json) -> dict[int, Slot]:
-    """Task → slot."""
+    """Return task → slot."""
     return {int(task): Slot.parse(slot) for task, slot in body.items()}
 
 
@@ -268,7 +267,7 @@ def _slots_json(slots: Mapping[int, Slot]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class PlacingScheduler:
-    """One that places in this round; `conf` is laid over Nimbus' own, `class_name` is of a foreign one."""
+    """A scheduler that places in this round; `conf` is laid over Nimbus' own, `class_name` names a foreign one."""
 
     name: str
     class_name: str | None = None
@@ -332,7 +331,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
 def log_line(
     request: Request, observation: Observation, memory: Json, decision: Decision, answer: Answer
 ) -> dict[str, Any]:
-    """Return a round as it stands in the decision log, but for its time; the answer names the decision."""
+    """Return a round as it is written to the decision log, but for its time; the answer names the decision."""
     return {
         "decision_id": answer.decision_id,
         "policy": answer.policy,
@@ -344,7 +343,7 @@ def log_line(
 
 
 def observation_from_log(body: Json) -> Observation:
-    """Read the observation of a log line. Raises MessageError where the line is not the contract's."""
+    """Read the observation of a log line. Raises MessageError where the line violates the contract."""
     try:
         return from_json(Observation, body)
     except ValueError as error:

@@ -1,7 +1,7 @@
-"""Asking a policy in a scheduling round: what it is given, and its decision or why there is none.
+"""A policy's call in a scheduling round: its input, and its decision or the reason why there is none.
 
-A decision that no driver may carry out (refusal.py) is a failure of the policy, and so is one that changes something
-unasked. Whatever a policy raises is a result.
+A decision that no driver may carry out (refusal.py) is a failure of the policy, and so is an unasked change. Whatever a
+policy raises is a result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scheduler_plugins.service.refusal import refusal
 
 @dataclass(frozen=True)
 class Round:
-    """A scheduling round that has begun. `decision`: without asking the policy, where that is known already."""
+    """A scheduling round that has begun. `decision`: set if it is known without asking the policy."""
 
     started: float
     configured: int
@@ -39,7 +39,7 @@ class PolicyFailure:
 
 @dataclass(frozen=True)
 class Postponement:
-    """The reason why a round counts for nobody: the policy was not heard, and that is not its fault."""
+    """The reason why a round does not count: the policy could not answer, through no fault of its own."""
 
     why: str
 
@@ -48,7 +48,7 @@ Outcome = Decision | PolicyFailure | Postponement
 
 
 def decide(round: Round) -> Decision | PolicyFailure:
-    """Ask the policy; touches nothing else, so that it may take place beside other calls."""
+    """Ask the policy; touches nothing else, so that other calls may run beside it."""
     if round.decision is not None:
         return round.decision
     try:
@@ -58,8 +58,8 @@ def decide(round: Round) -> Decision | PolicyFailure:
     try:
         if not isinstance(decision, Decision):
             return PolicyFailure(f"its decision is no Decision: {decision!r:.200}")
-        refused = refusal(round.observation, decision)
-        why = refused.message if refused else _unasked_change(round.observation, decision)
+        reason = refusal(round.observation, decision)
+        why = reason.message if reason else _unasked_change(round.observation, decision)
     except Exception as error:  # noqa: BLE001 - and so is whatever it puts into its decision
         return PolicyFailure(f"its decision is not as the contract has it: {type(error).__name__}: {error}")
     if why:
@@ -72,9 +72,9 @@ def decide(round: Round) -> Decision | PolicyFailure:
 
 
 def _unasked_change(observation: Observation, decision: Decision) -> str:
-    """Return what the policy changes though nobody asked for it and it may not act by itself; empty: nothing. Else one
-    variant would be changed before the first event, and its baseline not."""
-    rest_s: Any = decision.rest_s  # whatever a policy put there
+    """Return the policy's change without an event or permission to act by itself; empty: none. It would affect one
+    variant before the first event, and its baseline not."""
+    rest_s: Any = decision.rest_s  # a policy's value may be anything
     is_number = isinstance(rest_s, int | float) and not isinstance(rest_s, bool)
     if not (is_number and 0 <= rest_s <= LONGEST_ROUND_S):
         return f"rest_s is {decision.rest_s!r}; allowed are 0 to {LONGEST_ROUND_S:g}"
@@ -84,16 +84,14 @@ def _unasked_change(observation: Observation, decision: Decision) -> str:
         return f"it acquires {decision.acquire} machines and may not act by itself"
     if observation.event is not None or observation.may_act:
         return ""
-    changed = [
-        topology.name for topology in observation.topologies if topology.placement and _moves(topology, decision)
-    ]
-    if changed:
-        return f"it changes {', '.join(changed)} and nobody asked for that"
+    names = [topology.name for topology in observation.topologies if topology.placement and _moves(topology, decision)]
+    if names:
+        return f"it changes {', '.join(names)} and nobody asked for that"
     return ""
 
 
 def _moves(topology: Topology, decision: Decision) -> bool:
-    """Return whether the decision changes what runs of the topology, beyond giving a slot to what has none."""
+    """Return whether the decision changes running parts of the topology, beyond giving a slot to tasks without one."""
     slots = decision.placement.get(topology.topology_id, {})
-    moved = any(topology.placement.get(task, slot) != slot for task, slot in slots.items())
-    return moved or bool(decision.executors.get(topology.topology_id)) or topology.topology_id in decision.rebalance
+    moves = any(topology.placement.get(task, slot) != slot for task, slot in slots.items())
+    return moves or bool(decision.executors.get(topology.topology_id)) or topology.topology_id in decision.rebalance

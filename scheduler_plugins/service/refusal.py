@@ -1,4 +1,4 @@
-"""Reasons not to carry out a decision, and which workers restart for one that is carried out. The only place where a
+"""Reasons not to carry out a decision, and the workers that restart for one that is carried out. The only place where a
 decision is judged: the bridge in Nimbus keeps out of Storm only what would corrupt it (AnswerCheck.java). Pure.
 """
 
@@ -45,13 +45,13 @@ class Refusal:
 
 
 def refusal(observation: Observation, decision: Decision) -> Refusal | None:
-    """The first reason not to carry out `decision` on what was observed; None if there is none."""
+    """Return the first reason not to carry out `decision` on that observation; None without one."""
     return next(_refusals(observation, decision), None)
 
 
 def _refusals(observation: Observation, decision: Decision) -> Iterator[Refusal]:
     topologies = {topology.topology_id: topology for topology in observation.topologies}
-    offered = living_slots(observation.machines)
+    living = living_slots(observation.machines)
     for topology_id in sorted({*decision.executors, *decision.placement, *decision.rebalance}):
         if topology_id not in topologies:
             yield Refusal("unknown_topology", f"topology {topology_id} was not observed")
@@ -60,21 +60,21 @@ def _refusals(observation: Observation, decision: Decision) -> Iterator[Refusal]
             yield Refusal("under_way", f"an earlier change of {name} is not carried out yet; wait until it is")
         else:
             yield from _executor_refusals(topologies[topology_id], decision)
-            yield from _placement_refusals(topologies[topology_id], decision, offered)
+            yield from _placement_refusals(topologies[topology_id], decision, living)
     yield from _slot_conflicts(observation, decision)
     yield from _release_refusals(observation, decision)
     yield from _delegation_refusals(decision)
-    if type(decision.wait_s) is not int or not 0 <= decision.wait_s <= LONGEST_WAIT_S:  # whatever a policy put there
-        allowed = f"allowed are whole numbers from 0 to {LONGEST_WAIT_S}"
-        yield Refusal("wait_out_of_range", f"wait_s is {decision.wait_s!r}; {allowed}")
+    if type(decision.wait_s) is not int or not 0 <= decision.wait_s <= LONGEST_WAIT_S:  # a policy sets it freely
+        limits = f"allowed are whole numbers from 0 to {LONGEST_WAIT_S}"
+        yield Refusal("wait_out_of_range", f"wait_s is {decision.wait_s!r}; {limits}")
     if type(decision.acquire) is not int or decision.acquire < 0:
-        said = f"acquire is {decision.acquire!r}; allowed are whole numbers from 0"
-        yield Refusal("acquire_out_of_range", said)
+        words = f"acquire is {decision.acquire!r}; allowed are whole numbers from 0"
+        yield Refusal("acquire_out_of_range", words)
 
 
 def _changes(decision: Decision, topology_id: str) -> bool:
-    named = decision.executors.get(topology_id) or decision.placement.get(topology_id)
-    return bool(named) or topology_id in decision.rebalance
+    changes = decision.executors.get(topology_id) or decision.placement.get(topology_id)
+    return bool(changes) or topology_id in decision.rebalance
 
 
 def _executor_refusals(topology: Topology, decision: Decision) -> Iterator[Refusal]:
@@ -99,43 +99,43 @@ def _placement_refusals(topology: Topology, decision: Decision, offered: set[Slo
 
 
 def _slot_conflicts(observation: Observation, decision: Decision) -> Iterator[Refusal]:
-    """Only what this decision gives is judged: while two topologies exchange their slots, what one still has and the
-    other will have is the same."""
+    """Yield conflicts of slots that this decision gives; during an exchange of slots between two topologies, one still
+    has what the other will have."""
     for topology in observation.topologies:
-        given = dict.fromkeys(decision.placement.get(topology.topology_id, {}).values())
-        for other in observation.topologies if given else ():
-            after = {**other.placement, **decision.placement.get(other.topology_id, {})}
-            taken = {*after.values(), *other.planned.values()} if other is not topology else set()
-            for slot in given:
-                if slot in taken:
-                    said = f"{slot} would belong to {other.topology_id} and to {topology.topology_id}"
-                    yield Refusal("slot_taken", said)
+        new_slots = dict.fromkeys(decision.placement.get(topology.topology_id, {}).values())
+        for topology_2 in observation.topologies if new_slots else ():
+            slots_of_tasks = {**topology_2.placement, **decision.placement.get(topology_2.topology_id, {})}
+            occupied = {*slots_of_tasks.values(), *topology_2.planned.values()} if topology_2 is not topology else set()
+            for slot in new_slots:
+                if slot in occupied:
+                    words = f"{slot} would belong to {topology_2.topology_id} and to {topology.topology_id}"
+                    yield Refusal("slot_taken", words)
 
 
 def _release_refusals(observation: Observation, decision: Decision) -> Iterator[Refusal]:
-    """A machine that may leave is left by everything that runs once the decision is applied."""
+    """Yield machines to release that some executor would still use once the decision is applied."""
     released = set(decision.release)
     for machine in sorted(released - {machine.name for machine in observation.machines}):
         yield Refusal("unknown_machine", f"machine {machine}, to be released, was not observed")
     for topology in observation.topologies if released else ():
-        planned = {task: slot for task, slot in topology.planned.items() if topology.rebalancing}
-        for task, slot in (slots_after(topology, decision) | planned).items():
+        pending_slots = {task: slot for task, slot in topology.planned.items() if topology.rebalancing}
+        for task, slot in (slots_after(topology, decision) | pending_slots).items():
             if slot.machine in released:
                 what = f"{topology.name}'s executor of task {task} would be on it"
                 yield Refusal("machine_in_use", f"machine {slot.machine} is to be released, but {what}")
 
 
 def slots_after(topology: Topology, decision: Decision) -> dict[int, Slot]:
-    """First task → slot of every executor that has one once `decision` is applied."""
-    after = {**topology.placement, **decision.placement.get(topology.topology_id, {})}
-    return {first: after[first] for first, _ in _executors_after(topology, decision) if first in after}
+    """Return first task → slot of every executor that has one once `decision` is applied."""
+    slots = {**topology.placement, **decision.placement.get(topology.topology_id, {})}
+    return {first: slots[first] for first, _ in _executors_after(topology, decision) if first in slots}
 
 
 def _executors_after(topology: Topology, decision: Decision) -> Iterator[tuple[int, int]]:
-    """(first, last) task of every executor."""
-    changed = decision.executors.get(topology.topology_id, {})
+    """Yield the (first, last) task of every executor."""
+    numbers = decision.executors.get(topology.topology_id, {})
     for component in topology.components:
-        number = changed.get(component.name, len(component.executors))
+        number = numbers.get(component.name, len(component.executors))
         if number == len(component.executors):
             yield from ((executor.first_task, executor.last_task) for executor in component.executors)
         else:
@@ -143,22 +143,24 @@ def _executors_after(topology: Topology, decision: Decision) -> Iterator[tuple[i
 
 
 def restarting_slots(observation: Observation, decision: Decision) -> tuple[str, ...] | None:
-    """Slots whose workers restart because the decision moves or cuts executors that run, or gives them more; None: any
-    may. What had no slot and gets one of its own restarts nothing.
+    """Return slots whose workers restart because the decision moves or cuts running executors, or gives them more;
+    None: any may. A task that gets its first slot restarts nothing.
     """
     if decision.rebalance:
         return None
     slots: set[str] = set()
     for topology in observation.topologies:
-        before, after = (_running_executors(topology, each) for each in (Decision(), decision))
-        slots |= {str(slot) for slot, _ in before ^ after}
-        running, given = set(topology.placement.values()), decision.placement.get(topology.topology_id, {})
-        slots |= {str(slot) for task, slot in given.items() if task not in topology.placement and slot in running}
+        executors_before, executors_after = (_running_executors(topology, each) for each in (Decision(), decision))
+        slots |= {str(slot) for slot, _ in executors_before ^ executors_after}
+        slots_in_use, placement = set(topology.placement.values()), decision.placement.get(topology.topology_id, {})
+        slots |= {
+            str(slot) for task, slot in placement.items() if task not in topology.placement and slot in slots_in_use
+        }
     return tuple(sorted(slots))
 
 
 def _running_executors(topology: Topology, decision: Decision) -> set[tuple[Slot, tuple[int, int]]]:
-    """Executors where the decision has them, without those whose tasks have no slot yet."""
+    """Return executors where the decision has them, without those whose tasks have no slot yet."""
     slots = slots_after(topology, decision)
     return {
         (slots[first], (first, last))
@@ -176,8 +178,8 @@ def _delegation_refusals(decision: Decision) -> Iterator[Refusal]:
         if not decision.scheduler_class:
             yield Refusal("unknown_scheduler", "a foreign scheduler without its class")
     elif decision.scheduler not in STORM_SCHEDULERS:
-        known = ", ".join(STORM_SCHEDULERS)
-        yield Refusal("unknown_scheduler", f"scheduler {decision.scheduler} is not Storm's; known are {known}")
+        names = ", ".join(STORM_SCHEDULERS)
+        yield Refusal("unknown_scheduler", f"scheduler {decision.scheduler} is not Storm's; known are {names}")
     if any(decision.executors.values()) or any(decision.placement.values()) or decision.release:
-        both = f"the {decision.scheduler} scheduler is to place, and the decision places or releases too"
-        yield Refusal("two_placers", f"{both}; only one of them can")
+        problem = f"the {decision.scheduler} scheduler is to place, and the decision places or releases too"
+        yield Refusal("two_placers", f"{problem}; only one of them can")

@@ -17,8 +17,8 @@ class ServiceDecision:
     applied_t: float | None  # with `applied` false: it failed for one topology at least
     message: str
     release: tuple[str, ...] = ()  # machines that may leave once this is applied
-    expired: bool = False  # Nimbus never said what became of it
-    arrived: bool = True  # Nimbus has it; one that did not arrive may be taken back
+    expired: bool = False  # Nimbus never reported its outcome
+    arrived: bool = True  # Nimbus has it; one that did not arrive may be withdrawn
     slots: tuple[str, ...] | None = None  # whose workers restart for it; None: any may
     own: bool = False  # the policy acted by itself, in a hold
     applied_to: tuple[str, ...] = ()  # topology ids
@@ -37,20 +37,20 @@ class PolicyRequest:
     request_id: str
     kind: str  # acquire, release
     number: int
-    machines: tuple[str, ...]  # that are to leave; of `acquire` those that joined, once it is done
+    machines: tuple[str, ...]  # to leave; of `acquire` those that joined, once it is done
     t: float
     reason: str = ""  # the policy's
     decision_id: str | None = None
     outcome: str = "under_way"  # done, refused, failed
     why: str = ""
     ended_t: float | None = None
-    times: int = 1  # asked in vain for the same reason, one time after the other
-    ready: bool = False  # it is to be carried out now
+    times: int = 1  # vain requests in a row for the same reason
+    ready: bool = False  # it should be carried out now
 
 
 @dataclass(frozen=True)
 class WorkerRestart:
-    """Another process in a slot, or of spouts, than before: these were gone meanwhile."""
+    """A new process in a slot, or of spouts; these were gone meanwhile."""
 
     t: float
     slot: str
@@ -60,7 +60,7 @@ class WorkerRestart:
 
 @dataclass(frozen=True)
 class LostTasks:
-    """So many tasks lost their slots on these machines, and no rebalance is under way."""
+    """Tasks that lost their slots on these machines, without a rebalance under way."""
 
     t: float
     tasks: int
@@ -70,7 +70,8 @@ class LostTasks:
 
 @dataclass(frozen=True)
 class Move:
-    """Tasks changed their slots without a rebalance, in the round after `t`: these slots' workers restart for it."""
+    """Tasks that changed their slots without a rebalance, in the round after `t`: these slots' workers restart for
+    it."""
 
     t: float
     slots: tuple[str, ...]
@@ -78,8 +79,7 @@ class Move:
 
 @dataclass(frozen=True)
 class TupleCounts:
-    """Tuples a second, a row each `step_s` seconds, oldest first; columns of equal length; None where nothing was
-    measured."""
+    """Tuples a second, a row each `step_s` seconds, oldest first; columns of equal length; None where unmeasured."""
 
     t: tuple[float, ...] = ()  # ends of rows
     sinks: tuple[float | None, ...] = ()
@@ -99,7 +99,7 @@ class TopologyStatus:
     tasks_total: int = 0
     placed_among: tuple[str, ...] = ()  # machines that Nimbus knew when it first had the topology to place
     unplaceable: bool = False  # the policy was asked, and found no slot for it
-    unplaced_why: str | None = None  # what Storm's own scheduler said of executors that it left without a slot
+    unplaced_why: str | None = None  # the reason of Storm's own scheduler for executors without a slot
     samples_age_s: float | None = None  # None: a worker has not sent any
     window_fault: str = ""  # why its rates cannot be used for a decision
     workers_reporting: int = 0
@@ -107,7 +107,7 @@ class TopologyStatus:
 
 @dataclass(frozen=True)
 class RunSnapshot:
-    """A run at one time. Numbers beside `topologies` are of all that run."""
+    """A run at one time. Numbers beside `topologies` are sums over the run."""
 
     run_id: str
     t: float
@@ -135,13 +135,13 @@ class RunSnapshot:
     damaged_lines: int = 0  # posted, and not the contract's
 
     def open_request(self) -> PolicyRequest | None:
-        """The machine request that is under way, whether or not it is ready."""
+        """Return the machine request that is under way, whether or not it is ready."""
         return next((each for each in self.machine_requests if each.outcome == "under_way"), None)
 
     def all_placed(self) -> bool:
-        """Return whether every task has a slot, but for those of topologies for which there is none."""
-        waiting = sum(each.tasks_total - each.tasks_placed for each in self.topologies if each.unplaceable)
-        return 0 < self.tasks_placed == self.tasks_total - waiting
+        """Return whether every task has a slot, except for topologies that can get none."""
+        unplaceable_tasks = sum(each.tasks_total - each.tasks_placed for each in self.topologies if each.unplaceable)
+        return 0 < self.tasks_placed == self.tasks_total - unplaceable_tasks
 
     def topology(self, name: str) -> TopologyStatus | None:
         """Return a topology by its name in Storm; None before the policy service has seen it."""
@@ -149,6 +149,6 @@ class RunSnapshot:
 
 
 def oldest(ages: Sequence[float | None]) -> float | None:
-    """Return the highest age; None where one is not known, or there is none."""
-    known = [age for age in ages if age is not None]
-    return max(known) if known and len(known) == len(ages) else None
+    """Return the highest age; None if one is unknown, or without ages."""
+    numbers = [age for age in ages if age is not None]
+    return max(numbers) if numbers and len(numbers) == len(ages) else None

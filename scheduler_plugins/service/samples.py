@@ -1,12 +1,12 @@
-"""The latest worker and machine lines, and what was counted in a window of them, of which an Observation is made.
+"""The latest worker and machine lines, and their counts in a window, for an Observation.
 
 Everything is counted in one window and divided by its one length, so that an edge and the components at its ends agree.
 The window ends where the lines of every worker have arrived, the slowest one's too. It begins `window_s` before that,
-or where the last worker began or spoke again after a silence: what a window measures is the work of all workers.
-Pure: time comes in with the lines. Lines are the contract's (docs/contracts.md, "The worker line").
+or where the last worker began or resumed after a silence: a window measures the work of all workers. Pure: time comes
+in with the lines. Lines follow the contract (docs/contracts.md, "The worker line").
 
-`sample_s` is how long a line is as a rule, in whole seconds: 1 on machines, more where a long run is simulated. What is
-late, or missing, follows from it (`limit_for`), and the series has a row for each `sample_s`.
+`sample_s` is the usual length of a line, in whole seconds: 1 on machines, more where a long run is simulated. Limits of
+late or missing lines follow from it (`limit_for`), and the series has a row for each `sample_s`.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from scheduler_plugins.service.line_sums import CountedLine, LineSums, counted
 from scheduler_plugins.service.run_snapshot import TupleCounts, WorkerRestart
 
 LONGEST_LINE_S = 3600.0
-AHEAD_S = 60.0  # a line from further ahead is of a clock set wrong; it would stay, as old lines go by newer ones' time
+AHEAD_S = 60.0  # a line from further ahead has a wrong clock; it would stay, as old lines go by newer ones' time
 SERIES_LENGTH_S = 900  # of the throughput series; nobody reads further back, however long a run is
-INCOMPLETE_S = 4  # workers post every other second, so the newest seconds are not whole yet
+INCOMPLETE_S = 4  # workers post every other second, so the newest seconds are not complete yet
 SAMPLE_LENGTHS_S = (1, 2, 5, 10)  # whole parts of the analysis' windows, which are as long as the longest
 
 Line = Mapping[str, Any]
 _QUEUE = "queue of "
 _BEGIN_S, _T_S = attrgetter("begin_s"), attrgetter("t_s")  # of a counted line
 
-# Of lines of a second; `limit_for` says what they are for longer ones.
+# For lines of a second; `limit_for` converts them for longer ones.
 FRESH_S = 10.0  # a worker whose newest line is older is silent; the harness sends no scale request then
 SILENT_MACHINE_S = 15.0  # a probe posts every 5 s
 GAP_S = 5.0  # may be missing of a worker in a window, as one or two lost posts: more is a silence
 WINDOW_S = 60.0  # the longest window of rates, unless a policy's `window_s` says another
-FEWEST_SHARE = 0.5  # of that, or of a shorter one: rates of less work cannot be used for a decision
+FEWEST_SHARE = 0.5  # share of that, or of a shorter one: rates of less work cannot be used for a decision
 
 
 def limit_for(sample_s: float, of_a_second_s: float) -> float:
@@ -48,7 +48,7 @@ def limit_for(sample_s: float, of_a_second_s: float) -> float:
 
 @dataclass(frozen=True)
 class Window:
-    """The time (epoch seconds) in which is counted; `fault` says why its rates cannot be used for a decision."""
+    """The counted time (epoch seconds); `fault` says why its rates cannot be used for a decision."""
 
     since_s: float
     until_s: float
@@ -62,9 +62,9 @@ class Window:
         """Return how much of the line's interval lies in the window, 0 to 1."""
         begin, end = line.begin_s, line.t_s
         if self.since_s <= begin < end <= self.until_s:
-            return 1.0  # most of them, in each round anew
-        inside = min(end, self.until_s) - max(begin, self.since_s)
-        return max(0.0, inside) / (end - begin) if end > begin else float(self.since_s < end <= self.until_s)
+            return 1.0  # the usual case, in each round anew
+        seconds = min(end, self.until_s) - max(begin, self.since_s)
+        return max(0.0, seconds) / (end - begin) if end > begin else float(self.since_s < end <= self.until_s)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class TaskSums:
 
 @dataclass(frozen=True)
 class TaskState:
-    """The end of the newest line that names a task (epoch seconds), and what that says."""
+    """The end of the newest line that names a task (epoch seconds), and its values."""
 
     t_s: float
     queue: float | None
@@ -93,8 +93,8 @@ class TaskState:
 
 @dataclass(frozen=True)
 class WindowCounts:
-    """Counts of a window: by task; tuples emitted by (task, stream); tuples executed by (task, component,
-    stream) that they came from; and the mean latency at sinks."""
+    """Counts of a window: by task; tuples emitted by (task, stream); tuples executed by (task, component, stream) of
+    origin; and the mean latency at sinks."""
 
     tasks: Mapping[int, TaskSums]
     streams: Mapping[tuple[int, str], float]
@@ -124,22 +124,22 @@ class Samples:
     sinks: frozenset[str] = frozenset()
 
     def add_worker(self, line: Line) -> None:
-        """Take a worker's line; raises KeyError, TypeError or ValueError for one that is not the contract's."""
+        """Take a worker's line; raises KeyError, TypeError or ValueError for one that violates the contract."""
         slot, now = f"{line['machine']}:{line['port']}", float(line["t"])
         if not (math.isfinite(now) and 0 <= float(line["dt_s"]) <= LONGEST_LINE_S):
             raise ValueError(f"t is {now}, dt_s is {line['dt_s']}; allowed: 0 to {LONGEST_LINE_S:g} s")
         ends = (line.get("gaps") or {}).get("until_s", ())
         if any(not until_s <= now + AHEAD_S for until_s in ends):
             raise ValueError(f"a gap ends at {max(ends)}; allowed: {AHEAD_S:g} s after t, which is {now}")
-        read = counted(line)
+        counted_line = counted(line)
         self._note_process(slot, line)
         self._note_state(line, now)
         self._count(line)
         self._count_gaps(line)
         self.emissions.add(line)
-        self._begin_s = read.begin_s if self._begin_s is None else min(self._begin_s, read.begin_s)
+        self._begin_s = counted_line.begin_s if self._begin_s is None else min(self._begin_s, counted_line.begin_s)
         lines, oldest_s = self._lines[slot], now - self.window_s - self._fresh_s
-        lines.append(read)
+        lines.append(counted_line)
         while lines and lines[0].t_s <= oldest_s:
             lines.popleft()
 
@@ -152,23 +152,24 @@ class Samples:
         behind = dict(zip(spouts.get("task", ()), spouts.get("behind_ms", ()), strict=True))
         queues = dict(zip(tasks.get("task", ()), tasks.get("queue", ()), strict=True))
         for task in {**queues, **behind}:
-            known = self._newest.get(int(task))
-            if known is None or known.t_s <= t:
+            state = self._newest.get(int(task))
+            if state is None or state.t_s <= t:
                 self._newest[int(task)] = TaskState(t, queues.get(task), behind.get(task))
 
     def _note_process(self, slot: str, line: Line) -> None:
-        """A worker's first line may name no spouts yet: these are noted when they are there, in whatever slot."""
-        pid, known = int(line["pid"]), self._processes[slot]
+        """Record a worker's process. Its first line may lack its spouts: they are recorded when they appear, in any
+        slot."""
+        pid, pids = int(line["pid"]), self._processes[slot]
         tasks = [int(task) for task in (line.get("spouts") or {}).get("task", ())]
         spouts = [task for task in tasks if self._spouts[task] and (slot, pid) not in self._spouts[task]]
-        if spouts or (known and pid not in known):
+        if spouts or (pids and pid not in pids):
             self.restarts.append(WorkerRestart(float(line["t"]), slot, tuple(spouts)))
-        known.add(pid)
+        pids.add(pid)
         for task in tasks:
             self._spouts[task].add((slot, pid))
 
     def _count(self, line: Line) -> None:
-        """A line of several seconds, of a sampler that was throttled, counts evenly in each of them."""
+        """Count a line. One of several seconds, by a throttled sampler, counts evenly in each of them."""
         tasks, spouts = line.get("tasks") or {}, line.get("spouts") or {}
         executed = zip(tasks.get("component", ()), tasks.get("executed", ()), strict=True)
         counts = {
@@ -176,8 +177,8 @@ class Samples:
             "spouts": sum(n or 0 for n in spouts.get("emitted", ())),
             "due": sum(n or 0 for n in spouts.get("due", ())),
         }
-        last, length, queues = int(line["t"]), max(1, round(line["dt_s"])), _waiting(tasks, spouts)
-        for end, seconds in self._row_seconds(last, length):
+        last_second, length, queues = int(line["t"]), max(1, round(line["dt_s"])), _waiting(tasks, spouts)
+        for end, seconds in self._row_seconds(last_second, length):
             row, share = self._series[end], seconds / self.sample_s
             for name, n in counts.items():
                 row[name] += n / length * share
@@ -186,7 +187,7 @@ class Samples:
         self._shorten_series()
 
     def _row_seconds(self, last: int, length: int) -> Iterator[tuple[int, int]]:
-        """Ends of the rows that hold these whole seconds, `length` of them up to `last`, and how many each holds."""
+        """Yield ends of the rows with these whole seconds, `length` of them up to `last`, and the number in each."""
         first = last - length + 1
         end = -(-first // self.sample_s) * self.sample_s
         while first <= last:
@@ -195,12 +196,12 @@ class Samples:
             first, end = until + 1, end + self.sample_s
 
     def _count_gaps(self, line: Line) -> None:
-        """Count what fell due while a spout had no process evenly in the seconds of that time."""
+        """Count tuples that fell due while a spout had no process, evenly in the seconds of that time."""
         gaps = line.get("gaps") or {}
         for from_s, until_s, due in zip(*(gaps.get(k, ()) for k in ("from_s", "until_s", "due")), strict=True):
             if due is not None:
-                last, length = int(until_s), max(1, round(until_s - from_s))
-                for end, seconds in self._row_seconds(last, min(length, SERIES_LENGTH_S)):
+                last_second, length = int(until_s), max(1, round(until_s - from_s))
+                for end, seconds in self._row_seconds(last_second, min(length, SERIES_LENGTH_S)):
                     self._series[end]["due"] += due / length * seconds / self.sample_s
         self._shorten_series()
 
@@ -209,14 +210,14 @@ class Samples:
             del self._series[min(self._series)]
 
     def join_slot(self, slot: str, now: float) -> None:
-        """The topology is in this slot from now on: lines of an earlier worker there do not say that it is silent."""
+        """Record that the topology is in this slot from now on: lines of an earlier worker there do not count."""
         self._joined_s[slot] = now
 
     def age_s(self, now: float, slots: Iterable[str]) -> float | None:
-        """Age of the oldest of the newest lines of `slots`; None while one of them has not reported."""
+        """Return the age of the oldest of the newest lines of `slots`; None while one of them has not reported."""
         newest = [self._newest_s(slot) for slot in slots]
-        known = [t for t in newest if t is not None]
-        return max(0.0, now - min(known)) if known and len(known) == len(newest) else None
+        times = [t for t in newest if t is not None]
+        return max(0.0, now - min(times)) if times and len(times) == len(newest) else None
 
     def _newest_s(self, slot: str) -> float | None:
         lines = self._lines.get(slot)
@@ -227,52 +228,52 @@ class Samples:
         return sum(1 for lines in self._lines.values() if lines and now - lines[-1].t_s < self._fresh_s)
 
     def series(self, now: float) -> TupleCounts:
-        """Rows of `sample_s` by their ends, oldest first, without those that are not whole yet: tuples a second at
-        sinks, at spouts, due at spouts; and waiting tuples by component."""
-        last = (int(now) - INCOMPLETE_S) // self.sample_s * self.sample_s
-        first = min(self._series, default=last + 1)
-        seconds = range(max(first, last - SERIES_LENGTH_S), last + 1, self.sample_s)
+        """Return rows of `sample_s` by their ends, oldest first, without incomplete ones: tuples a second at sinks, at
+        spouts, due at spouts; and waiting tuples by component."""
+        last_end = (int(now) - INCOMPLETE_S) // self.sample_s * self.sample_s
+        first_end = min(self._series, default=last_end + 1)
+        seconds = range(max(first_end, last_end - SERIES_LENGTH_S), last_end + 1, self.sample_s)
         rows = [self._series.get(second, {}) for second in seconds]
         sinks, spouts, due = (tuple(row.get(key, 0.0) for row in rows) for key in ("sinks", "spouts", "due"))
-        waiting = sorted(key for key in set[str]().union(*rows) if key.startswith(_QUEUE))
-        queues = {key.removeprefix(_QUEUE): tuple(row.get(key, 0.0) for row in rows) for key in waiting}
+        keys = sorted(key for key in set[str]().union(*rows) if key.startswith(_QUEUE))
+        queues = {key.removeprefix(_QUEUE): tuple(row.get(key, 0.0) for row in rows) for key in keys}
         return TupleCounts(tuple(map(float, seconds)), sinks, spouts, due, queues, self.sample_s)
 
     def window(self, now: float, slots: Collection[str]) -> Window:
         """Return the window of rates while the topology is in these slots."""
         newest: dict[str, float | None]
         newest = {slot: max(map(_T_S, self._lines.get(slot, ())), default=None) for slot in slots}
-        late = {slot: t for slot, t in newest.items() if t is None or t < now - self._fresh_s}
-        until = min([float(int(now) - INCOMPLETE_S), *(t for t in newest.values() if t and not late)])
+        overdue_slots = {slot: t for slot, t in newest.items() if t is None or t < now - self._fresh_s}
+        until = min([float(int(now) - INCOMPLETE_S), *(t for t in newest.values() if t and not overdue_slots)])
         earliest = until - self.window_s if self._begin_s is None else max(until - self.window_s, self._begin_s)
         fault = "" if slots else "nothing is placed"
-        for slot, t in late.items():
+        for slot, t in overdue_slots.items():
             fault = f"{slot} has not reported " + ("yet" if t is None else f"for {now - t:.0f} s")
         gap_s = limit_for(self.sample_s, GAP_S)
-        begins = {slot: _last_begin(self._lines[slot], until, gap_s) for slot in slots if slot not in late}
+        begins = {slot: _last_begin(self._lines[slot], until, gap_s) for slot in slots if slot not in overdue_slots}
         latest = max(begins, key=begins.__getitem__, default="")
         since = max(earliest, begins.get(latest, earliest))
-        needed = FEWEST_SHARE * min(self.window_s, WINDOW_S)
-        if not fault and until - since < needed:
+        needed_s = FEWEST_SHARE * min(self.window_s, WINDOW_S)
+        if not fault and until - since < needed_s:
             began = f"{latest} began, or spoke again," if since > earliest else "the topology began"
-            fault = f"{began} {until - since:.0f} s ago; rates need {needed:g} s of work"
+            fault = f"{began} {until - since:.0f} s ago; rates need {needed_s:g} s of work"
         return Window(earliest if fault else since, until, fault)
 
     def counts(self, window: Window) -> WindowCounts:
-        """Return everything that was counted in the window, wherever its tasks were."""
+        """Return all counts in the window, wherever the tasks were."""
         sums = self._counts.advance((line, window.share(line)) for line in self._all_lines())
-        named: dict[str, dict[Any, float]] = {"streams": {}, "sources": {}}
+        groups: dict[str, dict[Any, float]] = {"streams": {}, "sources": {}}
         for key, n in sums.items():
-            if key[0] in named:
-                named[key[0]][key[1:]] = n
+            if key[0] in groups:
+                groups[key[0]][key[1:]] = n
         oldest_s = max((state.t_s for state in self._newest.values()), default=0.0) - self.window_s - self._fresh_s
         tasks = {task: _task_sums(task, state, sums) for task, state in self._newest.items() if state.t_s > oldest_s}
         latencies, latency_us = (sums.get((name,), 0.0) for name in ("latencies", "latency_us"))
         mean_ms = latency_us / latencies / 1000 if latencies else None
-        return WindowCounts(tasks, named["streams"], named["sources"], mean_ms)
+        return WindowCounts(tasks, groups["streams"], groups["sources"], mean_ms)
 
     def traffic(self, window: Window) -> Mapping[tuple[int, int], float]:
-        """(task, task) → tuples in the window, empty unless the topology records traffic."""
+        """Return (task, task) → tuples in the window, empty unless the topology records traffic."""
         lines = ((line, window.share(line)) for line in self._all_lines() if line.traffic)
         sums: Mapping[Any, float] = self._traffic.advance(lines)
         return sums
@@ -286,12 +287,12 @@ class MachineSamples:
     """Machine lines of the last `window_s` seconds."""
 
     window_s: float = WINDOW_S
-    cores: dict[str, float] = field(default_factory=dict)  # that a machine may use, as its newest line says
+    cores: dict[str, float] = field(default_factory=dict)  # that a machine may use, by its newest line
     sample_s: int = 1
     _lines: dict[str, deque[Line]] = field(default_factory=lambda: defaultdict(deque))
 
     def add(self, line: Line) -> None:
-        """Take a machine's line; raises KeyError, TypeError or ValueError for one that is not the contract's."""
+        """Take a machine's line; raises KeyError, TypeError or ValueError for one that violates the contract."""
         machine, cores = str(line["machine"]), line.get("cpu_quota_cores")
         if cores is not None and not 0 < float(cores) < math.inf:
             raise ValueError(f"cpu_quota_cores is {cores}; allowed: above 0")
@@ -300,17 +301,19 @@ class MachineSamples:
         _append(self._lines[machine], line, float(line["t"]) - self.window_s)
 
     def cpu_load(self, machine: str, now: float) -> float | None:
-        """Cores in use, mean over the window; None of a machine that has been silent for a while."""
-        known, newest_s = self._lines.get(machine, ()), now - limit_for(self.sample_s, SILENT_MACHINE_S)
-        if not any(line["t"] >= newest_s for line in known):
+        """Return cores in use, mean over the window; None of a machine that has been silent for a while."""
+        machine_lines, newest_s = self._lines.get(machine, ()), now - limit_for(self.sample_s, SILENT_MACHINE_S)
+        if not any(line["t"] >= newest_s for line in machine_lines):
             return None
-        lines = [line for line in known if line.get("cpu_cores") is not None and line["t"] > now - self.window_s]
+        lines = [
+            line for line in machine_lines if line.get("cpu_cores") is not None and line["t"] > now - self.window_s
+        ]
         seconds = sum(line["dt_s"] for line in lines)
         return sum(line["cpu_cores"] * line["dt_s"] for line in lines) / seconds if seconds else None
 
 
 def _waiting(tasks: Mapping[str, Any], spouts: Mapping[str, Any]) -> list[tuple[str, float]]:
-    """(component, tuples) that wait in a task's queue, or at a spout for being emitted though they are due."""
+    """Return (component, tuples) waiting in a task's queue, or due at a spout and not emitted."""
     components = dict(zip(tasks.get("task", ()), tasks.get("component", ()), strict=True))
     queues = zip(tasks.get("component", ()), tasks.get("queue", ()), strict=True)
     behind = zip(spouts.get("task", ()), spouts.get("behind", ()), strict=False)  # older lines lack the second
@@ -335,11 +338,11 @@ def _task_sums(task: int, state: TaskState, sums: Mapping[Any, float]) -> TaskSu
 
 def _last_begin(lines: Iterable[CountedLine], until: float, gap_s: float) -> float:
     """Return since when one process has reported up to `until`, with at most `gap_s` missing in all."""
-    begin, missing, pid = until, 0.0, None
+    begin, missing_s, pid = until, 0.0, None
     for line in sorted(lines, key=_BEGIN_S, reverse=True):
         if line.begin_s < until:
-            missing += max(0.0, begin - line.t_s)
-            if missing > gap_s or pid not in (None, line.pid):
+            missing_s += max(0.0, begin - line.t_s)
+            if missing_s > gap_s or pid not in (None, line.pid):
                 break
             begin, pid = line.begin_s, line.pid
     return begin

@@ -24,7 +24,8 @@ class CallRefusal(Exception):
 def scale_event_from(
     body: Mapping[str, Any], kinds: Collection[str], policy: str, machines: Sequence[str]
 ) -> ScaleEvent:
-    """The event of a body; `kinds`: what `policy` answers, `machines`: those alive that have not been released."""
+    """Return the event of a body; `kinds`: those that `policy` answers, `machines`: living ones that are not
+    released."""
     kind, joined = body.get("kind"), tuple(map(str, body.get("joined") or ()))
     if kind not in kinds:
         raise CallRefusal(400, f"scale: kind is {kind!r}; {policy} answers {', '.join(sorted(kinds))}")
@@ -46,10 +47,10 @@ def _check_scale_out(joined: tuple[str, ...], leave: Any, machines: Sequence[str
         raise CallRefusal(400, "scale: a scale_out without machines that joined; name them in `joined`")
     if leave:
         raise CallRefusal(400, f"scale: leave is {leave!r} with a scale_out; allowed is 0, or a scale_in of its own")
-    unknown = sorted(set(joined) - set(machines))
-    if unknown:
-        known = ", ".join(machines) or "none"
-        raise CallRefusal(409, f"scale: machine {unknown[0]} is not known to Nimbus yet; known are {known}")
+    strangers = sorted(set(joined) - set(machines))
+    if strangers:
+        names = ", ".join(machines) or "none"
+        raise CallRefusal(409, f"scale: machine {strangers[0]} is not known to Nimbus yet; known are {names}")
 
 
 def _check_scale_in(joined: tuple[str, ...], leave: Any, machines: Sequence[str]) -> None:
@@ -57,19 +58,22 @@ def _check_scale_in(joined: tuple[str, ...], leave: Any, machines: Sequence[str]
         raise CallRefusal(400, f"scale: joined is {', '.join(joined)} with a scale_in; allowed is none")
     if not machines:
         raise CallRefusal(409, "scale: Nimbus has not said yet which machines there are; wait for a scheduling round")
-    most = len(machines) - 1
-    if not isinstance(leave, int) or isinstance(leave, bool) or not 1 <= leave <= most:
-        allowed = f"allowed are 1 to {most}" if most else "nothing is allowed"
-        alive = f"{', '.join(machines)} {'are' if most else 'is'} alive"
-        raise CallRefusal(400, f"scale: leave is {leave!r}; {allowed}: at least one machine must stay, and {alive}")
+    limit = len(machines) - 1
+    if not isinstance(leave, int) or isinstance(leave, bool) or not 1 <= leave <= limit:
+        limit_text = f"allowed are 1 to {limit}" if limit else "nothing is allowed"
+        state_text = f"{', '.join(machines)} {'are' if limit else 'is'} alive"
+        raise CallRefusal(
+            400, f"scale: leave is {leave!r}; {limit_text}: at least one machine must stay, and {state_text}"
+        )
 
 
 def limits_from(machines: Any) -> tuple[int, int] | None:
-    """The fewest and the most machines that a policy may have; None: it may ask for none. Raises CallRefusal."""
+    """Return the least and the largest number of machines of a policy; None: it may request none. Raises
+    CallRefusal."""
     if machines is None:
         return None
-    least, most = (machines.get("min"), machines.get("max")) if isinstance(machines, Mapping) else (None, None)
-    if type(least) is int and type(most) is int and 1 <= least <= most:
-        return least, most
-    allowed = "null, or min and max, whole numbers from 1 and min at most max"
-    raise CallRefusal(400, f"rounds: machines is {machines!r}; allowed is {allowed}")
+    lower, upper = (machines.get("min"), machines.get("max")) if isinstance(machines, Mapping) else (None, None)
+    if type(lower) is int and type(upper) is int and 1 <= lower <= upper:
+        return lower, upper
+    limits = "null, or min and max, whole numbers from 1 and min at most max"
+    raise CallRefusal(400, f"rounds: machines is {machines!r}; allowed is {limits}")

@@ -38,17 +38,17 @@ from scheduler_plugins.service.timed_decisions import HANG_FILE, HANG_S, HangWat
 
 log = logging.getLogger(__name__)
 LARGEST_BODY = 16 * 1024 * 1024
-REQUEST_S = 10.0  # from a request's first byte to its last; a stranger's connection is to send one within it
-IDLE_S = 60.0  # of a connection that has shown the token
+REQUEST_S = 10.0  # from a request's first byte to its last; an unauthenticated connection has to send one within it
+IDLE_S = 60.0  # of an authenticated connection
 HARNESS_HEADER = "X-Barograph-Harness"
 TOPOLOGY_HEADER = "X-Barograph-Topology"  # of each POST /samples: the id of the worker's topology
 SOURCES_HEADER = "X-Barograph-Sources"  # of an empty POST /samples: tasks that begin, and their topology: `5,6 star-1`
 
 
 class PolicyServer(ThreadingHTTPServer):
-    """Serves one ServiceState. Calls on it are serialised; while a policy decides all others are answered.
+    """A server of one ServiceState. Calls on it are serialised; while a policy decides all others are answered.
 
-    `restart` begins a fresh process: a policy that computes on when the next run begins would disturb that run.
+    `restart` begins a fresh process: a policy still computing when the next run begins would disturb that run.
     ValueError for an empty token.
     """
 
@@ -86,10 +86,10 @@ class PolicyServer(ThreadingHTTPServer):
         if path == "/configure" and self.decisions.busy():
             raise Restarting(503, "configure: the policy of the run before still decides; the service begins anew")
         with self.lock:
-            answered = call(self.state, body, headers)
+            reply = call(self.state, body, headers)
             if path == "/configure":
                 self.begin_run(self.state.run_id)
-            return answered
+            return reply
 
     def _schedule(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         with self.lock:
@@ -103,7 +103,7 @@ class PolicyServer(ThreadingHTTPServer):
             self.state.explain_failure(round, why)
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """Shake hands in the connection's own thread: a slow one keeps nobody waiting."""
+        """Shake hands in the connection's own thread: a slow one delays no other."""
         if self.tls is None:
             super().finish_request(request, client_address)
             return
@@ -116,7 +116,7 @@ class PolicyServer(ThreadingHTTPServer):
 
 
 class Restarting(CallRefusal):
-    """Answered, then the process begins anew; worth asking again."""
+    """The process begins anew after the answer; worth asking again."""
 
 
 Call = Callable[[ServiceState, bytes, Mapping[str, str]], Mapping[str, Any]]  # of a body and headers
@@ -127,9 +127,9 @@ def _json_call(call: Callable[[ServiceState, Mapping[str, Any]], Mapping[str, An
 
 
 def _samples_call(state: ServiceState, body: bytes, headers: Mapping[str, str]) -> Mapping[str, Any]:
-    answered = state.take_samples(body.decode("utf-8", "replace").splitlines(), headers.get(TOPOLOGY_HEADER, ""))
+    reply = state.take_samples(body.decode("utf-8", "replace").splitlines(), headers.get(TOPOLOGY_HEADER, ""))
     state.note_sources(headers.get(SOURCES_HEADER, ""))
-    return answered
+    return reply
 
 
 def _machine_samples_call(state: ServiceState, body: bytes, _headers: Mapping[str, str]) -> Mapping[str, Any]:
@@ -153,7 +153,7 @@ OF_THE_MACHINES = ("/schedule", "/applied", "/samples", "/machine_samples")  # a
 
 
 class _TimedReads(io.RawIOBase):
-    """A connection's bytes: each request in REQUEST_S from its first one on, however slowly they come."""
+    """A connection's bytes: each request within REQUEST_S from its first one on, however slowly they come."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection, self.idle_s = connection, REQUEST_S
@@ -163,10 +163,10 @@ class _TimedReads(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        left = self.idle_s if self.end is None else self.end - time.monotonic()
-        if left <= 0:
+        timeout_s = self.idle_s if self.end is None else self.end - time.monotonic()
+        if timeout_s <= 0:
             raise TimeoutError(f"the request was not there after {REQUEST_S:g} s")
-        self.connection.settimeout(left)
+        self.connection.settimeout(timeout_s)
         size = self.connection.recv_into(buffer)
         if self.end is None:
             self.end = time.monotonic() + REQUEST_S
@@ -207,9 +207,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.restart()
 
     def _status_and_answer(self) -> tuple[int, Mapping[str, Any]]:
-        """The token comes before the body: of a stranger nothing is read but headers."""
-        length, last = self.headers.get("Content-Length", "0"), self.close_connection
-        self.close_connection = True  # what is not read would be taken for the next request
+        """Check the token before the body: of an unauthenticated request only headers are read."""
+        length, closes_after = self.headers.get("Content-Length", "0"), self.close_connection
+        self.close_connection = True  # unread bytes would be taken for the next request
         if not self._is_allowed():
             return 401, {"error": "the token is missing or wrong"}
         self.reads.idle_s = IDLE_S
@@ -218,29 +218,29 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(length))
         if len(body) < int(length):
             return 400, {"error": f"the body ended after {len(body)} of {length} bytes"}
-        self.close_connection = last
+        self.close_connection = closes_after
         try:
-            named = {name: self.headers.get(name, "") for name in (TOPOLOGY_HEADER, SOURCES_HEADER)}
-            return 200, self.server.answer(self.command, self.path, body, named)
+            call_headers = {name: self.headers.get(name, "") for name in (TOPOLOGY_HEADER, SOURCES_HEADER)}
+            return 200, self.server.answer(self.command, self.path, body, call_headers)
         except CallRefusal as refused:
             return refused.status, {"error": str(refused)}
         except (MessageError, ValueError, KeyError, TypeError) as error:
             log.warning("%s %s: %s", self.command, self.path, traceback.format_exc())
             return 400, {"error": f"{type(error).__name__}: {error}"}
-        except Exception as error:  # a full disk, or a bug of ours: the caller is to know what it was
+        except Exception as error:  # a full disk, or a bug of ours: the caller should know it
             log.exception("%s %s", self.command, self.path)
             return 500, {"error": f"{type(error).__name__}: {error}"}
 
     def _is_allowed(self) -> bool:
-        """Return whether the tokens allow the call. Those of the harness need its own too: code on machines has
+        """Return whether the tokens allow the call. The harness's calls need its own token too: code on machines has
         theirs."""
         bearer = f"Bearer {self.server.token}".encode()
         if not hmac.compare_digest(self.headers.get("Authorization", "").encode(), bearer):
             return False
         if not self.server.harness_sha256 or self.path in OF_THE_MACHINES:
             return True
-        shown = hashlib.sha256(self.headers.get(HARNESS_HEADER, "").encode()).hexdigest()
-        return hmac.compare_digest(shown, self.server.harness_sha256)
+        digest = hashlib.sha256(self.headers.get(HARNESS_HEADER, "").encode()).hexdigest()
+        return hmac.compare_digest(digest, self.server.harness_sha256)
 
     def log_message(self, format: str, *args: Any) -> None:
         log.debug(format, *args)

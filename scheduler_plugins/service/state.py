@@ -1,10 +1,10 @@
-"""The state of the policy service, without HTTP: what it holds, and what each call does to it.
+"""The state of the policy service, without HTTP: its data, and the effect of each call.
 
-One run at a time, of any number of topologies: `configure` forgets everything of the run before. Every scheduling
-round is one line of the decision log, so that any run can be replayed through any policy. A request to /scale becomes
-a ScaleEvent or is refused. The decision tracker keeps the run's decisions and what became of each: the bridge says once
-a topology whether it was applied. A decision whose answer did not reach Nimbus was never made; one of which Nimbus says
-nothing expires.
+One run at a time, of any number of topologies: `configure` forgets the run before. Every scheduling round is one line
+of the decision log, so that any run can be replayed through any policy. A request to /scale becomes a ScaleEvent or is
+refused. The decision tracker has the run's decisions and their outcomes: the bridge reports once for each topology
+whether it was applied. A decision whose answer did not reach Nimbus was never made; one without a report of Nimbus
+expires.
 
 A round is in three steps, so that the service can answer others while the policy decides: `begin_round`, `decide`
 (which touches nothing of the state), `end_round`.
@@ -63,17 +63,17 @@ from scheduler_plugins.service.samples import AHEAD_S, WINDOW_S, MachineSamples
 from scheduler_plugins.service.scale_requests import CallRefusal, limits_from, scale_event_from
 from scheduler_plugins.service.topology_state import TopologyState
 
-PostedLine = str | Mapping[str, Any]  # JSON, or what it says
-SHOWN_S = 3600.0  # of what is over and grows with the run: the harness looks every minute, and has it on record then
+PostedLine = str | Mapping[str, Any]  # JSON, or its value
+SHOWN_S = 3600.0  # of finished items that grow with the run: by then the harness has them on record
 ANEW_S = 15.0  # no round for so long: Nimbus has ended, and one that takes over has its 60 s anew
 
 
 @dataclass
 class ServiceState:
-    """Holds the run's policy, memory, topologies and pending event. Not thread-safe: the service serialises calls.
+    """The run's policy, memory, topologies and pending event. Not thread-safe: the service serialises calls.
 
     `sample_s`: how often the cluster's workers and machines write, in whole seconds (samples.SAMPLE_LENGTHS_S).
-    `is_simulated`: the clock is simulated and stands still in a round, so that nothing measures how long one takes.
+    `is_simulated`: the clock is simulated and stands still in a round, so that no duration of a round is measured.
     """
 
     log_dir: Path
@@ -104,7 +104,7 @@ class ServiceState:
     _decide_every_s: float | None = None  # how often the policy may act by itself; None: not at all
     _acts_next_s: float = 0.0
     _limits: tuple[int, int] | None = None  # the fewest and the most machines that a policy may have by itself
-    _failures: tuple[Failure, ...] = ()  # that the policy has yet to hear of
+    _failures: tuple[Failure, ...] = ()  # not reported to the policy yet
     _unplaceable: frozenset[str] = frozenset()  # topology ids: the policy was asked, and found them no slot
     _service_levels: Mapping[str, ServiceLevel] = field(default_factory=dict)  # by the topology's name
     _input_rates: InputRates = field(default_factory=lambda: InputRates(0.0))  # as far back as a spout may be
@@ -116,7 +116,7 @@ class ServiceState:
     def configure(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Begin a run and its decision log: its id, policy, parameters and rate window.
 
-        Nimbus asks between two runs too; those rounds are in no log. What machines may use is known from run to run.
+        Nimbus asks between two runs too; those rounds are in no log. The machines' cores stay known from run to run.
         Refused (400) for an unknown policy or parameter.
         """
         try:
@@ -126,8 +126,8 @@ class ServiceState:
             raise CallRefusal(400, f"configure: {error}") from error
         self.run_id, self.policy_name, self.policy = str(body["run_id"]), str(body["policy"]), policy
         self.memory, self.topologies, self._window_s = {}, {}, _window_s(body)
-        known = {name: cores for name, cores in self.machine_samples.cores.items() if name in self._machines}
-        self.machine_samples = MachineSamples(self._window_s, known, self.sample_s)
+        cores_by_machine = {name: cores for name, cores in self.machine_samples.cores.items() if name in self._machines}
+        self.machine_samples = MachineSamples(self._window_s, cores_by_machine, self.sample_s)
         self.event, self.held, self.decisions = None, None, DecisionTracker()
         self.policy_error, self.policy_hang, self.damaged_lines, self._final_error = None, None, 0, None
         self._machines, self._released, self._events_seen = (), frozenset(), set()
@@ -147,28 +147,28 @@ class ServiceState:
             raise CallRefusal(
                 409, f"scale: event {body['event_id']} was decided already; send it again under another id"
             )
-        back = self._released - set(body.get("joined") or ())
-        staying = tuple(machine for machine in self._machines if machine not in back)
+        released = self._released - set(body.get("joined") or ())
+        staying = tuple(machine for machine in self._machines if machine not in released)
         self.event = scale_event_from(body, POLICIES[self.policy_name].events, self.policy_name, staying)
-        self.held, self._released = "held: no scheduling round since the event", back
+        self.held, self._released = "held: no scheduling round since the event", released
         self._events_seen.add(self.event.event_id)
         return {"event_id": self.event.event_id, "t": self.clock()}
 
     def change_rounds(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Let the policy act by itself from the next round on, so often; null: no longer. Refused (400) for lengths
-        that cannot be."""
+        """Let the policy act by itself from the next round on, at this interval; null: no longer. Refused (400) for
+        invalid lengths."""
         every = body.get("decide_every_s")
-        known = isinstance(every, int | float) and not isinstance(every, bool)
-        if every is not None and not (known and SHORTEST_ROUND_S <= every <= LONGEST_ROUND_S):
-            allowed = f"null, or {SHORTEST_ROUND_S:g} to {LONGEST_ROUND_S:g} seconds"
-            raise CallRefusal(400, f"rounds: decide_every_s is {every!r}; allowed is {allowed}")
+        is_number = isinstance(every, int | float) and not isinstance(every, bool)
+        if every is not None and not (is_number and SHORTEST_ROUND_S <= every <= LONGEST_ROUND_S):
+            limits = f"null, or {SHORTEST_ROUND_S:g} to {LONGEST_ROUND_S:g} seconds"
+            raise CallRefusal(400, f"rounds: decide_every_s is {every!r}; allowed is {limits}")
         self._limits = limits_from(body.get("machines"))
         self._decide_every_s, self._acts_next_s = every, self.clock()
         return {"decide_every_s": every, "t": self._acts_next_s}
 
     def end_machine_request(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Take the outcome of the request that is under way; said twice it is as once. Refused: 409 for any
-        other, 400 for what cannot be."""
+        """Take the outcome of the request that is under way; a repetition has no effect. Refused: 409 for any other,
+        400 for an invalid one."""
         now, is_new = self.clock(), self.requests.is_under_way(body.get("request_id"))
         try:
             request = self.requests.end(body, now)
@@ -179,9 +179,9 @@ class ServiceState:
         return {"request_id": request.request_id, "t": now}
 
     def change_input_rate(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """`factor`: of all sources, from now on. Or `changes` of a course with their times, of all sources or those of
-        a `topology` or a `source`. Spouts hear of it with the answer to their next samples. Refused (400) for factors
-        that they do not follow, and for times that are not at hand."""
+        """Change the input rate. `factor`: for all sources, from now on. Or `changes` of a course with their times, for
+        all sources or those of a `topology` or a `source`. Spouts get it in the answer to their next samples. Refused
+        (400) for factors that they cannot follow, and for distant times."""
         now, rates = self.clock(), self._input_rates
         spouts = [each.samples.emissions for each in self.topologies.values() if each.is_running]
         oldest_s = min((t for each in spouts if (t := each.oldest_s()) is not None), default=now)
@@ -190,59 +190,59 @@ class ServiceState:
             return self._follow_course(body, now)
         factor = body.get("factor")
         if not is_factor(factor):
-            allowed = f"a number from {LEAST_FACTOR:g} to {MOST_FACTOR:g}, times the submitted rate"
-            raise CallRefusal(400, f"input_rate: factor is {factor!r}; allowed is {allowed}")
+            limits = f"a number from {LEAST_FACTOR:g} to {MOST_FACTOR:g}, times the submitted rate"
+            raise CallRefusal(400, f"input_rate: factor is {factor!r}; allowed is {limits}")
         rates.take(body, now)
         return {"factor": float(factor), "t": now}
 
     def _follow_course(self, body: Mapping[str, Any], now: float) -> dict[str, Any]:
-        wrong = wrong_changes(body, now)
-        if not wrong and "factor" in body:
-            wrong = f"factor is {body['factor']!r} beside changes; give one of them"
-        if wrong:
-            raise CallRefusal(400, f"input_rate: {wrong}")
+        problem = wrong_changes(body, now)
+        if not problem and "factor" in body:
+            problem = f"factor is {body['factor']!r} beside changes; give one of them"
+        if problem:
+            raise CallRefusal(400, f"input_rate: {problem}")
         self._input_rates.take(body, now)
         self._input_rates.is_timed = True
         return {"until": float(body["changes"][-1][0]), "t": now}
 
     @property
     def input_rate_factor(self) -> float:
-        """The factor of sources without a course of their own, now."""
+        """Return the present factor of sources without a course of their own."""
         return self._input_rates.factor(EVERYWHERE, self.clock())
 
     def due_seconds(self, topology: str, source: str, from_s: float, until_s: float) -> float:
-        """For how long the submitted rate takes to what falls due of a source between two times."""
+        """Return how long the submitted rate takes for the tuples of a source due between two times."""
         return self._input_rates.due_seconds((topology, source), from_s, until_s)
 
     def take_samples(self, lines: Iterable[PostedLine], topology_id: str = "") -> dict[str, Any]:
-        """Take lines of a worker of that topology. One that begins posts nothing: it is told what its spouts have on
-        record of earlier processes. Once a rate follows a course, everybody is told what is ahead."""
-        posted = [line for line in lines if not isinstance(line, str) or line.strip()]
-        self._add_lines(posted, self._add_worker_line)
+        """Take lines of a worker of that topology. One that begins posts nothing: it gets its spouts' records of
+        earlier processes. Once a rate follows a course, every worker gets the coming changes."""
+        nonempty_lines = [line for line in lines if not isinstance(line, str) or line.strip()]
+        self._add_lines(nonempty_lines, self._add_worker_line)
         topology, now = self.topologies.get(topology_id), self.clock()
         name = topology.name if topology else None
         answer: dict[str, Any] = {"input_rate_factor": self._input_rates.factor((name, None), now)}
-        if posted:
+        if nonempty_lines:
             return answer | (self._input_rates.json(name, now) if self._input_rates.is_timed else {})
         schedules = topology.samples.emissions.json() if topology else {}
-        known = {"topology": topology.topology_id if topology else None, "schedules": schedules}
-        return answer | known | self._input_rates.json(name)
+        records = {"topology": topology.topology_id if topology else None, "schedules": schedules}
+        return answer | records | self._input_rates.json(name)
 
     def note_sources(self, sources: str) -> None:
-        """Sources begin, `TASK,… TOPOLOGY`. One that is on no record has one from now on: should its worker die before
-        its first line is here, the next process goes on instead of beginning once more."""
+        """Record that sources begin, `TASK,… TOPOLOGY`. One without a record gets one: should its worker die before its
+        first line arrives, the next process continues instead of beginning once more."""
         tasks, _, topology_id = sources.partition(" ")
         topology = self.topologies.get(topology_id)
         if topology is not None:
-            begun = {int(task) for task in tasks.split(",") if task.isdecimal()}
-            topology.samples.emissions.begin(begun & topology.spout_tasks, self.clock())
+            new_tasks = {int(task) for task in tasks.split(",") if task.isdecimal()}
+            topology.samples.emissions.begin(new_tasks & topology.spout_tasks, self.clock())
 
     def take_machine_samples(self, lines: Iterable[PostedLine]) -> None:
         self._add_lines(lines, self.machine_samples.add)
 
     def _add_worker_line(self, line: Mapping[str, Any]) -> None:
         topology = self.topologies.get(line["topology"])
-        if topology is not None:  # else of a run before
+        if topology is not None:  # else of an earlier run
             topology.samples.add_worker(line)
 
     def _add_lines(self, lines: Iterable[PostedLine], add: Callable[[Mapping[str, Any]], None]) -> None:
@@ -258,25 +258,26 @@ class ServiceState:
                 self.damaged_lines += 1  # the file on the machine is the record; here a line is only counted
 
     def schedule(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """One scheduling round: ask the policy, log it, answer with what changes; one that throws moves nothing."""
+        """Do one scheduling round: ask the policy, log it, answer with the changes; one that throws moves nothing."""
         round = self.begin_round(request_from_json(body))
         return answer_json(self.end_round(round, decide(round)))
 
     def begin_round(self, request: Request) -> Round:
-        started = self.clock()
-        if self._silence_s(started) > ANEW_S:
-            self.decisions.give_again(started)
-        self._round_t = started
+        begin_s = self.clock()
+        if self._silence_s(begin_s) > ANEW_S:
+            self.decisions.give_again(begin_s)
+        self._round_t = begin_s
         self._expire_decisions()
         withdrawn = self._withdraw_unless_arrived(request)
         self._record_request(request)
         observation = self._observe(request)
         without = self._decision_without_policy(observation)
         withdrawn_id = withdrawn.decision_id if withdrawn else None
-        return Round(started, self._configured, request, observation, self.policy, self.memory, without, withdrawn_id)
+        return Round(begin_s, self._configured, request, observation, self.policy, self.memory, without, withdrawn_id)
 
     def end_round(self, round: Round, outcome: Outcome) -> Answer:
-        """The answer. Nothing is decided where the run, or a decision that was built upon, is no more."""
+        """End the round and return the answer. Nothing is decided if the run, or a decision underlying this one, is
+        gone."""
         if round.configured != self._configured:
             return answer_of(Decision(reason="held: another run has begun"), None, self.policy_name)
         decision = self._decision_of(outcome)
@@ -293,52 +294,54 @@ class ServiceState:
         return answer
 
     def _note_answer(self, round: Round, decision: Decision) -> None:
-        """The policy has seen what failed and what waits; one that might act is asked again after its rest."""
+        """Note that the policy has seen failures and waiting topologies; one that may act is asked again after its
+        rest."""
         self._failures = self._failures[len(round.observation.failures) :]
-        left = (
+        waiting_ids = (
             t.topology_id for t in topologies_to_place(round.observation) if not decision.placement.get(t.topology_id)
         )
-        self._unplaceable = frozenset(left)
+        self._unplaceable = frozenset(waiting_ids)
         if round.observation.may_act and self._decide_every_s is not None:
             self._acts_next_s = round.started + max(self._decide_every_s, decision.rest_s)
 
     def _record_request(self, request: Request) -> None:
         self._machines = tuple(machine.name for machine in request.machines if machine.alive)
         self._released &= set(self._machines)  # one that has left may come back as a new one
-        now, shown = self.clock(), {topology.topology_id: topology for topology in request.topologies}
+        now, topologies = self.clock(), {topology.topology_id: topology for topology in request.topologies}
         self._machines_since = {name: self._machines_since.get(name, now) for name in self._machines}
-        for topology_id, topology in shown.items():
+        for topology_id, topology in topologies.items():
             if topology_id not in self.topologies:
-                first = TopologyState.first(topology, self._window_s, self._machines, self.sample_s)
-                self.topologies[topology_id] = first
+                state = TopologyState.first(topology, self._window_s, self._machines, self.sample_s)
+                self.topologies[topology_id] = state
             self.topologies[topology_id].record(topology, now)
-        for topology_id in self.topologies.keys() - shown.keys():
+        for topology_id in self.topologies.keys() - topologies.keys():
             self.topologies[topology_id].end()
         error = next(iter(request.scheduler_errors.values()), None)
         if error is not None and self._final_error is None:
             self._final_error = self.policy_error = error
 
     def _observe(self, request: Request) -> Observation:
-        """Return what the policy sees. A machine that was released is not there for it any more, though Nimbus knows
-        it.
+        """Return the policy's observation. A released machine is missing, though Nimbus knows it.
 
-        The event is kept from it while a task has no slot: what was lost is placed first, as without an event, and
-        no policy has to decide on a scale event and a crash in one. So it is while a rebalance is under way. A topology
-        that the policy has found no slot for keeps neither the event nor a hold from others that run.
+        The event is withheld while a task has no slot: lost tasks are placed first, as without an event, and no policy
+        has to decide on a scale event and a crash in one. The same holds during a rebalance. A topology for which the
+        policy has found no slot withholds neither the event nor a hold from others that run.
         """
         samples = {topology_id: each.samples for topology_id, each in self.topologies.items()}
-        observed = observation_of(request, samples, self.machine_samples, self.event)
-        machines = tuple(replace(m, alive=m.alive and m.name not in self._released) for m in observed.machines)
+        observation = observation_of(request, samples, self.machine_samples, self.event)
+        machines = tuple(replace(m, alive=m.alive and m.name not in self._released) for m in observation.machines)
         levels = self._service_levels
-        topologies = tuple(replace(t, service_level=levels.get(t.name)) for t in observed.topologies)
-        observed = replace(observed, machines=machines, topologies=topologies)
-        waiting = [topology.topology_id for topology in topologies_to_place(observed)]
-        is_waiting = bool(waiting) and not (len(waiting) < len(topologies) and self._unplaceable.issuperset(waiting))
+        topologies = tuple(replace(t, service_level=levels.get(t.name)) for t in observation.topologies)
+        observation = replace(observation, machines=machines, topologies=topologies)
+        waiting_ids = [topology.topology_id for topology in topologies_to_place(observation)]
+        is_waiting = bool(waiting_ids) and not (
+            len(waiting_ids) < len(topologies) and self._unplaceable.issuperset(waiting_ids)
+        )
         is_moving = is_waiting or any(topology.rebalancing for topology in topologies)
         may_act = self._decide_every_s is not None and self.clock() >= self._acts_next_s and self.event is None
         limits = self._limits and MachineLimits(*self._limits, sum(machine.alive for machine in machines))
         return replace(
-            observed, event=None if is_moving else observed.event,
+            observation, event=None if is_moving else observation.event,
             may_act=may_act and not is_waiting, failures=self._failures,
             machine_requests=self.requests.shown(), machine_limits=limits,
         )  # fmt: skip
@@ -351,7 +354,7 @@ class ServiceState:
         return None
 
     def explain_failure(self, round: Round, why: str) -> None:
-        """Say more of a failure that is known, if its run still goes on."""
+        """Add details to a known failure, if its run still goes on."""
         if round.configured == self._configured and self._final_error is not None:
             self.policy_error = self._final_error = why
 
@@ -368,7 +371,7 @@ class ServiceState:
         return Decision(memory=self.memory, reason=f"policy failed: {failure.why}")
 
     def _without_refused_request(self, decision: Decision, observation: Observation) -> Decision:
-        """Return the decision without a machine request that is refused, which goes on record."""
+        """Return the decision without a refused machine request, which goes on record."""
         if not observation.may_act or not (decision.acquire or decision.release):
             return decision
         open_ = self.requests.under_way()
@@ -391,7 +394,7 @@ class ServiceState:
         slots = restarting_slots(observation, decision)
         heard = (observation.may_act, observation.failures)
         now = self.clock()
-        # What had no slot is placed before the event is decided on: the outcome of that is not the event's.
+        # Tasks without a slot are placed before the event is decided on: the outcome of that is not the event's.
         event = observation.event if decision.settled or not _only_places_first(decision, observation) else None
         decision_id = self.decisions.add(decision, now, event, before, slots, *heard)
         if observation.may_act and (decision.acquire or decision.release):
@@ -399,8 +402,8 @@ class ServiceState:
         return decision_id
 
     def _is_ready(self, status: RequestStatus) -> bool:
-        """Return whether a request's decision stands: machines are had once Nimbus has the decision, and leave once it
-        is carried out. Else one that is taken back would be asked for twice."""
+        """Return whether a request's decision stands: machines are acquired once Nimbus has the decision, and leave
+        once it is carried out. Else a withdrawn one would be requested twice."""
         decision = self.decisions.find(status.decision_id)
         if decision is None or status.request.kind == "acquire":
             return decision is not None and (decision.arrived or not decision.waiting)
@@ -419,14 +422,14 @@ class ServiceState:
 
     def applied(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Take the bridge's report on a decision; it may come more than once."""
-        failed = self.decisions.record_outcome(body)
-        if failed is not None:
-            self._forget(failed, [str(body["topology"])], str(body.get("message", "")))
+        status = self.decisions.record_outcome(body)
+        if status is not None:
+            self._forget(status, [str(body["topology"])], str(body.get("message", "")))
         return {}
 
     def _forget(self, failed: DecisionStatus, topology_ids: Collection[str], why: str) -> None:
-        """Forget what failed of a decision, as if it never was: its event is over, and what the policy was to remember
-        of these topologies is forgotten; where nothing of it was carried out, everything."""
+        """Forget the failed parts of a decision, as if it never was: its event is over, and the policy's memory of
+        these topologies is reset; where nothing of it was carried out, all of the memory."""
         self._released = self._released & self.decisions.released()
         if not failed.waiting and not failed.applied and self.decisions.is_last(failed):
             self.memory = failed.memory_before
@@ -440,9 +443,9 @@ class ServiceState:
     def _expire_decisions(self) -> None:
         now = self.clock()
         if ANEW_S < self._silence_s(now) < EXPIRY_S:
-            return  # a Nimbus that takes over may still carry it out; the harness does not wait for one for longer
-        asked = "never" if self._round_t is None else f"{now - self._round_t:.0f} s ago"
-        for status in self.decisions.expire(now, asked):
+            return  # a Nimbus that takes over may still carry it out; the harness waits for one no longer
+        time_text = "never" if self._round_t is None else f"{now - self._round_t:.0f} s ago"
+        for status in self.decisions.expire(now, time_text):
             silent, status.waiting = status.waiting, set()
             self._forget(status, silent, "Nimbus has not said what became of it")
 
@@ -452,17 +455,17 @@ class ServiceState:
     def _withdraw_unless_arrived(self, request: Request) -> DecisionStatus | None:
         if request.last_decision == "":
             return None
-        lost = self.decisions.withdraw_unless_arrived(request.last_decision)
-        if lost is not None:
-            self.memory, self._released = lost.memory_before, self._released & self.decisions.released()
-            self.event = self.event or lost.event
-            self.requests.withdraw(lost.decision_id)
-            self._failures = lost.heard + self._failures
-            self._acts_next_s = min(self._acts_next_s, self.clock()) if lost.own else self._acts_next_s
-        return lost
+        withdrawal = self.decisions.withdraw_unless_arrived(request.last_decision)
+        if withdrawal is not None:
+            self.memory, self._released = withdrawal.memory_before, self._released & self.decisions.released()
+            self.event = self.event or withdrawal.event
+            self.requests.withdraw(withdrawal.decision_id)
+            self._failures = withdrawal.heard + self._failures
+            self._acts_next_s = min(self._acts_next_s, self.clock()) if withdrawal.own else self._acts_next_s
+        return withdrawal
 
     def state(self) -> dict[str, Any]:
-        """Return what the harness watches, as JSON data."""
+        """Return the state for the harness, as JSON data."""
         body: dict[str, Any] = to_json(self.snapshot())
         return body
 
@@ -470,8 +473,8 @@ class ServiceState:
         self._expire_decisions()
         now, since_s, states = self.clock(), self.clock() - SHOWN_S, self.topologies.values()
         topologies = [each.snapshot(now, each.topology_id in self._unplaceable) for each in states]
-        running = [topology for topology in topologies if topology.running]
-        placeable = [topology for topology in running if not topology.unplaceable] or running
+        running_topologies = [topology for topology in topologies if topology.running]
+        placeable = [topology for topology in running_topologies if not topology.unplaceable] or running_topologies
         return RunSnapshot(
             run_id=self.run_id,
             t=now,
@@ -482,9 +485,9 @@ class ServiceState:
             topologies=tuple(topologies),
             samples_age_s=oldest([topology.samples_age_s for topology in placeable]),
             window_fault=next((topology.window_fault for topology in placeable if topology.window_fault), ""),
-            workers_reporting=sum(topology.workers_reporting for topology in running),
-            tasks_placed=sum(topology.tasks_placed for topology in running),
-            tasks_total=sum(topology.tasks_total for topology in running),
+            workers_reporting=sum(topology.workers_reporting for topology in running_topologies),
+            tasks_placed=sum(topology.tasks_placed for topology in running_topologies),
+            tasks_total=sum(topology.tasks_total for topology in running_topologies),
             worker_restarts=tuple(restart for each in states for restart in each.restarts() if restart.t > since_s),
             lost_tasks=tuple(lost for each in states for lost in each.lost if lost.t > since_s),
             moves=tuple(move for each in states for move in each.moves if move.t > since_s),
@@ -510,13 +513,13 @@ class ServiceState:
 
 
 def _only_places_first(decision: Decision, observation: Observation) -> bool:
-    """Return whether nothing changes but that tasks without a slot get one."""
-    placed = {topology.topology_id: topology.placement for topology in observation.topologies}
-    moved = any(task in placed.get(name, ()) for name, slots in decision.placement.items() for task in slots)
-    return not (moved or any(decision.executors.values()) or decision.release or decision.rebalance)
+    """Return whether the only changes are slots for tasks without one."""
+    placements = {topology.topology_id: topology.placement for topology in observation.topologies}
+    moves = any(task in placements.get(name, ()) for name, slots in decision.placement.items() for task in slots)
+    return not (moves or any(decision.executors.values()) or decision.release or decision.rebalance)
 
 
 def _window_s(body: Mapping[str, Any]) -> float:
-    """The longest window of rates: the policy's own where its parameters say one."""
-    own = (body.get("parameters") or {}).get("window_s")
-    return float(own or body.get("window_s") or WINDOW_S)
+    """Return the longest window of rates: the policy's own where its parameters have one."""
+    window_s = (body.get("parameters") or {}).get("window_s")
+    return float(window_s or body.get("window_s") or WINDOW_S)

@@ -1,4 +1,5 @@
-"""Limits of a policy's computing time: a round is answered without a slow policy, a process in which one hangs ends."""
+"""Limits of a policy's computing time: a round is answered without a slow policy, and a hanging one ends its
+process."""
 
 from __future__ import annotations
 
@@ -26,8 +27,7 @@ DECIDE = re.compile(r'policy_call\.py", line \d+ in decide$')  # of a traceback,
 
 
 def waited_for_cpu_s(thread: threading.Thread) -> float:
-    """Return how long the kernel has kept a thread, and its processes (METIS'), from a CPU; 0 where it does not
-    say."""
+    """Return how long the kernel has kept a thread, and its processes (METIS'), from a CPU; 0 if unknown."""
     task, processes, waited_ns = Path(f"/proc/self/task/{thread.native_id}"), "", 0
     with suppress(OSError):
         processes = (task / "children").read_text(encoding="ascii")
@@ -39,10 +39,11 @@ def waited_for_cpu_s(thread: threading.Thread) -> float:
 
 @dataclass
 class TimedDecisions:
-    """Asks policies in threads of their own, each for at most `limit_s`. One that takes longer goes on unheard.
+    """Calls of policies in separate threads, each for at most `limit_s`. A slower one continues without being waited
+    for.
 
-    A policy's time is what it computes or sleeps: on a busy box it may not have had its `limit_s` by then. That round
-    is held, and so are the next ones until it has answered (too late to count) or has had its time.
+    A policy's time is computing or sleeping: on a busy box it may not have had its `limit_s` by then. That round is
+    held, and so are the next ones until it has answered (too late to count) or has had its time.
     """
 
     limit_s: float = DECIDE_S
@@ -50,7 +51,7 @@ class TimedDecisions:
     waited_s: Callable[[threading.Thread], float] = waited_for_cpu_s
     watch: AbstractContextManager[object] = field(default_factory=nullcontext)
     _unheard: dict[threading.Thread, float] = field(default_factory=dict)  # since when (monotonic)
-    _held: threading.Thread | None = None  # unheard, and it has not had its time
+    _held: threading.Thread | None = None  # not waited for, and still within its time
 
     def decide(self, round: Round) -> Outcome:
         if self._held is not None and self._held.is_alive():
@@ -74,7 +75,7 @@ class TimedDecisions:
             return self._overrun(thread)
 
     def _overrun(self, thread: threading.Thread) -> PolicyFailure | Postponement:
-        """A tenth of its limit is as much as a box that is not busy takes away."""
+        """Return the result of a slow call. A box that is not busy takes away at most a tenth of its limit."""
         seconds, waited_s = time.monotonic() - self._unheard[thread], self.waited_s(thread)
         self._held = thread
         if seconds - waited_s < 0.9 * self.limit_s:
@@ -88,15 +89,17 @@ class TimedDecisions:
         return PolicyFailure(why, final=True)
 
     def busy(self) -> bool:
-        """Return whether a policy still computes what nobody waits for."""
+        """Return whether a policy still computes an answer that nobody waits for."""
         return any(thread.is_alive() for thread in self._unheard)
 
 
 class HangWatch:
-    """Ends this process where a policy's call has kept Python from everybody else for `limit_s`: nobody is answered.
+    """A watch that ends this process where a policy's call has blocked Python for `limit_s`, so that nobody is
+    answered.
 
-    `file` then has the run's id, and below it where each thread was, for the process that comes next (on a master
-    supervisord starts it). In use while a policy decides. One that computes in Python, however long, lets this go on.
+    `file` then has the run's id, and below it the position of each thread, for the next process (on a master
+    supervisord starts it). In use while a policy decides. One that computes in Python, however long, does not trigger
+    it.
     """
 
     def __init__(self, file: Path, limit_s: float) -> None:
@@ -124,8 +127,8 @@ class HangWatch:
                 faulthandler.cancel_dump_traceback_later()
 
     def _begin_thread(self) -> bool:
-        """Return whether there is a thread that puts the alarm off; one begins where there is none. Where the box has
-        none left a policy decides unwatched: an alarm that nobody puts off ends a process in which nothing hangs."""
+        """Return whether a thread defers the alarm; start one if there is none. If the box has no thread left a policy
+        decides unwatched: an undeferred alarm would end a process in which nothing hangs."""
         if self._thread is not None and self._thread.is_alive():  # a copy of a process has none of its threads
             return True
         thread = threading.Thread(target=self._put_off, name="hang watch", daemon=True)
@@ -147,12 +150,12 @@ class HangWatch:
                 self._arm()
 
     def _arm(self) -> None:
-        """It is in C, and asks nobody whether it may run."""
+        """Arm the alarm, which is in C and needs no lock of Python."""
         faulthandler.dump_traceback_later(self._limit_s, exit=True, file=self._file)
 
 
 def hang_of(text: str) -> dict[str, str] | None:
-    """The run that a HangWatch's file is of, and where its policy was; None where no policy hung."""
+    """Return the run of a HangWatch's file, and where its policy was; None where no policy hung."""
     run_id, _, dump = text.partition("\n")
     for thread in dump.split("\n\n"):
         frames = [line.strip().removeprefix("File ") for line in thread.splitlines() if line.startswith("  File ")]

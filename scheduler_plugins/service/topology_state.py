@@ -1,4 +1,4 @@
-"""State of one topology in the policy service: its samples, where its tasks are, and what it lost. Pure."""
+"""State of one topology in the policy service: its samples, the slots of its tasks, and its lost tasks. Pure."""
 
 from __future__ import annotations
 
@@ -23,42 +23,42 @@ class TopologyState:
     slots: tuple[str, ...] = ()
     tasks_total: int = 0
     spout_tasks: frozenset[int] = frozenset()
-    unplaced_why: str | None = None  # what Storm's own scheduler said of executors that it left without a slot
-    lost: list[LostTasks] = field(default_factory=list)  # tasks that had a slot, and have none though nobody asked
-    moves: list[Move] = field(default_factory=list)  # slots whose tasks changed though nothing rebalanced
+    unplaced_why: str | None = None  # the reason of Storm's own scheduler for executors without a slot
+    lost: list[LostTasks] = field(default_factory=list)  # tasks that lost their slot without a request
+    moves: list[Move] = field(default_factory=list)  # slots whose tasks changed without a rebalance
     _placement: Mapping[int, Slot] = field(default_factory=dict)  # task → slot, in the round before
     _round_s: float = 0.0  # when that was
 
     @classmethod
     def first(cls, topology: Topology, window_s: float, machines: tuple[str, ...], sample_s: int = 1) -> TopologyState:
-        """Return the state of a topology that is new in a request; `machines`: those alive."""
+        """Return the state of a topology that is new in a request; `machines`: living ones."""
         samples = Samples(topology.topology_id, window_s, sample_s, sinks=_sink_names(topology))
         return cls(topology.topology_id, topology.name, samples, machines)
 
     def record(self, topology: Topology, now: float) -> None:
         """Take the newest request. In a rebalance tasks are without a slot for a moment; that is no loss."""
-        placement, before = topology.placement, self._placement
+        placement, old_placement = topology.placement, self._placement
         self.is_running, self.rebalancing = True, topology.rebalancing
         self.tasks_total = sum(len(component.tasks) for component in topology.components)
         spouts = (component for component in topology.components if component.kind == "spout")
         self.spout_tasks = frozenset(task for component in spouts for task in component.tasks)
         self.unplaced_why = topology.unplaced_why
-        if before and not self.rebalancing and placement != before:
-            lost = [slot for task, slot in before.items() if task not in placement]
-            if lost:
-                machines = tuple(sorted({slot.machine for slot in lost}))
-                self.lost.append(LostTasks(now, len(lost), machines, self.name))
-            changed = {str(slot) for _, slot in placement.items() ^ before.items()}
-            self.moves.append(Move(self._round_s, tuple(sorted(changed))))
+        if old_placement and not self.rebalancing and placement != old_placement:
+            lost_slots = [slot for task, slot in old_placement.items() if task not in placement]
+            if lost_slots:
+                machines = tuple(sorted({slot.machine for slot in lost_slots}))
+                self.lost.append(LostTasks(now, len(lost_slots), machines, self.name))
+            slot_names = {str(slot) for _, slot in placement.items() ^ old_placement.items()}
+            self.moves.append(Move(self._round_s, tuple(sorted(slot_names))))
         self._round_s = now
-        known, self._placement = set(self.slots), placement
+        old_slots, self._placement = set(self.slots), placement
         self.slots = tuple(sorted(map(str, set(placement.values()))))
         for slot in self.slots:
-            if slot not in known:
+            if slot not in old_slots:
                 self.samples.join_slot(slot, now)
 
     def end(self) -> None:
-        """Nimbus has it no more; its series stays."""
+        """End the topology, which Nimbus has no more; its series stays."""
         self.is_running, self.rebalancing = False, False
         self._placement, self.slots, self.tasks_total, self.unplaced_why = {}, (), 0, None
 
