@@ -85,7 +85,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 class SearchInterruption(Exception):
-    """Somebody interrupted the comparison that was under way; what it has measured is kept."""
+    """An interrupted comparison; its measurements stay."""
 
 
 def bisect(
@@ -96,10 +96,11 @@ def bisect(
     new: bool = False,
     repository: Path = ROOT,
 ) -> int:
-    """The exit code: 0 with whatever answer, 130 for an interruption; the same command goes on with the search.
+    """Search, and return the exit code: 0 whatever the answer is, 130 for an interruption, which the same command
+    resumes.
 
-    `request` is as on the command line, GOOD and BAD any refs. `compare` (default: on real machines) answers with the
-    search that knows more of the commit.
+    `request` is as on the command line, GOOD and BAD any refs. `compare` (default: on real machines) returns the search
+    with one more result.
     """
     say = line_printer(console)
     search = open_search(check_request(request, repository), say, new=new, repository=repository)
@@ -120,7 +121,7 @@ def bisect(
 
 
 def open_search(request: BisectionRequest, say: Say, *, new: bool, repository: Path) -> Bisection:
-    """The newest search of exactly this request, or (or if `new`) a fresh one. Raises ExperimentError."""
+    """Return the newest search of exactly this request, or (or if `new`) a fresh one. Raises ExperimentError."""
     predecessor = None if new else bisection.newest_bisection(request)
     if predecessor is not None:
         is_over = isinstance(predecessor.next(), FirstBad | NotWorse)
@@ -140,7 +141,8 @@ def open_search(request: BisectionRequest, say: Say, *, new: bool, repository: P
 
 
 def check_request(request: BisectionRequest, repository: Path) -> BisectionRequest:
-    """With commits for refs, so that a branch that moves on is another request. Raises ExperimentError."""
+    """Return the request with commits for refs, since a branch that moves is another request. Raises
+    ExperimentError."""
     require_direction(request.about.metric)
     experiment = _experiment(request)
     _require_known(request, experiment)
@@ -158,20 +160,20 @@ def _experiment(request: BisectionRequest) -> Experiment:
 
 
 def _require_known(request: BisectionRequest, experiment: Experiment) -> None:
-    """Testbed, variant and event, before a search is begun that could never find them."""
+    """Check testbed, variant and event before a search begins that could never find them."""
     testbed_of(experiment.testbed)
     variants = [variant.name for variant in experiment.variants]
     events = [f"e{place}" for place in range(1, len(experiment.events) + 1)]
-    for option, value, known in (
+    for option, value, choices in (
         ("--variant", request.about.variant.partition(OF_TOPOLOGY)[0], variants),
         ("--event", request.about.event, events),
     ):
-        if value not in known:
-            raise ExperimentError(f"{option} is {value!r}; {experiment.name} has {', '.join(known)}")
+        if value not in choices:
+            raise ExperimentError(f"{option} is {value!r}; {experiment.name} has {', '.join(choices)}")
 
 
 def compare_commit(search: Bisection, commit: Commit, console: Console) -> Bisection:
-    """Compare this commit with GOOD; the search with the result. Raises what prevents the comparison."""
+    """Compare this commit with GOOD and return the search with the result. Raises what prevents the comparison."""
     of_bad = search.reference is None
     try:
         series = _comparison_series(search, commit, console)
@@ -192,7 +194,7 @@ def compare_commit(search: Bisection, commit: Commit, console: Console) -> Bisec
 
 
 def _comparison_series(search: Bisection, commit: Commit, console: Console) -> Series:
-    """The series of the unfinished comparison, or of a new one: a second probe of a commit is a new measurement."""
+    """Return the series of the unfinished comparison, or a new one: a second probe of a commit is a new measurement."""
     comparison = _comparison(search, commit)
     pending = search.pending
     if pending is None or pending.commit != commit.hash:
@@ -204,7 +206,7 @@ def _comparison_series(search: Bisection, commit: Commit, console: Console) -> S
 def _comparison(search: Bisection, commit: Commit) -> Comparison:
     request, about = search.request, search.request.about
     half = request.goal if search.reference is None else required_half_width(search.reference) or request.goal
-    simulated = is_simulated(_experiment(request))  # more seeds would make it no truer
+    simulated = is_simulated(_experiment(request))  # more seeds would not make it more certain
     return plan_comparison(
         ComparisonRequest(
             a=request.good[:10], b=commit.short, experiment=request.experiment,
@@ -218,7 +220,7 @@ def _comparison(search: Bisection, commit: Commit) -> Comparison:
 
 
 def _measure(search: Bisection, series: Series, console: Console) -> Difference:
-    """Carries the comparison out, unless it was over before. What the commit's failures left may still say enough."""
+    """Carry out the comparison unless it is over, and return the difference. Even with failed runs it may suffice."""
     failure = _carry_out_comparison(series, console)
     try:
         difference = difference_of(read_json(series.folder / RESULT), search.request.about)
@@ -230,9 +232,10 @@ def _measure(search: Bisection, series: Series, console: Console) -> Difference:
 
 
 def _carry_out_comparison(series: Series, console: Console) -> RunsFailed | None:
-    """How the system under test failed, which is a result. Raises every other failure, and SearchInterruption."""
+    """Return the failure of the system under test, which is a result. Raises every other failure, and
+    SearchInterruption."""
     if not series.missing_runs():
-        if not (series.folder / RESULT).is_file():  # interrupted while it was analysed
+        if not (series.folder / RESULT).is_file():  # interrupted during its analysis
             say = line_printer(console)
             say(f"{_series_name(series)}: measured; its analysis is made up for")
             with limited("analyse"):
@@ -250,7 +253,7 @@ def _carry_out_comparison(series: Series, console: Console) -> RunsFailed | None
 
 
 def save_search(search: Bisection) -> Path:
-    """On record, with its page, also in a bucket; the page."""
+    """Save the search and its page, also in a bucket; return the page."""
     from analysis.report.bisect_page import write as write_page
 
     state = bisection.write_bisection(search)

@@ -162,17 +162,17 @@ def _work_tree() -> list[str]:
     from barograph.series.provenance import PRODUCT
 
     try:
-        listed = git(ROOT, "ls-files", "-z", "--cached", "--", *PRODUCT, "README.md", "LICENSE").split("\0")
+        names = git(ROOT, "ls-files", "-z", "--cached", "--", *PRODUCT, "README.md", "LICENSE").split("\0")
     except GitFailed:
         from analysis.provenance import code_files
 
-        listed = [
+        names = [
             *code_files(),
             *(path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "barograph").rglob("*.py"))),
             "pyproject.toml",
             "README.md",
         ]
-    return sorted(name for name in set(listed) if (ROOT / name).is_file() and not (ROOT / name).is_symlink())
+    return sorted(name for name in set(names) if (ROOT / name).is_file() and not (ROOT / name).is_symlink())
 
 
 def _members(tar: Path, name: str) -> Iterator[Entry]:

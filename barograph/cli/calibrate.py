@@ -1,5 +1,5 @@
-"""`barograph calibrate`: fit the simulator's costs to real series, or take given ones, and say how far simulated runs
-of others are off."""
+"""`barograph calibrate`: fit the simulator's costs to real series, or take them as options, and print the error of
+simulated runs of other series."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _given(options: argparse.Namespace) -> Costs | None:
-    """None where they are to be fitted. Raises ExperimentError."""
+    """Return the costs of `--costs`, None where they are to be fitted. Raises ExperimentError."""
     if options.costs is None:
         if not options.series:
             raise ExperimentError("no series to fit the costs to; give one, or --costs with a file or `default`")
@@ -125,17 +125,17 @@ def _folder(given: Path | None, now: datetime) -> Path:
 
 @contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """Nobody else writes it during the block. Raises ExperimentError for a folder with something of others in it, and
-    SeriesInUse while another calibration writes it."""
-    _require_free(folder)  # nothing is written beside files of others
+    """Hold the folder during the block. Raises ExperimentError for a folder with other files, and SeriesInUse while
+    another calibration writes it."""
+    _require_free(folder)  # nothing is written beside other files
     folder.mkdir(parents=True, exist_ok=True)
     with hold.held(folder):
-        _require_free(folder)  # another calibration may have become complete meanwhile
+        _require_free(folder)  # another calibration may be complete by now
         yield
 
 
 def _require_free(folder: Path) -> None:
-    """Raises ExperimentError where there is something in it, but for a calibration of ours that was cut short."""
+    """Raise ExperimentError where the folder has files, other than those of a calibration that was cut short."""
     if not folder.exists() or (folder / UNFINISHED).is_file():
         return
     if not folder.is_dir() or any(not path.name.startswith(HOLD_FILES) for path in folder.iterdir()):
@@ -144,7 +144,7 @@ def _require_free(folder: Path) -> None:
 
 
 def _begin(folder: Path) -> None:
-    """Mark it as ours until it is complete, and remove the simulated runs of one that was cut short."""
+    """Mark the folder as an unfinished calibration, and remove the simulated runs of one that was cut short."""
     from barograph.calibration import SIMULATED
 
     (folder / UNFINISHED).touch()
@@ -152,7 +152,7 @@ def _begin(folder: Path) -> None:
 
 
 def _keep(found: Calibration) -> None:
-    """In the bucket too, where results go to one: what reports and other calibrations read."""
+    """Store in the bucket too, if there is one, what reports and other calibrations read."""
     from analysis.calibration.validation import COSTS_FILE, ERRORS_FILE
     from analysis.report.calibration_page import PAGE
 
@@ -162,7 +162,7 @@ def _keep(found: Calibration) -> None:
 
 
 def show(found: Calibration, console: Console) -> None:
-    """Print the page's tables, the rankings, and where the files are."""
+    """Print the tables of the page, the rankings, and the paths of the files."""
     from analysis.calibration.validation import COSTS_FILE, ERRORS_FILE
     from analysis.report.calibration_page import PAGE, cells_table, costs_table, errors_table, losses, ranking_sentence
 
@@ -172,7 +172,7 @@ def show(found: Calibration, console: Console) -> None:
         say(f"{judgement.experiment} ({judgement.series_id}), {judgement.runs} runs")
         for line in losses(judgement):
             say(line)
-        # What all rows share is no column.
+        # A value that all rows share needs no column.
         several = len({cell.topology for cell in judgement.cells}) > 1
         console.print(result_table(cells_table(judgement.cells, topology=several)))
         for ranking in judgement.rankings:

@@ -198,10 +198,10 @@ def _as_taken(said: tuple[str, float, bool], round: Mapping[str, Any]) -> Decisi
     topologies = {topology["topology_id"]: topology for topology in round["observation"]["topologies"]}
     executors = {
         topologies[topology]["name"]: {
-            name: (_executors(topologies[topology], name), after) for name, after in changed.items()
+            name: (_executors(topologies[topology], name), after) for name, after in counts.items()
         }
-        for topology, changed in decision["executors"].items()
-        if changed and topology in topologies
+        for topology, counts in decision["executors"].items()
+        if counts and topology in topologies
     }
     machines = Counter(
         Slot.parse(slot).machine
@@ -244,9 +244,9 @@ def net_executors(decisions: Sequence[DecisionTaken]) -> dict[str, dict[str, tup
     """Return by topology and component the executors before the first decision and after the last, if they differ."""
     pairs: dict[str, dict[str, tuple[int, int]]] = {}
     for decision in decisions:
-        for topology, changed in (decision.executors or {}).items():
+        for topology, components in (decision.executors or {}).items():
             mine = pairs.setdefault(topology, {})
-            for name, (before, after) in changed.items():
+            for name, (before, after) in components.items():
                 mine[name] = mine.get(name, (before, after))[0], after
     changed_by_topology = {
         topology: {name: pair for name, pair in mine.items() if pair[0] != pair[1]} for topology, mine in pairs.items()

@@ -123,11 +123,11 @@ def _new_folder(above: Path, run: str, now_s: float) -> Path:
 def ordered_lines(comparison: Comparison, run_ids: Sequence[str]) -> list[Line]:
     """Return the recorded run, its own simulation, then the others: the highest throughput after the last event first.
     `run_ids`: of the comparison's runs, in the tables."""
-    own, last = comparison.own(), [*comparison.events][-1]
+    own_run, last_event = comparison.own(), [*comparison.events][-1]
 
     def place(line: Line) -> tuple[bool, bool, bool, float]:
-        value = line.run.events[last].metrics[ANSWER]
-        return not line.is_recorded, line.run is not own, value is None, -(value or 0.0)
+        value = line.run.events[last_event].metrics[ANSWER]
+        return not line.is_recorded, line.run is not own_run, value is None, -(value or 0.0)
 
     triples = zip(_names(comparison.runs), run_ids, comparison.runs, strict=True)
     return sorted((Line(*each) for each in triples), key=place)
@@ -216,11 +216,11 @@ def _blocks(comparison: Comparison, lines: Sequence[Line], data: SeriesData, not
 
 
 def caption(comparison: Comparison, data: SeriesData, lines: Sequence[Line]) -> str:
-    event, ran = next(iter(comparison.events.values())), style.display_name(comparison.runs[0].name)
+    event, policy = next(iter(comparison.events.values())), style.display_name(comparison.runs[0].name)
     colour = "Black" if len(data.variants) <= style.LEGIBLE_VARIANTS else "Grey in every panel"
     text = (
         f"Tuples executed at the sinks, in {WINDOW_S:g} s windows aligned to the first event, {event} (upright line)."
-        f" {colour} is what was recorded with {ran}; the rest is simulated, from the same start and with the same"
+        f" {colour} is what was recorded with {policy}; the rest is simulated, from the same start and with the same"
         " events. Numbers are the level after the last event. The dashed line is what the spouts were scheduled to"
         " emit; where a tuple reaches several sinks, their sum may lie above it."
     )
@@ -266,16 +266,16 @@ def outcome_table(comparison: Comparison, lines: Sequence[Line], event_id: str, 
         for name in RUN_TABLES[title]
         if name in OUTCOMES and any(outcome.metrics[name] is not None for outcome in outcomes)
     ]
-    own = comparison.own()
-    base = own.events[event_id].metrics[ANSWER] if own else None
+    simulation = comparison.own()
+    base = simulation.events[event_id].metrics[ANSWER] if simulation else None
     rows = []
     for line, outcome in zip(lines, outcomes, strict=True):
         ran = _is_of_policy_that_ran(line, comparison)
         rows.append(OutcomeRow(_title(line, comparison), _cells(outcome, columns, base, not ran), ran))
-    if own:
+    if simulation:
         cells = _error_cells(comparison.errors()[event_id], columns, base)
         rows.append(OutcomeRow("error of the simulator", cells, ran=True, is_error=True))
-    mine, others = ([row for row in rows if row.ran is which] for which in (True, False))
+    mine, other_rows = ([row for row in rows if row.ran is which] for which in (True, False))
     headings = [
         heading for each in columns for heading in (each.heading, *([OVER] if _has_over(each.name, base) else []))
     ]
@@ -288,7 +288,7 @@ def outcome_table(comparison: Comparison, lines: Sequence[Line], event_id: str, 
             Heading("policy", lambda row: bold(row.title) if row.ran and not row.is_error else row.title, css="k"),
             *(Heading(text, cell_at(place), css="n k", blank="") for place, text in enumerate(headings)),
         ],
-        [*mine, *([Across(begins=True)] if others else []), *others],
+        [*mine, *([Across(begins=True)] if other_rows else []), *other_rows],
         row_css=lambda row: "out" if row.is_error else "",
     )
 
@@ -379,8 +379,8 @@ def answer(comparison: Comparison, lines: Sequence[Line], event_id: str) -> str:
         return text
     if own_name in leaders:
         return f"{text}; {style.display_name(own_name)} is the policy that ran"
-    over = _over_words(comparison, event_id, best, values[own_name])
-    return f"{text}, {over} {style.display_name(own_name)}, the policy that ran"
+    excess = _over_words(comparison, event_id, best, values[own_name])
+    return f"{text}, {excess} {style.display_name(own_name)}, the policy that ran"
 
 
 def _over_words(comparison: Comparison, event_id: str, best: float, base: float) -> str:
@@ -388,9 +388,9 @@ def _over_words(comparison: Comparison, event_id: str, best: float, base: float)
     run."""
     if not base:
         return "over none with"
-    over, error = _percent_over(best, base), comparison.errors()[event_id].get(ANSWER, {}).get("percent")
-    small = error is not None and over <= abs(error)
-    return f"{change(over, '%')}{' (no more than the error of the simulator on this run)' if small else ''} over"
+    excess, error = _percent_over(best, base), comparison.errors()[event_id].get(ANSWER, {}).get("percent")
+    is_small = error is not None and excess <= abs(error)
+    return f"{change(excess, '%')}{' (no more than the error of the simulator on this run)' if is_small else ''} over"
 
 
 def _name_list(names: Sequence[str]) -> str:
@@ -446,7 +446,7 @@ def decision_row(line: Line, title: str, event_id: str) -> dict[str, Any]:
     in_log = all(each.slots is not None or each.scheduler for each in decisions)
     released = tuple(dict.fromkeys(machine for each in decisions for machine in each.release))
     all_together = replace(first, release=released, acquire=sum(each.acquire for each in decisions))
-    listed = later[:MOST_DECISIONS]
+    extract = later[:MOST_DECISIONS]
     return row | {
         "decided": number(first.decided_s, 1),
         "executors": "; ".join(executor_words(net_executors(decisions))) or _without_executors(decisions),
@@ -454,8 +454,8 @@ def decision_row(line: Line, title: str, event_id: str) -> dict[str, Any]:
         "machines": machine_words(decisions),
         "machine_changes": "; ".join(machine_count_words(all_together)),
         "reason": f"the first of {len(decisions)} decisions: {first.reason}" if later else first.reason,
-        "more": [f"after {number(each.decided_s, 1)} s: {decision_words(each)} ({each.reason})" for each in listed],
-        "unlisted": len(later) - len(listed),
+        "more": [f"after {number(each.decided_s, 1)} s: {decision_words(each)} ({each.reason})" for each in extract],
+        "unlisted": len(later) - len(extract),
     }
 
 

@@ -131,12 +131,12 @@ def simulated(
                 raise BarographError(failure.message, failure.blame)
             (run,) = SeriesPaths(first[1].folder).all_runs()
             late_s = _lateness(recording, run)
-            if attempt > CORRECTIONS or all(abs(delays_s) <= CLOSE_S for delays_s in late_s):
+            if attempt > CORRECTIONS or all(abs(delay_s) <= CLOSE_S for delay_s in late_s):
                 break
-            at_s = [max(LEAST_AT_S, at - delays_s) for at, delays_s in zip(at_s, late_s, strict=True)]
+            at_s = [max(LEAST_AT_S, at - delay_s) for at, delay_s in zip(at_s, late_s, strict=True)]
         cells = _open_cells(recording, variants, options, at_s, folder)
-        if others := [variant.name for variant in variants[1:]]:
-            say(f"simulating {', '.join(others)}")
+        if names := [variant.name for variant in variants[1:]]:
+            say(f"simulating {', '.join(names)}")
         failures = _simulate(pool, recording, cells)
         pool.end()
         links = link_runs(folder, {f"{number:02d}": series.folder for number, series in cells.items()})

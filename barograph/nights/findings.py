@@ -44,7 +44,7 @@ def settings_of(suite: Suite) -> Settings:
 
 
 def write_pages(suite: Suite) -> tuple[Findings, Path]:
-    """Evaluate all nights on record, write their pages, and return the index."""
+    """Evaluate all nights on record and write their pages; return the findings and the index."""
     from analysis.nights import pages
     from analysis.nights.findings import review
 

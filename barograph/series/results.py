@@ -47,11 +47,11 @@ class Results:
         """Raise the error that would prevent results from being stored, before anything is started."""
         from analysis.errors import StorageConfigurationError
 
-        there = next(path for path in (self.root, *self.root.parents) if path.exists())
-        if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-            why = "may not be written to" if there.is_dir() else "is no folder"
+        folder = next(path for path in (self.root, *self.root.parents) if path.exists())
+        if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+            why = "may not be written to" if folder.is_dir() else "is no folder"
             raise StorageConfigurationError(
-                f"results go to {self.root}, but {there} {why}; set BAROGRAPH_RESULTS to a folder of yours, or to"
+                f"results go to {self.root}, but {folder} {why}; set BAROGRAPH_RESULTS to a folder of yours, or to"
                 " s3://bucket/prefix"
             )
 

@@ -156,10 +156,10 @@ class MonotonicClock:
 
     @contextmanager
     def each_second(self, action: Callable[[], None]) -> Iterator[None]:
-        over = threading.Event()
+        stop = threading.Event()
 
         def work() -> None:
-            while not over.wait(1.0):
+            while not stop.wait(1.0):
                 action()
 
         thread = threading.Thread(target=work, name="each second", daemon=True)  # a second interrupt ends the process
@@ -167,7 +167,7 @@ class MonotonicClock:
         try:
             yield
         finally:
-            over.set()
+            stop.set()
             thread.join(ACTION_S)
 
 

@@ -47,7 +47,7 @@ SUFFICIENT_FILE = "sufficient.json"  # if present, the measurements answer the q
 
 @dataclass(frozen=True)
 class Series:
-    """A series. `opened_s` (epoch seconds) is when this execution began: it never attempts a run twice by itself."""
+    """A series. `opened_s` (epoch seconds) is when this execution began: a run that it has tried is not next again."""
 
     folder: Path
     experiment: Experiment
@@ -209,17 +209,17 @@ def _require_same_measurement(series: Series, today: Mapping[str, Any]) -> None:
     records = [read_run(series.run_folder(name)) or {} for name in sorted(series.complete())]
     if not (records and series.missing_runs()):
         return
-    if others := [record for record in records if record.get("measurement", 1) != provenance.MEASUREMENT]:
+    if runs := [record for record in records if record.get("measurement", 1) != provenance.MEASUREMENT]:
         raise ExperimentError(
-            f"{series.folder} has {_number(others)} that another version of Barograph measured"
-            f" ({_commits(others)}): that version applied another load after restarts or counted differently, so the"
+            f"{series.folder} has {_number(runs)} that another version of Barograph measured"
+            f" ({_commits(runs)}): that version applied another load after restarts or counted differently, so the"
             " missing runs would not be comparable; start a new series with --new (in a trigger form: series: new), or"
             " finish this one with the code of that commit"
         )
     is_model = "code_sha256" in today
-    if others := [record for record in records if is_model and not provenance.is_of_code(record, today)]:
+    if runs := [record for record in records if is_model and not provenance.is_of_code(record, today)]:
         raise ExperimentError(
-            f"{series.folder} has {_number(others)} that other code simulated ({_commits(others)}) than the work tree's"
+            f"{series.folder} has {_number(runs)} that other code simulated ({_commits(runs)}) than the work tree's"
             f" ({provenance.code_words(today)}), so the missing runs would be another model's; start a new series with"
             " --new (in a trigger form: series: new), or finish this one with that code"
         )

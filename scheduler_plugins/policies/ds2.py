@@ -110,9 +110,9 @@ def _proposal_for(
         return Proposal({}, list(before), f"{topology.name}: {why}", why)
     needs = [*before, needed_executors(topology, parameters.utilisation)][-parameters.activation :]
     numbers = {component.name: len(component.executors) for component in topology.components}
-    needed = {name: max(each.get(name, numbers[name]) for each in needs) for name in needs[-1]}
+    maxima = {name: max(each.get(name, numbers[name]) for each in needs) for name in needs[-1]}
     may_shrink = at_once or len(needs) == parameters.activation
-    changes = {name: n for name, n in needed.items() if n > numbers[name] or (may_shrink and n < numbers[name])}
+    changes = {name: n for name, n in maxima.items() if n > numbers[name] or (may_shrink and n < numbers[name])}
     words = ", ".join(f"{name} {numbers[name]}→{number}" for name, number in changes.items())
     return Proposal(changes, [], f"{topology.name}: {words}") if changes else Proposal({}, needs, "")
 

@@ -200,11 +200,11 @@ class InputRates:
 
     def json(self, topology: str | None, t: float | None = None) -> dict[str, Any]:
         """Return the rates as in the answer to a worker; `t`: from then on, by default as far back as is known."""
-        timelines = [self.of(topology), *(own := self.by_source(topology)).values()]
+        timelines = [self.of(topology), *(by_source := self.by_source(topology)).values()]
         every, *rest = timelines if t is None else [rates_since(changes, t) for changes in timelines]
         if not self.is_timed:
             return {"input_rates": [change[:2] for change in every]}
-        return {"input_rates": every} | ({"source_rates": dict(zip(own, rest, strict=True))} if own else {})
+        return {"input_rates": every} | ({"source_rates": dict(zip(by_source, rest, strict=True))} if by_source else {})
 
     def _ruling(self, key: RateKey) -> RateTimeline:
         """Return the timeline that sources of that key follow: the narrowest, which has followed all wider courses

@@ -247,10 +247,10 @@ class ServiceState:
 
     def _add_lines(self, lines: Iterable[PostedLine], add: Callable[[Mapping[str, Any]], None]) -> None:
         latest_s = self.clock() + AHEAD_S
-        for posted in lines:
+        for item in lines:
             try:
-                if not isinstance(posted, str) or posted.strip():
-                    line = json.loads(posted) if isinstance(posted, str) else posted
+                if not isinstance(item, str) or item.strip():
+                    line = json.loads(item) if isinstance(item, str) else item
                     if not float(line["t"]) <= latest_s:
                         raise ValueError(f"t is {line['t']}; allowed: until {latest_s}")
                     add(line)
